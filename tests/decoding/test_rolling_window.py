@@ -196,9 +196,11 @@ def test_how_much_is_seen_is_a_setting():
 def test_the_fast_steps_are_taken_in_each_window(monkeypatch):
     model = made(positions="rotary", trained_length=32)
     [prompt] = prompts_of(texts(5), begin_id=None)
-    read, fill = [], PromptStepper.fill
+    read, filled = [], PromptStepper.filled
     # not the model's own methods: with another `states` it would take the plain form
-    monkeypatch.setattr(PromptStepper, "fill", lambda self, ids: (read.append(ids.shape), fill(self, ids))[1])
+    monkeypatch.setattr(
+        PromptStepper, "filled", lambda self, ids: (read.append(ids.shape), filled(self, ids))[1]
+    )
     if kernels.available():
         assert fast_step(model) is not None, why_plain(model)
     continue_all(GREEDY.strategy(), model, [prompt], max_new_tokens=100)

@@ -76,7 +76,7 @@ def same(model, cache):
     step = fast_step(model)
     assert step is not None
     plain = said(lambda ids, held: model.extend(ids[:, None], held)[:, -1], cache())
-    assert (said(step, step.slots(cache())) - plain).abs().max() < 1e-5 * plain.abs().max()
+    assert (said(step, step.slots(cache(), 4)) - plain).abs().max() < 1e-5 * plain.abs().max()
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, {"scaled_output": True, "output_bias": True}])
@@ -120,7 +120,7 @@ def test_a_row_has_the_same_bits_in_any_batch(d_ff):
     assert step is not None
     ids = torch.randint(4, VOCAB, (384,), generator=torch.Generator().manual_seed(3))
     with torch.no_grad():
-        found = [step(ids[:rows], step.slots(model.start()))[:4] for rows in (4, 8, 20, 128, 136, 384)]
+        found = [step(ids[:rows], step.slots(model.start(), rows))[:4] for rows in (4, 8, 20, 128, 136, 384)]
     assert all(torch.equal(each, found[0]) for each in found)
 
 
@@ -135,10 +135,10 @@ def test_a_window_drops_what_nobody_attends_to(window):
         expected = torch.cat([model.extend(ids[:, [place]], plain)[:, -1] for place in range(150)])
         for place in range(70):
             model.extend(ids[:, [place]], other)
-        for cache, first in ((step.slots(model.start()), 0), (step.slots(other), 70)):
+        for cache, first in ((step.slots(model.start(), 4), 0), (step.slots(other, 4), 70)):
             found = torch.cat([step(ids[:, place], cache) for place in range(first, 150)])
             torch.testing.assert_close(found, expected[4 * first :], rtol=1e-4, atol=1e-5)
-            assert cache.keys[0].size(0) <= 128
+            assert cache.size <= 4 * 128
             assert cache.length == 150
             with pytest.raises(ValueError, match="cannot be cut to 20"):
                 cache.cut(20)

@@ -1,7 +1,6 @@
 from regard.decoding.any_module import ModuleStepper as ModuleStepper
 from regard.decoding.any_module import decode as decode
 from regard.decoding.base_search import DecodingLoop as DecodingLoop
-from regard.decoding.base_search import RequestConstraints as RequestConstraints
 from regard.decoding.base_search import Search as Search
 from regard.decoding.batches import decode_all as decode_all
 from regard.decoding.batches import decode_stream as decode_stream
@@ -17,11 +16,14 @@ from regard.decoding.phrases import Words as Words
 from regard.decoding.ranking import TopCandidates as TopCandidates
 from regard.decoding.registered import register_rule as register_rule
 from regard.decoding.registered import register_search as register_search
+from regard.decoding.request_constraints import RequestConstraints as RequestConstraints
 from regard.decoding.rows import HypothesisRows as HypothesisRows
 from regard.decoding.rules import ForbiddingRule as ForbiddingRule
 from regard.decoding.rules import GeneratedTokens as GeneratedTokens
 from regard.decoding.rules import LengthLimits as LengthLimits
 from regard.decoding.rules import Rule as Rule
+from regard.decoding.running_batch import RunningContinuations as RunningContinuations
+from regard.decoding.running_batch import RunningTranslations as RunningTranslations
 from regard.decoding.sampling import Filter as Filter
 from regard.decoding.sampling import MinP as MinP
 from regard.decoding.sampling import Sampling as Sampling

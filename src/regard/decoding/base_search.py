@@ -1,7 +1,7 @@
 """The step that all searches share: rules, forced tokens, and the ends of hypotheses."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -12,15 +12,17 @@ from torch import Tensor
 
 from regard.decoding.hypothesis import Hypothesis, LengthPenalty, Power, Request
 from regard.decoding.penalties import RepetitionPenalty
-from regard.decoding.ranking import TopCandidates
+from regard.decoding.ranking import TopCandidates, without, without_choice
+from regard.decoding.request_constraints import FREE, RequestConstraints
 from regard.decoding.rows import SPARE, HypothesisRows
-from regard.decoding.rules import SOURCE_PADDING, BannedTokens, GeneratedTokens, LengthLimits, Rule
+from regard.decoding.rules import BannedTokens, GeneratedTokens, LengthLimits, Rule
 from regard.decoding.step import Stepper
-from regard.errors import ConfigError, RunError
+from regard.errors import ConfigError
 
 Ranked = tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]
 Ranking = Callable[[Float[Tensor, "rows vocab"]], Ranked]
-FREE = -1  # where no token is forced
+SearchSteps = Generator[HypothesisRows, None, list[list[Hypothesis]]]  # the rows after each step; the answers
+NOTHING_GENERATED = GeneratedTokens(torch.zeros(0, 0, dtype=torch.int64))  # for rules that read no tokens
 
 
 class SelectedTokens(NamedTuple):
@@ -47,45 +49,6 @@ class StopCondition(Protocol):
     """What ends a hypothesis besides an end token: a stop text, for instance."""
 
     def __call__(self, prefix: Sequence[int], generated: Sequence[int]) -> bool: ...
-
-
-class RequestConstraints:
-    """The forced prefixes and the greatest lengths of the requests of a batch."""
-
-    def __init__(self, requests: Sequence[Request], limits: LengthLimits, eos_id: int) -> None:
-        self.requests, self.eos_id = requests, eos_id
-        self.prefix_lengths = np.array([len(request.prefix) for request in requests])
-        self.uncounted = np.array([request.uncounted for request in requests])
-        self.prefix = np.full((len(requests), int(self.prefix_lengths.max())), FREE)
-        for row, request in enumerate(requests):
-            self.prefix[row, : len(request.prefix)] = request.prefix
-        self.longest: Int64[np.ndarray, " sentences"] = np.array(
-            [max(min(limits.longest(each.src_len), each.most), len(each.prefix)) for each in requests]
-        )
-        self.soonest = int(self.longest.min())
-        self._sources: Int64[np.ndarray, "sentences src_len"] | None = None
-
-    def forced(self, rows: HypothesisRows) -> Int64[np.ndarray, " rows"]:
-        """The forced next token of each row; FREE where there is none."""
-        at = rows.length
-        tokens = np.where(at >= self.longest, self.eos_id, FREE)
-        if at < self.prefix.shape[1]:
-            tokens = np.where(self.prefix[:, at] == FREE, tokens, self.prefix[:, at])
-        return np.where(rows.sentence == SPARE, FREE, tokens[rows.sentence])
-
-    def is_free(self, at: int) -> bool:
-        """True if no token is forced in any row after so many tokens."""
-        return self.prefix.shape[1] <= at < self.soonest
-
-    @property
-    def sources(self) -> Int64[np.ndarray, "sentences src_len"]:
-        """A row of ids for each request, padded with SOURCE_PADDING."""
-        if self._sources is None:
-            each = [request.source or () for request in self.requests]
-            self._sources = np.full((len(each), max(map(len, each))), SOURCE_PADDING)
-            for row, source in zip(self._sources, each, strict=True):
-                row[: len(source)] = source
-        return self._sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,12 +101,12 @@ class Search(ABC):
         self, rows: HypothesisRows, constraints: RequestConstraints, row: int, value: float, own: float
     ) -> Hypothesis:
         """The hypothesis of a row, finished by a token with this score and this log-probability."""
-        each = [*rows.token_log_probs[row].tolist(), own]
+        each = [*rows.log_probs_of(row), own]
         return self._finished(rows, constraints, row, float(rows.log_prob[row]) + value, each)
 
     def stopped(self, rows: HypothesisRows, constraints: RequestConstraints, row: int) -> Hypothesis:
         """The hypothesis of a row as it is, without an end token."""
-        each = rows.token_log_probs[row].tolist()
+        each = rows.log_probs_of(row)
         return self._finished(rows, constraints, row, float(rows.log_prob[row]), each)
 
     def _finished(
@@ -151,7 +114,7 @@ class Search(ABC):
     ) -> Hypothesis:
         length = len(each) - int(constraints.uncounted[rows.sentence[row]])
         return Hypothesis(
-            ids=rows.ids[row].tolist(),
+            ids=rows.ids_of(row),
             log_prob=sum(each) if self.changes_scores else total,
             score=total / self.length_penalty(length),
             token_log_probs=each,
@@ -164,13 +127,13 @@ class Search(ABC):
         live = rows.live()
         over = np.zeros(len(live), bool)
         if self.cut:
-            over |= rows.length >= constraints.longest[rows.sentence[live]]
+            over |= rows.lengths[live] >= constraints.longest[rows.sentence[live]]
         if self.stop is not None:
             over |= np.array([self._has_stop_text(rows, constraints, row) for row in live.tolist()], bool)
         return live[over]
 
     def _has_stop_text(self, rows: HypothesisRows, constraints: RequestConstraints, row: int) -> bool:
-        ids, begin = rows.ids[row].tolist(), int(constraints.prefix_lengths[rows.sentence[row]])
+        ids, begin = rows.ids_of(row), int(constraints.prefix_lengths[rows.sentence[row]])
         return self.stop is not None and len(ids) > begin and self.stop(ids[:begin], ids[begin:])
 
     def next_tokens(
@@ -197,7 +160,7 @@ class Search(ABC):
         banned = sorted(
             {token for rule in self.rules if isinstance(rule, BannedTokens) for token in rule.ids}
         )
-        free = constraints.is_free(rows.length)
+        free = constraints.is_free(rows)
         forced = np.full(len(rows.sentence), FREE) if free else constraints.forced(rows)
         fallback = np.where(forced == FREE, self.eos_id, forced)
         found = rows.top_candidates(self.bos_id, size + len(banned), fallback)
@@ -207,10 +170,10 @@ class Search(ABC):
         values, ids = without(banned, size, values, ids)
         forced_rows = np.flatnonzero(forced != FREE)
         if len(forced_rows):
-            counts = rows.length >= constraints.uncounted[rows.sentence[forced_rows]]
+            counts = rows.lengths[forced_rows] >= constraints.uncounted[rows.sentence[forced_rows]]
             values[forced_rows], ids[forced_rows, 0] = -np.inf, fallback[forced_rows]
             values[forced_rows, 0] = fallback_log_probs[forced_rows] * counts
-        stuck = without_choice(rows.live(), values)
+        stuck = without_choice(rows.live(), values, fallback_log_probs)
         values[stuck, 0], ids[stuck, 0] = fallback_log_probs[stuck], fallback[stuck]
         return SelectedTokens(values, ids, values)
 
@@ -250,7 +213,7 @@ class Search(ABC):
         shift: Float[Tensor, "rows 1"] | None = None,
     ) -> NextTokenScores:
         """The scores of the next tokens, after the rules and forced tokens."""
-        if constraints.is_free(rows.length):
+        if constraints.is_free(rows):
             own = log_probs.clone() if self.changes_scores else None
             fallback_log_probs = log_probs[:, self.eos_id].clone()
             self._rule(log_probs, rows, constraints, shift)
@@ -268,10 +231,9 @@ class Search(ABC):
         self._rule(log_probs, rows, constraints, shift)
         if len(forced_rows):
             where = torch.from_numpy(forced_rows).to(log_probs.device)
-            counts = torch.from_numpy(rows.length >= constraints.uncounted[rows.sentence[forced_rows]])
-            forced_to = fallback_log_probs[where] * counts.to(
-                fallback_log_probs
-            )  # a prompt has probability 1
+            counted = rows.lengths[forced_rows] >= constraints.uncounted[rows.sentence[forced_rows]]
+            counts = torch.from_numpy(counted).to(fallback_log_probs)  # a prompt has probability 1
+            forced_to = fallback_log_probs[where] * counts
             log_probs[where] = -torch.inf
             log_probs[where, fallback[where]] = forced_to
             if own is not None:
@@ -302,16 +264,34 @@ class Search(ABC):
         constraints: RequestConstraints,
         shift: Float[Tensor, "rows 1"] | None,
     ) -> None:
-        ids = torch.from_numpy(rows.ids)
-        generated = GeneratedTokens(
-            ids,
+        for rule in self.rules:
+            if type(rule) is BannedTokens:
+                rule(log_probs, NOTHING_GENERATED)
+            elif (rows.lengths == rows.length).all():
+                rule(log_probs, self._generated(rows, constraints, slice(None), rows.length, shift))
+            else:
+                for some, length in rows.groups():  # a rule reads tokens of one length
+                    of_group = log_probs[where := torch.from_numpy(some).to(log_probs.device)]
+                    own_shift = None if shift is None else shift[where]
+                    rule(of_group, self._generated(rows, constraints, some, length, own_shift))
+                    log_probs[where] = of_group
+
+    def _generated(
+        self,
+        rows: HypothesisRows,
+        constraints: RequestConstraints,
+        some: Int64[np.ndarray, " some"] | slice,
+        length: int,
+        shift: Float[Tensor, "some 1"] | None,
+    ) -> GeneratedTokens:
+        """The tokens of some rows, which have this length."""
+        return GeneratedTokens(
+            torch.from_numpy(rows.ids[some, :length]),
             prefix_lengths=constraints.prefix_lengths,
             sources=lambda: constraints.sources,
-            sentence=rows.sentence,
+            sentence=rows.sentence[some],
             shift=shift,
         )
-        for rule in self.rules:
-            rule(log_probs, generated)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,10 +305,13 @@ class DecodingLoop(Search):
         """The ranking of next tokens at each step."""
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        return answer_of(self.run(stepper, requests))
+
+    def run(self, stepper: Stepper, requests: Sequence[Request]) -> SearchSteps:
+        """As a call, step by step."""
         found: list[dict[int, Hypothesis]] = [{} for _ in requests]
-        for _ in self.steps(stepper, requests, found):
-            pass
-        return [[each[place] for place in sorted(each)] for each in found]
+        yield from self.steps(stepper, requests, found)
+        return [in_order(each) for each in found]
 
     def steps(
         self, stepper: Stepper, requests: Sequence[Request], found: list[dict[int, Hypothesis]]
@@ -336,58 +319,62 @@ class DecodingLoop(Search):
         """The rows after each step; finished hypotheses go to `found`, by request and sample."""
         constraints, rank = RequestConstraints(requests, self.limits, self.eos_id), self.ranking(requests)
         rows = self.rows(stepper, requests)
-        rows.select(
-            np.repeat(np.arange(len(requests)), self.n_best), np.tile(np.arange(self.n_best), len(requests))
-        )
-        while len(live := rows.live()):
-            chosen = self.next_tokens(rows, constraints, rank(rows))
-            values, ids, own = (part[live, 0] for part in chosen)
-            possible, ends = np.isfinite(values), self.is_end(ids)
-            done = possible & ends
-            for row, value in zip(live[done].tolist(), own[done].tolist(), strict=True):
-                ended = self.hypothesis(rows, constraints, row, value, value)
-                found[rows.sentence[row]][int(rows.rank[row])] = ended
-            on = possible & ~ends
-            slots = rows.select(live[on], rows.rank[live[on]])
-            rows.append(slots, ids[on], own[on])
+        self.sample(rows, np.arange(len(requests)))
+        while len(rows.live()):
+            self.step(rows, constraints, rank(rows), found)
             yield rows
-            stopped = self.at_a_stop(rows, constraints)
-            for row in stopped.tolist():
-                found[rows.sentence[row]][int(rows.rank[row])] = self.stopped(rows, constraints, row)
-            drop(rows, stopped)
+            self.end_stopped(rows, constraints, found)
+
+    def sample(self, rows: HypothesisRows, sentences: Int64[np.ndarray, " new"]) -> None:
+        """Repeat the only row of each of these sentences for every sample."""
+        if self.n_best > 1:
+            repeats = np.where(np.isin(rows.sentence, sentences), self.n_best, rows.sentence != SPARE)
+            parents = np.repeat(np.arange(len(repeats)), repeats)
+            first = np.searchsorted(parents, parents)
+            rows.select(parents, rows.rank[parents] + np.arange(len(parents)) - first)
+
+    def step(
+        self,
+        rows: HypothesisRows,
+        constraints: RequestConstraints,
+        rank: Ranking,
+        found: list[dict[int, Hypothesis]],
+    ) -> None:
+        """Append a token to each row that does not end by it."""
+        live = rows.live()
+        chosen = self.next_tokens(rows, constraints, rank)
+        values, ids, own = (part[live, 0] for part in chosen)
+        possible, ends = np.isfinite(values), self.is_end(ids)
+        done = possible & ends
+        for row, value in zip(live[done].tolist(), own[done].tolist(), strict=True):
+            ended = self.hypothesis(rows, constraints, row, value, value)
+            found[rows.sentence[row]][int(rows.rank[row])] = ended
+        on = possible & ~ends
+        slots = rows.select(live[on], rows.rank[live[on]])
+        rows.append(slots, ids[on], own[on])
+
+    def end_stopped(
+        self, rows: HypothesisRows, constraints: RequestConstraints, found: list[dict[int, Hypothesis]]
+    ) -> None:
+        """Finish the rows that have generated a stop text, or as much as they may."""
+        stopped = self.at_a_stop(rows, constraints)
+        for row in stopped.tolist():
+            found[rows.sentence[row]][int(rows.rank[row])] = self.stopped(rows, constraints, row)
+        drop(rows, stopped)
 
 
-def without(
-    banned: Sequence[int],
-    size: int,
-    values: Float64[np.ndarray, "rows candidates"],
-    ids: Int64[np.ndarray, "rows candidates"],
-) -> tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]:
-    """The first `size` candidates of each row that are not banned."""
-    barred = np.zeros(ids.shape, bool)
-    for token in banned:
-        barred |= ids == token
-    if barred.any():
-        order = barred.argsort(axis=1, kind="stable")
-        values = np.where(barred, -np.inf, values)  # where fewer than `size` are left
-        values, ids = np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
-    return values[:, :size], ids[:, :size]
+def answer_of(steps: SearchSteps) -> list[list[Hypothesis]]:
+    """What a search returns after all of its steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
-def without_choice(
-    live: Int64[np.ndarray, " live"], values: Float64[np.ndarray, "rows size"]
-) -> Int64[np.ndarray, " stuck"]:
-    """The rows in which the rules forbid every token.
-
-    Raises:
-        RunError: the model's output is NaN.
-    """
-    if np.isnan(values[live]).any():
-        raise RunError(
-            "the model's output is NaN",
-            "its weights are damaged, or its training diverged before they were saved",
-        )
-    return live[values[live, 0] == -np.inf]
+def in_order(found: dict[int, Hypothesis]) -> list[Hypothesis]:
+    """The hypotheses in the order of their samples."""
+    return [found[sample] for sample in sorted(found)]
 
 
 def drop(rows: HypothesisRows, finished: Int64[np.ndarray, " finished"]) -> None:

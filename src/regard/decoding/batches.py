@@ -85,8 +85,8 @@ def decode_all(
         Request(src_len=len(source), prefix=tuple(prefix), index=index, most=most - 1, source=tuple(source))
         for index, (source, prefix) in enumerate(zip(sources, prefixes, strict=True), start=first_index)
     ]
-    _refuse_long(requests, most)
-    shortest = math.ceil(SMALL / min(model.d_head for model in models))
+    refuse_long(requests, most)
+    shortest = shortest_source(models)
     widths = [len(source) + 1 for source in sources]
     if len(sources) > 1 and not all(map(reads_without_padding, models)):
         widths = [min(round_up(max(width, shortest), LENGTH), most) for width in widths]
@@ -126,7 +126,7 @@ def reads_without_padding(model: SequenceToSequence) -> bool:
     return step is not None and step.start is not None
 
 
-def _refuse_long(requests: Sequence[Request], most: int) -> None:
+def refuse_long(requests: Sequence[Request], most: int) -> None:
     """Raise a DataError for a request with more tokens than the model has positions."""
     for request in requests:
         if max(request.src_len, len(request.prefix)) >= most:
@@ -179,6 +179,11 @@ def padded(
     for row, sequence in zip(ids, sequences, strict=True):
         row[: len(sequence)] = torch.tensor(sequence, dtype=torch.int64)
     return ids, lengths
+
+
+def shortest_source(models: Sequence[SequenceToSequence]) -> int:
+    """The least length to which sources are padded: see SMALL."""
+    return math.ceil(SMALL / min(model.d_head for model in models))
 
 
 def max_positions(models: Sequence[SequenceToSequence]) -> int:

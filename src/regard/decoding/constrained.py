@@ -10,7 +10,13 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from regard.decoding.base_search import NextTokenScores, RequestConstraints, SelectedTokens
+from regard.decoding.base_search import (
+    NextTokenScores,
+    RequestConstraints,
+    SearchSteps,
+    SelectedTokens,
+    answer_of,
+)
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.ranking import top_candidates
 from regard.decoding.rows import HypothesisRows
@@ -52,6 +58,10 @@ class ConstrainedBeamSearch(BeamSearch):
             raise ConfigError("a constraint without a token cannot be met", "leave it out")
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        return answer_of(self.run(stepper, requests))
+
+    def run(self, stepper: Stepper, requests: Sequence[Request]) -> SearchSteps:
+        """As a call, step by step."""
         finished = FinishedHypotheses(len(requests), self.n_best)
         constraints = RequestConstraints(requests, self.limits, self.eos_id)
         self._refuse_short(constraints)
@@ -77,6 +87,7 @@ class ConstrainedBeamSearch(BeamSearch):
             for slot, (_, each) in zip(slots.tolist(), kept, strict=True):
                 states[slot] = each.state
             self._end_stopped(rows, constraints, finished, states)
+            yield rows
         return finished.found
 
     def _refuse_short(self, constraints: RequestConstraints) -> None:

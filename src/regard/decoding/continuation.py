@@ -27,8 +27,10 @@ from regard.decoding.speculative import Drafter
 from regard.decoding.step import CacheStepper
 from regard.errors import ConfigError, DataError
 from regard.fast.decoding_step import CandidateTensors
+from regard.layers.cache import StackCache
 from regard.models.decoder_only import DecoderOnly
 
+STALE = -1
 ENDLESS = LengthLimits(offset=2**40, most=2**40)  # each request has a limit of its own
 
 
@@ -118,19 +120,19 @@ class PromptStepper(CacheStepper):
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
         """Prefill the cache with the beginnings of the texts, all of one length, which may be 0."""
-        self.begin(self.model.start())
-        self.fill(src_ids)
+        self.begin(self.filled(src_ids), len(src_ids))
 
-    def fill(self, ids: Int64[Tensor, "rows len"]) -> None:
-        """Prefill an empty cache, with so many rows that each has the same bits in any batch."""
-        rows, length = ids.shape
+    def filled(self, ids: Int64[Tensor, "rows len"]) -> StackCache:
+        """A cache that has read these, with so many rows that each has the same bits in any batch."""
+        cache, (rows, length) = self.model.start(), ids.shape
         if not length:
-            return
+            return cache
         if length % LENGTH:
             ids = ids[torch.arange(round_up(rows, LENGTH)) % rows]
-        self.model.states(ids.to(self.device), cache=self.cache)
+        self.model.states(ids.to(self.device), cache=cache)
         if len(ids) > rows:
-            self.cache.select(torch.arange(rows, device=self.device))
+            cache.select(torch.arange(rows, device=self.device))
+        return cache
 
 
 class RollingStepper(PromptStepper):
@@ -140,7 +142,7 @@ class RollingStepper(PromptStepper):
         super().__init__(model)
         self.window = window
         self._history = TokenHistory(torch.zeros(0, 0, dtype=torch.int64))
-        self._first: int | None = 0  # the first token in the cache; None: refill the cache
+        self._firsts = torch.zeros(0, dtype=torch.int64)  # of each row in the cache; STALE: fill it again
 
     @property
     def length(self) -> int:
@@ -148,8 +150,8 @@ class RollingStepper(PromptStepper):
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
         self._history = TokenHistory(src_ids)
-        self.begin(self.model.start())
-        self._first = 0 if not src_ids.size(1) else None
+        self.begin(self.model.start(), len(src_ids))
+        self._firsts = torch.full((len(src_ids),), STALE if src_ids.size(1) else 0)
         self._make_room()
 
     def logits(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
@@ -166,12 +168,20 @@ class RollingStepper(PromptStepper):
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
         self._history.select(rows)
+        self._firsts = self._firsts[rows]
         super().select(rows)
+
+    def join(self, other: CacheStepper) -> None:
+        assert isinstance(other, RollingStepper)
+        self._history.join(other._history)
+        self._firsts = torch.cat((self._firsts, other._firsts))
+        super().join(other)
 
     def read(self, ids: Int64[Tensor, "1 new"]) -> Float[Tensor, "new vocab"]:
         parts = []
         while ids.size(1):
-            room = self._make_room()
+            self._make_room()
+            room = self.window.start(self.length) + self.window.size - self.length
             self._history.append(ids[:, :room])
             parts.append(super().read(ids[:, :room]))
             ids = ids[:, room:]
@@ -179,18 +189,37 @@ class RollingStepper(PromptStepper):
 
     def cut(self, length: int) -> None:
         self._history.cut(length)
-        if self._first is not None and self._first == self.window.start(length):
-            super().cut(length - self._first)
+        first = self.window.start(length)
+        if bool((self._firsts == first).all()):
+            super().cut(length - first)
         else:
-            self._first = None
+            self._firsts = torch.full_like(self._firsts, STALE)
 
-    def _make_room(self) -> int:
-        """Move the window if it is full. Returns how many tokens it still has room for."""
-        first = self.window.start(self.length)
-        if first != self._first:
-            self.cache, self._first = self.model.start(), first
-            self.fill(self._history.since(first))
-        return first + self.window.size - self.length
+    def _make_room(self) -> None:
+        """Move the windows that are full."""
+        firsts = self.window.starts(self._history.lengths)
+        moved = (firsts != self._firsts).nonzero()[:, 0]
+        if not len(moved):
+            return
+        spans: list[list[int]] = torch.stack((firsts, self._history.lengths), 1)[moved].unique(dim=0).tolist()
+        if len(moved) == len(firsts) and len(spans) == 1:
+            self.cache, self.rows = self.filled(self._history.of(moved, *spans[0])), len(moved)
+        else:
+            self._refill(moved, spans)
+        self._firsts = firsts
+
+    def _refill(self, moved: Int64[Tensor, " moved"], spans: Sequence[Sequence[int]]) -> None:
+        """Fill the cache of these rows again, whose windows have these spans; the others keep theirs."""
+        assert self._fast is not None, "rows of other lengths join a fast step alone"
+        lengths = self._history.lengths
+        others = torch.ones(len(lengths), dtype=torch.bool).scatter(0, moved, False).nonzero()[:, 0]
+        cache, order = self.stepped().select(others), [others]
+        for first, length in spans:
+            order.append(rows := moved[lengths[moved] == length])
+            cache = cache.join(
+                self._fast.slots(self.filled(self._history.of(rows, first, length)), len(rows))
+            )
+        self.cache = cache.select(torch.cat(order).argsort())
 
 
 def prompt_stepper(model: DecoderOnly, max_context: int | None = None) -> PromptStepper:
@@ -279,7 +308,7 @@ def continue_all(
             start(stepper, [prompts[place] for place in places])
             requests = [prompts[place].request(max_new_tokens) for place in places]
             for place, hypotheses in zip(places, strategy(stepper, requests), strict=True):
-                found[place] = [_without_prompt(each, len(prompts[place].ids)) for each in hypotheses]
+                found[place] = [without_prompt(each, len(prompts[place].ids)) for each in hypotheses]
     return found
 
 
@@ -328,6 +357,7 @@ def _batches(prompts: Sequence[Prompt], new: int, batch_tokens: int) -> Iterator
         yield batch
 
 
-def _without_prompt(hypothesis: Hypothesis, length: int) -> Hypothesis:
+def without_prompt(hypothesis: Hypothesis, length: int) -> Hypothesis:
+    """The hypothesis without its first tokens, a prompt of this length."""
     ids, log_probs = hypothesis.ids[length:], hypothesis.token_log_probs[length:]
     return replace(hypothesis, ids=ids, token_log_probs=log_probs)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 
-from regard.decoding.base_search import NextTokenScores, RequestConstraints, drop
+from regard.decoding.base_search import NextTokenScores, RequestConstraints, SearchSteps, answer_of, drop
 from regard.decoding.hypothesis import Hypothesis, Request, best_first
 from regard.decoding.ranking import top_candidates
 from regard.decoding.rows import HypothesisRows
@@ -38,6 +38,10 @@ class DiverseBeamSearch(BeamSearch):
             )
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
+        return answer_of(self.run(stepper, requests))
+
+    def run(self, stepper: Stepper, requests: Sequence[Request]) -> SearchSteps:
+        """As a call, step by step."""
         beam = self._group()
         finished_groups = [FinishedHypotheses(len(requests), beam.size) for _ in range(self.groups)]
         constraints = RequestConstraints(requests, self.limits, self.eos_id)
@@ -66,6 +70,7 @@ class DiverseBeamSearch(BeamSearch):
             drop(rows, stopped)
             live = rows.live()
             members = [live[rows.rank[live] // beam.size == number] for number in range(self.groups)]
+            yield rows
         return [
             self._best([finished.found[place] for finished in finished_groups])
             for place in range(len(requests))

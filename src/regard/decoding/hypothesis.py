@@ -3,6 +3,7 @@
 import hashlib
 import sys
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 
@@ -22,7 +23,7 @@ class Request:
     most: int = sys.maxsize  # tokens that the model can read
     source: tuple[int, ...] | None = None  # None: unknown
 
-    @property
+    @cached_property
     def noise(self) -> int:
         """The seed of its noise: a hash of source and prefix, or its index if the source is unknown."""
         return self.index if self.source is None else noise_of(self.source, self.prefix)

@@ -1,11 +1,14 @@
 """The most probable tokens of each row, on the host; ties go to the lower id."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
+
+from regard.errors import RunError
 
 CHUNK = 128
 
@@ -78,3 +81,38 @@ def _largest(
     candidates = torch.cat((candidates, rest), dim=1)
     values, places = log_probs.gather(1, candidates).topk(size, dim=1)
     return values, candidates.gather(1, places)
+
+
+def without(
+    banned: Sequence[int],
+    size: int,
+    values: Float64[np.ndarray, "rows candidates"],
+    ids: Int64[np.ndarray, "rows candidates"],
+) -> tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]:
+    """The first `size` candidates of each row that are not banned."""
+    barred = np.zeros(ids.shape, bool)
+    for token in banned:
+        barred |= ids == token
+    if barred.any():
+        order = barred.argsort(axis=1, kind="stable")
+        values = np.where(barred, -np.inf, values)  # where fewer than `size` are left
+        values, ids = np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
+    return values[:, :size], ids[:, :size]
+
+
+def without_choice(
+    live: Int64[np.ndarray, " live"],
+    values: Float64[np.ndarray, "rows size"],
+    others: Float64[np.ndarray, " rows"] | None = None,
+) -> Int64[np.ndarray, " stuck"]:
+    """The rows in which the rules forbid every token. `others`: log-probabilities of one more token of each.
+
+    Raises:
+        RunError: the model's output is NaN.
+    """
+    if np.isnan(values[live]).any() or (others is not None and np.isnan(others[live]).any()):
+        raise RunError(
+            "the model's output is NaN",
+            "its weights are damaged, or its training diverged before they were saved",
+        )
+    return live[values[live, 0] == -np.inf]

@@ -5,6 +5,8 @@ stepper's; spare rows are ignored. A hypothesis stays in its parent's row if it 
 free row, one of the same sentence if there is any, so that little of the cache has to move.
 """
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64
@@ -20,7 +22,11 @@ def round_up(count: int, multiple: int) -> int:
 
 
 class HypothesisRows:
-    """The hypotheses of a batch. All have the same length; a row may be free."""
+    """The hypotheses of a batch; a row may be free. Rows of one sentence have the same length.
+
+    A search that starts with all of its sentences has rows of one length. In a batch that sentences join
+    (`running_batch.py`) `length` is the greatest, and tokens after the length of a row have no meaning.
+    """
 
     def __init__(
         self, stepper: Stepper, sentences: int, begun: Int64[np.ndarray, "sentences length"] | None = None
@@ -33,17 +39,41 @@ class HypothesisRows:
         self.sentence: Int64[np.ndarray, " rows"] = np.arange(sentences)  # SPARE where a row is free
         self.rank: Int64[np.ndarray, " rows"] = np.zeros(sentences, np.int64)  # among those of its sentence
         self.log_prob: Float64[np.ndarray, " rows"] = np.zeros(sentences)  # the search's, after the rules
-        self.ids: Int64[np.ndarray, "rows length"] = (
-            np.zeros((sentences, 0), np.int64) if begun is None else begun
-        )
-        self.token_log_probs: Float64[np.ndarray, "rows length"] = np.zeros(self.ids.shape)  # the model's own
+        self._ids = np.zeros((sentences, 0), np.int64) if begun is None else begun
+        self._token_log_probs = np.zeros(self._ids.shape)
+        self.length = self._ids.shape[1]
+        self.lengths: Int64[np.ndarray, " rows"] = np.full(sentences, self.length)
         self._source = self.sentence  # the sentence that a row has read, also when it is free
         self.select(np.arange(sentences), self.rank)
 
     @property
-    def length(self) -> int:
-        """The number of tokens so far."""
-        return self.ids.shape[1]
+    def ids(self) -> Int64[np.ndarray, "rows length"]:
+        """The tokens so far."""
+        return self._ids[:, : self.length]
+
+    @property
+    def token_log_probs(self) -> Float64[np.ndarray, "rows length"]:
+        """The model's own log-probabilities of the tokens."""
+        return self._token_log_probs[:, : self.length]
+
+    def ids_of(self, row: int) -> list[int]:
+        """The tokens of this row."""
+        return self._ids[row, : self.lengths[row]].tolist()
+
+    def log_probs_of(self, row: int) -> list[float]:
+        """The log-probabilities of the tokens of this row."""
+        return self._token_log_probs[row, : self.lengths[row]].tolist()
+
+    def lengths_by_sentence(self, sentences: int) -> Int64[np.ndarray, " sentences"]:
+        """The length of the hypotheses of each sentence; 0 where there are none."""
+        found, live = np.zeros(sentences, np.int64), self.live()
+        found[self.sentence[live]] = self.lengths[live]
+        return found
+
+    def groups(self) -> Iterator[tuple[Int64[np.ndarray, " some"], int]]:
+        """The rows of each length, and that length."""
+        for length in np.unique(self.lengths).tolist():
+            yield np.flatnonzero(self.lengths == length), length
 
     def live(self) -> Int64[np.ndarray, " live"]:
         """The rows that hold a hypothesis."""
@@ -77,8 +107,39 @@ class HypothesisRows:
         return values.double().numpy(), ids.numpy(), asked_log_probs.double().numpy()
 
     def _last(self, bos_id: int) -> Int64[Tensor, " rows"]:
-        last = self.ids[:, -1] if self.length else np.full(len(self.sentence), bos_id)
-        return torch.from_numpy(np.ascontiguousarray(last))
+        if not self.length:
+            return torch.full((len(self.sentence),), bos_id)
+        last = self._ids[np.arange(len(self._ids)), self.lengths - 1]
+        return torch.from_numpy(np.where(self.lengths > 0, last, bos_id))
+
+    def join(self, sentences: Int64[np.ndarray, " new"], begun: Sequence[Sequence[int]]) -> None:
+        """Append a row for each of these sentences, whose rows have joined the stepper."""
+        new = len(sentences)
+        lengths = np.array([len(each) for each in begun])
+        self._widen(int(lengths.max()))
+        ids = np.zeros((new, self._ids.shape[1]), np.int64)
+        for row, each in enumerate(begun):
+            ids[row, : len(each)] = each
+        self._ids = np.concatenate((self._ids, ids))
+        self._token_log_probs = np.concatenate((self._token_log_probs, np.zeros(ids.shape)))
+        self.sentence, self.rank, self.log_prob, self.lengths = (
+            np.concatenate(both)
+            for both in (
+                (self.sentence, sentences),
+                (self.rank, np.zeros(new, np.int64)),
+                (self.log_prob, np.zeros(new)),
+                (self.lengths, lengths),
+            )
+        )
+        self._source = self.sentence
+        self.length = int(self.lengths.max())
+
+    def _widen(self, width: int) -> None:
+        """Make room for so many tokens in each row."""
+        more = max(width, 16, 2 * self.length) - self._ids.shape[1]
+        if width > self._ids.shape[1]:
+            self._ids = np.pad(self._ids, ((0, 0), (0, more)))
+            self._token_log_probs = np.pad(self._token_log_probs, ((0, 0), (0, more)))
 
     def select(
         self, parents: Int64[np.ndarray, " new"], rank: Int64[np.ndarray, " new"]
@@ -94,12 +155,16 @@ class HypothesisRows:
         self.rank[slots] = rank
         return slots
 
+    def renumber(self, sentence: Int64[np.ndarray, " rows"]) -> None:
+        """Give the sentences other numbers."""
+        self.sentence = self._source = sentence
+
     def _move(self, origin: Int64[np.ndarray, " rows"]) -> None:
         """Make row i a copy of row `origin[i]`."""
         self._source = self._source[origin]
-        self.log_prob = self.log_prob[origin]
-        self.ids = self.ids[origin]
-        self.token_log_probs = self.token_log_probs[origin]
+        self.log_prob, self.lengths = self.log_prob[origin], self.lengths[origin]
+        self.length = int(self.lengths.max()) if len(origin) else 0
+        self._ids, self._token_log_probs = self._ids[origin], self._token_log_probs[origin]
         if len(origin):
             self.stepper.select(torch.from_numpy(origin))
 
@@ -111,16 +176,17 @@ class HypothesisRows:
         scores: Float64[np.ndarray, " new"] | None = None,
     ) -> None:
         """Append a token to these rows. `scores`: what it counts for, if not its log-probability."""
-        appended = np.zeros((len(self.sentence), 1), np.int64)
-        appended[slots, 0] = ids
-        gained = np.zeros((len(self.sentence), 1))
-        gained[slots, 0] = log_probs
-        self.ids = np.concatenate((self.ids, appended), axis=1)
-        self.token_log_probs = np.concatenate((self.token_log_probs, gained), axis=1)
+        self._widen(self.length + 1)
+        rows = np.arange(len(self.sentence))
+        appended, gained = np.zeros(len(rows), np.int64), np.zeros(len(rows))
+        appended[slots], gained[slots] = ids, log_probs
+        self._ids[rows, self.lengths], self._token_log_probs[rows, self.lengths] = appended, gained
+        self.lengths = self.lengths + 1
+        self.length += 1
         if scores is not None:
-            gained = np.zeros_like(gained)
-            gained[slots, 0] = scores
-        self.log_prob = self.log_prob + gained[:, 0]
+            gained = np.zeros(len(rows))
+            gained[slots] = scores
+        self.log_prob = self.log_prob + gained
 
     def _assigned(
         self, parents: Int64[np.ndarray, " new"]
@@ -129,7 +195,8 @@ class HypothesisRows:
         rows, needed = len(self.sentence), round_up(len(parents), self._multiple)
         if not len(parents):
             return parents, parents
-        if needed > rows or needed <= rows * 7 // 8 or rows % self._multiple:  # grow, or shrink
+        kept = rows if self._multiple == 1 else rows * 7 // 8 + 1  # a spare row costs more than a move
+        if needed > rows or needed < kept or rows % self._multiple:  # grow, or shrink
             spare = np.full(needed - len(parents), parents[0])
             return np.arange(len(parents)), np.concatenate((parents, spare))
         if (parents[1:] > parents[:-1]).all():  # each parent has one child, which stays

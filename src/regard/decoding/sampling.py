@@ -124,7 +124,7 @@ class Sampling(DecodingLoop):
         indices = np.array([request.noise for request in requests])
 
         def sampled(rows: HypothesisRows) -> Callable[[Float[Tensor, "rows vocab"]], Ranked]:
-            noise = uniform_noise(self.seed, indices[rows.sentence], rows.rank, rows.length)
+            noise = uniform_noise(self.seed, indices[rows.sentence], rows.rank, rows.lengths)
             return lambda log_probs: self._sample(log_probs, noise)
 
         return sampled
@@ -142,11 +142,14 @@ class Sampling(DecodingLoop):
 
 
 def uniform_noise(
-    seed: int, index: Int64[np.ndarray, " rows"], sample: Int64[np.ndarray, " rows"], step: int
+    seed: int,
+    index: Int64[np.ndarray, " rows"],
+    sample: Int64[np.ndarray, " rows"],
+    step: int | Int64[np.ndarray, " rows"],
 ) -> Float64[np.ndarray, " rows"]:
     """A number in [0, 1) for each row; multiples of 2^-52, so that with a float it stays below it."""
     state = np.full(len(index), seed % 2**64, np.uint64)
-    for part in (index, sample, np.full(len(index), step)):
+    for part in (index, sample, np.broadcast_to(step, len(index))):
         state = _mix(state) ^ part.astype(np.uint64)
     return (_mix(state) >> np.uint64(12)).astype(np.float64) * 2.0**-52
 

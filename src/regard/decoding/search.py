@@ -60,6 +60,17 @@ class FinishedHypotheses:
         self.ended[sentence] += 1
         self.bar[sentence] = best[-1].score if len(best) == self.n_best else -np.inf
 
+    def join(self, requests: int) -> None:
+        """Append so many requests, of which nothing has finished."""
+        self.found += [[] for _ in range(requests)]
+        self.bar = np.concatenate((self.bar, np.full(requests, -np.inf)))
+        self.ended = np.concatenate((self.ended, np.zeros(requests, np.int64)))
+
+    def select(self, kept: Int64[np.ndarray, " kept"]) -> None:
+        """Request i becomes what request `kept[i]` was."""
+        self.found = [self.found[place] for place in kept.tolist()]
+        self.bar, self.ended = self.bar[kept], self.ended[kept]
+
 
 class Candidates(NamedTuple):
     """The best continuations of each sentence, best first."""
@@ -97,21 +108,33 @@ class BeamSearch(Search):
             )
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        finished = FinishedHypotheses(len(requests), self.size if self.heuristic_stopping else self.n_best)
+        finished = self.none_finished(len(requests))
         constraints = RequestConstraints(requests, self.limits, self.eos_id)
         greatest = self.greatest(constraints)
         rows = self.rows(stepper, requests)
         while len(rows.live()):
-            chosen = self.next_tokens(rows, constraints, TopCandidates(self.size + 1))
-            found = self.candidates(rows, len(requests), chosen)
-            on = self.continued(rows, constraints, found, greatest, finished)
-            rank = on.cumsum(axis=1) - 1
-            slots = rows.select(found.parents[on], rank[on])
-            rows.append(
-                slots, found.ids[on], found.own[on], found.values[on] if self.changes_scores else None
-            )
-            self.end_stopped(rows, constraints, finished)
+            self.step(rows, constraints, greatest, finished)
         return [found[: self.n_best] for found in finished.found]
+
+    def none_finished(self, requests: int) -> FinishedHypotheses:
+        """Where the finished hypotheses of so many requests will be collected."""
+        return FinishedHypotheses(requests, self.size if self.heuristic_stopping else self.n_best)
+
+    def step(
+        self,
+        rows: HypothesisRows,
+        constraints: RequestConstraints,
+        greatest: Float64[np.ndarray, " sentences"],
+        finished: FinishedHypotheses,
+    ) -> None:
+        """Continue the beam of each sentence by one token."""
+        chosen = self.next_tokens(rows, constraints, TopCandidates(self.size + 1))
+        found = self.candidates(rows, len(greatest), chosen)
+        on = self.continued(rows, constraints, found, greatest, finished)
+        rank = on.cumsum(axis=1) - 1
+        slots = rows.select(found.parents[on], rank[on])
+        rows.append(slots, found.ids[on], found.own[on], found.values[on] if self.changes_scores else None)
+        self.end_stopped(rows, constraints, finished)
 
     def continued(
         self,
@@ -125,7 +148,7 @@ class BeamSearch(Search):
         on = self.finish(rows, constraints, found, finished)
         if self.heuristic_stopping:
             best = np.where(on, found.total, -np.inf).max(axis=1, initial=-np.inf)
-            lengths = rows.length + 1 - constraints.uncounted
+            lengths = rows.lengths_by_sentence(len(best)) + 1 - constraints.uncounted
             now = [self.length_penalty(max(1, length)) for length in lengths.tolist()]
             return on & (best / np.array(now) > finished.bar)[:, None]
         return on & self.could_win(found.total, greatest, finished)

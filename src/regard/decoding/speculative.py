@@ -111,10 +111,11 @@ class SingleRow(HypothesisRows):
 
     def __init__(self, rank: int) -> None:
         self.sentence, self.rank = np.zeros(1, np.int64), np.array([rank])
-        self.ids = np.zeros((1, 0), np.int64)
+        self.set([])
 
     def set(self, generated: Sequence[int]) -> None:
-        self.ids = np.array([generated], np.int64).reshape(1, -1)
+        self._ids = np.array([generated], np.int64).reshape(1, -1)
+        self.length, self.lengths = len(generated), np.array([len(generated)])
 
 
 @dataclass(frozen=True, kw_only=True)

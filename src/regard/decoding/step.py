@@ -99,6 +99,7 @@ class CacheStepper:
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        self.rows = 0  # before the first step; a cache counts them from then on
         self.device: torch.device = model.device
         self._fast: DecodingStep | None = None
 
@@ -110,9 +111,18 @@ class CacheStepper:
     def multiple(self) -> int:
         return ROW_MULTIPLE if self._fast is None else 1
 
-    def begin(self, cache: Any) -> None:
-        """Continue from `cache`."""
-        self.cache, self._fast = cache, fast_step(self.model)
+    def can_join(self, other: Stepper) -> bool:
+        """True if the rows of `other` can join, whatever their lengths: both have the same fast step."""
+        return (
+            self._fast is not None
+            and type(self) is type(other)
+            and isinstance(other, CacheStepper)
+            and other._fast is self._fast
+        )
+
+    def begin(self, cache: Any, rows: int) -> None:
+        """Continue from `cache`, which has so many rows."""
+        self.cache, self._fast, self.rows = cache, fast_step(self.model), rows
 
     def plain(self) -> Any:
         """The cache to read with."""
@@ -121,7 +131,7 @@ class CacheStepper:
     def stepped(self) -> Any:
         """The cache to step with."""
         if self._fast is not None:
-            self.cache = self._fast.slots(self.plain())
+            self.cache = self._fast.slots(self.plain(), self.rows)
         return self.plain()
 
     def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
@@ -146,6 +156,10 @@ class CacheStepper:
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
         self.cache = self.stepped().select(rows.to(self.device))
 
+    def join(self, other: "CacheStepper") -> None:
+        """Append the rows of `other`, which `can_join` and must not be used any more."""
+        self.cache = self.stepped().join(other.stepped())
+
     def read(self, ids: Int64[Tensor, "1 new"]) -> Float[Tensor, "new vocab"]:
         return self.model.extend(ids.to(self.device), self.plain())[0].float()
 
@@ -169,7 +183,7 @@ class ModelStepper(CacheStepper):
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
         self._sources = src_ids.to(self.device), src_lengths.to(self.device)
-        self.begin(None)
+        self.begin(None, len(src_ids))
         if self._fast is None or self._fast.start is None:
             self.plain()
 

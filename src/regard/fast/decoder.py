@@ -1,8 +1,12 @@
-"""One decoding step of a decoder as a plan of kernels, with a cache indexed by slot."""
+"""One decoding step of a decoder as a plan of kernels, with a cache indexed by slot.
+
+Each row is at a position of its own.
+"""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
@@ -10,6 +14,7 @@ from regard.fast.native.attention import plan_to_memory, plan_to_self
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.plan import AttentionInputs, Plan, PlannedResult, UnsupportedPart
 from regard.fast.native.rotary import plan_rotation
+from regard.fast.position_vectors import PositionVectors
 from regard.fast.row_layers import (
     row_embedding,
     row_feed_forward,
@@ -44,7 +49,9 @@ class PlannedDecoder:
         first = stack.blocks[0].self_attention
         assert isinstance(first, SelfAttention)
         self._layers, self._features = len(blocks), first.num_kv_heads * first.d_head
-        self._positions, self._rotary = stack.input.positions, _rotary(stack.blocks)
+        positions, rotary = stack.input.positions, _rotary(stack.blocks)
+        self._positional = None if positions is None else PositionVectors(positions)
+        self._turns = None if rotary is None else PositionVectors(_turns(rotary))
         self._scale = stack.scale if isinstance(stack, Decoder) else 1.0
 
         def path(ids: PlannedResult) -> PlannedResult:
@@ -58,27 +65,19 @@ class PlannedDecoder:
 
     def __call__(self, ids: Int64[Tensor, " rows"], cache: SlotCache) -> Float[Tensor, "rows d_model"]:
         """Decode one more position of each row; its keys and values are stored in the cache."""
-        cache.make_room(len(ids), self._layers, self._features)
         x = self._plan(ids, self._inputs(cache))
-        cache.length += 1
+        cache.advance()
         return x if self._scale == 1.0 else x * self._scale
 
     def _inputs(self, cache: SlotCache) -> AttentionInputs:
-        positional = None if self._positions is None else self._positions(cache.length, 1)
-        rotation = None if self._rotary is None else self._rotary.sines_and_cosines(cache.length, 1)
-        begin, memory = cache.begin, cache.memory
-        keys, values, table = cache.keys, cache.values, cache.table
-        if begin:
-            keys, values = [each[begin:] for each in keys], [each[begin:] for each in values]
-            table = table[:, begin:]
-        if memory is None:
-            return AttentionInputs(
-                cache.held - begin, keys, values, table, positional=positional, rotation=rotation
-            )
-        return AttentionInputs(
-            cache.held - begin, keys, values, table, memory.layers, memory.starts, memory.lengths,
-            memory.longest, positional=positional, rotation=rotation,
-        )  # fmt: skip
+        slots = cache.make_room(self._layers, self._features)
+        positional = None if self._positional is None else self._positional(cache.lengths)
+        turns = None if self._turns is None else self._turns(cache.lengths)
+        own = (cache.keys, cache.values, cache.table, slots, cache.begins, cache.held)
+        if (memory := cache.memory) is None:
+            return AttentionInputs(*own, positional=positional, turns=turns)
+        held = (memory.layers, memory.starts, memory.lengths, memory.longest)
+        return AttentionInputs(*own, *held, positional=positional, turns=turns)
 
 
 def _block(block: nn.Module, number: int) -> Block:
@@ -145,3 +144,8 @@ def _rotary(blocks: nn.ModuleList) -> RotaryPositions | None:
     if len({(each.base, each.d_head) for each in found}) > 1:
         raise UnsupportedPart("its layers have different rotary positions")
     return found[0] if found else None
+
+
+def _turns(rotary: RotaryPositions) -> Callable[[int, int], Float[Tensor, "len two_d_head"]]:
+    """The sines of each position, and then its cosines."""
+    return lambda start, length: torch.cat(rotary.sines_and_cosines(start, length), dim=1)

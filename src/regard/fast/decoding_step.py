@@ -34,16 +34,16 @@ CandidateTensors = tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"],
 
 @dataclass(frozen=True)
 class DecodingStep:
-    """Last ids of the rows, and a cache -> logits of the next ids; the cache grows by one position."""
+    """Last ids of the rows, and a cache -> logits of the next ids; each row of the cache grows by one."""
 
     decoder: PlannedDecoder
     output: PackedLinear | Callable[[Float[Tensor, "rows d_model"]], Float[Tensor, "rows vocab"]]
     start: Start | None  # sources and their lengths -> a cache; None if the model has no encoder
     window: int | None
 
-    def slots(self, cache: StackCache | DecoderCache | SlotCache) -> SlotCache:
-        """`cache` converted to the cache of this step; `cache` must not be used any more."""
-        return cache if isinstance(cache, SlotCache) else SlotCache.of(cache, self.window)
+    def slots(self, cache: StackCache | DecoderCache | SlotCache, rows: int) -> SlotCache:
+        """`cache`, of so many rows, converted to the cache of this step; it must not be used any more."""
+        return cache if isinstance(cache, SlotCache) else SlotCache.of(cache, self.window, rows)
 
     def __call__(self, ids: Int64[Tensor, " rows"], cache: SlotCache) -> Float[Tensor, "rows vocab"]:
         """The logits of the next ids."""

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from regard.fast.native.attention import attend_to_memory
 from regard.fast.native.plan import UnsupportedPart
+from regard.fast.packed_memory import PackedMemory
 from regard.fast.row_layers import row_feed_forward, row_linear, row_norm, row_residual, scale_of
-from regard.fast.slot_cache import PackedMemory, SlotCache
+from regard.fast.slot_cache import SlotCache
 from regard.layers.attention import SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
 from regard.models.encoder_decoder import EncoderDecoder
@@ -68,7 +69,7 @@ def starting(model: EncoderDecoder) -> Start:
         x = leave(x)
         starts = src_lengths.cumsum(0) - src_lengths
         layers = [memory(x) for memory in memories]
-        return SlotCache(PackedMemory(layers, starts, src_lengths, src_ids.size(1)))
+        return SlotCache(PackedMemory(layers, starts, src_lengths, src_ids.size(1), len(x)))
 
     return start
 

@@ -121,25 +121,36 @@ def test_the_number_of_threads_changes_no_bit(threads):
 def test_it_looks_at_what_its_row_has_read(heads, groups, d_head, steps):
     """Rows are repeated, dropped and swapped between steps; each has a history of its own."""
     generator = torch.Generator().manual_seed(steps)
-    rows, slots, width = 5, 7, groups * d_head
-    keys, values = (torch.full((steps + 3, slots, width), torch.nan) for _ in range(2))
+    rows, most, width = 5, 7, groups * d_head
+    free = torch.randperm((steps + 3) * most, generator=generator).int()
+    keys, values = (torch.full((len(free), width), torch.nan) for _ in range(2))
     table = torch.zeros(rows, steps + 3, dtype=torch.int32)
-    key_history = value_history = torch.empty(rows, 0, width)
-    for position in range(steps):
+    key_history = [torch.empty(0, width) for _ in range(rows)]
+    value_history, begun = list(key_history), [0] * rows
+    for step in range(steps):
         query = torch.randn(rows, heads * d_head, generator=generator)
         key, value = (torch.randn(rows, width, generator=generator) for _ in range(2))
-        found = attend_to_self(query, key, value, keys, values, table, position, d_head, 0.3)
-        key_history = torch.cat([key_history, key[:, None]], dim=1)
-        value_history = torch.cat([value_history, value[:, None]], dim=1)
-        assert torch.equal(table[:, position], torch.arange(rows, dtype=torch.int32))
-        for row in range(rows) if position in (0, 3, 15, 16, steps - 1) else ():
-            expected = exact(query[row], key_history[row], value_history[row], d_head, 0.3)
-            close(found[row], expected)
-        if position % 3 == 1:
-            rows = int(torch.randint(1, slots + 1, (), generator=generator))
+        slots, free = free[:rows].clone(), free[rows:]
+        begins = torch.tensor(begun)
+        positions = begins + torch.tensor([len(each) for each in key_history])
+        found = attend_to_self(query, key, value, keys, values, table, slots, begins, positions, d_head, 0.3)
+        for row in range(rows):
+            key_history[row] = torch.cat([key_history[row], key[[row]]])
+            value_history[row] = torch.cat([value_history[row], value[[row]]])
+            assert table[row, positions[row]] == slots[row]
+            if step in (0, 3, 15, 16, steps - 1):
+                expected = exact(query[row], key_history[row], value_history[row], d_head, 0.3)
+                close(found[row], expected)
+        if step % 3 == 1:
+            rows = int(torch.randint(1, most + 1, (), generator=generator))
             chosen = torch.randint(len(table), (rows,), generator=generator)
             table = table.index_select(0, chosen)
-            key_history, value_history = key_history[chosen], value_history[chosen]
+            key_history, value_history, begun = (
+                [each[place] for place in chosen.tolist()] for each in (key_history, value_history, begun)
+            )
+            dropped = step % 2  # of the last row, which then is at another position of another length
+            key_history[-1], value_history[-1] = key_history[-1][dropped:], value_history[-1][dropped:]
+            begun[-1] += dropped
 
 
 def test_what_a_row_has_read_decides_its_bits():
@@ -147,18 +158,20 @@ def test_what_a_row_has_read_decides_its_bits():
     generator = torch.Generator().manual_seed(1)
     query, key, value = (torch.randn(4, 20, 32, generator=generator) for _ in range(3))
 
-    def said(rows, slots):
-        keys, values = torch.zeros(20, slots, 32), torch.zeros(20, slots, 32)
+    def said(rows, most):
+        keys, values = torch.zeros(20 * most, 32), torch.zeros(20 * most, 32)
         table = torch.zeros(len(rows), 20, dtype=torch.int32)
+        begins, slots = torch.zeros(len(rows), dtype=torch.int64), torch.arange(len(rows)).int()
         return torch.stack(
             [
                 attend_to_self(
-                    query[rows, at], key[rows, at], value[rows, at], keys, values, table, at, 16, 0.3
+                    query[rows, at], key[rows, at], value[rows, at], keys, values, table,
+                    slots + at * most, begins, begins + at, 16, 0.3,
                 )
                 for at in range(20)
             ],
             dim=1,
-        )
+        )  # fmt: skip
 
     whole = said([0, 1, 2, 3], 4)
     assert torch.equal(said([2], 1), whole[[2]])

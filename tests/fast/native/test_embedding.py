@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
 @pytest.mark.parametrize("with_positions", [True, False])
 def test_they_are_rows_scaled_and_moved(features, with_positions):
     generator = torch.Generator().manual_seed(features)
-    table, plus = (torch.randn(size, features, generator=generator) for size in (9, 1))
+    table, plus = (torch.randn(size, features, generator=generator) for size in (9, 4))
     ids = torch.tensor([3, 0, 8, 3])
     found = embed(ids, table, 4.5, plus if with_positions else None)
     torch.testing.assert_close(found, table[ids] * 4.5 + (plus if with_positions else 0))

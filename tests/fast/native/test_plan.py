@@ -13,8 +13,15 @@ from regard.fast.native.norm import PackedNorm
 from regard.fast.native.plan import AttentionInputs, Plan, PlannedResult, UnsupportedPart, add
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
-NOTHING = torch.zeros(1, 1, 1)
-NOTHING_SEEN = AttentionInputs(0, [NOTHING], [NOTHING], torch.zeros(0, 1, dtype=torch.int32))
+NOTHING = torch.zeros(1, 1)
+NOTHING_SEEN = AttentionInputs(
+    [NOTHING],
+    [NOTHING],
+    torch.zeros(1, 1).int(),
+    torch.zeros(1).int(),
+    torch.zeros(1).long(),
+    torch.zeros(1).long(),
+)
 
 
 def maps(*shapes, relu=False):

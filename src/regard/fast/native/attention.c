@@ -102,23 +102,24 @@ void attend_to_memory(const Heads *heads, const float *query, long query_row, co
         }
 }
 
-// Self-attention to the earlier positions and to the current one, `position`, whose keys and values (rows of `key_row` and
-// `value_row` floats) are stored first. keys, values: positions x num_slots x groups x d; row i has those of position p in slot
-// `table[i][p]`, and those of the current position in slot i. The other arguments are those of attend_to_memory.
+// Self-attention of each row to its earlier positions, from `begins[i]` on, and to its current one, `positions[i]`, whose keys and
+// values (rows of `key_row` and `value_row` floats) are stored first. keys, values: slots x groups x d; row i has those of its
+// position p in slot `table[i][p]`, and those of the current position in `slots[i]`, which is entered in the table. The other arguments
+// are those of attend_to_memory.
 void attend_to_self(const Heads *heads, const float *query, long query_row, const float *key, long key_row, const float *value,
-                    long value_row, float *keys, float *values, long num_slots, int32_t *table, long table_row, long position,
-                    float *weights, float *out) {
+                    long value_row, float *keys, float *values, int32_t *table, long table_row, const int32_t *slots,
+                    const int64_t *begins, const int64_t *positions, float *weights, float *out) {
     long rows = heads->rows, count = heads->groups * heads->queries_per_group, width = heads->groups * heads->d;
+    StridedRows all_keys = {keys, 0, width}, all_values = {values, 0, width};
     int threads = heads->threads;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int thread = 0; thread < threads; thread++)
         for (long row = part(rows, thread, threads); row < part(rows, thread + 1, threads); row++) {
-            long offset = (position * num_slots + row) * width;
-            memcpy(keys + offset, key + row * key_row, sizeof(float) * width);
-            memcpy(values + offset, value + row * value_row, sizeof(float) * width);
-            table[row * table_row + position] = (int32_t)row;
-            StridedRows all_keys = {keys, num_slots * width, width}, all_values = {values, num_slots * width, width};
-            attend(heads, query + row * query_row, all_keys, all_values, table + row * table_row, position + 1,
+            int32_t *slot_of = table + row * table_row;
+            memcpy(keys + slots[row] * width, key + row * key_row, sizeof(float) * width);
+            memcpy(values + slots[row] * width, value + row * value_row, sizeof(float) * width);
+            slot_of[positions[row]] = slots[row];
+            attend(heads, query + row * query_row, all_keys, all_values, slot_of + begins[row], positions[row] + 1 - begins[row],
                    weights + thread * count * heads->weights_row, out + row * count * heads->d);
         }
 }

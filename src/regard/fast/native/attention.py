@@ -49,25 +49,30 @@ def attend_to_self(
     query: Float[Tensor, "rows width"],
     key: Float[Tensor, "rows kv_width"],
     value: Float[Tensor, "rows kv_width"],
-    keys: Float[Tensor, "capacity slots kv_width"],
-    values: Float[Tensor, "capacity slots kv_width"],
+    keys: Float[Tensor, "slots kv_width"],
+    values: Float[Tensor, "slots kv_width"],
     table: Int32[Tensor, "rows capacity"],
-    position: int,
+    slots: Int32[Tensor, " rows"],
+    begins: Int64[Tensor, " rows"],
+    positions: Int64[Tensor, " rows"],
     d_head: int,
     scale: float,
 ) -> Float[Tensor, "rows width"]:
-    """Self-attention of one position to itself and earlier ones; its keys and values are stored first.
+    """Self-attention of the next position of each row to all up to it; its keys are stored first.
 
-    The key of row i at position p is in `keys[p, table[i, p]]`. That of this position is stored in
-    `keys[position, i]` and entered in the table. The features of a row must be contiguous in memory.
+    The key of row i at position p is in `keys[table[i, p]]`. That of its position `positions[i]` is stored in
+    `keys[slots[i]]` and entered in the table; it attends to positions from `begins[i]` on. The features of a
+    row must be contiguous in memory.
     """
-    heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, position + 1, scale)
+    seen = int((positions - begins).max()) + 1
+    heads = _heads(query.size(0), key.size(1) // d_head, query.size(1), d_head, seen, scale)
     weights = torch.empty(heads.threads, query.size(1) // d_head, heads.weights_row)
     out = torch.empty(query.shape)
     kernel("attend_to_self")(
         ctypes.addressof(heads), query.data_ptr(), query.stride(0), key.data_ptr(), key.stride(0),
-        value.data_ptr(), value.stride(0), keys.data_ptr(), values.data_ptr(), keys.size(1),
-        table.data_ptr(), table.stride(0), position, weights.data_ptr(), out.data_ptr(),
+        value.data_ptr(), value.stride(0), keys.data_ptr(), values.data_ptr(), table.data_ptr(),
+        table.stride(0), slots.data_ptr(), begins.data_ptr(), positions.data_ptr(), weights.data_ptr(),
+        out.data_ptr(),
     )  # fmt: skip
     return out
 

@@ -17,10 +17,10 @@ void linear(const float *x, long rows, const Weights *weights, const float *resi
             float *level_scales, int threads);
 void norm(const float *x, long rows, long features, int center, float eps, const float *gain, const float *bias, float *out);
 void activate(const float *x, long x_row, const float *times, long times_row, long rows, long features, int kind, float *out);
-void rotate(const float *x, long x_row, long rows, long heads, long d, const float *sine, const float *cosine, float *out);
+void rotate(const float *x, long x_row, long rows, long heads, long d, const float *turns, float *out);
 void attend_to_memory(const Heads *heads, const float *query, long query_row, const float *key, long key_row,
                       const float *value, long value_row, const int64_t *starts, const int64_t *lengths, float *weights,
                       float *out);
 void attend_to_self(const Heads *heads, const float *query, long query_row, const float *key, long key_row, const float *value,
-                    long value_row, float *keys, float *values, long num_slots, int32_t *table, long table_row, long position,
-                    float *weights, float *out);
+                    long value_row, float *keys, float *values, int32_t *table, long table_row, const int32_t *slots,
+                    const int64_t *begins, const int64_t *positions, float *weights, float *out);

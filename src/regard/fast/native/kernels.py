@@ -14,7 +14,7 @@ _TAKES = {
     "linear": [_ADDRESS, _COUNT, *[_ADDRESS] * 5, _FLAG],
     "top_candidates": [_ADDRESS, _COUNT, *[_ADDRESS] * 2, _COUNT, *[_ADDRESS] * 7, _FLAG],
     "embed": [_ADDRESS, _COUNT, _ADDRESS, _COUNT, _COUNT, ctypes.c_float, _ADDRESS, _ADDRESS],
-    "rotate": [_ADDRESS, *[_COUNT] * 4, *[_ADDRESS] * 3],
+    "rotate": [_ADDRESS, *[_COUNT] * 4, _ADDRESS, _ADDRESS],
     "run_plan": [_ADDRESS, _COUNT, _ADDRESS],
     "add_dropped": [*[_ADDRESS] * 3, _FLAG, ctypes.c_float, _COUNT, _ADDRESS, _FLAG],
     "post_norm": [
@@ -38,8 +38,8 @@ _TAKES = {
         *[_ADDRESS] * 4,
     ],
     "attend_to_self": [
-        *[_ADDRESS, _ADDRESS, _COUNT, _ADDRESS, _COUNT, _ADDRESS, _COUNT, _ADDRESS, _ADDRESS, _COUNT],
-        *[_ADDRESS, _COUNT, _COUNT, _ADDRESS, _ADDRESS],
+        *[_ADDRESS, _ADDRESS, _COUNT, _ADDRESS, _COUNT, _ADDRESS, _COUNT, _ADDRESS, _ADDRESS, _ADDRESS],
+        *[_COUNT, *[_ADDRESS] * 5],
     ],
 }
 

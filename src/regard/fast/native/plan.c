@@ -23,12 +23,14 @@ typedef struct {
     float *output, *buffer, *scores; // scores: threads x heads x weights_row
     uint8_t *levels;                // int8: scratch for the widest inputs; `level_scales`: one float per row
     float *level_scales;
-    const float *plus, *sine, *cosine; // of this position
+    const float *plus, *turns; // of the position of each row
     float **keys, **values;
     int32_t *table;
+    const int32_t *slots;
+    const int64_t *begins, *positions;
     const float **memory_keys, **memory_values;
     const int64_t *starts, *lengths;
-    long rows, num_slots, table_row, position, longest, threads;
+    long rows, table_row, seen, longest, threads; // seen: positions to which a row attends, at most; longest: the same of a memory
 } Run;
 
 int worth(void) { return WORTH; }
@@ -42,13 +44,13 @@ INLINE float *address_of(Operand operand, const Run *run) {
 INLINE int threads_for(long multiplications, const Run *run) { return multiplications >= WORTH ? (int)run->threads : 1; }
 
 static void attend(const Call *call, const Run *run, const float *x, const float *y, const float *z, float *out) {
-    long rows = run->rows, d = call->features / call->heads, seen = call->kind == TO_SELF ? run->position + 1 : run->longest;
+    long rows = run->rows, d = call->features / call->heads, seen = call->kind == TO_SELF ? run->seen : run->longest;
     Heads heads = {rows, call->groups, call->heads / call->groups, d, seen + WIDTH, call->number,
                    threads_for(rows * call->features * seen, run)};
     long layer = call->layer, row = call->groups * d;
     if (call->kind == TO_SELF)
         attend_to_self(&heads, x, call->x.width, y, call->y.width, z, call->z.width, run->keys[layer], run->values[layer],
-                       run->num_slots, run->table, run->table_row, run->position, run->scores, out);
+                       run->table, run->table_row, run->slots, run->begins, run->positions, run->scores, out);
     else
         attend_to_memory(&heads, x, call->x.width, run->memory_keys[layer], row, run->memory_values[layer], row, run->starts,
                          run->lengths, run->scores, out);
@@ -79,7 +81,7 @@ int run_plan(const Call *calls, long count, const Run *run) {
             for (long place = 0; place < rows * features; place++) out[place] = x[place] + y[place];
             break;
         case ACTIVATE: activate(x, call->x.width, y, call->y.width, rows, features, call->flag, out); break;
-        case ROTATE: rotate(x, call->x.width, rows, call->heads, features / call->heads, run->sine, run->cosine, out); break;
+        case ROTATE: rotate(x, call->x.width, rows, call->heads, features / call->heads, run->turns, out); break;
         default: attend(call, run, x, y, z, out);
         }
     }

@@ -47,18 +47,20 @@ Rows = TypeVar("Rows", Tensor, PlannedResult)  # [rows, features], a tensor or p
 
 @dataclass(frozen=True)
 class AttentionInputs:
-    """Keys and values of a step's attentions (attention.py) by layer, and the vectors of its position."""
+    """Keys and values of a step's attentions (attention.py) by layer, and the vectors of its positions."""
 
-    position: int  # the index of this step in `keys`
-    keys: Sequence[Float[Tensor, "capacity slots features"]]
-    values: Sequence[Float[Tensor, "capacity slots features"]]
+    keys: Sequence[Float[Tensor, "slots features"]]
+    values: Sequence[Float[Tensor, "slots features"]]
     table: Int32[Tensor, "rows capacity"]
+    slots: Int32[Tensor, " rows"]  # where the keys and values of this step are stored
+    begins: Int64[Tensor, " rows"]  # the first position in `table` that a row attends to
+    positions: Int64[Tensor, " rows"]  # this step's position in `table`
     memory: Sequence[tuple[Float[Tensor, "positions width"], Float[Tensor, "positions width"]]] = ()
     starts: Int64[Tensor, " rows"] | None = None
     lengths: Int64[Tensor, " rows"] | None = None
     longest: int = 0
-    positional: Float[Tensor, "1 d_model"] | None = None  # is added to embeddings
-    rotation: tuple[Float[Tensor, "1 d_head"], Float[Tensor, "1 d_head"]] | None = None  # sines, cosines
+    positional: Float[Tensor, "rows d_model"] | None = None  # is added to embeddings
+    turns: Float[Tensor, "rows two_d_head"] | None = None  # sines and then cosines of the rotation
 
 
 class Operand(ctypes.Structure):
@@ -79,12 +81,11 @@ class Call(ctypes.Structure):
 class Run(ctypes.Structure):
     _fields_ = [
         *[(name, ctypes.c_void_p) for name in (
-            "input", "output", "buffer", "scores", "levels", "level_scales", "plus", "sine", "cosine",
-            "keys", "values", "table", "memory_keys", "memory_values", "starts", "lengths",
+            "input", "output", "buffer", "scores", "levels", "level_scales", "plus", "turns",
+            "keys", "values", "table", "slots", "begins", "positions",
+            "memory_keys", "memory_values", "starts", "lengths",
         )],
-        *[(name, ctypes.c_long) for name in (
-            "rows", "num_slots", "table_row", "position", "longest", "threads",
-        )],
+        *[(name, ctypes.c_long) for name in ("rows", "table_row", "seen", "longest", "threads")],
     ]  # fmt: skip
 
 
@@ -170,7 +171,8 @@ class Plan:
         Raises:
             IndexError: an id has no embedding.
         """
-        rows, longest = x.size(0), max(seen.position + 1, seen.longest)
+        rows, own = x.size(0), int((seen.positions - seen.begins).max()) + 1
+        longest = max(own, seen.longest)
         out, buffer = torch.empty(rows, self.features), torch.empty(rows * self.buffer)
         threads = torch.get_num_threads()
         scores = torch.empty(threads, self._heads, longest + constant("panel_width"))
@@ -178,14 +180,12 @@ class Plan:
         x = x.contiguous()
         keys, values = map(_table, (seen.keys, seen.values))
         memory_keys, memory_values = (_table([pair[part] for pair in seen.memory]) for part in (0, 1))
-        sine, cosine = (None, None) if seen.rotation is None else seen.rotation
         run = Run(
             *map(_address, (x, out, buffer, scores, levels)), levels.data_ptr() + rows * self._levels,
-            *map(_address, (seen.positional, sine, cosine)), *map(ctypes.addressof, (keys, values)),
-            seen.table.data_ptr(),
+            *map(_address, (seen.positional, seen.turns)), *map(ctypes.addressof, (keys, values)),
+            *map(_address, (seen.table, seen.slots, seen.begins, seen.positions)),
             *map(ctypes.addressof, (memory_keys, memory_values)), *map(_address, (seen.starts, seen.lengths)),
-            rows, seen.keys[0].size(1), seen.table.stride(0), seen.position, seen.longest,
-            threads,
+            rows, seen.table.stride(0), own, seen.longest, threads,
         )  # fmt: skip
         if self._run(self._calls, len(self._calls), ctypes.addressof(run)):
             refuse_ids()

@@ -10,23 +10,28 @@ from regard.fast.native.plan import ROTATE, PlannedResult
 
 def rotate(
     x: Float[Tensor, "rows features"],
-    sine: Float[Tensor, "1 d_head"],
-    cosine: Float[Tensor, "1 d_head"],
+    turns: Float[Tensor, "rows two_d_head"],
     d_head: int,
 ) -> Float[Tensor, "rows features"]:
     """Features i and i + d_head / 2 of each head, rotated together: [rows, features].
 
-    The features of a row must be contiguous in memory.
+    `turns` has the sines of each row and then its cosines. The features of a row of `x` must be contiguous
+    in memory.
     """
     rows, features = x.shape
-    out = torch.empty(rows, features)
+    turns, out = turns.contiguous(), torch.empty(rows, features)
     kernel("rotate")(
-        x.data_ptr(), x.stride(0), rows, features // d_head, d_head, sine.data_ptr(), cosine.data_ptr(),
+        x.data_ptr(),
+        x.stride(0),
+        rows,
+        features // d_head,
+        d_head,
+        turns.data_ptr(),
         out.data_ptr(),
-    )  # fmt: skip
+    )
     return out
 
 
 def plan_rotation(x: PlannedResult, d_head: int) -> PlannedResult:
-    """`rotate` in a plan; sines and cosines are arguments of each run."""
+    """`rotate` in a plan; sines and cosines are an argument of each run."""
     return x.plan.record(ROTATE, x, features=x.features, heads=x.features // d_head)

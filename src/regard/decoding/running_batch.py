@@ -1,0 +1,282 @@
+"""Continuous batching: requests join a running batch at any step, and leave it when they are done.
+
+    batch = RunningTranslations(strategy, model)     # or RunningContinuations(strategy, language_model)
+    tickets = batch.add([[17, 4, 9], [5, 8]])        # they are encoded, and join, at one of the next steps
+    while batch:
+        for ticket, hypotheses in batch.step():      # one token for every row; what has finished by it
+            ...
+        batch.generated(tickets[0])                  # the tokens so far, for streaming
+        batch.cancel(tickets[1])                     # its rows leave at the next step
+
+A batch has one strategy (a search with its settings) and one model, or an ensemble. The hypotheses of a
+request (ids, log-probabilities, scores) are those of `decode_all` or `continue_all` for it alone, to the bit.
+
+Requests of greedy search, sampling and beam search join each other if the model has a fast decoding step,
+whatever their lengths (`joins`). All others (a model without a fast step, an ensemble, groups of beams,
+required phrases, registered searches) are decoded with those that arrived at the same step, and the steps of
+all take turns. Where tokens are proposed (speculative decoding), one request is decoded after the other.
+
+Not for several threads at once. A batch keeps no lock: the caller calls one method at a time.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from regard.decoding.base_search import Search
+from regard.decoding.batches import deterministic, max_positions, padded, refuse_long, shortest_source
+from regard.decoding.continuation import Prompt, prompt_stepper, without_prompt
+from regard.decoding.hypothesis import Hypothesis, Request
+from regard.decoding.running_group import Answer, Arrival, Group, JoinedGroup, group_of
+from regard.decoding.running_search import can_join
+from regard.decoding.step import Stepper, stepper_of
+from regard.errors import ConfigError, RegardError, RunError, UserError
+from regard.fast.decoding_step import fast_step
+from regard.models.decoder_only import DecoderOnly
+from regard.models.sequence_to_sequence import SequenceToSequence
+
+
+class Finished(NamedTuple):
+    """The hypotheses of a request that is done, by its ticket."""
+
+    ticket: int
+    hypotheses: list[Hypothesis]
+
+
+PATIENCE = 4  # steps that an arrival waits for others, if many are running: encoders are faster for several
+
+
+class RunningBatch(ABC):
+    """What translations and continuations share. It is true while a request is unfinished."""
+
+    def __init__(self, strategy: Search, models: Sequence[nn.Module], *, arrival_tokens: int = 1024) -> None:
+        """`arrival_tokens`: so many tokens of arrivals, or a single arrival, are read between two steps."""
+        if arrival_tokens < 1:
+            raise ConfigError(f"arrival_tokens is {arrival_tokens}, but must be at least 1", "1024 would do")
+        self.strategy, self.arrival_tokens = strategy, arrival_tokens
+        self._models = list(models)
+        self._waiting: deque[Arrival] = deque()
+        self._groups: list[Group] = []
+        self._cancelled: set[int] = set()
+        self._refused: list[tuple[int, RegardError]] = []
+        self._tickets = self._waited = 0
+
+    @property
+    def joins(self) -> bool:
+        """True if a request joins those that run; False if it is decoded with those that arrive with it."""
+        return can_join(self.strategy) and len(self._models) == 1 and fast_step(self._models[0]) is not None
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests that have not joined."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """The number of requests that have joined and are not done."""
+        return sum(len(group.arrivals) for group in self._groups)
+
+    @property
+    def rows(self) -> int:
+        """The number of unfinished hypotheses of the requests that have joined."""
+        return sum(group.num_rows for group in self._groups)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of rows, sources and prompts, also of waiting requests: what memory grows with."""
+        read = sum(len(each.ids) for each in self._unfinished())
+        return read + sum(group.num_tokens for group in self._groups)
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting or self._groups)
+
+    def _unfinished(self) -> Iterator[Arrival]:
+        yield from self._waiting
+        for group in self._groups:
+            yield from group.arrivals
+
+    def _queue(self, arrivals: Iterable[tuple[Request, tuple[int, ...]]]) -> list[int]:
+        """Put these requests, and what is read of each before its first step, at the end of the queue."""
+        first = self._tickets
+        for request, ids in arrivals:
+            self._waiting.append(Arrival(ticket=self._tickets, request=request, ids=ids))
+            self._tickets += 1
+        return list(range(first, self._tickets))
+
+    def cancel(self, ticket: int) -> None:
+        """Drop a request: its rows leave at the next step. Nothing happens if it is done."""
+        waiting = [each for each in self._waiting if each.ticket != ticket]
+        if len(waiting) < len(self._waiting):
+            self._waiting = deque(waiting)
+        else:
+            self._cancelled.add(ticket)
+
+    def step(self) -> list[Finished]:
+        """Let arrivals join, and advance every row by a token. Returns what has finished by it."""
+        finished: list[Answer] = []
+        with torch.no_grad(), deterministic(self._models):
+            self._leave()
+            self._admit()
+            for group in [*self._groups]:
+                try:
+                    finished += group.step()
+                except (UserError, RunError) as error:
+                    self._split(group, error)
+        self._groups = [group for group in self._groups if group.arrivals]
+        return [Finished(each.ticket, self._answer(each, hypotheses)) for each, hypotheses in finished]
+
+    def refused(self) -> list[tuple[int, RegardError]]:
+        """The requests that could not be answered since the last call, and why."""
+        found, self._refused = self._refused, []
+        return found
+
+    def generated(self, ticket: int) -> list[list[int]]:
+        """The unfinished hypotheses of a request, without its prefix or prompt; none if it waits or is done.
+
+        Those of greedy search and of samples only grow.
+        """
+        for group in self._groups:
+            if any(each.ticket == ticket for each in group.arrivals):
+                return group.generated(ticket)
+        return []
+
+    def _leave(self) -> None:
+        """Drop the requests that were cancelled."""
+        if self._cancelled:
+            for group in self._groups:
+                if any(each.ticket in self._cancelled for each in group.arrivals):
+                    group.leave(self._cancelled)
+            self._groups = [group for group in self._groups if group.arrivals]
+            self._cancelled = set()
+
+    def _admit(self) -> None:
+        """Read arrivals, if it is time to, and let them join."""
+        if not self._waiting or (self.strategy.alone and self._groups):  # what proposes tokens has a state
+            return
+        self._waited += 1
+        if self._waited < PATIENCE and 8 * len(self._waiting) < self.running:
+            return
+        self._waited = 0
+        arrivals, tokens = [self._waiting.popleft()], 0
+        while self._waiting and not (arrivals[-1].alone or self._waiting[0].alone or self.strategy.alone):
+            tokens += len(arrivals[-1].ids)
+            if tokens + len(self._waiting[0].ids) > self.arrival_tokens:
+                break
+            arrivals.append(self._waiting.popleft())
+        try:
+            for stepper, group in [*self._read(arrivals)]:  # all or none
+                self._join(stepper, group)
+        except (UserError, RunError) as error:
+            self._alone(arrivals, error)
+
+    def _join(self, stepper: Stepper, arrivals: Sequence[Arrival]) -> None:
+        """Add these requests, which the stepper has read, to a group that they can join, or to a new one."""
+        if not arrivals[0].alone:
+            for group in self._groups:
+                if isinstance(group, JoinedGroup) and group.can_join(stepper):
+                    group.join(stepper, arrivals)
+                    return
+        self._groups.append(group_of(self.strategy, stepper, arrivals))
+
+    def _split(self, group: Group, error: RegardError) -> None:
+        """A request of this group has failed: begin each of them again, alone."""
+        self._groups.remove(group)
+        self._alone(group.arrivals, error)
+
+    def _alone(self, arrivals: Sequence[Arrival], error: RegardError) -> None:
+        if len(arrivals) == 1:
+            self._refused.append((arrivals[0].ticket, error))
+        else:
+            self._waiting.extendleft(replace(each, alone=True) for each in reversed(arrivals))
+
+    @abstractmethod
+    def _read(self, arrivals: Sequence[Arrival]) -> Iterator[tuple[Stepper, Sequence[Arrival]]]:
+        """Steppers that have read all arrivals, and which of them each has read."""
+
+    def _answer(self, arrival: Arrival, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+        """The hypotheses as they are returned."""
+        return hypotheses
+
+
+class RunningTranslations(RunningBatch):
+    """A running batch of sources; several models are an ensemble."""
+
+    def __init__(
+        self,
+        strategy: Search,
+        models: SequenceToSequence | Sequence[SequenceToSequence],
+        *,
+        pad_id: int = 0,
+        eos_id: int = 3,
+        arrival_tokens: int = 1024,
+    ) -> None:
+        self.models = [models] if isinstance(models, SequenceToSequence) else list(models)
+        if not self.models:
+            raise ConfigError("an ensemble needs at least one model")
+        super().__init__(strategy, self.models, arrival_tokens=arrival_tokens)
+        self._pad_id, self._eos_id = pad_id, eos_id
+        self._most, self._shortest = max_positions(self.models), shortest_source(self.models)
+
+    def add(
+        self, sources: Sequence[Sequence[int]], *, prefixes: Sequence[Sequence[int]] | None = None
+    ) -> list[int]:
+        """Queue these sources, ids without eos; a ticket for each.
+
+        Raises:
+            DataError: one is longer than the model can read; then none is queued.
+        """
+        prefixes = prefixes or [()] * len(sources)
+        requests = [
+            Request(
+                src_len=len(source),
+                prefix=tuple(prefix),
+                index=index,
+                most=self._most - 1,
+                source=tuple(source),
+            )
+            for index, (source, prefix) in enumerate(zip(sources, prefixes, strict=True))
+        ]
+        refuse_long(requests, self._most)
+        return self._queue((request, (*(request.source or ()), self._eos_id)) for request in requests)
+
+    def _read(self, arrivals: Sequence[Arrival]) -> Iterator[tuple[Stepper, Sequence[Arrival]]]:
+        stepper = stepper_of(self.models)
+        sources = [each.ids for each in arrivals]
+        stepper.start(*padded(sources, self._pad_id, least=self._shortest, most=self._most))
+        yield stepper, arrivals
+
+
+class RunningContinuations(RunningBatch):
+    """A running batch of prompts, of any lengths, that a decoder-only model continues."""
+
+    def __init__(
+        self,
+        strategy: Search,
+        model: DecoderOnly,
+        *,
+        max_context: int | None = None,
+        arrival_tokens: int = 1024,
+    ) -> None:
+        """`max_context`: as in `continue_all`."""
+        super().__init__(strategy, [model], arrival_tokens=arrival_tokens)
+        self.model, self.max_context = model, max_context
+
+    def add(self, prompts: Sequence[Prompt], *, max_new_tokens: int) -> list[int]:
+        """Queue these prompts, to be continued by at most so many tokens; a ticket for each."""
+        return self._queue((each.request(max_new_tokens), each.context[: each.read]) for each in prompts)
+
+    def _read(self, arrivals: Sequence[Arrival]) -> Iterator[tuple[Stepper, Sequence[Arrival]]]:
+        for length in sorted({len(each.ids) for each in arrivals}):  # prefilled together: see `filled`
+            group = [each for each in arrivals if len(each.ids) == length]
+            stepper = prompt_stepper(self.model, self.max_context)
+            ids = torch.tensor([each.ids for each in group], dtype=torch.int64).view(len(group), length)
+            stepper.start(ids, torch.full((len(group),), length))
+            yield stepper, group
+
+    def _answer(self, arrival: Arrival, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+        return [without_prompt(each, arrival.request.uncounted) for each in hypotheses]

@@ -1,0 +1,33 @@
+"""The vectors of positions, for rows of which each is at another position."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+MOST = 8192  # positions whose vectors are stored; those beyond are computed at each call
+
+
+class PositionVectors:
+    """Positions -> their vectors. Each is computed by itself, so that it has the same bits in any batch."""
+
+    def __init__(self, vectors: Callable[[int, int], Float[Tensor, "len features"]]) -> None:
+        """`vectors` are those of so many positions (its second argument) from the first one on."""
+        self._vectors = vectors
+        self._known, self._table = 0, torch.empty(0, 0)
+
+    def __call__(self, positions: Int64[Tensor, " rows"]) -> Float[Tensor, "rows features"]:
+        most = int(positions.max()) + 1
+        if most > MOST:
+            return torch.cat([self._vectors(position, 1).detach() for position in positions.tolist()])
+        while self._known < most:
+            self._append(self._vectors(self._known, 1).detach())
+        return self._table.index_select(0, positions)
+
+    def _append(self, vector: Float[Tensor, "1 features"]) -> None:
+        if self._known == len(self._table):
+            more = vector.new_empty(max(32, self._known), vector.size(1))
+            self._table = torch.cat((self._table, more)) if self._known else more
+        self._table[self._known] = vector[0]
+        self._known += 1
