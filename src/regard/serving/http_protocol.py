@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol, with limits on the time that a client may take and on the number of clients.
+"""uvicorn's HTTP protocol, with limits on a client's time and on the number of clients.
 
 uvicorn has none of these: a client that sends a byte a minute holds its connection for ever, and so does one
 that does not read its answer.

@@ -1,4 +1,4 @@
-"""The limits of a server: of sizes, times and counts. Each has a default, and none can be switched off."""
+"""The limits of a server: sizes, times and counts. Each has a default; none can be switched off."""
 
 from dataclasses import dataclass, field
 
@@ -22,8 +22,8 @@ class ServerLimits:
     texts: int = 128  # of a request
     characters: int = 100_000  # of all texts of a request together
     candidates: int = 16
-    beam_size: int = 32
-    samples: int = 64
+    hypotheses: int = 64  # of one text: of a beam, or samples
+    proposed_tokens: int = 32
     new_tokens: int = 4096
     stops: int = 16
     classes: int = 1000

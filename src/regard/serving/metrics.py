@@ -14,51 +14,58 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        named = {"registry": self.registry}
         self.requests = Counter(
-            "regard_requests", "Requests by route and status.", ["route", "status"], **named
+            "regard_requests", "Requests by route and status.", ["route", "status"], registry=self.registry
         )
         self.seconds = Histogram(
             "regard_request_seconds",
             "From the headers of a request to the end of its answer.",
             ["route"],
             buckets=SECONDS,
-            **named,
+            registry=self.registry,
         )
         self.first_part_seconds = Histogram(
             "regard_first_part_seconds",
             "To the first part of a streamed answer.",
             ["model"],
             buckets=SECONDS,
-            **named,
+            registry=self.registry,
         )
         self.queue_seconds = Histogram(
             "regard_queue_seconds",
             "A request's wait for its first batch.",
             ["model"],
             buckets=SECONDS,
-            **named,
+            registry=self.registry,
         )
-        self.queued = Gauge("regard_queued_requests", "Requests that wait.", ["model"], **named)
-        self.in_flight = Gauge("regard_requests_in_flight", "Requests without a whole answer.", **named)
+        self.queued = Gauge(
+            "regard_queued_requests", "Requests that wait.", ["model"], registry=self.registry
+        )
+        self.in_flight = Gauge(
+            "regard_requests_in_flight", "Requests without a whole answer.", registry=self.registry
+        )
         self.batch_rows = Histogram(
-            "regard_batch_rows", "Texts of a batch.", ["model"], buckets=ROWS, **named
+            "regard_batch_rows", "Texts of a batch.", ["model"], buckets=ROWS, registry=self.registry
         )
         self.batch_seconds = Histogram(
-            "regard_batch_seconds", "Time of a batch.", ["model"], buckets=SECONDS, **named
+            "regard_batch_seconds", "Time of a batch.", ["model"], buckets=SECONDS, registry=self.registry
         )
-        self.tokens = Counter("regard_output_tokens", "Tokens of answers.", ["model"], **named)
+        self.tokens = Counter("regard_output_tokens", "Tokens of answers.", ["model"], registry=self.registry)
         self.rejected = Counter(
-            "regard_rejected_requests", "Refused requests by reason.", ["reason"], **named
+            "regard_rejected_requests", "Refused requests by reason.", ["reason"], registry=self.registry
         )
         self.cancelled = Counter(
-            "regard_cancelled_requests", "Requests whose client left.", ["model"], **named
+            "regard_cancelled_requests", "Requests whose client left.", ["model"], registry=self.registry
         )
         self.loads = Counter(
-            "regard_model_loads", "Loads of a model, reloads among them.", ["model"], **named
+            "regard_model_loads", "Loads of a model, reloads among them.", ["model"], registry=self.registry
         )
-        self.unloads = Counter("regard_model_unloads", "Unloads of a model.", ["model"], **named)
-        self.loaded_bytes = Gauge("regard_loaded_model_bytes", "Memory of the loaded weights.", **named)
+        self.unloads = Counter(
+            "regard_model_unloads", "Unloads of a model.", ["model"], registry=self.registry
+        )
+        self.loaded_bytes = Gauge(
+            "regard_loaded_model_bytes", "Memory of the loaded weights.", registry=self.registry
+        )
 
     def text(self) -> bytes:
         """All of them in Prometheus' format."""

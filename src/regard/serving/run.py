@@ -19,6 +19,7 @@ from regard.errors import UserError
 from regard.serving.access_log import AccessLog, to_stderr
 from regard.serving.app import App
 from regard.serving.dialects.dialect import Dialect
+from regard.serving.dialects.openai import OpenAIDialect
 from regard.serving.dialects.operations import OperationsDialect
 from regard.serving.dialects.own import OwnDialect
 from regard.serving.http_protocol import protocol_of
@@ -84,7 +85,7 @@ def service_of(options: ServeOptions) -> Service:
 
 def dialects() -> list[Dialect]:
     """All dialects of the server."""
-    return [OwnDialect(), OperationsDialect()]
+    return [OwnDialect(), OpenAIDialect(), OperationsDialect()]
 
 
 class ModelServer(uvicorn.Server):

@@ -7,7 +7,7 @@ prompt. A server may so compute pieces of several requests together, where their
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -219,7 +219,7 @@ class ServedModel:
         FolderError: its kind has no task for texts.
     """
 
-    ANSWERERS: ClassVar[dict[Task, type[Answerer[Any, Any]]]] = {
+    ANSWERERS: ClassVar[dict[Task, Callable[[LoadedModel, AnswerSettings, DecodingRuntime], Any]]] = {
         "translate": TranslationAnswerer,
         "generate": GenerationAnswerer,
         "embed": EmbeddingAnswerer,

@@ -1,9 +1,9 @@
-"""The decoding controls of a request, within the limits of the server. Declared in `decoding/controls.py`."""
+"""The decoding controls of a request, within the server's limits (see `decoding/controls.py`)."""
 
 import dataclasses
 import types
 import typing
-from typing import Annotated, Any
+from typing import Annotated, Any, Optional
 
 import msgspec
 
@@ -44,14 +44,9 @@ def controls_in(body: Any, limits: ServerLimits) -> Controls:
 
 def checked_controls(values: dict[str, Any], limits: ServerLimits) -> Controls:
     """Controls with these values, as in `controls_in`."""
-    most = {
-        "beam_size": limits.beam_size,
-        "beam_groups": limits.beam_size,
-        "mbr_samples": limits.samples,
-        "max_new_tokens": limits.new_tokens,
-        "min_new_tokens": limits.new_tokens,
-        "prompt_lookup": limits.beam_size,
-    }
+    units = {"hypotheses": limits.hypotheses, "tokens": limits.new_tokens}
+    most = {name: units[each.unit] for name, each in CONTROLS_BY_NAME.items() if each.unit}
+    most |= {"beam_groups": limits.hypotheses, "prompt_lookup": limits.proposed_tokens}
     for name, limit in most.items():
         if (values.get(name) or 0) > limit:
             raise HttpProblem(
@@ -102,4 +97,4 @@ def _kind(name: str, hint: Any) -> Any:
             bounds["ge"] = kind(declared.least)
         if declared.most is not None:
             bounds["le"] = kind(declared.most)
-    return Annotated[kind, msgspec.Meta(**bounds)] | None
+    return Optional[Annotated[kind, msgspec.Meta(**bounds)]]  # noqa: UP045 (`|` takes no Annotated here)
