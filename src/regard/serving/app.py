@@ -70,6 +70,7 @@ class App:
             console.warn(f"{request.id}: {type(error).__name__}: {error}")
             raise
         finally:
+            await request.close()
             self.service.in_flight -= 1
             self.service.metrics.in_flight.dec()
             self._report(request, scope["method"], label, sender.status)

@@ -100,6 +100,10 @@ class ServedRequest:
         except (MultiPartException, HTTPException, UnicodeDecodeError, ValueError):
             raise HttpProblem(400, "the body is not a form", "send a form, or JSON") from None
 
+    async def close(self) -> None:
+        """Remove the uploaded files."""
+        await self.http.close()
+
     async def or_gone(self, awaited: Awaitable[Value]) -> Value:
         """The value, unless the client leaves first.
 

@@ -18,7 +18,9 @@ from regard import console
 from regard.errors import UserError
 from regard.serving.access_log import AccessLog, to_stderr
 from regard.serving.app import App
+from regard.serving.dialects.deepl import DeepLDialect
 from regard.serving.dialects.dialect import Dialect
+from regard.serving.dialects.libretranslate import LibreTranslateDialect
 from regard.serving.dialects.openai import OpenAIDialect
 from regard.serving.dialects.operations import OperationsDialect
 from regard.serving.dialects.own import OwnDialect
@@ -85,7 +87,7 @@ def service_of(options: ServeOptions) -> Service:
 
 def dialects() -> list[Dialect]:
     """All dialects of the server."""
-    return [OwnDialect(), OpenAIDialect(), OperationsDialect()]
+    return [OwnDialect(), OpenAIDialect(), LibreTranslateDialect(), DeepLDialect(), OperationsDialect()]
 
 
 class ModelServer(uvicorn.Server):

@@ -62,7 +62,7 @@ class Service:
         Raises:
             HttpProblem, RegardError: the request cannot be answered. ClientGone: nobody waits for the answer.
         """
-        self._refuse_much(texts)
+        self.check_size(texts)
         request.note(model=slot.name, texts=texts)
         for _ in range(TRIES):
             engine = await self.models.engine(slot)
@@ -82,7 +82,7 @@ class Service:
 
         Errors appear before the first part.
         """
-        self._refuse_much([text])
+        self.check_size([text])
         request.note(model=slot.name, texts=[text])
         engine = await self.models.engine(slot)
         answerer = engine.model.answerer(settings)
@@ -91,7 +91,7 @@ class Service:
             return await _begun(self._sentences(request, engine, answerer, text, pieces[0]))
         return await _begun(self._tokens(request, engine, answerer, text))
 
-    def _refuse_much(self, texts: Sequence[Any]) -> None:
+    def check_size(self, texts: Sequence[Any]) -> None:
         """Raise an HttpProblem if a request has more texts or characters than it may."""
         if len(texts) > self.limits.texts:
             raise HttpProblem(
