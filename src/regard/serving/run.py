@@ -24,6 +24,7 @@ from regard.serving.dialects.libretranslate import LibreTranslateDialect
 from regard.serving.dialects.openai import OpenAIDialect
 from regard.serving.dialects.operations import OperationsDialect
 from regard.serving.dialects.own import OwnDialect
+from regard.serving.dialects.pages import Pages
 from regard.serving.http_protocol import protocol_of
 from regard.serving.keys import ApiKeys, read_keys
 from regard.serving.limits import DEFAULT_LIMITS, ServerLimits
@@ -87,7 +88,8 @@ def service_of(options: ServeOptions) -> Service:
 
 def dialects() -> list[Dialect]:
     """All dialects of the server."""
-    return [OwnDialect(), OpenAIDialect(), LibreTranslateDialect(), DeepLDialect(), OperationsDialect()]
+    found = [OwnDialect(), OpenAIDialect(), LibreTranslateDialect(), DeepLDialect(), OperationsDialect()]
+    return [*found, Pages(found)]
 
 
 class ModelServer(uvicorn.Server):

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -72,7 +72,13 @@ class Translation:
     def to_dict(self) -> dict[str, Any]:
         """The line of `regard translate --json`."""
         hypotheses = [
-            {**asdict(each), "tokens": list(each.tokens), "token_log_probs": list(each.token_log_probs)}
+            {
+                "text": each.text,
+                "score": each.score,
+                "log_prob": each.log_prob,
+                "tokens": list(each.tokens),
+                "token_log_probs": list(each.token_log_probs),
+            }
             for each in self.candidates
         ]
         found = {"line": self.line, "source": self.source, self.called: self.text, "hypotheses": hypotheses}

@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -59,7 +59,6 @@ class Route:
     answer: Any = None
     statuses: Sequence[int] = ()
     streams: bool = False
-    parameters: Sequence[tuple[str, bool]] = field(default=())  # of the query: name, required
 
 
 class Dialect(ABC):

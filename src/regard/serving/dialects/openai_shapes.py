@@ -105,7 +105,7 @@ def _completion_logprobs(candidate: Any) -> dict[str, Any]:
     for token in candidate.tokens:
         offsets.append(place)
         place += len(token)
-    log_probs = list(candidate.token_log_probs[: len(candidate.tokens)])
+    log_probs = list(candidate.log_probs_of_tokens)
     return {
         "tokens": list(candidate.tokens),
         "token_logprobs": log_probs,
@@ -122,6 +122,6 @@ def _chat_logprobs(candidate: Any) -> dict[str, Any]:
             "bytes": list(token.encode("utf-8", "replace")),
             "top_logprobs": [],
         }
-        for token, log_prob in zip(candidate.tokens, candidate.token_log_probs, strict=False)
+        for token, log_prob in zip(candidate.tokens, candidate.log_probs_of_tokens, strict=True)
     ]
     return {"content": content, "refusal": None}

@@ -70,7 +70,8 @@ class Candidate(msgspec.Struct, kw_only=True):
     score: float
     log_prob: float
     tokens: list[str]
-    token_log_probs: list[float]
+    token_log_probs: list[float]  # with those of the ends of texts or sentences
+    log_probs_of_tokens: list[float]
 
 
 class Sentence(msgspec.Struct, kw_only=True):
@@ -316,6 +317,7 @@ def _candidate(one: Any) -> Candidate:
         log_prob=one.log_prob,
         tokens=list(one.tokens),
         token_log_probs=list(one.token_log_probs),
+        log_probs_of_tokens=list(one.log_probs_of_tokens),
     )
 
 
