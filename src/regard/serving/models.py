@@ -18,7 +18,7 @@ from regard.serving.metrics import Metrics, ModelObserver
 from regard.serving.scheduler import QueueLimits, Scheduler
 from regard.verbs.serve import ServedModel
 
-NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+NAME = re.compile(r"[a-zA-Z0-9][\w.-]{0,63}", re.ASCII)
 PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})(?:[.-].*)?")
 Loader = Callable[[Path | None], ServedModel]
 

@@ -6,7 +6,7 @@ import signal
 import socket
 import time
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -25,6 +25,7 @@ from regard.serving.dialects.openai import OpenAIDialect
 from regard.serving.dialects.operations import OperationsDialect
 from regard.serving.dialects.own import OwnDialect
 from regard.serving.dialects.pages import Pages
+from regard.serving.http_error import HttpProblem
 from regard.serving.http_protocol import protocol_of
 from regard.serving.keys import ApiKeys, read_keys
 from regard.serving.limits import DEFAULT_LIMITS, ServerLimits
@@ -122,10 +123,16 @@ class ModelServer(uvicorn.Server):
     async def run_until_stopped(self, lazy: bool = False) -> None:
         """Serve until `stop` is called, and answer what is accepted."""
         if not lazy:
-            for slot in self.service.models.slots.values():
-                await self.service.models.engine(slot)
+            await self._load_all()
         await self.serve(sockets=self.sockets)
         self.service.models.close()
+
+    async def _load_all(self) -> None:
+        for slot in self.service.models.slots.values():
+            try:
+                await self.service.models.engine(slot)
+            except HttpProblem as problem:
+                raise problem.__cause__ or problem from None
 
     def handle_signals(self) -> None:
         """SIGTERM and Ctrl-C stop the server, SIGHUP loads the models again."""
@@ -177,7 +184,8 @@ def serve(options: ServeOptions) -> None:
     console.note(
         f"serving {', '.join(service.models.slots)} at http://{host}:{port}; Ctrl-C stops the server"
     )
-    asyncio.run(_run(server, options.lazy))
+    with closing(sockets[0]):
+        asyncio.run(_run(server, options.lazy))
     console.note("all accepted requests are answered")
 
 
