@@ -30,6 +30,7 @@ def address(decoder_folder):
 
     async def main():
         loops.append(asyncio.get_running_loop())
+        await server.load_models()
         await server.run_until_stopped()
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)

@@ -42,7 +42,9 @@ class Running:
     def _run(self, lazy):
         async def main():
             self.loop = asyncio.get_running_loop()
-            await self.server.run_until_stopped(lazy)
+            if not lazy:
+                await self.server.load_models()
+            await self.server.run_until_stopped()
 
         asyncio.run(main())
 

@@ -120,14 +120,17 @@ class ModelServer(uvicorn.Server):
         """Handle signals in `run_until_stopped`."""
         yield
 
-    async def run_until_stopped(self, lazy: bool = False) -> None:
+    async def run_until_stopped(self) -> None:
         """Serve until `stop` is called, and answer what is accepted."""
-        if not lazy:
-            await self._load_all()
         await self.serve(sockets=self.sockets)
         self.service.models.close()
 
-    async def _load_all(self) -> None:
+    async def load_models(self) -> None:
+        """Load all models.
+
+        Raises:
+            RegardError: one cannot be loaded.
+        """
         for slot in self.service.models.slots.values():
             try:
                 await self.service.models.engine(slot)
@@ -181,17 +184,18 @@ def serve(options: ServeOptions) -> None:
     server = ModelServer(service, sockets)
     port = sockets[0].getsockname()[1]
     host = f"[{options.host}]" if ":" in options.host else options.host
-    console.note(
-        f"serving {', '.join(service.models.slots)} at http://{host}:{port}; Ctrl-C stops the server"
-    )
+    note = f"serving {', '.join(service.models.slots)} at http://{host}:{port}; Ctrl-C stops the server"
     with closing(sockets[0]):
-        asyncio.run(_run(server, options.lazy))
+        asyncio.run(_run(server, options.lazy, note))
     console.note("all accepted requests are answered")
 
 
-async def _run(server: ModelServer, lazy: bool) -> None:
+async def _run(server: ModelServer, lazy: bool, note: str) -> None:
     server.handle_signals()
-    await server.run_until_stopped(lazy)
+    if not lazy:
+        await server.load_models()
+    console.note(note)
+    await server.run_until_stopped()
 
 
 def bound(host: str, port: int) -> socket.socket:

@@ -1,4 +1,4 @@
-"""Which model translates between two languages; the names of the models say so ("en-de")."""
+"""Which model translates between two languages; from their names ("en-de")."""
 
 from collections.abc import Collection, Iterator, Sequence
 
