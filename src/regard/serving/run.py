@@ -113,7 +113,14 @@ class ModelServer(uvicorn.Server):
         )
         super().__init__(config)
         self.service, self.sockets = service, sockets
+        self.note = ""  # printed when requests are answered
         self._tasks: set[asyncio.Task[None]] = set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        if self.note:
+            console.note(self.note)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -194,7 +201,7 @@ async def _run(server: ModelServer, lazy: bool, note: str) -> None:
     server.handle_signals()
     if not lazy:
         await server.load_models()
-    console.note(note)
+    server.note = note
     await server.run_until_stopped()
 
 
