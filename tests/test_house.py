@@ -52,6 +52,12 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "click": "cli/",
     "babel": "data/synthetic.py",
     "matplotlib": "inspection/",
+    "msgspec": "serving/",
+    "prometheus_client": "serving/",
+    "py3langid": "serving/",
+    "h11": "serving/",
+    "starlette": "serving/",
+    "uvicorn": "serving/",
     "anywidget": "verbs/views/widget.py",
     "traitlets": "verbs/views/widget.py",
 }

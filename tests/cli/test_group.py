@@ -100,7 +100,7 @@ def test_each_verb_is_listed_with_the_first_line_of_its_own_help(name):
 DOOR = {"as_json", "as_text", "debug", "help", "html", "no_browser", "npz", "pair", "port", "streamed"}
 CODE = {"as_json", "changes", "on_report", "prefix_ids", "progress"}  # what only the Python call knows
 CALLS = {
-    **{name: [f"{name}:{name}"] for name in NAMES if name not in ("data", "plot")},
+    **{name: [f"{name}:{name}"] for name in NAMES if name not in ("data", "plot", "serve")},
     "translate": ["translate:translate", "translate:translate_file"],
     "summarize": ["summarize:summarize", "summarize:summarize_file"],
     "generate": ["generate:generate", "generate:generate_file"],

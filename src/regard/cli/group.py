@@ -32,6 +32,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
         "embed": "Embed each text, each line of a file or of a pipe as a vector.",
         "fill": "Predict the masked tokens of a text, of each line of a file or of a pipe.",
         "transcribe": "Transcribe recordings.",
+        "serve": "Answer requests over HTTP: regard's own dialect, OpenAI's, LibreTranslate's and DeepL's.",
     },
     "Look inside": {
         "look": "Show what a model does with a text: attention, alignment, predictions, beam, all numbers.",

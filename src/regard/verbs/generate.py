@@ -50,6 +50,11 @@ class Continuation:
     tokens: tuple[str, ...]
     token_log_probs: tuple[float, ...]  # the end's too, where there is one
 
+    @property
+    def log_probs_of_tokens(self) -> tuple[float, ...]:
+        """The log-probability of each token, without that of the end."""
+        return self.token_log_probs[: len(self.tokens)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class PromptContinuations:

@@ -77,19 +77,32 @@ def score(
     for name, lines in ((src, sources), (ref, targets)):
         _refuse_long(name, lines)
     loaded = open_model(model, runtime)
+    found = pair_scores(loaded, list(zip(sources, targets, strict=True)), options)
+    return PairScores(model=loaded.path, scores=found)
+
+
+def pair_scores(
+    loaded: LoadedModel, pairs: Sequence[tuple[str, str]], options: PrefixOptions = OPTIONS
+) -> list[ForcedScore]:
+    """The score of the second text of each pair as the translation of the first.
+
+    Raises:
+        FolderError: the model does not translate. DataError: a pair is too long for it.
+    """
     translates = model_that("translates", SequenceToSequence, loaded)
     target = loaded.tokenizers.target
-    found = forced_scores(
+    sources = source_ids([source for source, _ in pairs], loaded, options.prefix)
+    targets = target.encode_batch([translation for _, translation in pairs])
+    return forced_scores(
         translates,
-        list(zip(_source_ids(sources, loaded, options.prefix), target.encode_batch(targets), strict=True)),
+        list(zip(sources, targets, strict=True)),
         pad_id=target.pad_id,
         bos_id=target.bos_id,
         eos_id=target.eos_id,
     )
-    return PairScores(model=loaded.path, scores=found)
 
 
-def _source_ids(sources: Sequence[str], loaded: LoadedModel, prefix: str | None) -> list[list[int]]:
+def source_ids(sources: Sequence[str], loaded: LoadedModel, prefix: str | None) -> list[list[int]]:
     """The ids of each source, with the prefix."""
     settings = read(GenerationSettings, loaded.generation, "generation.json")
     tokenizer = loaded.tokenizers.source

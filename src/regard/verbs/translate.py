@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -76,7 +76,13 @@ class Translation:
     def to_dict(self) -> dict[str, Any]:
         """The line of `regard translate --json`."""
         hypotheses = [
-            {**asdict(each), "tokens": list(each.tokens), "token_log_probs": list(each.token_log_probs)}
+            {
+                "text": each.text,
+                "score": each.score,
+                "log_prob": each.log_prob,
+                "tokens": list(each.tokens),
+                "token_log_probs": list(each.token_log_probs),
+            }
             for each in self.candidates
         ]
         found = {"line": self.line, "source": self.source, self.called: self.text, "hypotheses": hypotheses}
@@ -201,7 +207,27 @@ class Translator:
     ) -> Iterator[Translation]:
         numbers = [number for number, each in enumerate(pieces, start=first) for _ in each]
         flat = [piece for each in pieces for piece in each]
-        sources = self._ids(flat, numbers)
+        each_found = iter(self.of_pieces(flat, numbers, first_index=first - 1, done=done))
+        for number, (line, of_line) in enumerate(zip(lines, pieces, strict=True), start=first):
+            yield self.joined(line, of_line, list(islice(each_found, len(of_line))), number=number)
+
+    def pieces(self, texts: Sequence[str]) -> list[list[str]]:
+        """The pieces of each text that are translated alone: sentences, or lines; at least one."""
+        return [each or [""] for each in self._splitter.texts(texts)]
+
+    def of_pieces(
+        self,
+        pieces: Sequence[str],
+        numbers: Sequence[int],
+        *,
+        first_index: int = 0,
+        done: Callable[[int], None] | None = None,
+    ) -> list[Translation]:
+        """The translation of each piece; `numbers` are those of their lines.
+
+        A sample depends on its place, which is counted from `first_index`.
+        """
+        sources = self._ids(pieces, numbers)
         pool = self._pool(len(sources))
         with one_thread() if pool is None and self._is_faster_with_one_thread else nullcontext():
             found = decode_all(
@@ -211,14 +237,20 @@ class Translator:
                 batch_tokens=self.options.batch_tokens,
                 pad_id=self._pad_id,
                 eos_id=self._eos_id,
-                first_index=first - 1,
+                first_index=first_index,
                 pool=pool,
                 decoded=None if done is None else _lines_done(numbers, done),
             )
-        each_found = iter(zip(flat, found, strict=True))
-        for number, (line, of_line) in enumerate(zip(lines, pieces, strict=True), start=first):
-            sentences = [self._translated(number, *each) for each in islice(each_found, len(of_line))]
-            yield self._together(number, line, of_line, sentences)
+        return [self._translated(*each) for each in zip(numbers, pieces, found, strict=True)]
+
+    def too_long(self, pieces: Sequence[str]) -> list[bool]:
+        """True for each piece of which only the beginning would be read."""
+        most = max_positions([self.model]) - 1
+        lengths = map(len, self._encoded(pieces))
+        return [
+            len(piece) > self.max_characters or length > most
+            for piece, length in zip(pieces, lengths, strict=True)
+        ]
 
     def _translated(self, number: int, piece: str, hypotheses: Sequence[Hypothesis]) -> Translation:
         """The translation of a piece; empty if the piece is."""
@@ -226,8 +258,8 @@ class Translator:
         candidates = [EMPTY_CANDIDATE] if empty else self._candidates(hypotheses) or [EMPTY_CANDIDATE]
         return self.answer(line=number, source=piece, candidates=tuple(candidates), precision=self.precision)
 
-    def _together(
-        self, number: int, line: str, pieces: Sequence[str], sentences: Sequence[Translation]
+    def joined(
+        self, line: str, pieces: Sequence[str], sentences: Sequence[Translation], *, number: int = 1
     ) -> Translation:
         """The translation of a line, joined from those of its pieces."""
         if len(sentences) == 1:

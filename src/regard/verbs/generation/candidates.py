@@ -15,6 +15,14 @@ class TranslationCandidate:
     log_prob: float  # nats, the end of the sentence included
     tokens: tuple[str, ...]
     token_log_probs: tuple[float, ...]  # with that of the end, if there is one
+    parts: tuple["TranslationCandidate", ...] = ()  # of a line that was split: those of its sentences
+
+    @property
+    def log_probs_of_tokens(self) -> tuple[float, ...]:
+        """The log-probability of each token, without those of ends."""
+        if self.parts:
+            return tuple(each for part in self.parts for each in part.log_probs_of_tokens)
+        return self.token_log_probs[: len(self.tokens)]
 
 
 EMPTY_CANDIDATE = TranslationCandidate(text="", score=0.0, log_prob=0.0, tokens=(), token_log_probs=())
@@ -66,4 +74,5 @@ def as_one(text: str, candidates: Sequence[TranslationCandidate]) -> Translation
         log_prob=sum(each.log_prob for each in candidates),
         tokens=tuple(token for each in candidates for token in each.tokens),
         token_log_probs=tuple(each for candidate in candidates for each in candidate.token_log_probs),
+        parts=tuple(candidates),
     )

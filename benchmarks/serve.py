@@ -1,0 +1,151 @@
+"""The server under load: throughput against offline decoding in the same run, and the time of an answer.
+
+`python -m benchmarks.serve` starts `regard serve` with the included model and one thread. It measures a
+client alone, 64 clients, and half of that rate. The clients run in this process, on the same machine.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from regard.data.corpus import locate, read_lines
+
+SECONDS, QUICK_SECONDS = 20.0, 3.0
+CLIENTS = 64
+
+
+class Server:
+    """`regard serve` in a process of its own."""
+
+    def __init__(self, *options: str) -> None:
+        command = [sys.executable, "-m", "regard", "serve", "--port", "0", "--threads", "1"]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(
+            [*command, *options], stderr=subprocess.PIPE, text=True, env=environment
+        )
+        assert self.process.stderr is not None
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", self.process.stderr.readline())
+        assert found, "the server did not start"
+        self.port = int(found[1])
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.process.terminate()
+        self.process.communicate(timeout=120)
+
+
+class Client:
+    """A client that keeps its connection."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.reader: asyncio.StreamReader | None = None
+        self.writer: asyncio.StreamWriter | None = None
+
+    async def post(self, path: str, body: object) -> tuple[int, bytes]:
+        """The status and the body of an answer."""
+        if self.writer is None or self.reader is None:
+            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        content = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        self.writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        status = int((await self.reader.readline()).split()[1])
+        length, closes = 0, False
+        while (line := await self.reader.readline()) not in (b"\r\n", b""):
+            name, _, value = line.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+            closes = closes or (name.lower() == b"connection" and b"close" in value)
+        answer = await self.reader.readexactly(length)
+        if closes:
+            self.close()
+        return status, answer
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+        self.reader = self.writer = None
+
+
+async def load(
+    port: int, lines: Sequence[str], clients: int, seconds: float, per_second: float | None = None
+) -> tuple[list[float], dict[int, int], float]:
+    """The times of all answers, how many had each status, and how long it took.
+
+    Without `per_second` each client asks again as soon as it is answered.
+    """
+    times: list[float] = []
+    statuses: dict[int, int] = {}
+    begun = time.perf_counter()
+    ends = begun + seconds
+    pause = clients / per_second if per_second else 0.0
+
+    async def one(number: int) -> None:
+        client, place = Client(port), number * 37
+        await asyncio.sleep(pause * number / clients)
+        while (now := time.perf_counter()) < ends:
+            status, _ = await client.post("/api/v1/translate", {"text": lines[place % len(lines)]})
+            times.append(time.perf_counter() - now)
+            statuses[status] = statuses.get(status, 0) + 1
+            place += 1
+            await asyncio.sleep(max(0.0, now + pause - time.perf_counter()))
+        client.close()
+
+    await asyncio.gather(*(one(number) for number in range(clients)))
+    return times, statuses, time.perf_counter() - begun
+
+
+def offline(lines: Sequence[str], seconds: float) -> float:
+    """Lines a second of a `Translator` in one process of one thread, in large batches."""
+    from regard.verbs.translate import Translator
+
+    translator = Translator(threads=1)
+    list(translator.texts(lines[:64]))
+    done, begun = 0, time.perf_counter()
+    while time.perf_counter() - begun < seconds:
+        part = [lines[(done + place) % len(lines)] for place in range(512)]
+        done += len(list(translator.texts(part)))
+    return done / (time.perf_counter() - begun)
+
+
+def shown(name: str, times: Sequence[float], statuses: dict[int, int], seconds: float) -> None:
+    ordered = sorted(times)
+    p99 = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
+    print(
+        f"{name:22} {len(times) / seconds:8.1f} answers/s   p50 {1000 * statistics.median(times):7.1f} ms"
+        f"   p99 {1000 * p99:7.1f} ms   statuses {statuses}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a few seconds for each figure")
+    seconds = QUICK_SECONDS if parser.parse_args().quick else SECONDS
+    from pathlib import Path
+
+    lines = list(read_lines(locate("tatoeba_en_de:test.en", Path(), once=True)))[:2000]
+    rate = offline(lines, seconds)
+    print(f"{'offline, one process':22} {rate:8.1f} lines/s")
+    with Server("--no-access-log") as server:
+        asyncio.run(load(server.port, lines, 4, 1.0))
+        alone = asyncio.run(load(server.port, lines, 1, seconds))
+        shown("one client", *alone)
+        full = asyncio.run(load(server.port, lines, CLIENTS, seconds))
+        shown(f"{CLIENTS} clients", *full)
+        throughput = len(full[0]) / full[2]
+        half = asyncio.run(load(server.port, lines, CLIENTS // 2, seconds, throughput / 2))
+        shown("half of that rate", *half)
+    p99 = [sorted(times)[int(0.99 * len(times))] for times, _, _ in (alone, half)]
+    print(f"throughput / offline: {throughput / rate:.2f}   p99 at half load / alone: {p99[1] / p99[0]:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""`regard serve`."""
+
+from pathlib import Path
+
+import click
+
+from regard.cli import options
+from regard.cli.group import Command
+from regard.cli.importing import importing
+from regard.errors import MissingExtra
+from regard.verbs.shared.runtime import DecodingRuntime
+
+PACKAGES = {
+    "uvicorn": "uvicorn",
+    "starlette": "Starlette",
+    "msgspec": "msgspec",
+    "prometheus_client": "prometheus-client",
+}
+
+
+@click.command("serve", cls=Command)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="NAME=DIR",
+    help="A model or run folder, and the name that clients call it by; again for more. A name such as"
+    " en-de gives its languages.  [default: en-de, the included English-German model]",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option(
+    "--port",
+    type=options.LimitedInt("port"),
+    default=8000,
+    show_default=True,
+    metavar="N",
+    help="The port; 0: a free one.",
+)
+@click.option(
+    "--api-keys", type=options.FILE, metavar="FILE", help="Only clients with a key of this file, one a line."
+)
+@click.option("--open", "is_open", is_flag=True, help="Let other machines in without keys.")
+@click.option(
+    "--requests-per-minute",
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help="The greatest number for each key, or for all clients together without keys.",
+)
+@click.option("--lazy", is_flag=True, help="Load a model when it is first asked for, not at the start.")
+@click.option(
+    "--memory",
+    "memory_mb",
+    type=click.IntRange(1, 10_000_000),
+    metavar="MB",
+    help="Unload models, the least recently used first, when all weights together have more.",
+)
+@click.option("--access-log/--no-access-log", default=True, help="A line of JSON on stderr for each request.")
+@click.option("--log-texts", is_flag=True, help="Write the texts of requests into that log, too.")
+@options.fields_of("runtime", DecodingRuntime)
+def command(
+    runtime: DecodingRuntime,
+    is_open: bool,
+    models: tuple[str, ...],
+    api_keys: Path | None,
+    **settings: object,
+) -> None:
+    """Answer requests over HTTP: regard's own dialect, OpenAI's, LibreTranslate's and DeepL's.
+
+    SIGTERM and Ctrl-C answer all accepted requests first; SIGHUP loads the models again.
+    """
+    with importing():
+        try:
+            from regard.serving.run import ServeOptions, serve
+        except ModuleNotFoundError as error:
+            if error.name in PACKAGES:
+                raise MissingExtra(PACKAGES[error.name], "serve", "the server") from None
+            raise
+
+    serve(ServeOptions(models=list(models), open=is_open, api_keys=api_keys, runtime=runtime, **settings))  # type: ignore[arg-type]

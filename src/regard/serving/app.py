@@ -1,0 +1,172 @@
+"""The ASGI application: finds the operation of a request, checks who asks, and reports how it went."""
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.types import Message, Receive, Scope, Send
+
+from regard import console
+from regard.errors import RegardError
+from regard.page.assets import SERVED_POLICY
+from regard.serving.dialects.dialect import Call, Dialect, Route
+from regard.serving.http_error import HttpProblem, problem_of
+from regard.serving.request import ClientGone, ServedRequest
+from regard.serving.service import Service, length_of
+
+LOCAL_HOSTS = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
+CLOSES = (408, 413, 415)  # of these the rest of the body is not read
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+    "content-security-policy": SERVED_POLICY,
+    "x-frame-options": "DENY",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+
+
+class App:
+    """Answers every HTTP request with something that its client understands."""
+
+    def __init__(self, service: Service, dialects: Sequence[Dialect]) -> None:
+        self.service, self.dialects = service, dialects
+        self._exact: dict[str, dict[str, tuple[Dialect, Route]]] = {}
+        self._prefixes: dict[str, dict[str, tuple[Dialect, Route]]] = {}
+        for dialect in dialects:
+            for route in dialect.routes():
+                routes = self._prefixes if route.path.endswith("{}") else self._exact
+                routes.setdefault(route.path.removesuffix("{}"), {})[route.method] = (dialect, route)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = ServedRequest(scope, receive)
+        sender = _Sender(send, request.id, self.service)
+        dialect, label = self._dialect_of(scope["path"]), "none"
+        self.service.in_flight += 1
+        self.service.metrics.in_flight.inc()
+        try:
+            try:
+                dialect, route, path = self._found(scope["method"], scope["path"])
+                label = route.path
+                self._admit(request, dialect, route)
+                response = await route.handler(Call(service=self.service, request=request, path=path))
+            except RegardError as error:
+                response = self._error(dialect, problem_of(error), request)
+            except ClientGone:
+                raise
+            except Exception as error:  # noqa: BLE001 (nothing above answers the client)
+                console.warn(f"{request.id}: {type(error).__name__}: {error}")
+                response = self._error(
+                    dialect, HttpProblem(500, "the server failed", f"request {request.id}"), request
+                )
+            await response(scope, receive, sender)
+        except ClientGone:
+            self.service.metrics.cancelled.labels(request.model).inc()
+        except Exception as error:
+            console.warn(f"{request.id}: {type(error).__name__}: {error}")
+            raise
+        finally:
+            await request.close()
+            self.service.in_flight -= 1
+            self.service.metrics.in_flight.dec()
+            self._report(request, scope["method"], label, sender.status)
+
+    def _dialect_of(self, path: str) -> Dialect:
+        """The dialect whose errors a path without an operation gets."""
+        names = {"/v1/": "openai", "/v2/": "deepl"}
+        name = next((name for prefix, name in names.items() if path.startswith(prefix)), "regard")
+        return next(each for each in self.dialects if each.name == name)
+
+    def _found(self, method: str, path: str) -> tuple[Dialect, Route, str]:
+        """The operation, and the variable part of its path.
+
+        Raises:
+            HttpProblem: there is none.
+        """
+        methods, rest = self._exact.get(path), ""
+        if methods is None:
+            for prefix, found in self._prefixes.items():
+                if path.startswith(prefix) and len(path) > len(prefix):
+                    methods, rest = found, path[len(prefix) :]
+        if methods is None:
+            raise HttpProblem(404, "there is nothing at this path", "see /openapi.json", code="not_found")
+        found_route = methods.get("GET" if method == "HEAD" else method) or methods.get("*")
+        if found_route is None:
+            allowed = ", ".join(sorted(methods))
+            raise HttpProblem(
+                405, f"this path has no {method[:20]}", f"use {allowed}", code="method_not_allowed"
+            )
+        return *found_route, rest
+
+    def _admit(self, request: ServedRequest, dialect: Dialect, route: Route) -> None:
+        """Raise an HttpProblem if this client may not ask this now."""
+        self._check_origin(request)
+        if self.service.draining and not route.while_draining:
+            self.service.metrics.rejected.labels("draining").inc()
+            raise HttpProblem(503, "the server is ending", "try again", code="unavailable", retry_after=5)
+        if not (route.open or route.own_key):
+            self.service.keys.check(dialect.key(request))
+
+    def _check_origin(self, request: ServedRequest) -> None:
+        """Refuse pages of other sites, and other names for this machine (DNS rebinding)."""
+        headers = request.http.headers
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not (self.service.public or LOCAL_HOSTS.fullmatch(hosts[0])):
+            raise HttpProblem(
+                403, "the Host header does not name this server", "use its address", code="wrong_host"
+            )
+        origin = headers.get("origin")
+        if origin is not None and origin.partition("://")[2] != hosts[0]:
+            raise HttpProblem(
+                403, "the request comes from a page of another site", "use a server", code="cross_origin"
+            )
+
+    def _error(self, dialect: Dialect, problem: HttpProblem, request: ServedRequest) -> Any:
+        if problem.status == 429:
+            self.service.metrics.rejected.labels(problem.code or "overloaded").inc()
+        if problem.status == 500:
+            console.warn(f"{request.id}: {problem.message}")
+        return dialect.error(problem, request.id)
+
+    def _report(self, request: ServedRequest, method: str, label: str, status: int) -> None:
+        seconds = time.monotonic() - request.begun
+        self.service.metrics.requests.labels(label, str(status)).inc()
+        self.service.metrics.seconds.labels(label).observe(seconds)
+        if request.output_tokens:
+            self.service.metrics.tokens.labels(request.model).inc(request.output_tokens)
+        self.service.log.write(
+            id=request.id,
+            method=method if method.isalpha() and len(method) < 10 else "other",
+            route=label,
+            status=status,
+            ms=round(seconds * 1000, 1),
+            queue_ms=None if request.queue_seconds is None else round(request.queue_seconds * 1000, 1),
+            model=request.model or None,
+            texts=len(request.texts) or None,
+            characters=sum(map(length_of, request.texts)) or None,
+            output_tokens=request.output_tokens or None,
+            content=list(request.texts) if self.service.log.texts and request.texts else None,
+        )
+
+
+class _Sender:
+    """`send` with the headers that every response has; remembers the status (499: the client left)."""
+
+    def __init__(self, send: Send, request_id: str, service: Service) -> None:
+        self._send, self._id, self._service = send, request_id, service
+        self.status = 499
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            own = {name.decode().lower() for name, _ in message["headers"]}
+            more = {**HEADERS, "x-request-id": self._id}
+            if self.status in CLOSES or self._service.draining:
+                more["connection"] = "close"
+            added = [(name.encode(), value.encode()) for name, value in more.items() if name not in own]
+            message = {**message, "headers": [*message["headers"], *added]}
+        await self._send(message)

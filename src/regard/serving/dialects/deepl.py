@@ -1,0 +1,188 @@
+"""DeepL's dialect, version 2: texts, HTML and plain-text documents.
+
+What regard has not is refused by name: glossaries, formality, style rules, context, XML.
+"""
+
+from typing import Any, ClassVar
+
+from starlette.responses import Response
+
+from regard.serving.dialects.dialect import Call, Dialect, Route, error_headers, json_response
+from regard.serving.dialects.fields import Fields, fields_of, uploaded_text, wrong
+from regard.serving.dialects.pairs import model_between, source_of, targets_by_source, translated
+from regard.serving.http_error import HttpProblem, unsupported
+from regard.serving.kept_files import KeptFiles
+from regard.serving.languages import language_name
+from regard.verbs.shared.text_options import SplitMode
+
+LIMIT = 10**12  # characters: there is no quota
+SPLITS: dict[str, SplitMode] = {"1": "auto", "0": "off"}
+WITHOUT_EFFECT = ("preserve_formatting", "show_billed_characters", "enable_beta_languages", "filename")
+IMPOSSIBLE = {
+    "context": "each sentence is translated alone",
+    "custom_instructions": "a translation model takes none",
+    "glossary_id": "there are no glossaries",
+    "glossary_ids": "there are no glossaries",
+    "style_id": "there are no style rules",
+    "translation_memory_id": "there is no translation memory",
+    "translation_memory_threshold": "there is no translation memory",
+    "tag_handling_version": "there is one version",
+    "outline_detection": "it is for XML",
+    "splitting_tags": "it is for XML",
+    "non_splitting_tags": "it is for XML",
+    "ignore_tags": "it is for XML",
+    "output_format": "a document keeps its format",
+}
+FIELDS = (
+    *("text", "source_lang", "target_lang", "split_sentences", "formality", "tag_handling", "model_type"),
+    *(*WITHOUT_EFFECT, *IMPOSSIBLE),
+)
+
+
+class DeepLDialect(Dialect):
+    """DeepL's dialect."""
+
+    name: ClassVar[str] = "deepl"
+
+    def __init__(self) -> None:
+        self._files, self._characters = KeptFiles(), 0
+
+    def routes(self) -> list[Route]:
+        def route(method: str, path: str, handler: Any, about: str, **more: Any) -> Route:
+            return Route(method=method, path=path, handler=handler, about=about, **more)
+
+        return [
+            route("POST", "/v2/translate", self.translate, "Translate texts.", form=True),
+            route("GET", "/v2/languages", self.languages, "List the languages."),
+            route("GET", "/v2/usage", self.usage, "How many characters were translated since the start."),
+            route("POST", "/v2/document", self.upload, "Translate a plain-text document.", form=True),
+            route("POST", "/v2/document/{}", self.document, "State or content of a document.", form=True),
+            route("GET", "/v2/glossaries", self.glossaries, "List the glossaries: none."),
+            route("POST", "/v2/glossaries", self.no_glossary, "Refused: there are no glossaries."),
+            route(
+                "GET", "/v2/glossary-language-pairs", self.glossary_pairs, "Languages of glossaries: none."
+            ),
+        ]
+
+    def error(self, problem: HttpProblem, request_id: str) -> Response:
+        status = 403 if problem.status == 401 else problem.status  # DeepL's for every key
+        body = {"message": problem.message, "detail": problem.hint}
+        return json_response(body, status, error_headers(problem))
+
+    async def translate(self, call: Call) -> Response:
+        fields = await fields_of(call)
+        fields.refuse_others(FIELDS)
+        given = fields.texts("text")
+        if given is None:
+            raise HttpProblem(400, "text is missing", "send text", parameter="text")
+        texts = [given] if isinstance(given, str) else given
+        is_html, split = _handling(fields)
+        target, sources = _languages(call, fields, texts)
+        answers = await translated(call, texts, sources, target, is_html=is_html, split=split)
+        self._characters += sum(map(len, texts))
+        return json_response(
+            {
+                "translations": [
+                    {
+                        "detected_source_language": source.upper(),
+                        "text": answer[0],
+                        "billed_characters": len(text),
+                    }
+                    for text, source, answer in zip(texts, sources, answers, strict=True)
+                ]
+            }
+        )
+
+    async def languages(self, call: Call) -> Response:
+        fields = await fields_of(call, may_be_empty=True)
+        kind = fields.text("type", "source")
+        if kind not in ("source", "target"):
+            raise HttpProblem(400, "type must be source or target", "leave it out", parameter="type")
+        known = targets_by_source(call.service.models)
+        codes = (
+            list(known) if kind == "source" else sorted({each for some in known.values() for each in some})
+        )
+        formality = {} if kind == "source" else {"supports_formality": False}
+        return json_response(
+            [{"language": code.upper(), "name": language_name(code), **formality} for code in codes]
+        )
+
+    async def usage(self, call: Call) -> Response:
+        return json_response({"character_count": self._characters, "character_limit": LIMIT})
+
+    async def upload(self, call: Call) -> Response:
+        fields = await fields_of(call)
+        fields.refuse_others((*FIELDS, "file"))
+        file = fields.file("file")
+        if file is None:
+            raise HttpProblem(400, "file is missing", "send a plain-text file", parameter="file")
+        text = await uploaded_text(file)
+        _handling(fields)
+        target, sources = _languages(call, fields, [text])
+        [[translation]] = await translated(call, [text], sources, target)
+        self._characters += len(text)
+        identifier = self._files.keep(f"translated.{target}.txt", translation, len(text))
+        return json_response({"document_id": identifier[:20], "document_key": identifier[20:]})
+
+    async def document(self, call: Call) -> Response:
+        """State or content of a document, which is translated when its upload is answered."""
+        identifier, _, rest = call.path.partition("/")
+        fields = await fields_of(call)
+        file = self._files.get(identifier + (fields.text("document_key") or ""))
+        if file is None or rest not in ("", "result"):
+            raise HttpProblem(404, "there is no such document", "a document is kept for ten minutes")
+        if rest == "result":
+            headers = {"Content-Disposition": f'attachment; filename="{file.name}"'}
+            return Response(file.content, media_type="text/plain; charset=utf-8", headers=headers)
+        return json_response(
+            {"document_id": identifier, "status": "done", "billed_characters": file.characters}
+        )
+
+    async def glossaries(self, call: Call) -> Response:
+        return json_response({"glossaries": []})
+
+    async def glossary_pairs(self, call: Call) -> Response:
+        return json_response({"supported_languages": []})
+
+    async def no_glossary(self, call: Call) -> Response:
+        raise unsupported("a glossary", "this server has none", "use must_contain of /api/v1/translate")
+
+
+def _handling(fields: Fields) -> tuple[bool, SplitMode]:
+    """True for HTML, and how texts are split; refuses what cannot be honoured."""
+    for name, why in IMPOSSIBLE.items():
+        if fields.given(name) not in (None, "", [], False):
+            raise unsupported(name, why)
+    if (fields.text("formality") or "default") not in ("default", "prefer_more", "prefer_less"):
+        raise unsupported("formality", "no model here can choose it")
+    if fields.text("model_type") == "quality_optimized":
+        raise unsupported("model_type = quality_optimized", "there is one model for each pair")
+    tags = fields.text("tag_handling")
+    if tags not in (None, "", "html"):
+        raise unsupported("tag_handling other than html", "no other markup is read")
+    split = str(fields.given("split_sentences") or "1")
+    if split not in SPLITS:
+        raise unsupported("split_sentences other than 0 and 1", "a line break always ends a sentence")
+    return tags == "html", SPLITS[split]
+
+
+def _languages(call: Call, fields: Fields, texts: list[str]) -> tuple[str, list[str]]:
+    """The target language, and the source language of each text."""
+    target = _code(fields.text("target_lang"))
+    if not target:
+        raise HttpProblem(400, "target_lang is missing", "send target_lang", parameter="target_lang")
+    source = _code(fields.text("source_lang"))
+    models = call.service.models
+    try:
+        sources = [source or source_of(models, text, target)[0] for text in texts]
+        for each in sources:
+            model_between(models, each, target)
+    except HttpProblem as problem:
+        name = f"{problem.parameter}_lang"
+        raise wrong(name, f"not supported: {problem.message}; {problem.hint}") from None
+    return target, sources
+
+
+def _code(language: str | None) -> str:
+    """DeepL's code in lower case, without its region: "EN-US" is "en"."""
+    return (language or "").lower().partition("-")[0]

@@ -1,0 +1,130 @@
+"""What each dialect has: routes, the shape of its errors, and where its clients put their key."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+from starlette.responses import Response
+
+from regard.serving.http_error import HttpProblem
+from regard.serving.request import ServedRequest
+from regard.serving.service import Service
+
+Body = TypeVar("Body")
+Handler = Callable[["Call"], Awaitable[Any]]
+AUTHORIZATION = {"bearer", "deepl-auth-key"}
+ENCODER = msgspec.json.Encoder()
+JSON = "application/json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A request and the service that answers it; `path` holds the variable part of its path."""
+
+    service: Service
+    request: ServedRequest
+    path: str = ""
+
+    async def body(self, kind: type[Body]) -> Body:
+        """The JSON body as this type.
+
+        Raises:
+            HttpProblem: it is not JSON, or another type.
+        """
+        content_type = self.request.http.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type != JSON:
+            raise HttpProblem(415, "the body is not application/json", "send JSON", code="not_json")
+        return decoded(await self.request.body(self.service.limits), kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """An operation: a method and a path, which may end with a variable part, "{}".
+
+    `open`: it needs no key. `body` and `answer` are types, `about` a line, for the OpenAPI document.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    about: str = ""
+    open: bool = False
+    while_draining: bool = False
+    own_key: bool = False  # the handler checks the key, which is in the body
+    body: Any = None
+    form: bool = False
+    answer: Any = None
+    statuses: Sequence[int] = ()
+    streams: bool = False
+
+
+class Dialect(ABC):
+    """A dialect of HTTP."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def routes(self) -> list[Route]:
+        """The operations."""
+
+    @abstractmethod
+    def error(self, problem: HttpProblem, request_id: str) -> Response:
+        """The response for an error."""
+
+    def key(self, request: ServedRequest) -> str | None:
+        """The API key in the headers."""
+        values = request.http.headers.getlist("authorization")
+        if len(values) != 1:
+            return None
+        scheme, _, key = values[0].partition(" ")
+        return key.strip() or None if scheme.lower() in AUTHORIZATION else None
+
+
+def decoded(content: bytes, kind: type[Body]) -> Body:
+    """JSON as this type.
+
+    Raises:
+        HttpProblem: it is not JSON, or another type. No message repeats what was sent.
+    """
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except msgspec.ValidationError as error:
+        raise wrong_type(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+        raise HttpProblem(
+            400, "the body is not JSON", "send a JSON object in UTF-8", code="invalid_json"
+        ) from None
+
+
+def wrong_type(error: msgspec.ValidationError) -> HttpProblem:
+    """The problem that a value of another type is; names the field."""
+    message, _, place = str(error).partition(" - at `")
+    name = place.removesuffix("`").removeprefix("$").removeprefix(".") or None
+    if unknown := re.fullmatch(r"Object contains unknown field `(.{1,64})`", message):
+        return HttpProblem(
+            400,
+            f"there is no field {unknown[1]}",
+            "see /openapi.json",
+            parameter=unknown[1],
+            code="unknown_field",
+        )
+    text = f"{name}: {message}" if name else message
+    return HttpProblem(400, text[:500], "see /openapi.json", parameter=name, code="invalid_type")
+
+
+def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A value as JSON."""
+    return Response(ENCODER.encode(value), status, media_type=JSON, headers=headers)
+
+
+def error_headers(problem: HttpProblem) -> dict[str, str]:
+    """The headers of an error, in every dialect."""
+    headers = {}
+    if problem.retry_after is not None:
+        headers["Retry-After"] = str(problem.retry_after)
+    if problem.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return headers

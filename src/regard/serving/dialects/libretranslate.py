@@ -1,0 +1,189 @@
+"""LibreTranslate's dialect: texts, lists, forms and JSON, plain-text files."""
+
+from typing import Any, ClassVar
+
+from starlette.responses import Response
+
+from regard.serving.dialects.dialect import Call, Dialect, Route, error_headers, json_response
+from regard.serving.dialects.fields import Fields, fields_of, uploaded_text
+from regard.serving.dialects.pairs import model_between, source_of, targets_by_source, translated
+from regard.serving.http_error import HttpProblem
+from regard.serving.kept_files import KeptFiles
+from regard.serving.languages import detected, language_name
+
+FIELDS = ("q", "source", "target", "format", "alternatives", "api_key")
+SHOWN = 3  # languages that /detect returns at most, of at least
+LEAST = 0.1  # that probability, and always the most probable one
+
+
+class LibreTranslateDialect(Dialect):
+    """LibreTranslate's dialect. Clients send their key as the field `api_key`."""
+
+    name: ClassVar[str] = "libretranslate"
+
+    def __init__(self) -> None:
+        self._files = KeptFiles()
+
+    def routes(self) -> list[Route]:
+        def post(path: str, handler: Any, about: str) -> Route:
+            return Route(method="POST", path=path, handler=handler, about=about, own_key=True, form=True)
+
+        return [
+            post("/translate", self.translate, "Translate texts."),
+            post("/detect", self.detect, "Detect the language of a text."),
+            post("/suggest", self.suggest, "Refused: nothing is stored."),
+            post("/translate_file", self.translate_file, "Translate a plain-text file."),
+            Route(
+                method="GET",
+                path="/download_file/{}",
+                handler=self.download,
+                about="Fetch a translated file.",
+                open=True,
+            ),
+            Route(
+                method="GET",
+                path="/languages",
+                handler=self.languages,
+                about="List the languages.",
+                open=True,
+            ),
+            Route(
+                method="GET", path="/frontend/settings", handler=self.settings, about="The limits.", open=True
+            ),
+        ]
+
+    def error(self, problem: HttpProblem, request_id: str) -> Response:
+        return json_response({"error": problem.text}, problem.status, error_headers(problem))
+
+    async def translate(self, call: Call) -> Response:
+        fields = await self._fields(call)
+        texts = fields.texts("q")
+        if texts is None:
+            raise _missing("q")
+        source, target = _required(fields, "source"), _required(fields, "target")
+        kind = fields.text("format", "text")
+        if kind not in ("text", "html"):
+            raise HttpProblem(400, f"format {str(kind)[:20]!r} is not supported", "format is text or html")
+        alternatives = fields.number("alternatives")
+        most = call.service.limits.candidates - 1
+        if not 0 <= alternatives <= most:
+            raise HttpProblem(400, f"alternatives must be from 0 to {most}", f"alternatives = {most}")
+        if kind == "html" and alternatives:
+            raise HttpProblem(400, "alternatives of HTML are not supported", "leave out alternatives")
+        several = [texts] if isinstance(texts, str) else texts
+        found = [_source(call, text, source, target) for text in several]
+        answers = await translated(
+            call,
+            several,
+            [each for each, _ in found],
+            target,
+            alternatives=alternatives,
+            is_html=kind == "html",
+        )
+        body: dict[str, Any] = {"translatedText": [each[0] for each in answers]}
+        if source == "auto":
+            body["detectedLanguage"] = [_detection(*each) for each in found]
+        if alternatives:
+            body["alternatives"] = [each[1:] for each in answers]
+        return json_response(
+            body if not isinstance(texts, str) else {name: value[0] for name, value in body.items()}
+        )
+
+    async def detect(self, call: Call) -> Response:
+        fields = await self._fields(call)
+        text = fields.text("q")
+        if text is None:
+            raise _missing("q")
+        call.service.check_size([text])
+        first, *others = detected(text)
+        shown = [first, *(each for each in others[: SHOWN - 1] if each[1] >= LEAST)]
+        return json_response([_detection(*each) for each in shown])
+
+    async def suggest(self, call: Call) -> Response:
+        await self._fields(call)
+        raise HttpProblem(403, "Suggestions are disabled on this server", "regard stores no texts")
+
+    async def translate_file(self, call: Call) -> Response:
+        fields = await self._fields(call)
+        file = fields.file("file")
+        if file is None:
+            raise _missing("file")
+        source, target = _required(fields, "source"), _required(fields, "target")
+        text = await uploaded_text(file)
+        language, _ = _source(call, text, source, target)
+        [[translation, *_]] = await translated(call, [text], [language], target)
+        identifier = self._files.keep(f"translated.{target}.txt", translation, len(text))
+        base = f"{call.request.http.url.scheme}://{call.request.http.headers['host']}"
+        return json_response({"translatedFileUrl": f"{base}/download_file/{identifier}"})
+
+    async def download(self, call: Call) -> Response:
+        """A file by its id, which nobody else can guess."""
+        file = self._files.get(call.path)
+        if file is None:
+            raise HttpProblem(404, "there is no such file", "a file is kept for ten minutes")
+        headers = {"Content-Disposition": f'attachment; filename="{file.name}"'}
+        return Response(file.content, media_type="text/plain; charset=utf-8", headers=headers)
+
+    async def languages(self, call: Call) -> Response:
+        known = targets_by_source(call.service.models)
+        return json_response(
+            [
+                {"code": code, "name": language_name(code), "targets": targets}
+                for code, targets in known.items()
+            ]
+        )
+
+    async def settings(self, call: Call) -> Response:
+        known = targets_by_source(call.service.models)
+        source = next(iter(known), "auto")
+        target = known[source][0] if source in known else "en"
+        return json_response(
+            {
+                "apiKeys": call.service.keys.required,
+                "charLimit": call.service.limits.characters,
+                "filesTranslation": True,
+                "frontendTimeout": 500,
+                "keyRequired": call.service.keys.required,
+                "language": {
+                    "source": {"code": source, "name": language_name(source)},
+                    "target": {"code": target, "name": language_name(target)},
+                },
+                "suggestions": False,
+                "supportedFilesFormat": [".txt"],
+            }
+        )
+
+    async def _fields(self, call: Call) -> Fields:
+        """The fields, after the key among them or in a header is checked."""
+        header = self.key(call.request)
+        if header is not None or not call.service.keys.required:
+            call.service.keys.check(header)
+            return await fields_of(call)
+        fields = await fields_of(call)
+        call.service.keys.check(fields.text("api_key"))
+        return fields
+
+
+def _required(fields: Fields, name: str) -> str:
+    value = fields.text(name)
+    if not value:
+        raise _missing(name)
+    return value
+
+
+def _missing(name: str) -> HttpProblem:
+    return HttpProblem(400, f"Invalid request: missing {name} parameter", parameter=name)
+
+
+def _source(call: Call, text: str, source: str, target: str) -> tuple[str, float]:
+    """The language of a text, and its probability; refuses pairs without a model."""
+    if source == "auto":
+        source, probability = source_of(call.service.models, text, target)
+    else:
+        probability = 1.0
+    model_between(call.service.models, source, target)
+    return source, probability
+
+
+def _detection(language: str, probability: float) -> dict[str, Any]:
+    return {"confidence": round(100 * probability, 1), "language": language}

@@ -1,0 +1,350 @@
+"""OpenAI's dialect: completions, chat completions, embeddings, models.
+
+What changes an answer and cannot be honoured is refused by name; an unknown field is refused, as OpenAI does.
+Fields that only describe the client or the account (`user`, `metadata`, `store`) are accepted.
+"""
+
+import base64
+import struct
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, ClassVar
+
+from starlette.responses import Response
+
+from regard.errors import RegardError
+from regard.serving.dialects.controls import checked_controls, count_in, refuse_set
+from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_headers, json_response
+from regard.serving.dialects.openai_shapes import ChatShape, CompletionShape, Shape, TextLimit
+from regard.serving.dialects.openai_types import (
+    BIAS,
+    IMPOSSIBLE,
+    ChatRequest,
+    CompletionRequest,
+    EmbeddingRequest,
+    Message,
+    OpenAIError,
+    OpenAIErrorBody,
+    Sampling,
+    StreamOptions,
+    Usage,
+)
+from regard.serving.dialects.own import DIGITS, count_output, listed
+from regard.serving.event_stream import DONE, EventStream, event
+from regard.serving.http_error import HttpProblem, problem_of, unsupported
+from regard.serving.models import Engine, Slot
+from regard.serving.request import ClientGone
+from regard.verbs.serve import AnswerSettings, Task
+
+TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+}
+TYPES |= {413: "invalid_request_error", 415: "invalid_request_error", 405: "invalid_request_error"}
+TYPES |= {429: "rate_limit_error"}
+
+
+class OpenAIDialect(Dialect):
+    """OpenAI's dialect."""
+
+    name: ClassVar[str] = "openai"
+
+    def routes(self) -> list[Route]:
+        def post(path: str, handler: Any, body: Any, about: str, streams: bool = False) -> Route:
+            return Route(method="POST", path=path, handler=handler, body=body, about=about, streams=streams)
+
+        return [
+            Route(method="GET", path="/v1/models", handler=self.models, about="List the models."),
+            Route(method="GET", path="/v1/models/{}", handler=self.model, about="A model.", statuses=(404,)),
+            post(
+                "/v1/completions",
+                self.completions,
+                CompletionRequest,
+                "Continue prompts, or translate.",
+                True,
+            ),
+            post("/v1/chat/completions", self.chat, ChatRequest, "Translate the last message.", True),
+            post("/v1/embeddings", self.embeddings, EmbeddingRequest, "Embed texts as vectors."),
+        ]
+
+    def error(self, problem: HttpProblem, request_id: str) -> Response:
+        kind = TYPES.get(problem.status, "server_error")
+        body = OpenAIErrorBody(message=problem.text, type=kind, param=problem.parameter, code=problem.code)
+        return json_response(OpenAIError(error=body), problem.status, error_headers(problem))
+
+    async def models(self, call: Call) -> Response:
+        data = [_model(slot) for slot in call.service.models.slots.values()]
+        return json_response({"object": "list", "data": data})
+
+    async def model(self, call: Call) -> Response:
+        return json_response(_model(call.service.models.slot(call.path)))
+
+    async def completions(self, call: Call) -> Any:
+        body = await call.body(CompletionRequest)
+        refuse_set({"suffix": body.suffix}, {"suffix": "no model here fills in between"})
+        if body.best_of is not None and body.best_of != (body.n or 1):
+            raise unsupported("best_of", "only as many texts are computed as are returned")
+        if body.logprobs:
+            raise unsupported("logprobs above 0", "only those of the tokens taken are known", "logprobs = 0")
+        prompts = _texts(body.prompt, "prompt")
+        asked = await Asked.of(call, body, body.max_tokens)
+        if body.stream:
+            return await asked.stream(prompts, CompletionShape(*asked.shape, prompts if body.echo else None))
+        if body.echo and body.logprobs is not None:
+            raise unsupported("echo with logprobs", "those of the prompt are not computed")
+        found = await call.service.answer(call.request, asked.slot, asked.settings, prompts)
+        shape = CompletionShape(*asked.shape, prompts if body.echo else None)
+        return asked.whole(prompts, found.answers, shape, logprobs=body.logprobs is not None)
+
+    async def chat(self, call: Call) -> Any:
+        body = await call.body(ChatRequest)
+        _refuse_chat(body)
+        asked = await Asked.of(call, body, body.max_completion_tokens or body.max_tokens)
+        if asked.settings.task != "translate":
+            raise HttpProblem(
+                400,
+                f"{asked.slot.name} has no chat template",
+                "use /v1/completions",
+                parameter="model",
+                code="unsupported_value",
+            )
+        texts = [_last_user_message(body.messages)]
+        if body.stream:
+            return await asked.stream(texts, ChatShape(*asked.shape))
+        found = await call.service.answer(call.request, asked.slot, asked.settings, texts)
+        return asked.whole(texts, found.answers, ChatShape(*asked.shape), logprobs=bool(body.logprobs))
+
+    async def embeddings(self, call: Call) -> Response:
+        body = await call.body(EmbeddingRequest)
+        slot = call.service.models.slot(body.model)
+        texts = _texts(body.input, "input")
+        found = await call.service.answer(call.request, slot, AnswerSettings(task="embed"), texts)
+        vectors = [[round(x, DIGITS) for x in each.vector.tolist()] for each in found.answers]
+        if body.dimensions is not None and any(len(vector) != body.dimensions for vector in vectors):
+            raise unsupported("dimensions", f"the vectors of {slot.name} have {len(vectors[0])} numbers")
+        tokens = sum(found.engine.model.count_tokens(text) for text in texts)
+        data = [
+            {"object": "embedding", "index": number, "embedding": _encoded(vector, body.encoding_format)}
+            for number, vector in enumerate(vectors)
+        ]
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return json_response({"object": "list", "data": data, "model": slot.name, "usage": usage})
+
+
+class Asked:
+    """A request for completions, with what regard calls its settings."""
+
+    def __init__(
+        self, call: Call, body: Sampling, slot: Slot, engine: Engine, settings: AnswerSettings
+    ) -> None:
+        self.call, self.body, self.slot, self.engine, self.settings = call, body, slot, engine, settings
+        self.created = int(time.time())
+
+    @classmethod
+    async def of(cls, call: Call, body: Sampling, most: int | None) -> "Asked":
+        slot = call.service.models.slot(body.model)
+        engine = await call.service.models.engine(slot)
+        task: Task = "translate" if "translate" in engine.model.tasks else "generate"
+        limits = call.service.limits
+        values = _controls(body, most, engine, task)
+        settings = AnswerSettings(
+            task=task, controls=checked_controls(values, limits), count=count_in("n", body.n or 1, limits)
+        )
+        return cls(call, body, slot, engine, settings)
+
+    @property
+    def shape(self) -> tuple[str, int, TextLimit]:
+        """What a shape is made of."""
+        controls = self.settings.controls
+        return (
+            self.slot.name,
+            self.created,
+            TextLimit(most=controls.max_new_tokens, stops=bool(controls.stop)),
+        )
+
+    def usage(self, texts: Sequence[str], completion_tokens: int) -> Usage:
+        prompt_tokens = sum(self.engine.model.count_tokens(text) for text in texts)
+        return Usage(
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            total_tokens=prompt_tokens + completion_tokens,
+        )
+
+    def whole(
+        self, texts: Sequence[str], answers: Sequence[Any], shape: Shape, *, logprobs: bool
+    ) -> Response:
+        """The response with all choices."""
+        candidates = [(place, each) for place, answer in enumerate(answers) for each in _candidates(answer)]
+        count_output(self.call, [each for _, each in candidates])
+        choices = [
+            shape.choice(number, place, each, logprobs=logprobs)
+            for number, (place, each) in enumerate(candidates)
+        ]
+        usage = self.usage(texts, sum(len(each.tokens) for _, each in candidates))
+        return json_response({**shape.head(), "choices": choices, "usage": usage})
+
+    async def stream(self, texts: Sequence[str], shape: Shape) -> EventStream:
+        """The response in parts.
+
+        Raises:
+            HttpProblem: there are several answers.
+        """
+        if len(texts) > 1 or self.settings.count > 1:
+            raise unsupported(
+                "stream with several answers", "they are not computed side by side", "n = 1, one prompt"
+            )
+        if getattr(self.body, "logprobs", None) not in (None, False):
+            raise unsupported("stream with logprobs", "they are known at the end only")
+        parts = await self.call.service.parts(self.call.request, self.slot, self.settings, texts[0])
+        return EventStream(self._events(texts, parts, shape))
+
+    async def _events(
+        self, texts: Sequence[str], parts: AsyncIterator[str], shape: Shape
+    ) -> AsyncIterator[bytes]:
+        options = self.body.stream_options or StreamOptions()
+        head = shape.head(chunk=True)
+        if options.include_usage:
+            head["usage"] = None
+        text = ""
+        try:
+            for first in shape.first_deltas():
+                yield event(ENCODER.encode({**head, "choices": [first]}))
+            async for part in parts:
+                text += part
+                yield event(ENCODER.encode({**head, "choices": [shape.delta(part)]}))
+            tokens = self._tokens(text)
+            self.call.request.output_tokens = tokens
+            reason = "length" if self._is_full(tokens) else "stop"
+            yield event(ENCODER.encode({**head, "choices": [shape.last_delta(reason)]}))
+            if options.include_usage:
+                yield event(ENCODER.encode({**head, "choices": [], "usage": self.usage(texts, tokens)}))
+            yield DONE
+        except ClientGone:
+            raise
+        except RegardError as error:
+            problem = problem_of(error)
+            body = {"message": problem.text, "type": "server_error", "param": None, "code": problem.code}
+            yield event(ENCODER.encode({"error": body}))
+
+    def _tokens(self, text: str) -> int:
+        return len(self.engine.model.loaded.tokenizers.target.encode(text))
+
+    def _is_full(self, tokens: int) -> bool:
+        """True if the text has as many tokens as it may: of a streamed text no more is known."""
+        most = self.settings.controls.max_new_tokens
+        return self.settings.task == "generate" and tokens >= (most or self._default_most())
+
+    def _default_most(self) -> int:
+        return self.engine.model.answerer(self.settings).generator.settings.max_new_tokens  # type: ignore[attr-defined]
+
+
+def _controls(body: Sampling, most: int | None, engine: Engine, task: Task) -> dict[str, Any]:
+    """The controls of the same meaning."""
+    values: dict[str, Any] = {
+        "presence_penalty": body.presence_penalty,
+        "frequency_penalty": body.frequency_penalty,
+        "repetition_penalty": body.repetition_penalty,
+        "max_new_tokens": most,
+        "seed": body.seed,
+    }
+    sampling = {"top_p": body.top_p, "top_k": body.top_k, "min_p": body.min_p}
+    neutral = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
+    chosen = {name: value for name, value in sampling.items() if value not in (None, neutral[name])}
+    if body.top_p == 0:
+        raise HttpProblem(400, "top_p = 0 leaves no token", "temperature = 0 is greedy", parameter="top_p")
+    if task == "translate" and not chosen and body.temperature in (None, 0, 1):
+        values.pop("seed")  # a translation is searched, not sampled, unless a field asks for samples
+    else:
+        values |= chosen | {"temperature": body.temperature}
+        if task == "translate":
+            values["sample"] = True
+    if body.stop:
+        values["stop"] = tuple(listed(body.stop))
+    values |= _biased(body.logit_bias or {}, engine)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _biased(biases: dict[str, float], engine: Engine) -> dict[str, Any]:
+    """`boost` and `ban` for the tokens of a logit_bias."""
+    tokenizer = engine.model.loaded.tokenizers.target
+    boosts, bans = [], []
+    for name, bias in biases.items():
+        if not (name.isascii() and name.isdecimal() and len(name) < 10 and int(name) < tokenizer.vocab_size):
+            raise HttpProblem(
+                400,
+                f"logit_bias: {name[:20]} is no token",
+                "name tokens by their numbers",
+                parameter="logit_bias",
+            )
+        text = tokenizer.decode([int(name)])
+        if not text.strip() or [int(name)] not in [tokenizer.encode(each) for each in (text, " " + text)]:
+            raise unsupported(
+                f"logit_bias of token {name}", "it is not a text of its own", "choose another token"
+            )
+        (bans if bias <= -BIAS else boosts).append(text if bias <= -BIAS else f"{text}={bias:g}")
+    return {"boost": tuple(boosts) or None, "ban": tuple(bans) or None}
+
+
+def _refuse_chat(body: ChatRequest) -> None:
+    fields = {name: getattr(body, name) for name in body.__struct_fields__}
+    fields["tool_choice"] = None if body.tool_choice == "none" else body.tool_choice
+    fields["function_call"] = None if body.function_call == "none" else body.function_call
+    fields["modalities"] = None if body.modalities == ["text"] else body.modalities
+    fields["response_format"] = None if body.response_format == {"type": "text"} else body.response_format
+    fields["reasoning_effort"] = None if body.reasoning_effort == "none" else body.reasoning_effort
+    reasons = dict.fromkeys(IMPOSSIBLE, "no model here does that")
+    refuse_set(
+        fields, {**reasons, "top_logprobs": "only the log-probabilities of the tokens taken are known"}
+    )
+
+
+def _last_user_message(messages: Sequence[Message]) -> str:
+    """The text of the last message, which is the user's.
+
+    Raises:
+        HttpProblem: another message follows it, or it is not text.
+    """
+    message = messages[-1]
+    if message.role != "user":
+        raise unsupported(
+            "a last message that is not the user's", "a translator answers it", "end with a user message"
+        )
+    content = message.content or ""
+    if isinstance(content, str):
+        return content
+    for part in content:
+        if part.type != "text" or part.text is None:
+            raise unsupported(f"content of type {part.type[:20]}", "no model here reads it", "send text")
+    return "".join(part.text or "" for part in content)
+
+
+def _texts(given: Any, name: str) -> list[str]:
+    """The texts of a field that may hold tokens for OpenAI's models.
+
+    Raises:
+        HttpProblem: it holds tokens, or nothing.
+    """
+    if given is None:
+        return [""]
+    texts = given if isinstance(given, list) else [given]
+    if not texts:
+        raise HttpProblem(400, f"{name} is empty", "send a text", parameter=name)
+    if not all(isinstance(each, str) for each in texts):
+        raise unsupported(f"{name} as tokens", "tokens differ between models", "send texts")
+    return texts
+
+
+def _candidates(answer: Any) -> Sequence[Any]:
+    return answer.candidates if hasattr(answer, "candidates") else answer.continuations
+
+
+def _encoded(vector: list[float], encoding: str) -> list[float] | str:
+    if encoding == "float":
+        return vector
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+
+
+def _model(slot: Slot) -> dict[str, Any]:
+    return {"id": slot.name, "object": "model", "created": slot.created, "owned_by": "regard"}

@@ -1,0 +1,53 @@
+"""Routes for those who run the server: health, readiness, metrics."""
+
+from typing import Any, ClassVar
+
+import msgspec
+from starlette.responses import Response
+
+from regard.serving.dialects.dialect import Call, Dialect, Route, json_response
+from regard.serving.dialects.own import OwnDialect
+from regard.serving.http_error import HttpProblem
+
+
+class Health(msgspec.Struct, kw_only=True):
+    status: str
+
+
+class OperationsDialect(Dialect):
+    """Health and metrics, with the errors of regard's own dialect."""
+
+    name: ClassVar[str] = "operations"
+
+    def routes(self) -> list[Route]:
+        def get(path: str, handler: Any, about: str, **more: Any) -> Route:
+            return Route(method="GET", path=path, handler=handler, about=about, while_draining=True, **more)
+
+        return [
+            get("/health", self.live, "The same as /health/live.", open=True, answer=Health),
+            get("/health/live", self.live, "The process answers.", open=True, answer=Health),
+            get(
+                "/health/ready",
+                self.ready,
+                "Requests are answered now.",
+                open=True,
+                answer=Health,
+                statuses=(503,),
+            ),
+            get("/metrics", self.metrics, "Metrics in Prometheus' format."),
+        ]
+
+    def error(self, problem: HttpProblem, request_id: str) -> Response:
+        return OwnDialect().error(problem, request_id)
+
+    async def live(self, call: Call) -> Response:
+        return json_response(Health(status="ok"))
+
+    async def ready(self, call: Call) -> Response:
+        if not call.service.ready:
+            return json_response(Health(status="draining" if call.service.draining else "loading"), 503)
+        return json_response(Health(status="ok"))
+
+    async def metrics(self, call: Call) -> Response:
+        metrics = call.service.metrics
+        return Response(metrics.text(), media_type=metrics.content_type)

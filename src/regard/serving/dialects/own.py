@@ -1,0 +1,352 @@
+"""regard's own dialect, below /api/v1: everything that the Python calls can do, strictly typed."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from starlette.responses import Response
+
+from regard.serving.dialects.controls import control_fields, controls_in, count_in
+from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_headers, json_response
+from regard.serving.event_stream import EventStream, event
+from regard.serving.http_error import HttpProblem, problem_of
+from regard.serving.models import Slot
+from regard.serving.scheduler import failure_of
+from regard.verbs.classify import ClassPrediction
+from regard.verbs.serve import AnswerSettings, Task
+from regard.verbs.translate import Translation
+
+PREFIX = "/api/v1"
+DIGITS = 6  # of vectors and probabilities: beyond them digits may depend on the batch
+Text = Annotated[str, msgspec.Meta(description="A text.")]
+Texts = Text | list[Text]
+ModelName = Annotated[
+    str | None, msgspec.Meta(description="The name of a model; by default the first that has the task.")
+]
+
+
+class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A body without other fields than these."""
+
+
+class EmbedRequest(Strict):
+    text: Texts
+    model: ModelName = None
+
+
+class ClassifyRequest(Strict):
+    text: Texts
+    model: ModelName = None
+    top: Annotated[int, msgspec.Meta(ge=1, description="How many classes, most probable first.")] = 1
+
+
+class ScoreRequest(Strict):
+    text: Texts
+    translation: Texts
+    model: ModelName = None
+    prefix: str | None = None
+
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+TRANSLATE_FIELDS = [
+    ("text", Texts),
+    ("model", ModelName, None),
+    ("n_best", Count, 1),
+    ("prefix", str | None, None),
+    ("split", Literal["auto", "on", "off"], "auto"),
+    ("stream", bool, False),
+]
+GENERATE_FIELDS = [("prompt", Texts), ("model", ModelName, None), ("num", Count, 1), ("stream", bool, False)]
+TranslateRequest: Any = msgspec.defstruct(
+    "TranslateRequest", [*TRANSLATE_FIELDS, *control_fields()], bases=(Strict,), kw_only=True
+)
+GenerateRequest: Any = msgspec.defstruct(
+    "GenerateRequest", [*GENERATE_FIELDS, *control_fields()], bases=(Strict,), kw_only=True
+)
+
+
+class Candidate(msgspec.Struct, kw_only=True):
+    text: str
+    score: float
+    log_prob: float
+    tokens: list[str]
+    token_log_probs: list[float]  # with those of the ends of texts or sentences
+    log_probs_of_tokens: list[float]
+
+
+class Sentence(msgspec.Struct, kw_only=True):
+    source: str
+    text: str
+
+
+class TranslatedText(msgspec.Struct, kw_only=True):
+    text: str
+    candidates: list[Candidate]
+    sentences: list[Sentence]
+
+
+class TranslateResponse(msgspec.Struct, kw_only=True):
+    model: str
+    precision: str
+    translations: list[TranslatedText]
+
+
+class GeneratedTexts(msgspec.Struct, kw_only=True):
+    continuations: list[Candidate]
+
+
+class GenerateResponse(msgspec.Struct, kw_only=True):
+    model: str
+    precision: str
+    results: list[GeneratedTexts]
+
+
+class EmbedResponse(msgspec.Struct, kw_only=True):
+    model: str
+    vectors: list[list[float]]
+
+
+class ClassProbability(msgspec.Struct, kw_only=True):
+    label: str
+    probability: float
+
+
+class ClassifiedText(msgspec.Struct, kw_only=True):
+    classes: list[ClassProbability]
+    value: float | None
+
+
+class ClassifyResponse(msgspec.Struct, kw_only=True):
+    model: str
+    results: list[ClassifiedText]
+
+
+class Score(msgspec.Struct, kw_only=True):
+    log_prob: float
+    token_log_probs: list[float]
+
+
+class ScoreResponse(msgspec.Struct, kw_only=True):
+    model: str
+    scores: list[Score]
+
+
+class ModelInfo(msgspec.Struct, kw_only=True):
+    name: str
+    loaded: bool
+    kind: str | None
+    tasks: list[str]
+    parameters_bytes: int | None
+    source_language: str | None
+    target_language: str | None
+
+
+class ModelsResponse(msgspec.Struct, kw_only=True):
+    models: list[ModelInfo]
+
+
+class ErrorResponse(msgspec.Struct, kw_only=True):
+    error: str
+    hint: str
+    parameter: str | None
+    request_id: str
+
+
+class OwnDialect(Dialect):
+    """regard's own dialect."""
+
+    name: ClassVar[str] = "regard"
+
+    def routes(self) -> list[Route]:
+        def post(verb: str, handler: Any, body: Any, answer: Any, about: str, streams: bool = False) -> Route:
+            return Route(
+                method="POST",
+                path=f"{PREFIX}/{verb}",
+                handler=handler,
+                body=body,
+                answer=answer,
+                about=about,
+                streams=streams,
+            )
+
+        return [
+            post("translate", self.translate, TranslateRequest, TranslateResponse, "Translate texts.", True),
+            post("generate", self.generate, GenerateRequest, GenerateResponse, "Continue prompts.", True),
+            post("embed", self.embed, EmbedRequest, EmbedResponse, "Embed texts as vectors."),
+            post("classify", self.classify, ClassifyRequest, ClassifyResponse, "Classify texts."),
+            post("score", self.score, ScoreRequest, ScoreResponse, "Score given translations."),
+            Route(
+                method="GET",
+                path=f"{PREFIX}/models",
+                handler=self.models,
+                answer=ModelsResponse,
+                about="List the models.",
+            ),
+        ]
+
+    def error(self, problem: HttpProblem, request_id: str) -> Response:
+        body = ErrorResponse(
+            error=problem.message, hint=problem.hint, parameter=problem.parameter, request_id=request_id
+        )
+        return json_response(body, problem.status, error_headers(problem))
+
+    async def translate(self, call: Call) -> Any:
+        body = await call.body(TranslateRequest)
+        limits = call.service.limits
+        settings = AnswerSettings(
+            task="translate",
+            controls=controls_in(body, limits),
+            count=count_in("n_best", body.n_best, limits),
+            prefix=body.prefix,
+            split=body.split,
+        )
+        slot = call.service.slot(body.model, "translate")
+        if body.stream:
+            return await self._stream(call, slot, settings, body.text)
+        found = await call.service.answer(call.request, slot, settings, listed(body.text))
+        count_output(call, [candidate for each in found.answers for candidate in each.candidates])
+        translations = [_translated(each) for each in found.answers]
+        precision = found.engine.model.precision
+        return json_response(
+            TranslateResponse(model=slot.name, precision=precision, translations=translations)
+        )
+
+    async def generate(self, call: Call) -> Any:
+        body = await call.body(GenerateRequest)
+        limits = call.service.limits
+        settings = AnswerSettings(
+            task="generate", controls=controls_in(body, limits), count=count_in("num", body.num, limits)
+        )
+        slot = call.service.slot(body.model, "generate")
+        if body.stream:
+            return await self._stream(call, slot, settings, body.prompt)
+        found = await call.service.answer(call.request, slot, settings, listed(body.prompt))
+        count_output(call, [candidate for each in found.answers for candidate in each.continuations])
+        results = [
+            GeneratedTexts(continuations=[_candidate(one) for one in each.continuations])
+            for each in found.answers
+        ]
+        precision = found.engine.model.precision
+        return json_response(GenerateResponse(model=slot.name, precision=precision, results=results))
+
+    async def embed(self, call: Call) -> Response:
+        body = await call.body(EmbedRequest)
+        found = await self._answered(call, body, "embed")
+        vectors = [[round(x, DIGITS) for x in each.vector.tolist()] for each in found.answers]
+        return json_response(EmbedResponse(model=found.slot.name, vectors=vectors))
+
+    async def classify(self, call: Call) -> Response:
+        body = await call.body(ClassifyRequest)
+        top = min(body.top, call.service.limits.classes)
+        found = await self._answered(call, body, "classify", count=top)
+        results = [_classified(each) for each in found.answers]
+        return json_response(ClassifyResponse(model=found.slot.name, results=results))
+
+    async def score(self, call: Call) -> Response:
+        body = await call.body(ScoreRequest)
+        sources, targets = listed(body.text), listed(body.translation)
+        if len(sources) != len(targets):
+            raise HttpProblem(
+                400,
+                f"there are {len(sources)} texts, but {len(targets)} translations",
+                "send one translation for each text",
+                parameter="translation",
+            )
+        slot = call.service.slot(body.model, "score")
+        settings = AnswerSettings(task="score", prefix=body.prefix)
+        found = await call.service.answer(
+            call.request, slot, settings, list(zip(sources, targets, strict=True))
+        )
+        scores = [
+            Score(log_prob=each.log_prob, token_log_probs=each.token_log_probs) for each in found.answers
+        ]
+        return json_response(ScoreResponse(model=slot.name, scores=scores))
+
+    async def models(self, call: Call) -> Response:
+        return json_response(
+            ModelsResponse(models=[_info(slot) for slot in call.service.models.slots.values()])
+        )
+
+    async def _answered(self, call: Call, body: Any, task: Task, count: int = 1) -> Any:
+        slot = call.service.slot(body.model, task)
+        settings = AnswerSettings(task=task, count=count)
+        return await call.service.answer(call.request, slot, settings, listed(body.text))
+
+    async def _stream(self, call: Call, slot: Slot, settings: AnswerSettings, text: Any) -> EventStream:
+        if not isinstance(text, str):
+            raise HttpProblem(
+                400, "stream is for one text", "send one text, or leave out stream", parameter="stream"
+            )
+        if settings.count > 1:
+            raise HttpProblem(
+                400, "stream is for one answer", "leave out stream or the count", parameter="stream"
+            )
+        parts = await call.service.parts(call.request, slot, settings, text)
+        return EventStream(_events(call, parts))
+
+
+async def _events(call: Call, parts: AsyncIterator[str]) -> AsyncIterator[bytes]:
+    """{"text": part} for each part, then {"done": true}; an error comes as {"error": ...}."""
+    try:
+        async for part in parts:
+            yield event(ENCODER.encode({"text": part}))
+        yield event(ENCODER.encode({"done": True}))
+    except RuntimeError:
+        raise
+    except Exception as error:
+        if not hasattr(error, "message"):
+            raise
+        problem = problem_of(failure_of(error))
+        yield event(ENCODER.encode({"error": problem.message, "hint": problem.hint}))
+
+
+def listed(texts: str | list[str]) -> list[str]:
+    """The texts as a list."""
+    return [texts] if isinstance(texts, str) else texts
+
+
+def count_output(call: Call, candidates: list[Any]) -> None:
+    """Count the tokens of the candidates for the log and the metrics."""
+    call.request.output_tokens = sum(len(each.tokens) for each in candidates)
+
+
+def _candidate(one: Any) -> Candidate:
+    return Candidate(
+        text=one.text,
+        score=one.score,
+        log_prob=one.log_prob,
+        tokens=list(one.tokens),
+        token_log_probs=list(one.token_log_probs),
+        log_probs_of_tokens=list(one.log_probs_of_tokens),
+    )
+
+
+def _translated(translation: Translation) -> TranslatedText:
+    return TranslatedText(
+        text=translation.text,
+        candidates=[_candidate(each) for each in translation.candidates],
+        sentences=[Sentence(source=each.source, text=each.text) for each in translation.sentences],
+    )
+
+
+def _classified(prediction: ClassPrediction) -> ClassifiedText:
+    classes = [
+        ClassProbability(label=each.label, probability=round(each.probability, DIGITS))
+        for each in prediction.candidates
+    ]
+    value = None if prediction.value is None else float(f"{prediction.value:.6g}")
+    return ClassifiedText(classes=classes, value=value)
+
+
+def _info(slot: Slot) -> ModelInfo:
+    model = slot.engine.model if slot.engine is not None else None
+    source, target = slot.languages or (None, None)
+    return ModelInfo(
+        name=slot.name,
+        loaded=model is not None,
+        kind=model.loaded.config.kind if model else None,
+        tasks=list(model.tasks) if model else [],
+        parameters_bytes=model.bytes if model else None,
+        source_language=source,
+        target_language=target,
+    )

@@ -1,0 +1,96 @@
+"""Which model translates between two languages; from their names ("en-de")."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from regard.serving.dialects.dialect import Call
+from regard.serving.dialects.own import count_output
+from regard.serving.http_error import HttpProblem
+from regard.serving.languages import detected_among
+from regard.serving.markup import Markup
+from regard.serving.models import ModelStore, Slot
+from regard.verbs.serve import AnswerSettings
+from regard.verbs.shared.text_options import SplitMode
+
+
+def pairs(models: ModelStore) -> Iterator[tuple[str, str, Slot]]:
+    """Source, target and model of each translator whose name says its languages."""
+    for slot in models.slots.values():
+        if slot.languages is not None:
+            yield *slot.languages, slot
+
+
+def targets_by_source(models: ModelStore) -> dict[str, list[str]]:
+    """The languages that each source language is translated into."""
+    found: dict[str, list[str]] = {}
+    for source, target, _ in pairs(models):
+        if target not in found.setdefault(source, []):
+            found[source].append(target)
+    return found
+
+
+def model_between(models: ModelStore, source: str, target: str) -> Slot:
+    """The first model of this pair.
+
+    Raises:
+        HttpProblem: there is none.
+    """
+    known = targets_by_source(models)
+    _refuse_unknown(source, "source", known)
+    _refuse_unknown(target, "target", {each for some in known.values() for each in some})
+    for one, other, slot in pairs(models):
+        if (one, other) == (source, target):
+            return slot
+    raise HttpProblem(
+        400,
+        f"{source} to {target} is not supported",
+        f"from {source}: {', '.join(known[source])}",
+        parameter="target",
+    )
+
+
+def source_of(models: ModelStore, text: str, target: str) -> tuple[str, float]:
+    """The language of a text that is translated into `target`, and its probability.
+
+    Raises:
+        HttpProblem: no model translates into `target`.
+    """
+    _refuse_unknown(target, "target", {each for some in targets_by_source(models).values() for each in some})
+    sources = {source for source, its_target, _ in pairs(models) if its_target == target}
+    return detected_among(text, sources or set(targets_by_source(models)))
+
+
+def _refuse_unknown(language: str, name: str, known: Collection[str]) -> None:
+    if language not in known:
+        hint = f"known: {', '.join(sorted(known)) or 'none'}"
+        raise HttpProblem(400, f"{language[:20]} is not supported", hint, parameter=name)
+
+
+async def translated(
+    call: Call,
+    texts: Sequence[str],
+    sources: Sequence[str],
+    target: str,
+    *,
+    alternatives: int = 0,
+    is_html: bool = False,
+    split: SplitMode = "auto",
+) -> list[list[str]]:
+    """The translation and the alternatives of each text; the texts may be in different languages."""
+    pages = [Markup(text) for text in texts] if is_html else []
+    parts = [page.texts for page in pages] if is_html else [[text] for text in texts]
+    settings = AnswerSettings(task="translate", count=1 + alternatives, split=split)
+    found: list[list[str]] = [[] for _ in texts]
+    for source in dict.fromkeys(sources):
+        slot = model_between(call.service.models, source, target)
+        places = [place for place, each in enumerate(sources) if each == source]
+        flat = [part for place in places for part in parts[place]]
+        answered = await call.service.answer(call.request, slot, settings, flat)
+        count_output(call, [one for each in answered.answers for one in each.candidates])
+        rest = iter(answered.answers)
+        for place in places:
+            its_parts = [next(rest) for _ in parts[place]]
+            if is_html:
+                found[place] = [pages[place].filled([each.text for each in its_parts])]
+            else:
+                found[place] = [one.text for one in its_parts[0].candidates]
+    return found

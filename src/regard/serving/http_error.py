@@ -1,0 +1,54 @@
+"""An error with an HTTP status, which each dialect sends in its own shape."""
+
+from regard.errors import FolderError, RegardError, UserError
+from regard.serving.scheduler import Closed, DeadlinePassed, QueueFull
+
+
+class HttpProblem(RegardError):
+    """What is wrong with a request, and what to do; `parameter`: the field that is wrong, if it is one."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        hint: str = "",
+        *,
+        parameter: str | None = None,
+        code: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(message, hint)
+        self.status, self.parameter, self.code, self.retry_after = status, parameter, code, retry_after
+
+    @property
+    def text(self) -> str:
+        """The message and the hint in one line."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+def problem_of(error: RegardError) -> HttpProblem:
+    """The problem that an error is for a client."""
+    if isinstance(error, HttpProblem):
+        return error
+    if isinstance(error, QueueFull):
+        return HttpProblem(429, error.message, error.hint, code="overloaded", retry_after=error.retry_after)
+    if isinstance(error, DeadlinePassed):
+        return HttpProblem(504, error.message, error.hint, code="timeout")
+    if isinstance(error, Closed):
+        return HttpProblem(503, error.message, error.hint, code="unavailable", retry_after=1)
+    if isinstance(error, UserError) and not isinstance(error, FolderError):
+        return HttpProblem(400, error.message, error.hint, code="invalid_value")
+    if isinstance(error, FolderError):
+        return HttpProblem(400, error.message, error.hint, code="model_cannot")
+    return HttpProblem(500, error.message, error.hint, code="model_failed")
+
+
+def unsupported(name: str, why: str, hint: str = "") -> HttpProblem:
+    """The refusal of a field that cannot be honoured."""
+    return HttpProblem(
+        400,
+        f"{name} is not supported: {why}",
+        hint or f"leave out {name}",
+        parameter=name,
+        code="unsupported_value",
+    )

@@ -1,0 +1,107 @@
+"""The OpenAPI document, generated from the routes of all dialects and the types of their bodies."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from regard.serving.dialects.dialect import Dialect, Route
+from regard.serving.dialects.openai_types import OpenAIError
+from regard.serving.dialects.own import ErrorResponse
+
+REFERENCE = "#/components/schemas/{name}"
+STATUSES = {
+    400: "A field is wrong; the error names it.",
+    401: "The key is missing.",
+    403: "The key is not known, or the request comes from a page of another site.",
+    404: "There is no such model, or nothing at this path.",
+    405: "This path has no such method.",
+    408: "The request came too slowly.",
+    413: "The request is too large.",
+    415: "The body is of another content type.",
+    429: "Too many requests; Retry-After says when to try again.",
+    503: "The server is ending, or a model cannot be loaded.",
+    504: "The answer took longer than the request may take.",
+}
+WITH_BODY = (408, 413, 415, 429, 504)
+ANY_OBJECT = {"type": "object"}
+FORM = "application/x-www-form-urlencoded"
+
+
+def document(dialects: Sequence[Dialect], title: str, version: str) -> dict[str, Any]:
+    """The whole document."""
+    routes = [(dialect, route) for dialect in dialects for route in dialect.routes()]
+    kinds = [kind for _, route in routes for kind in (route.body, route.answer) if kind is not None]
+    _, components = msgspec.json.schema_components(
+        [*kinds, ErrorResponse, OpenAIError], ref_template=REFERENCE
+    )
+    paths: dict[str, dict[str, Any]] = {}
+    for dialect, route in routes:
+        path = route.path.replace("{}", "{name}")
+        paths.setdefault(path, {})[route.method.lower()] = _operation(dialect, route, path)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": version},
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(dialect: Dialect, route: Route, path: str) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "summary": route.about,
+        "tags": [dialect.name],
+        "operationId": f"{route.method.lower()}{re.sub('[^a-z0-9]+', '_', path.lower())}",
+        "responses": _responses(dialect, route),
+        "security": [{}] if route.open else [{}, {"key": []}],
+    }
+    if "{name}" in path:
+        schema = {"type": "string", "minLength": 1}
+        operation["parameters"] = [{"name": "name", "in": "path", "required": True, "schema": schema}]
+    if route.body is not None:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": _schema(route.body)}},
+        }
+    elif route.form:
+        content = {"application/json": {"schema": ANY_OBJECT}, FORM: {"schema": ANY_OBJECT}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _responses(dialect: Dialect, route: Route) -> dict[str, Any]:
+    schema = _schema(route.answer) if route.answer is not None else {}
+    content = (
+        {"application/json": {"schema": schema}} if route.answer is not None else {"*/*": {"schema": schema}}
+    )
+    if route.streams:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    found = {"200": {"description": "The answer.", "content": content}}
+    expected = [status for status in STATUSES if route.method == "POST" or status not in WITH_BODY]
+    for status in sorted({*expected, *route.statuses}):
+        error = _error_schema(dialect) if status not in route.statuses or route.answer is None else schema
+        found[str(status)] = {
+            "description": STATUSES[status],
+            "content": {"application/json": {"schema": error}},
+        }
+    return found
+
+
+def _error_schema(dialect: Dialect) -> dict[str, Any]:
+    if dialect.name == "openai":
+        return _schema(OpenAIError)
+    if dialect.name == "libretranslate":
+        return {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
+    if dialect.name == "deepl":
+        text = {"type": "string"}
+        return {"type": "object", "required": ["message"], "properties": {"message": text, "detail": text}}
+    return _schema(ErrorResponse)
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    [schema], _ = msgspec.json.schema_components([kind], ref_template=REFERENCE)
+    return schema

@@ -1,0 +1,147 @@
+"""A request on its way through the server: its id, its body, whether its client still waits."""
+
+import asyncio
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
+
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message, Receive, Scope
+
+from regard.serving.http_error import HttpProblem
+from regard.serving.limits import ServerLimits
+
+Value = TypeVar("Value")
+REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
+FIELDS = 200  # of a form
+WITH_BODY = ("POST", "PUT", "PATCH")
+
+
+class ClientGone(Exception):
+    """The client closed its connection before it had the answer."""
+
+
+class ServedRequest:
+    """A request, and what the access log will say about it."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.http = Request(scope, receive)
+        given = self.http.headers.get("x-request-id", "")
+        self.id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        self.begun = time.monotonic()
+        self.model = ""
+        self.texts: Sequence[Any] = ()
+        self.output_tokens = 0
+        self.queue_seconds: float | None = None
+        self._receive, self._gone = receive, False
+
+    def note(self, *, model: str, texts: Sequence[Any]) -> None:
+        """What is asked of which model, for the log."""
+        self.model, self.texts = model, texts
+
+    def seconds(self, limits: ServerLimits) -> float:
+        """How long the answer may take: the header X-Timeout, or the server's limit if that is less.
+
+        Raises:
+            HttpProblem: the header is not a number of seconds.
+        """
+        given = self.http.headers.get("x-timeout")
+        if given is None:
+            return limits.answer_seconds
+        if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", given, re.ASCII):
+            raise HttpProblem(
+                400, "X-Timeout is not a number of seconds", "X-Timeout: 10", parameter="X-Timeout"
+            )
+        return min(float(given), limits.answer_seconds)
+
+    async def body(self, limits: ServerLimits) -> bytes:
+        """The whole body.
+
+        Raises:
+            HttpProblem: it is too large, or takes too long. ClientGone: it never ends.
+        """
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                async for part in self.http.stream():
+                    size += len(part)
+                    if size > limits.body_bytes:
+                        raise _too_large(limits.body_bytes)
+                    parts.append(part)
+        except TimeoutError:
+            raise HttpProblem(
+                408, "the body took too long", "send the request at once", code="timeout"
+            ) from None
+        except ClientDisconnect:
+            raise ClientGone from None
+        return b"".join(parts)
+
+    async def form(self, limits: ServerLimits) -> FormData:
+        """The fields and files of a form.
+
+        Raises:
+            HttpProblem: it is no form, too large, or takes too long.
+        """
+        self.http = Request(self.http.scope, self._counted(limits.upload_bytes))
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                return await self.http.form(max_files=1, max_fields=FIELDS, max_part_size=limits.body_bytes)
+        except TimeoutError:
+            raise HttpProblem(
+                408, "the body took too long", "send the request at once", code="timeout"
+            ) from None
+        except ClientDisconnect:
+            raise ClientGone from None
+        except (MultiPartException, HTTPException, UnicodeDecodeError, ValueError):
+            raise HttpProblem(400, "the body is not a form", "send a form, or JSON") from None
+
+    async def close(self) -> None:
+        """Remove the uploaded files."""
+        await self.http.close()
+
+    async def or_gone(self, awaited: Awaitable[Value]) -> Value:
+        """The value, unless the client leaves first.
+
+        Raises:
+            ClientGone: the client left.
+        """
+        task = asyncio.ensure_future(awaited)
+        gone = asyncio.ensure_future(self._left())
+        try:
+            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise ClientGone
+        finally:
+            for each in (task, gone):
+                if not each.done():
+                    each.cancel()
+
+    async def _left(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    def _counted(self, most: int) -> Receive:
+        """`receive`, which refuses a body of more bytes."""
+        size = 0
+
+        async def receive() -> Message:
+            nonlocal size
+            message = await self._receive()
+            size += len(message.get("body", b""))
+            if size > most:
+                raise _too_large(most)
+            return message
+
+        return receive
+
+
+def _too_large(most: int) -> HttpProblem:
+    return HttpProblem(
+        413, f"the body has more than {most:,} bytes", "send several requests", code="too_large"
+    )

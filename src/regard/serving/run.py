@@ -1,0 +1,229 @@
+"""Running the server: its socket, its signals, its end."""
+
+import asyncio
+import logging
+import signal
+import socket
+import time
+from collections.abc import Coroutine, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from regard import console
+from regard.errors import UserError
+from regard.serving.access_log import AccessLog, to_stderr
+from regard.serving.app import App
+from regard.serving.dialects.deepl import DeepLDialect
+from regard.serving.dialects.dialect import Dialect
+from regard.serving.dialects.libretranslate import LibreTranslateDialect
+from regard.serving.dialects.openai import OpenAIDialect
+from regard.serving.dialects.operations import OperationsDialect
+from regard.serving.dialects.own import OwnDialect
+from regard.serving.dialects.pages import Pages
+from regard.serving.http_error import HttpProblem
+from regard.serving.http_protocol import protocol_of
+from regard.serving.keys import ApiKeys, read_keys
+from regard.serving.limits import DEFAULT_LIMITS, ServerLimits
+from regard.serving.metrics import Metrics
+from regard.serving.models import ModelStore, named_paths
+from regard.serving.service import Service
+from regard.verbs.serve import ServedModel
+from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
+
+QUIET = 0.2  # seconds without a request that must pass before the server ends
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """What `regard serve` is called with."""
+
+    models: list[str] = field(default_factory=list)
+    host: str = "127.0.0.1"
+    port: int = 8000
+    api_keys: Path | None = None
+    open: bool = False
+    requests_per_minute: int | None = None
+    lazy: bool = False
+    memory_mb: int | None = None
+    access_log: bool = True
+    log_texts: bool = False
+    limits: ServerLimits = DEFAULT_LIMITS
+    runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME
+
+
+def service_of(options: ServeOptions) -> Service:
+    """The service with these options; no model is loaded yet.
+
+    Raises:
+        UserError: the server would be open to others without keys, or a name or a file is wrong.
+    """
+    public = not _is_loopback(options.host)
+    if public and options.api_keys is None and not options.open:
+        raise UserError(
+            f"--host {options.host} lets other machines use this server",
+            "--api-keys FILE lets only those in who have a key; --open lets everybody in",
+        )
+    keys = read_keys(options.api_keys) if options.api_keys else []
+    metrics = Metrics()
+    models = ModelStore(
+        named_paths(options.models),
+        lambda path: ServedModel(path, options.runtime),
+        metrics=metrics,
+        queue=options.limits.queue,
+        budget_bytes=None if options.memory_mb is None else options.memory_mb << 20,
+    )
+    return Service(
+        models=models,
+        limits=options.limits,
+        keys=ApiKeys(keys, options.requests_per_minute),
+        metrics=metrics,
+        log=to_stderr(texts=options.log_texts) if options.access_log else AccessLog(),
+        public=public,
+    )
+
+
+def dialects() -> list[Dialect]:
+    """All dialects of the server."""
+    found = [OwnDialect(), OpenAIDialect(), LibreTranslateDialect(), DeepLDialect(), OperationsDialect()]
+    return [*found, Pages(found)]
+
+
+class ModelServer(uvicorn.Server):
+    """uvicorn's server, which answers all accepted requests before it ends."""
+
+    def __init__(self, service: Service, sockets: list[socket.socket]) -> None:
+        limits = service.limits
+        config = uvicorn.Config(
+            App(service, dialects()),
+            http=protocol_of(limits),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=limits.keep_alive_seconds,
+            timeout_graceful_shutdown=5,
+            h11_max_incomplete_event_size=limits.header_bytes,
+        )
+        super().__init__(config)
+        self.service, self.sockets = service, sockets
+        self.note = ""  # printed when requests are answered
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        if self.note:
+            console.note(self.note)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals in `run_until_stopped`."""
+        yield
+
+    async def run_until_stopped(self) -> None:
+        """Serve until `stop` is called, and answer what is accepted."""
+        await self.serve(sockets=self.sockets)
+        self.service.models.close()
+
+    async def load_models(self) -> None:
+        """Load all models.
+
+        Raises:
+            RegardError: one cannot be loaded.
+        """
+        for slot in self.service.models.slots.values():
+            try:
+                await self.service.models.engine(slot)
+            except HttpProblem as problem:
+                raise problem.__cause__ or problem from None
+
+    def handle_signals(self) -> None:
+        """SIGTERM and Ctrl-C stop the server, SIGHUP loads the models again."""
+        loop = asyncio.get_running_loop()
+        with suppress(NotImplementedError):  # Windows
+            loop.add_signal_handler(signal.SIGTERM, self.stop)
+            loop.add_signal_handler(signal.SIGINT, self.stop)
+            loop.add_signal_handler(signal.SIGHUP, self.reload)
+
+    def reload(self) -> None:
+        """Load the models again."""
+        self._start(self.service.models.reload())
+
+    def stop(self) -> None:
+        """Begin to end; called again, end at once."""
+        if self.service.draining:
+            self.force_exit = self.should_exit = True
+            return
+        self.service.draining = True
+        self._start(self._drain())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _drain(self) -> None:
+        ends = time.monotonic() + self.service.limits.drain_seconds
+        quiet_since = time.monotonic()
+        while time.monotonic() < ends and time.monotonic() - quiet_since < QUIET:
+            if self.service.in_flight or self.service.models.busy:
+                quiet_since = time.monotonic()
+            await asyncio.sleep(0.02)
+        self.should_exit = True
+
+
+def serve(options: ServeOptions) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Raises:
+        UserError: the options are wrong, a model cannot be loaded, or the port is taken.
+    """
+    service = service_of(options)
+    sockets = [bound(options.host, options.port)]
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+    server = ModelServer(service, sockets)
+    port = sockets[0].getsockname()[1]
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    note = f"serving {', '.join(service.models.slots)} at http://{host}:{port}; Ctrl-C stops the server"
+    with closing(sockets[0]):
+        asyncio.run(_run(server, options.lazy, note))
+    console.note("all accepted requests are answered")
+
+
+async def _run(server: ModelServer, lazy: bool, note: str) -> None:
+    server.handle_signals()
+    if not lazy:
+        await server.load_models()
+    server.note = note
+    await server.run_until_stopped()
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        UserError: the address is taken, or not one of this machine.
+    """
+    try:
+        [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        raise UserError(f"{host}:{port}: {error.strerror or error}", "--port 0 takes a free one") from None
+    bound.set_inheritable(False)
+    return bound
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,316 @@
+"""The scheduler of one model: a bounded queue of requests, and a thread that answers them in batches.
+
+Each turn takes pieces of waiting requests with equal settings: the first piece of each request, then the
+second, and so on. So a long text does not hold up short ones. A batch holds pieces of similar size. After its
+turn a request goes to the end of the queue, so that requests with other settings get theirs.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from regard.errors import RegardError, RunError
+from regard.verbs.serve import Answerer
+
+ROWS = 64  # pieces of a batch
+SIMILAR = 4  # pieces of a batch differ at most by this factor in size,
+SMALL = 64  # but all of up to that many characters go together
+SMOOTHING = 0.1  # of the measured time of a character
+
+
+class QueueFull(RegardError):
+    """The queue has no room; `retry_after` is the number of seconds until it probably has."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__("too many requests are waiting", f"try again in {retry_after} s")
+        self.retry_after = retry_after
+
+
+class DeadlinePassed(RegardError):
+    """A request had to wait for longer than it may."""
+
+    def __init__(self) -> None:
+        super().__init__("the answer took longer than the request may take", "send less text, or try later")
+
+
+class Closed(RegardError):
+    """The scheduler takes no more requests."""
+
+    def __init__(self) -> None:
+        super().__init__("this model is being replaced", "try again")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueLimits:
+    """How much may wait: requests, and characters of all of them."""
+
+    requests: int = 256
+    characters: int = 1_000_000
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """What the scheduler reports: for metrics."""
+
+    def batch(self, rows: int, seconds: float) -> None: ...
+    def queue(self, requests: int) -> None: ...
+
+
+@dataclass(eq=False, kw_only=True)
+class Job:
+    """A request: its pieces, and what to call when they are answered.
+
+    `answered(place, answer)` is called for each piece, `finished(error)` once. Both are called by the
+    scheduler's thread. `stream` is the text of a request that is answered in parts, by `part`.
+    """
+
+    answerer: Answerer[Any, Any]
+    pieces: Sequence[Any]
+    finished: Callable[[Exception | None], None]
+    answered: Callable[[int, Any], None] = lambda place, answer: None
+    stream: str | None = None
+    part: Callable[[str], None] = lambda text: None
+    deadline: float = float("inf")  # of time.monotonic()
+    next: int = 0  # the first piece that is not in a batch yet
+    left: int = field(init=False)
+    sizes: list[int] = field(init=False)
+    size: int = field(init=False)  # the work that is not begun, in characters
+    cancelled: bool = False
+    started: float | None = None
+
+    def __post_init__(self) -> None:
+        self.left = len(self.pieces)
+        self.sizes = [self.answerer.size(piece) for piece in self.pieces]
+        self.size = sum(self.sizes)
+
+    def take(self) -> int:
+        """The place of the next piece, which is now in a batch."""
+        place = self.next
+        self.size -= self.sizes[place]
+        self.next += 1
+        return place
+
+
+class Batch:
+    """Pieces that are computed together, with the places that they have in their requests.
+
+    This is the only code that decodes; a decoder whose rows join and leave at each step can replace it.
+    """
+
+    def __init__(self, answerer: Answerer[Any, Any], rows: Sequence[tuple[Job, int]]) -> None:
+        self.answerer, self.rows = answerer, rows
+
+    def results(self) -> list[Any]:
+        """The answer to each row, or the exception that it raised."""
+        try:
+            return self._answers(self.rows)
+        except Exception as error:  # noqa: BLE001 (each row is tried alone)
+            if len(self.rows) == 1:
+                return [error]
+        return [self._alone(row) for row in self.rows]
+
+    def _alone(self, row: tuple[Job, int]) -> Any:
+        try:
+            return self._answers([row])[0]
+        except Exception as error:  # noqa: BLE001 (the request gets it)
+            return error
+
+    def _answers(self, rows: Sequence[tuple[Job, int]]) -> list[Any]:
+        return self.answerer.answers([job.pieces[place] for job, place in rows], rows[0][1])
+
+
+class Scheduler:
+    """Answers requests to one model, in one thread, which `close` ends after the last request."""
+
+    def __init__(self, limits: QueueLimits | None = None, observer: Observer | None = None) -> None:
+        self.limits, self._observer = limits or QueueLimits(), observer
+        self._changed = threading.Condition()
+        self._jobs: deque[Job] = deque()
+        self._streams: deque[tuple[Job, Iterator[str]]] = deque()
+        self._running = 0  # jobs of the batch that is computed now
+        self._closed = False
+        self._seconds_per_character = 1e-4
+        self._thread = threading.Thread(target=self._run, name="regard-scheduler", daemon=True)
+        self._thread.start()
+
+    @property
+    def busy(self) -> bool:
+        """True if a request is not answered yet."""
+        with self._changed:
+            return bool(self._jobs or self._streams or self._running)
+
+    def submit(self, job: Job) -> None:
+        """Put a request into the queue.
+
+        Raises:
+            QueueFull: there is no room, or the request would wait past its deadline. Closed: see `close`.
+        """
+        with self._changed:
+            if self._closed:
+                raise Closed
+            waiting = sum(each.size for each in self._jobs)
+            wait = waiting * self._seconds_per_character
+            full = len(self._jobs) + len(self._streams) >= self.limits.requests
+            if full or (waiting and waiting + job.size > self.limits.characters):
+                raise QueueFull(_whole_seconds(wait))
+            if time.monotonic() + wait > job.deadline:
+                raise QueueFull(_whole_seconds(wait))
+            self._jobs.append(job)
+            self._report_queue()
+            self._changed.notify()
+
+    def cancel(self, job: Job) -> None:
+        """Drop a request: what is not begun is not computed, and what is computed is not reported."""
+        with self._changed:
+            job.cancelled = True
+            if job in self._jobs:
+                self._jobs.remove(job)
+            self._report_queue()
+            self._changed.notify()
+
+    def close(self, wait: bool = False) -> None:
+        """Take no more requests, and end the thread when all are answered."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if wait:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not (self._jobs or self._streams or self._closed):
+                    self._changed.wait()
+                if not (self._jobs or self._streams):
+                    return
+                expired = self._take_expired()
+                begun = self._take_stream()
+                batch = None if begun else self._take_batch()
+                self._running = len(batch.rows) if batch else 0
+                self._report_queue()
+            for job in expired:
+                job.finished(DeadlinePassed())
+            if begun:
+                self._begin(begun)
+            if batch:
+                self._compute(batch)
+            self._advance_streams()
+            with self._changed:
+                self._running = 0
+
+    def _report_queue(self) -> None:
+        if self._observer:
+            self._observer.queue(len(self._jobs))
+
+    def _take_expired(self) -> list[Job]:
+        now = time.monotonic()
+        expired = [job for job in self._jobs if job.deadline < now]
+        for job in expired:
+            self._jobs.remove(job)
+            job.cancelled = True
+        return expired
+
+    def _take_stream(self) -> Job | None:
+        """The first job, if it is a stream."""
+        if not self._jobs or self._jobs[0].stream is None:
+            return None
+        return self._jobs.popleft()
+
+    def _take_batch(self) -> Batch | None:
+        """The pieces of the next batch; jobs with others left go to the end of the queue."""
+        if not self._jobs:
+            return None
+        first = self._jobs[0]
+        answerer = first.answerer
+        jobs = [job for job in self._jobs if job.answerer is answerer and job.stream is None]
+        rows = _rows([first] if answerer.alone else jobs)
+        taken = list(dict.fromkeys(job for job, _ in rows))
+        for job in taken:
+            job.started = job.started or time.monotonic()
+            self._jobs.remove(job)
+        self._jobs.extend(job for job in taken if job.next < len(job.pieces))
+        return Batch(answerer, rows)
+
+    def _compute(self, batch: Batch) -> None:
+        size = sum(job.sizes[place] for job, place in batch.rows)
+        begun = time.monotonic()
+        results = batch.results()
+        seconds = time.monotonic() - begun
+        self._seconds_per_character += SMOOTHING * (seconds / max(1, size) - self._seconds_per_character)
+        if self._observer:
+            self._observer.batch(len(batch.rows), seconds)
+        for (job, place), result in zip(batch.rows, results, strict=True):
+            if job.cancelled:
+                continue
+            if isinstance(result, Exception):
+                self._fail(job, result)
+                continue
+            job.answered(place, result)
+            job.left -= 1
+            if not job.left:
+                job.finished(None)
+
+    def _fail(self, job: Job, error: Exception) -> None:
+        self.cancel(job)
+        job.finished(error)
+
+    def _begin(self, job: Job) -> None:
+        job.started = time.monotonic()
+        try:
+            assert job.stream is not None
+            parts = job.answerer.stream(job.stream)
+        except Exception as error:  # noqa: BLE001 (the request gets it)
+            job.finished(error)
+            return
+        with self._changed:
+            self._streams.append((job, parts))
+
+    def _advance_streams(self) -> None:
+        """One more part of each stream."""
+        for job, parts in list(self._streams):
+            error: Exception | None = None
+            if not job.cancelled and time.monotonic() < job.deadline:
+                try:
+                    part = next(parts, None)
+                except Exception as failure:  # noqa: BLE001 (the request gets it)
+                    part, error = None, failure
+                if part is not None:
+                    job.part(part)
+                    continue
+            elif not job.cancelled:
+                error = DeadlinePassed()
+            with self._changed:
+                self._streams.remove((job, parts))
+            if not job.cancelled:
+                job.finished(error)
+
+
+def failure_of(error: Exception) -> RegardError:
+    """The exception as one that has a message and a hint."""
+    if isinstance(error, RegardError):
+        return error
+    return RunError(f"the model failed: {type(error).__name__}", "see the server's log")
+
+
+def _rows(jobs: Sequence[Job]) -> list[tuple[Job, int]]:
+    """The pieces of the next batch: one of each request, then another, all of similar size."""
+    first = jobs[0]
+    size = max(SMALL, first.sizes[first.next])
+    rows: list[tuple[Job, int]] = []
+    waiting = deque(jobs)
+    while waiting and len(rows) < ROWS:
+        job = waiting.popleft()
+        its_size = max(SMALL, job.sizes[job.next])
+        if not size / SIMILAR <= its_size <= size * SIMILAR:
+            continue
+        rows.append((job, job.take()))
+        if job.next < len(job.pieces):
+            waiting.append(job)
+    return rows
+
+
+def _whole_seconds(seconds: float) -> int:
+    return max(1, min(600, round(seconds)))

@@ -1,0 +1,251 @@
+"""The typed core that all dialects call: texts in, answers out, by the scheduler of a model."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.serving.access_log import AccessLog
+from regard.serving.http_error import HttpProblem
+from regard.serving.keys import ApiKeys
+from regard.serving.limits import ServerLimits
+from regard.serving.metrics import Metrics
+from regard.serving.models import Engine, ModelStore, Slot
+from regard.serving.request import ServedRequest
+from regard.serving.scheduler import Closed, Job, failure_of
+from regard.verbs.serve import Answerer, AnswerSettings, Task
+
+TRIES = 3  # of a request whose model is replaced while it arrives
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """The answer to each text of a request, in order; and the model that gave them."""
+
+    answers: list[Any]
+    engine: Engine
+    slot: Slot
+
+
+@dataclass(kw_only=True)
+class Service:
+    """What a server has: models, limits, keys, metrics, a log. `draining`: it takes no new requests."""
+
+    models: ModelStore
+    limits: ServerLimits
+    keys: ApiKeys
+    metrics: Metrics
+    log: AccessLog
+    public: bool = False  # reachable from other machines
+    draining: bool = False
+    in_flight: int = field(default=0)
+
+    @property
+    def ready(self) -> bool:
+        """True if the default model is loaded and the server is not ending."""
+        return not self.draining and self.models.default.engine is not None
+
+    def slot(self, name: str | None, task: Task | None = None) -> Slot:
+        """The model of this name; without a name the first loaded one that has the task, or the default."""
+        if name is None and task is not None:
+            for slot in self.models.slots.values():
+                if slot.engine is not None and task in slot.engine.model.tasks:
+                    return slot
+        return self.models.slot(name)
+
+    async def answer(
+        self, request: ServedRequest, slot: Slot, settings: AnswerSettings, texts: Sequence[Any]
+    ) -> Answered:
+        """The answers to all texts.
+
+        Raises:
+            HttpProblem, RegardError: the request cannot be answered. ClientGone: nobody waits for the answer.
+        """
+        self.check_size(texts)
+        request.note(model=slot.name, texts=texts)
+        for _ in range(TRIES):
+            engine = await self.models.engine(slot)
+            answerer = engine.model.answerer(settings)
+            work = _Work(texts, answerer.pieces(texts))
+            try:
+                found = await self._computed(request, engine, answerer, work)
+                return Answered(answers=found, engine=engine, slot=slot)
+            except Closed:
+                continue
+        raise Closed
+
+    async def parts(
+        self, request: ServedRequest, slot: Slot, settings: AnswerSettings, text: str
+    ) -> AsyncIterator[str]:
+        """The answer to a text, in parts as they are known.
+
+        Errors appear before the first part.
+        """
+        self.check_size([text])
+        request.note(model=slot.name, texts=[text])
+        engine = await self.models.engine(slot)
+        answerer = engine.model.answerer(settings)
+        pieces = answerer.pieces([text])
+        if settings.task == "translate":
+            return await _begun(self._sentences(request, engine, answerer, text, pieces[0]))
+        return await _begun(self._tokens(request, engine, answerer, text))
+
+    def check_size(self, texts: Sequence[Any]) -> None:
+        """Raise an HttpProblem if a request has more texts or characters than it may."""
+        if len(texts) > self.limits.texts:
+            raise HttpProblem(
+                413,
+                f"the request has {len(texts):,} texts, but may have {self.limits.texts}",
+                "send several requests",
+            )
+        characters = sum(map(length_of, texts))
+        if characters > self.limits.characters:
+            raise HttpProblem(
+                413,
+                f"the request has {characters:,} characters, but may have {self.limits.characters:,}",
+                "send several requests",
+            )
+
+    async def _computed(
+        self, request: ServedRequest, engine: Engine, answerer: Answerer[Any, Any], work: "_Work"
+    ) -> list[Any]:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        found: list[Any] = [None] * len(work.flat)
+        if not work.flat:
+            return []
+
+        def finished(error: Exception | None) -> None:
+            loop.call_soon_threadsafe(_resolve, done, error)
+
+        job = Job(
+            answerer=answerer,
+            pieces=work.flat,
+            answered=found.__setitem__,
+            finished=finished,
+            deadline=time.monotonic() + request.seconds(self.limits),
+        )
+        await self._waited(request, engine, job, done)
+        return work.joined(answerer, found)
+
+    async def _waited(self, request: ServedRequest, engine: Engine, job: Job, done: Awaitable[None]) -> None:
+        """Submit a job and wait for it, or for its client to leave."""
+        begun = time.monotonic()
+        engine.scheduler.submit(job)
+        try:
+            await request.or_gone(done)
+        finally:
+            engine.scheduler.cancel(job)
+            if job.started is not None:
+                request.queue_seconds = job.started - begun
+                self.metrics.queue_seconds.labels(request.model).observe(job.started - begun)
+
+    async def _tokens(
+        self, request: ServedRequest, engine: Engine, answerer: Answerer[Any, Any], text: str
+    ) -> AsyncIterator[str]:
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[str | Exception | None] = asyncio.Queue()
+        job = Job(
+            answerer=answerer,
+            pieces=[text],
+            stream=text,
+            part=lambda part: _call(loop, queue.put_nowait, part),
+            finished=lambda error: _call(loop, queue.put_nowait, error),
+            deadline=time.monotonic() + request.seconds(self.limits),
+        )
+        engine.scheduler.submit(job)
+        try:
+            while isinstance(part := await request.or_gone(queue.get()), str):
+                yield part
+            if part is not None:
+                raise failure_of(part)
+        finally:
+            engine.scheduler.cancel(job)
+
+    async def _sentences(
+        self,
+        request: ServedRequest,
+        engine: Engine,
+        answerer: Answerer[Any, Any],
+        text: str,
+        pieces: Sequence[Any],
+    ) -> AsyncIterator[str]:
+        """The translation of a text, a sentence at a time and in order."""
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[tuple[int, Any] | Exception | None] = asyncio.Queue()
+        job = Job(
+            answerer=answerer,
+            pieces=pieces,
+            answered=lambda place, answer: _call(loop, queue.put_nowait, (place, answer)),
+            finished=lambda error: _call(loop, queue.put_nowait, error),
+            deadline=time.monotonic() + request.seconds(self.limits),
+        )
+        engine.scheduler.submit(job)
+        found: dict[int, Any] = {}
+        known, sent = 0, ""
+        try:
+            while isinstance(item := await request.or_gone(queue.get()), tuple):
+                found[item[0]] = item[1]
+                while known in found:
+                    known += 1
+                answers = [found[place] for place in range(known)]
+                whole = answerer.joined(text, pieces[:known], answers).text if answers else ""
+                if len(whole) > len(sent):
+                    yield whole[len(sent) :]
+                    sent = whole
+            if item is not None:
+                raise failure_of(item)
+        finally:
+            engine.scheduler.cancel(job)
+
+
+class _Work:
+    """The texts of a request, and their pieces one after the other."""
+
+    def __init__(self, texts: Sequence[Any], pieces: Sequence[Sequence[Any]]) -> None:
+        self.texts, self.pieces = texts, pieces
+        self.flat = [piece for each in pieces for piece in each]
+
+    def joined(self, answerer: Answerer[Any, Any], found: Sequence[Any]) -> list[Any]:
+        """The answer to each text, from those to all pieces."""
+        rest = iter(found)
+        return [
+            answerer.joined(text, pieces, [next(rest) for _ in pieces])
+            for text, pieces in zip(self.texts, self.pieces, strict=True)
+        ]
+
+
+async def _begun(parts: AsyncIterator[str]) -> AsyncIterator[str]:
+    """The parts, after the first of them is known, so that errors appear before an answer begins."""
+    first = await anext(parts, None)
+
+    async def all_parts() -> AsyncIterator[str]:
+        try:
+            if first is not None:
+                yield first
+                async for part in parts:
+                    yield part
+        finally:
+            await parts.aclose()  # type: ignore[attr-defined]  # a generator
+
+    return all_parts()
+
+
+def _resolve(done: "asyncio.Future[None]", error: Exception | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(failure_of(error))
+
+
+def _call(loop: asyncio.AbstractEventLoop, call: Any, *arguments: Any) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(call, *arguments)
+
+
+def length_of(text: Any) -> int:
+    """The characters of a text, or of a pair of texts."""
+    return len(text) if isinstance(text, str) else sum(map(len, text))

@@ -1,0 +1,290 @@
+"""Serve: a loaded model that answers the texts of many requests, each as if it were alone.
+
+A text is split into pieces, each of which is computed without the others: the sentences of a translation, a
+prompt. A server may so compute pieces of several requests together, where their settings are equal.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from regard.decoding.scoring import ForcedScore
+from regard.errors import ConfigError, DataError, FolderError
+from regard.models.decoder_only import DecoderOnly
+from regard.models.encoder_only import EncoderOnly
+from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.verbs.classify import Classifier, ClassPrediction
+from regard.verbs.embed import EmbeddedLine, Embedder
+from regard.verbs.generate import Generator, PromptContinuations
+from regard.verbs.generation.controls import UNSET, Controls
+from regard.verbs.score import pair_scores, source_ids
+from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.model_loading import USES
+from regard.verbs.shared.precision import compute_in
+from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
+from regard.verbs.shared.text_options import (
+    ClassificationOptions,
+    PrefixOptions,
+    SplitMode,
+    TranslationOptions,
+)
+from regard.verbs.translate import Translation, Translator
+from regard.weights.model_folder import LoadedModel
+
+Task = Literal["translate", "generate", "embed", "classify", "score"]
+Piece = TypeVar("Piece")
+Answer = TypeVar("Answer")
+KEPT = 64  # answerers with other settings than the model's own
+SURELY_SHORT = 128  # characters: such a text is not checked for its number of tokens
+MAX_CHARACTERS = 100_000  # of a prompt or a text that is not split
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerSettings:
+    """How texts are answered; `count`: candidates of a translation, texts of a prompt, or classes."""
+
+    task: Task
+    controls: Controls = UNSET
+    count: int = 1
+    prefix: str | None = None
+    split: SplitMode = "auto"
+
+
+class Answerer(ABC, Generic[Piece, Answer]):
+    """A model that answers texts in one way.
+
+    `alone`: only pieces of one request may be computed together, because an answer depends on its place, or
+    its digits on the batch.
+    """
+
+    alone: bool = False
+
+    @abstractmethod
+    def pieces(self, texts: Sequence[Any]) -> list[list[Piece]]:
+        """The pieces of each text.
+
+        Raises:
+            DataError: a text is too long for the model, or empty where it must not be.
+        """
+
+    @abstractmethod
+    def answers(self, pieces: Sequence[Piece], first: int) -> list[Answer]:
+        """The answer to each piece; `first` is the place of the first among those of its request."""
+
+    @abstractmethod
+    def joined(self, text: Any, pieces: Sequence[Piece], answers: Sequence[Answer]) -> Answer:
+        """The answer to a text, from those to its pieces."""
+
+    def size(self, piece: Piece) -> int:
+        """How much work a piece is, in characters."""
+        return len(str(piece)) + 1
+
+    def stream(self, text: str) -> Iterator[str]:
+        """The answer to a text, in parts as they are known.
+
+        Raises:
+            ConfigError: it is only known as a whole.
+        """
+        raise ConfigError("this task has no answer in parts", "leave out stream")
+
+
+class TranslationAnswerer(Answerer[str, Translation]):
+    """Translates texts sentence by sentence."""
+
+    def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
+        options = TranslationOptions(
+            workers=1, prefix=settings.prefix, n_best=settings.count, split=settings.split
+        )
+        self.translator = Translator(loaded, controls=settings.controls, options=options, runtime=runtime)
+        self.alone = bool(self.translator.settings.samples)
+
+    def pieces(self, texts: Sequence[str]) -> list[list[str]]:
+        pieces = self.translator.pieces(texts)
+        long = [piece for each in pieces for piece in each if len(piece) > SURELY_SHORT]
+        for piece, is_long in zip(long, self.translator.too_long(long), strict=True):
+            if is_long:
+                raise DataError(
+                    f"a sentence of {len(piece):,} characters is longer than the model can read",
+                    "write it as several sentences",
+                )
+        return pieces
+
+    def answers(self, pieces: Sequence[str], first: int) -> list[Translation]:
+        return self.translator.of_pieces(pieces, [1] * len(pieces), first_index=first)
+
+    def joined(self, text: str, pieces: Sequence[str], answers: Sequence[Translation]) -> Translation:
+        return self.translator.joined(text, pieces, answers)
+
+
+class GenerationAnswerer(Answerer[str, PromptContinuations]):
+    """Continues prompts."""
+
+    def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
+        if settings.prefix is not None:
+            raise ConfigError("prefix is for a model that translates", "put it before the prompt")
+        self.generator = Generator(loaded, controls=settings.controls, num=settings.count, runtime=runtime)
+
+    def pieces(self, texts: Sequence[str]) -> list[list[str]]:
+        for text in texts:
+            _refuse_long(text)
+            if not text and not self.generator.begins(text):
+                raise DataError(
+                    "the prompt is empty, and this model knows no beginning of a text", "write a prompt"
+                )
+        return [[text] for text in texts]
+
+    def answers(self, pieces: Sequence[str], first: int) -> list[PromptContinuations]:
+        return list(self.generator.answers(pieces, 1))
+
+    def joined(
+        self, text: str, pieces: Sequence[str], answers: Sequence[PromptContinuations]
+    ) -> PromptContinuations:
+        return answers[0]
+
+    def size(self, piece: str) -> int:
+        return len(piece) + 4 * self.generator.settings.max_new_tokens
+
+    def stream(self, text: str) -> Iterator[str]:
+        return self.generator.stream(text)
+
+
+class EmbeddingAnswerer(Answerer[str, EmbeddedLine]):
+    """Gives each text a vector."""
+
+    def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
+        self.embedder = Embedder(loaded, runtime=runtime)
+
+    def pieces(self, texts: Sequence[str]) -> list[list[str]]:
+        for text in texts:
+            _refuse_long(text)
+        return [[text] for text in texts]
+
+    def answers(self, pieces: Sequence[str], first: int) -> list[EmbeddedLine]:
+        return list(self.embedder.answers(pieces, 1))
+
+    def joined(self, text: str, pieces: Sequence[str], answers: Sequence[EmbeddedLine]) -> EmbeddedLine:
+        return answers[0]
+
+
+class ClassAnswerer(Answerer[str, ClassPrediction]):
+    """Gives each text its most probable classes."""
+
+    def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
+        options = ClassificationOptions(top=settings.count)
+        self.classifier = Classifier(loaded, options=options, runtime=runtime)
+
+    def pieces(self, texts: Sequence[str]) -> list[list[str]]:
+        for text in texts:
+            _refuse_long(text)
+        return [[text] for text in texts]
+
+    def answers(self, pieces: Sequence[str], first: int) -> list[ClassPrediction]:
+        return list(self.classifier.answers(pieces, 1))
+
+    def joined(self, text: str, pieces: Sequence[str], answers: Sequence[ClassPrediction]) -> ClassPrediction:
+        return answers[0]
+
+
+class ScoreAnswerer(Answerer[tuple[str, str], ForcedScore]):
+    """Scores a given translation of each text."""
+
+    alone = True
+
+    def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
+        self.loaded, self.options = loaded, PrefixOptions(prefix=settings.prefix)
+        source_ids([""], loaded, settings.prefix)  # refuses a prefix that is no language of the model
+
+    def pieces(self, texts: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+        return [[text] for text in texts]
+
+    def answers(self, pieces: Sequence[tuple[str, str]], first: int) -> list[ForcedScore]:
+        return pair_scores(self.loaded, pieces, self.options)
+
+    def joined(
+        self, text: tuple[str, str], pieces: Sequence[tuple[str, str]], answers: Sequence[ForcedScore]
+    ) -> ForcedScore:
+        return answers[0]
+
+
+class ServedModel:
+    """A model, loaded once, with an answerer for each of the settings that are asked for.
+
+    Args:
+        model: a model or run folder, what `regard.load` returns, or None for the included model.
+
+    Raises:
+        FolderError: its kind has no task for texts.
+    """
+
+    ANSWERERS: ClassVar[dict[Task, Callable[[LoadedModel, AnswerSettings, DecodingRuntime], Any]]] = {
+        "translate": TranslationAnswerer,
+        "generate": GenerationAnswerer,
+        "embed": EmbeddingAnswerer,
+        "classify": ClassAnswerer,
+        "score": ScoreAnswerer,
+    }
+
+    def __init__(
+        self, model: AnyModel | None = None, runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME
+    ) -> None:
+        self.loaded = open_model(model, runtime)
+        self.precision: Precision = compute_in(runtime.precision, self.loaded.model, self.loaded.model.device)
+        self.loaded.model.eval()
+        self.runtime = replace(runtime, precision="float32")  # the model has its precision already
+        self.tasks = tasks_of(self.loaded)
+        self._answerers: OrderedDict[AnswerSettings, Answerer[Any, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def bytes(self) -> int:
+        """The memory of the weights."""
+        return sum(each.numel() * each.element_size() for each in self.loaded.model.parameters())
+
+    def answerer(self, settings: AnswerSettings) -> Answerer[Any, Any]:
+        """The answerer with these settings: equal ones for equal settings.
+
+        Raises:
+            FolderError: the model has another task. ConfigError: a control cannot work.
+        """
+        if settings.task not in self.tasks:
+            use = " and ".join(f"{task}s" for task in self.tasks)
+            raise FolderError(f"this model does not {settings.task}", f"it {use}")
+        with self._lock:
+            found = self._answerers.get(settings)
+            if found is None:
+                found = self.ANSWERERS[settings.task](self.loaded, settings, self.runtime)
+                self._answerers[settings] = found
+                while len(self._answerers) > KEPT:
+                    self._answerers.popitem(last=False)
+            self._answerers.move_to_end(settings)
+            return found
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens of the source's tokeniser a text has."""
+        return len(self.loaded.tokenizers.source.encode(text))
+
+
+def tasks_of(loaded: LoadedModel) -> tuple[Task, ...]:
+    """What a model can do with texts.
+
+    Raises:
+        FolderError: nothing; the hint names its use.
+    """
+    model = loaded.model
+    if isinstance(model, SequenceToSequence):
+        return ("translate", "score")
+    if isinstance(model, DecoderOnly):
+        return ("generate",)
+    if isinstance(model, EncoderOnly):
+        classifies = model.config.head in ("classification", "regression")
+        return ("embed", "classify") if classifies else ("embed",)
+    use = USES.get(loaded.config.kind, "has another use").format(path=loaded.path)
+    raise FolderError(f"{loaded.path}: this model cannot be served", f"it {use}")
+
+
+def _refuse_long(text: str) -> None:
+    if len(text) > MAX_CHARACTERS:
+        raise DataError(f"a text has {len(text):,} characters, more than {MAX_CHARACTERS:,}", "shorten it")

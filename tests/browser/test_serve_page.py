@@ -1,0 +1,141 @@
+"""The page of `regard serve`: it answers, asks only its server, and can be used without a mouse."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from tests.browser.visit import Visit
+
+HOSTILE = [
+    "</textarea><script>window.ran = 1</script>",
+    "<img src=x onerror='window.ran = 1'>",
+    "\u202eabc\u2066",
+    "javascript:window.ran=1",
+]
+
+
+@pytest.fixture(scope="module")
+def address(decoder_folder):
+    from regard.serving.access_log import AccessLog
+    from regard.serving.run import ModelServer, ServeOptions, bound, service_of
+    from regard.verbs.shared.model_loading import included_model
+
+    service = service_of(ServeOptions(models=[f"en-de={included_model()}", f"chars={decoder_folder()}"]))
+    service.log = AccessLog()
+    socket = bound("127.0.0.1", 0)
+    server = ModelServer(service, [socket])
+    loops = []
+
+    async def main():
+        loops.append(asyncio.get_running_loop())
+        await server.load_models()
+        await server.run_until_stopped()
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{socket.getsockname()[1]}/"
+    loops[0].call_soon_threadsafe(server.stop)
+    thread.join(30)
+
+
+class ServeVisit(Visit):
+    def open(self, fragment=""):
+        self.page.goto(self.address + fragment)
+        self.page.wait_for_selector("#model option", state="attached")
+        return self
+
+
+@pytest.fixture
+def page(browser, address):
+    contexts = []
+
+    def opened(**settings):
+        contexts.append(browser.new_context(**{"viewport": {"width": 1000, "height": 800}, **settings}))
+        return ServeVisit(contexts[-1], address).open()
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+def translated(visit, text):
+    visit.page.fill("#text", text)
+    visit.page.click("#send")
+    visit.page.wait_for_function("() => document.getElementById('state').textContent.startsWith('answered')")
+
+
+def test_it_translates_and_shows_candidates_with_their_confidence(page):
+    visit = page()
+    translated(visit, "Where is the station?")
+    assert visit.texts("#answer") == ["Wo ist der Bahnhof?"]
+    assert len(visit.texts("#candidates li")) == 3
+    assert all(each.strip().endswith("%") for each in visit.texts("#candidates .confidence"))
+    assert len(visit.texts("#tokens tr")) == 5
+    visit.assert_quiet()
+
+
+def test_it_continues_a_prompt_and_gives_a_file(page):
+    visit = page()
+    visit.page.select_option("#model", "chars")
+    assert visit.texts("#send") == ["Continue"]
+    translated(visit, "To be")
+    with visit.page.expect_download() as download:
+        visit.page.click("#download")
+    content = download.value.path().read_text("utf-8")
+    assert content == visit.texts("#answer")[0] + "\n"
+    visit.assert_quiet()
+
+
+def test_it_is_used_by_keyboard(page):
+    visit = page()
+    visit.page.focus("#text")
+    visit.page.keyboard.type("Thank you.")
+    visit.page.keyboard.press("Control+Enter")
+    visit.page.wait_for_selector("#candidates li")
+    assert visit.texts("#answer") == ["Danke."]
+    visit.assert_quiet()
+
+
+def test_an_error_is_shown(page):
+    visit = page()
+    visit.page.evaluate("() => { document.getElementById('text').value = 'a'.repeat(200000); }")
+    visit.page.click("#send")
+    visit.page.wait_for_selector("#state.failed")
+    assert "200,000 characters" in visit.texts("#state")[0]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_text_is_never_markup(page, text):
+    visit = page()
+    translated(visit, text)
+    visit.assert_quiet()
+    assert visit.page.query_selector("#answer script, #candidates script, #candidates img") is None
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"color_scheme": "dark"}, {"viewport": {"width": 320, "height": 640}}]
+)
+def test_it_is_accessible(page, settings):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    visit = page(**settings)
+    translated(visit, "Where is the station?")
+    visit.open_all()
+    results = axe.Axe().run(
+        visit.page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+    )
+    assert results.violations_count == 0, results.generate_report()
+    width = visit.page.evaluate("() => document.documentElement.scrollWidth")
+    assert width <= visit.page.viewport_size["width"]
+
+
+def test_the_operations_are_listed(page):
+    visit = page()
+    visit.page.click("nav a")
+    visit.page.wait_for_selector("article")
+    assert "POST /api/v1/translate" in visit.texts("article h2")
+    visit.assert_quiet()

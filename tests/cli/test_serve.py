@@ -1,0 +1,81 @@
+"""`regard serve` as a process: its start, its signals, its mistakes."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from regard.cli import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["--host", "0.0.0.0"], "lets other machines use this server", "--api-keys FILE"),
+        (["--model", "a b=x"], "is not a name", "NAME=DIR"),
+        (["--model", "no/such/folder"], "does not exist", "model"),
+        (["--api-keys", "/no/such/file"], "No such file", "one API key a line"),
+    ],
+)
+def test_a_mistake_is_one_line_and_a_hint(arguments, message, hint, capsys):
+    assert run(["serve", "--port", "0", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert hint in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_process_serves_and_ends_with_0_when_it_has_answered(untrained):
+    command = [
+        sys.executable,
+        "-m",
+        "regard",
+        "serve",
+        "--port",
+        "0",
+        "--model",
+        f"digits={untrained}",
+        "--threads",
+        "1",
+    ]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert process.stderr is not None
+    port = int(re.search(r"http://127.0.0.1:(\d+)", process.stderr.readline())[1])
+    statuses = []
+
+    def asked():
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        body = json.dumps({"text": ["1 2 3 4"] * 100})
+        try:
+            connection.request("POST", "/api/v1/translate", body, {"Content-Type": "application/json"})
+            statuses.append(connection.getresponse().status)
+        except (ConnectionError, http.client.HTTPException):  # it came too late
+            pass
+        finally:
+            connection.close()
+
+    while not statuses:
+        asked()
+    assert statuses == [200]
+    process.send_signal(signal.SIGHUP)
+    threads = [threading.Thread(target=asked) for _ in range(4)]
+    for each in threads:
+        each.start()
+    process.send_signal(signal.SIGTERM)
+    for each in threads:
+        each.join()
+    rest = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, rest
+    assert set(statuses) <= {200, 503}
+    logged = [json.loads(line)["status"] for line in rest.splitlines() if '"/api/v1/translate"' in line]
+    assert sorted(logged) == sorted(statuses)
+    assert "all accepted requests are answered" in rest

@@ -1,0 +1,236 @@
+"""`make serve-check`: the server under random requests, cancellations, SIGTERM and made-up requests.
+
+    python tests/long/serve_check.py [--quick] [--only PART]
+
+Each part prints a line of figures; exit code 1 where one failed. The model is the included one.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from benchmarks.serve import Client, Server
+
+LINES = [
+    "Where is the station?",
+    "No!",
+    "I have three cats and a dog.",
+    "Thank you. See you tomorrow!",
+    "",
+    "x " * 60,
+]
+CONTROLS: list[dict[str, object]] = [
+    {},
+    {},
+    {"beam_size": 1},
+    {"beam_size": 3, "n_best": 2},
+    {"sample": True, "seed": 5, "temperature": 0.8},
+    {"max_new_tokens": 5},
+    {"no_repeat_ngram_size": 2},
+    {"split": "off"},
+    {"ban": ["Bahnhof"]},
+]
+CLIENTS, ROOM = 16, 1.05  # of the memory before
+
+
+def bodies(number: int, seed: int) -> list[dict[str, object]]:
+    """Random requests."""
+    drawn = random.Random(seed)
+    return [
+        {"text": drawn.choices(LINES, k=drawn.choice((1, 1, 1, 2, 5))), **drawn.choice(CONTROLS)}
+        for _ in range(number)
+    ]
+
+
+def exact(number: int) -> str:
+    """Answers under random arrivals are those given alone, to the bit."""
+    asked = bodies(number, 1)
+    distinct = {json.dumps(body): body for body in asked}
+    with Server("--no-access-log") as server:
+        alone = asyncio.run(_alone(server.port, distinct))
+        statuses = asyncio.run(_together(server.port, asked, alone))
+    refused = statuses.get(429, 0)
+    assert set(statuses) <= {200, 429}, statuses
+    return f"{statuses[200]:,} answers are those given alone ({len(alone):,} different), {refused:,} refused"
+
+
+async def _alone(port: int, distinct: dict[str, dict[str, object]]) -> dict[str, bytes]:
+    client, found = Client(port), {}
+    for name, body in distinct.items():
+        status, content = await client.post("/api/v1/translate", body)
+        assert status == 200, content
+        found[name] = content
+    client.close()
+    return found
+
+
+async def _together(port: int, asked: list[dict[str, object]], alone: dict[str, bytes]) -> dict[int, int]:
+    statuses: dict[int, int] = {}
+
+    async def one(first: int) -> None:
+        client, drawn = Client(port), random.Random(first)
+        for body in asked[first::CLIENTS]:
+            await asyncio.sleep(drawn.expovariate(200))
+            status, content = await client.post("/api/v1/translate", body)
+            statuses[status] = statuses.get(status, 0) + 1
+            assert status != 200 or content == alone[json.dumps(body)], body
+        client.close()
+
+    await asyncio.gather(*(one(first) for first in range(CLIENTS)))
+    return statuses
+
+
+def cancelled(number: int) -> str:
+    """Clients that leave at any moment leave nothing behind, and change no answer of others."""
+    with Server("--no-access-log") as server:
+        wanted = asyncio.run(_alone(server.port, {"x": {"text": LINES[:4]}}))["x"]
+        process = psutil.Process(server.process.pid)
+        asyncio.run(_leaving(server.port, max(20, number // 5), wanted))
+        before, threads = process.memory_info().rss, process.num_threads()
+        asyncio.run(_leaving(server.port, number, wanted))
+        ends = time.monotonic() + 30
+        while (busy := _metric(server.port, "regard_requests_in_flight")) > 1 and time.monotonic() < ends:
+            time.sleep(0.1)
+        assert busy <= 1, f"{busy} requests never ended"
+        after = process.memory_info().rss
+        assert after <= before * ROOM, f"memory grew from {before:,} to {after:,} bytes"
+        assert process.num_threads() <= threads + 1
+    return f"{number:,} clients left; memory {before >> 20} MiB before, {after >> 20} MiB after"
+
+
+async def _leaving(port: int, number: int, wanted: bytes) -> None:
+    async def leave(seed: int) -> None:
+        drawn = random.Random(seed)
+        body = json.dumps({"text": LINES * 4, "stream": False}).encode()
+        head = b"POST /api/v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        head += f"Content-Length: {len(body)}\r\n\r\n".encode()
+        whole = head + body
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(
+            whole[: drawn.choice((3, len(head), len(whole) - 1, len(whole), len(whole), len(whole)))]
+        )
+        with suppress(ConnectionError):
+            await writer.drain()
+        await asyncio.sleep(drawn.random() * 0.2)
+        writer.transport.abort()
+
+    async def stay() -> None:
+        client = Client(port)
+        for _ in range(max(3, number // 20)):
+            status, content = await client.post("/api/v1/translate", {"text": LINES[:4]})
+            assert status == 429 or content == wanted
+        client.close()
+
+    neighbour = asyncio.ensure_future(stay())
+    for first in range(0, number, CLIENTS):
+        await asyncio.gather(*(leave(seed) for seed in range(first, min(first + CLIENTS, number))))
+    await neighbour
+
+
+def ended(number: int) -> str:
+    """SIGTERM under load: every accepted request is answered, and the exit code is 0."""
+    answered = 0
+    for attempt in range(number):
+        with Server() as server:
+            lines: list[str] = []
+            reader = threading.Thread(
+                target=lambda lines=lines, server=server: lines.extend(server.process.stderr or ())
+            )
+            reader.start()
+            statuses = asyncio.run(_until_the_end(server, random.Random(attempt).uniform(0.2, 0.8)))
+            code = server.process.wait(60)
+            reader.join()
+        assert code == 0, lines[-5:]
+        logged = [json.loads(line)["status"] for line in lines if '"/api/v1/translate"' in line]
+        assert sorted(logged) == sorted(statuses), (len(logged), len(statuses))
+        assert set(statuses) <= {200, 429, 503}
+        answered += statuses.count(200)
+    return f"{number} servers ended with 0; {answered:,} answers, each of them arrived"
+
+
+async def _until_the_end(server: Server, seconds: float) -> list[int]:
+    statuses: list[int] = []
+
+    async def one(seed: int) -> None:
+        client = Client(server.port)
+        with suppress(ConnectionError, asyncio.IncompleteReadError, IndexError):
+            for body in bodies(10_000, seed):
+                statuses.append((await client.post("/api/v1/translate", body))[0])
+
+    asking = [asyncio.ensure_future(one(seed)) for seed in range(8)]
+    await asyncio.sleep(seconds)
+    server.process.send_signal(signal.SIGTERM)
+    await asyncio.gather(*asking)
+    return statuses
+
+
+def made_up(number: int) -> str:
+    """Requests made up by schemathesis from the OpenAPI document: no 500, no status that it does not name."""
+    with Server("--no-access-log") as server, tempfile.TemporaryDirectory() as folder:
+        program = Path(sys.executable).parent / "schemathesis"
+        command = [
+            *(str(program), "run", f"http://127.0.0.1:{server.port}/openapi.json", "--phases", "fuzzing"),
+            *("--max-examples", str(max(1, number // 30)), "--generation-database", "none", "--checks"),
+            "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
+        ]
+        environment = {**os.environ, "no_proxy": "127.0.0.1", "NO_COLOR": "1"}
+        done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
+    found = re.search(r"(\d[\d,]*) generated, (\d[\d,]*) (?:found no problems|passed)", done.stdout)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert found, done.stdout[-3000:]
+    return f"{found[1]} requests made up by schemathesis, {found[2]} passed"
+
+
+def _metric(port: int, name: str) -> float:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    text = opener.open(f"http://127.0.0.1:{port}/metrics").read().decode()
+    return float(re.search(rf"^{name} (\S+)$", text, re.MULTILINE)[1])  # type: ignore[index]
+
+
+PARTS: dict[
+    str, tuple[Callable[[int], str], int, int]
+] = {  # part -> how often, in the long and the quick form
+    "exact": (exact, 10_000, 200),
+    "cancelled": (cancelled, 1000, 60),
+    "ended": (ended, 50, 2),
+    "made_up": (made_up, 10_000, 150),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="a short form of each part")
+    parser.add_argument("--only", choices=list(PARTS))
+    options = parser.parse_args()
+    failed = False
+    for name, (part, often, quick) in PARTS.items():
+        if options.only in (None, name):
+            try:
+                print(f"serve-check: {name}: {part(quick if options.quick else often)}", flush=True)
+            except AssertionError as error:
+                failed = True
+                print(f"serve-check: {name}: FAILED: {error}", flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

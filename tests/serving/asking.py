@@ -1,0 +1,36 @@
+"""Requests to a server under test."""
+
+import http.client
+import json
+
+
+class Answer:
+    """A response, read to its end."""
+
+    def __init__(self, response):
+        self.status, self.headers, self.content = response.status, response.headers, response.read()
+
+    @property
+    def json(self):
+        return json.loads(self.content)
+
+    def events(self):
+        """The data of each server-sent event."""
+        return [part.removeprefix(b"data: ") for part in self.content.split(b"\n\n") if part]
+
+
+def ask(server, method, path, body=None, *, raw=None, headers=None, timeout=60):
+    """The answer to a request; `body` is sent as JSON, `raw` as it is."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=timeout)
+    try:
+        content = raw if raw is not None else (None if body is None else json.dumps(body).encode())
+        sent = {"Content-Type": "application/json"} if content is not None else {}
+        connection.request(method, path, content, {**sent, **(headers or {})})
+        return Answer(connection.getresponse())
+    finally:
+        connection.close()
+
+
+def post(server, path, body, **more):
+    """The answer to a POST of JSON."""
+    return ask(server, "POST", path, body, **more)

@@ -1,0 +1,93 @@
+"""Servers of small models, each on a port of its own in this process."""
+
+import asyncio
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+
+from regard.serving.access_log import AccessLog
+from regard.serving.run import ModelServer, ServeOptions, bound, service_of
+
+
+class Lines:
+    """A stream that keeps its lines."""
+
+    def __init__(self):
+        self.lines = []
+
+    def write(self, text):
+        self.lines += text.splitlines()
+
+    def flush(self):
+        pass
+
+
+class Running:
+    """A server in a thread."""
+
+    def __init__(self, options):
+        self.service = service_of(options)
+        self.log = Lines()
+        self.service.log = AccessLog(self.log, texts=options.log_texts)
+        self.socket = bound("127.0.0.1", 0)
+        self.port = self.socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.server = ModelServer(self.service, [self.socket])
+        self.loop = None
+        self.thread = threading.Thread(target=self._run, args=(options.lazy,), daemon=True)
+
+    def _run(self, lazy):
+        async def main():
+            self.loop = asyncio.get_running_loop()
+            if not lazy:
+                await self.server.load_models()
+            await self.server.run_until_stopped()
+
+        asyncio.run(main())
+
+    def __enter__(self):
+        self.thread.start()
+        while not self.server.started:
+            assert self.thread.is_alive()
+            time.sleep(0.01)
+        return self
+
+    def stop(self):
+        self.loop.call_soon_threadsafe(self.server.stop)
+
+    def __exit__(self, *error):
+        if self.thread.is_alive():
+            self.stop()
+            self.thread.join(30)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture(scope="session")
+def serving():
+    """Starts a server with these models (name -> folder) and options, stopped at the end."""
+    with ExitStack() as stack:
+
+        def started(models=None, *, limits=None, **options):
+            given = ServeOptions(
+                models=[f"{name}={folder}" for name, folder in (models or {}).items()], port=0, **options
+            )
+            if limits:
+                given = replace(given, limits=replace(given.limits, **limits))
+            return stack.enter_context(Running(given))
+
+        yield started
+
+
+@pytest.fixture(scope="session")
+def included(serving):
+    """A server of the included model."""
+    return serving()
+
+
+@pytest.fixture(scope="session")
+def generating(serving, decoder_folder):
+    """A server of a small language model."""
+    return serving({"chars": decoder_folder()})

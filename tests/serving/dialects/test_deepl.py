@@ -1,0 +1,111 @@
+"""DeepL's own client against the server."""
+
+import io
+
+import deepl
+import pytest
+
+from regard.verbs.translate import Translator
+from tests.serving.asking import ask, post
+
+TEXT = "Thank you. See you tomorrow!"
+
+
+@pytest.fixture(scope="module")
+def client(included):
+    deepl.http_client.max_network_retries = 0
+    client = deepl.Translator("any-key", server_url=included.url, send_platform_info=False)
+    yield client
+    client.close()
+
+
+def test_texts_are_translated(client):
+    [wanted] = Translator(threads=1).texts([TEXT])
+    result = client.translate_text(TEXT, target_lang="DE")
+    assert (result.text, result.detected_source_lang, result.billed_characters) == (
+        wanted.text,
+        "EN",
+        len(TEXT),
+    )
+    several = client.translate_text([TEXT, "How are you?"], source_lang="EN", target_lang="DE")
+    assert [each.text for each in several] == [
+        each.text for each in Translator(threads=1).texts([TEXT, "How are you?"])
+    ]
+
+
+def test_sentences_can_be_left_together_and_html_keeps_its_tags(client):
+    [wanted] = Translator(threads=1, split="off").texts([TEXT])
+    assert client.translate_text(TEXT, target_lang="DE", split_sentences="0").text == wanted.text
+    page = client.translate_text("<b>Thank you.</b>", source_lang="EN", target_lang="DE", tag_handling="html")
+    assert page.text == "<b>Danke.</b>"
+
+
+def test_languages_and_usage(client):
+    assert [(each.code, each.name) for each in client.get_source_languages()] == [("EN", "English")]
+    [target] = client.get_target_languages()
+    assert (target.code, target.supports_formality) == ("DE", False)
+    before = client.get_usage().character.count
+    client.translate_text("Yes.", target_lang="DE")
+    assert client.get_usage().character.count == before + 4
+    assert not client.get_usage().any_limit_reached
+
+
+def test_a_document_of_plain_text_is_translated(client):
+    output = io.BytesIO()
+    document = io.BytesIO(TEXT.encode())
+    status = client.translate_document(document, output, target_lang="DE", source_lang="EN", filename="a.txt")
+    [wanted] = Translator(threads=1).texts([TEXT])
+    assert output.getvalue().decode() == wanted.text
+    assert (status.done, status.billed_characters) == (True, len(TEXT))
+    with pytest.raises(deepl.DeepLException, match="plain-text"):
+        client.translate_document(io.BytesIO(b"x"), io.BytesIO(), target_lang="DE", filename="a.docx")
+
+
+def test_glossaries_are_none_and_refused(client):
+    assert client.list_glossaries() == []
+    assert client.get_glossary_languages() == []
+    with pytest.raises(deepl.DeepLException, match="glossary is not supported"):
+        client.create_glossary("name", "EN", "DE", {"a": "b"})
+
+
+REFUSED = [
+    ({"target_lang": "DE"}, "text is missing"),
+    ({"text": ["a"]}, "target_lang is missing"),
+    ({"text": ["a"], "target_lang": "ZZ"}, "target_lang not supported"),
+    ({"text": ["a"], "target_lang": "DE", "source_lang": "FR"}, "source_lang not supported"),
+    ({"text": ["a"], "target_lang": "DE", "formality": "more"}, "formality"),
+    ({"text": ["a"], "target_lang": "DE", "tag_handling": "xml"}, "tag_handling"),
+    ({"text": ["a"], "target_lang": "DE", "glossary_id": "x"}, "glossary_id"),
+    ({"text": ["a"], "target_lang": "DE", "context": "x"}, "context"),
+    ({"text": ["a"], "target_lang": "DE", "split_sentences": "nonewlines"}, "split_sentences"),
+    ({"text": ["a"], "target_lang": "DE", "no_such": 1}, "no_such"),
+    ({"text": [1], "target_lang": "DE"}, "text must be"),
+]
+
+
+@pytest.mark.parametrize(("body", "named"), REFUSED, ids=lambda value: str(value)[:60])
+def test_what_cannot_be_done_is_refused_by_name(included, body, named):
+    answer = post(included, "/v2/translate", body)
+    assert answer.status == 400
+    assert set(answer.json) == {"message", "detail"}
+    assert named in answer.json["message"]
+
+
+def test_a_form_and_json_have_the_same_answer(included):
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    form = ask(included, "POST", "/v2/translate", raw=b"text=Yes.&text=No.&target_lang=DE", headers=headers)
+    assert form.json == post(included, "/v2/translate", {"text": ["Yes.", "No."], "target_lang": "DE"}).json
+
+
+def test_the_key_is_in_its_header(serving, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("0123456789abcdef01234567\n")
+    server = serving(api_keys=keys)
+    for key, known in (("0123456789abcdef01234567", True), ("wrong", False)):
+        client = deepl.Translator(key, server_url=server.url)
+        if known:
+            assert client.translate_text("Yes.", target_lang="DE").text
+        else:
+            with pytest.raises(deepl.AuthorizationException):
+                client.translate_text("Yes.", target_lang="DE")
+        client.close()

@@ -1,0 +1,160 @@
+"""LibreTranslate's own client, and what else its server answers."""
+
+import http.client
+import json
+import urllib.error
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from libretranslatepy import LibreTranslateAPI
+
+from regard.verbs.translate import Translator
+from tests.serving.asking import ask, post
+
+TEXT = "Thank you. See you tomorrow!"
+
+
+@pytest.fixture(scope="module")
+def client(included):
+    return LibreTranslateAPI(included.url)
+
+
+@pytest.fixture(scope="module")
+def translated():
+    return Translator(n_best=3, threads=1)
+
+
+def form(server, path, fields, **headers):
+    sent = {"Content-Type": "application/x-www-form-urlencoded", **headers}
+    return ask(server, "POST", path, raw=urlencode(fields, doseq=True).encode(), headers=sent)
+
+
+def test_its_client_translates_detects_and_lists_languages(client, translated):
+    [wanted] = Translator(threads=1).texts([TEXT])
+    assert client.translate(TEXT, "en", "de") == wanted.text
+    assert client.translate(TEXT, "auto", "de") == wanted.text
+    assert client.detect("Wo ist der nächste Bahnhof, bitte?")[0]["language"] == "de"
+    assert client.languages() == [{"code": "en", "name": "English", "targets": ["de"]}]
+
+
+def test_its_client_gets_the_errors_of_its_server(client):
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        client.translate(TEXT, "zz", "de")
+    assert refused.value.code == 400
+    assert json.loads(refused.value.read())["error"].startswith("zz is not supported")
+
+
+def test_lists_alternatives_and_detected_languages(included, translated):
+    body = {"q": [TEXT, "How are you?"], "source": "auto", "target": "de", "alternatives": 2}
+    answer = post(included, "/translate", body).json
+    wanted = list(translated.texts(body["q"]))
+    assert answer["translatedText"] == [each.text for each in wanted]
+    assert answer["alternatives"] == [[one.text for one in each.candidates[1:]] for each in wanted]
+    assert [each["language"] for each in answer["detectedLanguage"]] == ["en", "en"]
+    one = post(included, "/translate", {**body, "q": "How are you?"}).json
+    assert one["translatedText"] == answer["translatedText"][1]
+    assert one["alternatives"] == answer["alternatives"][1]
+
+
+def test_a_form_and_json_have_the_same_answer(included):
+    body = {"q": TEXT, "source": "en", "target": "de"}
+    assert form(included, "/translate", body).json == post(included, "/translate", body).json
+    several = {**body, "q": ["Yes.", "No."]}
+    assert form(included, "/translate", several).json == post(included, "/translate", several).json
+
+
+def test_html_keeps_its_tags_and_translates_the_texts_between(included):
+    script = "<!-- <b>x</b> --><script>var a = 'Thank you.';</script>"
+    page = f"<p class='a'>Thank you.</p>{script} <b>Yes &amp; no</b>\n"
+    body = {"q": page, "source": "en", "target": "de", "format": "html"}
+    answer = post(included, "/translate", body).json["translatedText"]
+    first, second = (each.text for each in Translator(threads=1).texts(["Thank you.", "Yes & no"]))
+    assert answer == page.replace("<p class='a'>Thank you.", f"<p class='a'>{first}").replace(
+        "Yes &amp; no", second.replace("&", "&amp;")
+    )
+
+
+def test_a_text_file_is_translated_and_fetched_once_or_more(included):
+    boundary = "limit"
+    parts = [("source", None, "en"), ("target", None, "de"), ("file", "../../a.txt", TEXT)]
+    raw = "".join(
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"'
+        + (f'; filename="{file}"\r\nContent-Type: text/plain' if file else "")
+        + f"\r\n\r\n{value}\r\n"
+        for name, file, value in parts
+    )
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+    answer = ask(
+        included, "POST", "/translate_file", raw=(raw + f"--{boundary}--\r\n").encode(), headers=headers
+    )
+    path = urlsplit(answer.json["translatedFileUrl"]).path
+    [wanted] = Translator(threads=1).texts([TEXT])
+    for _ in range(2):
+        assert ask(included, "GET", path).content.decode() == wanted.text
+    assert ask(included, "GET", "/download_file/..%2f..%2fetc%2fpasswd").status == 404
+    broken = raw.replace("a.txt", "a.pdf") + f"--{boundary}--\r\n"
+    assert ask(included, "POST", "/translate_file", raw=broken.encode(), headers=headers).status == 400
+
+
+MISTAKES = [
+    ({"source": "en", "target": "de"}, "Invalid request: missing q parameter"),
+    ({"q": "a", "target": "de"}, "Invalid request: missing source parameter"),
+    ({"q": "a", "source": "en"}, "Invalid request: missing target parameter"),
+    ({"q": "a", "source": "en", "target": "zz"}, "zz is not supported"),
+    (
+        {"q": "a", "source": "en", "target": "de", "alternatives": "many"},
+        "alternatives must be a whole number",
+    ),
+    ({"q": "a", "source": "en", "target": "de", "alternatives": 10**6}, "alternatives must be from 0"),
+    ({"q": "a", "source": "en", "target": "de", "format": "pdf"}, "format 'pdf' is not supported"),
+    ({"q": 3, "source": "en", "target": "de"}, "q must be a text"),
+    ({"q": [["a"]], "source": "en", "target": "de"}, "q must be a text"),
+    ({"q": "a", "source": ["en"], "target": "de"}, "source must be a text"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), MISTAKES, ids=lambda value: str(value)[:50])
+def test_a_mistake_is_named(included, body, message):
+    answer = post(included, "/translate", body)
+    assert answer.status == 400
+    assert list(answer.json) == ["error"]
+    assert answer.json["error"].startswith(message)
+
+
+def test_other_bodies_are_refused(included):
+    for raw in (b"", b"{", b"[]", b'{"q": NaN}', b"\xff"):
+        assert ask(included, "POST", "/translate", raw=raw).status == 400
+    plain = ask(included, "POST", "/translate", raw=b"q=a", headers={"Content-Type": "text/plain"})
+    assert plain.status == 415
+    broken = ask(included, "POST", "/translate", raw=b"x", headers={"Content-Type": "multipart/form-data"})
+    assert broken.status == 400
+    assert list(broken.json) == ["error"]
+
+
+def test_suggestions_are_refused_and_the_settings_say_so(included):
+    body = {"q": "a", "s": "b", "source": "en", "target": "de"}
+    assert post(included, "/suggest", body).status == 403
+    settings = ask(included, "GET", "/frontend/settings").json
+    assert settings["suggestions"] is False
+    assert settings["language"]["source"] == {"code": "en", "name": "English"}
+    assert ask(included, "GET", "/health").json == {"status": "ok"}
+
+
+def test_languages_answers_a_get_with_a_form_s_content_type(included):
+    connection = http.client.HTTPConnection("127.0.0.1", included.port)
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Content-Length": "0"}
+    connection.request("GET", "/languages", headers=headers)
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+def test_the_key_is_a_field(serving, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("0123456789abcdef01234567\n")
+    server = serving(api_keys=keys)
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        LibreTranslateAPI(server.url, api_key="wrong").translate("Yes.", "en", "de")
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        LibreTranslateAPI(server.url).translate("Yes.", "en", "de")
+    known = LibreTranslateAPI(server.url, api_key="0123456789abcdef01234567")
+    assert known.translate("Yes.", "en", "de")

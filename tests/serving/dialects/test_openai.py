@@ -1,0 +1,205 @@
+"""OpenAI's own client, with its strict types, against the server."""
+
+import base64
+import struct
+
+import openai
+import pytest
+
+from regard.verbs.generate import Generator
+from regard.verbs.translate import Translator
+from tests.serving.asking import post
+
+TEXT = "Thank you. See you tomorrow!"
+
+
+def client_of(server):
+    return openai.OpenAI(
+        base_url=f"{server.url}/v1", api_key="none", max_retries=0, _strict_response_validation=True
+    )
+
+
+@pytest.fixture(scope="module")
+def translator(included):
+    with client_of(included) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def writer(generating):
+    with client_of(generating) as client:
+        yield client
+
+
+def of_python(generating, prompts, **settings):
+    return [
+        each.continuations for each in Generator(generating.service.models.default.path, **settings)(prompts)
+    ]
+
+
+def test_models_are_listed_and_found(translator):
+    assert [model.id for model in translator.models.list()] == ["en-de"]
+    assert translator.models.retrieve("en-de").object == "model"
+    with pytest.raises(openai.NotFoundError) as refused:
+        translator.models.retrieve("gpt-4")
+    assert refused.value.code == "model_not_found"
+
+
+def test_a_chat_answers_the_last_message_with_its_translation(translator):
+    messages = [
+        {"role": "system", "content": "You are a translator."},
+        {"role": "user", "content": "ignored"},
+        {"role": "assistant", "content": "ignored"},
+        {"role": "user", "content": TEXT},
+    ]
+    answer = translator.chat.completions.create(model="en-de", messages=messages, logprobs=True)
+    [wanted] = Translator(threads=1).texts([TEXT])
+    choice = answer.choices[0]
+    assert (choice.message.content, choice.finish_reason) == (wanted.text, "stop")
+    assert [each.token for each in choice.logprobs.content] == list(wanted.candidates[0].tokens)
+    assert answer.usage.completion_tokens == len(wanted.candidates[0].tokens)
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+
+
+def test_n_choices_are_the_n_best(translator):
+    answer = translator.chat.completions.create(
+        model="en-de", messages=[{"role": "user", "content": "How are you?"}], n=3
+    )
+    [wanted] = Translator(n_best=3, threads=1).texts(["How are you?"])
+    assert [each.message.content for each in answer.choices] == [each.text for each in wanted.candidates]
+
+
+def test_a_streamed_chat_is_the_whole_one(translator):
+    asked = {"model": "en-de", "messages": [{"role": "user", "content": TEXT}]}
+    whole = translator.chat.completions.create(**asked)
+    chunks = list(
+        translator.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+    )
+    assert (
+        "".join(chunk.choices[0].delta.content or "" for chunk in chunks[:-1])
+        == whole.choices[0].message.content
+    )
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    assert chunks[-1].usage.total_tokens == whole.usage.total_tokens
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+def test_a_stream_ends_with_done(included):
+    body = {"model": "en-de", "messages": [{"role": "user", "content": "Hello"}], "stream": True}
+    assert post(included, "/v1/chat/completions", body).content.endswith(b"data: [DONE]\n\n")
+
+
+def test_completions_are_those_of_the_python_call(writer, generating):
+    asked = {"temperature": 0.7, "seed": 4, "top_p": 0.9, "presence_penalty": 0.5}
+    answer = writer.completions.create(
+        model="chars", prompt=["To be", "that"], n=2, max_tokens=9, logprobs=0, **asked
+    )
+    wanted = of_python(generating, ["To be", "that"], num=2, max_new_tokens=9, **asked)
+    flat = [each for one in wanted for each in one]
+    assert [each.text for each in answer.choices] == [each.text for each in flat]
+    assert [each.index for each in answer.choices] == [0, 1, 2, 3]
+    for choice, each in zip(answer.choices, flat, strict=True):
+        assert choice.logprobs.tokens == list(each.tokens)
+        assert choice.logprobs.token_logprobs == list(each.token_log_probs[: len(each.tokens)])
+        assert choice.finish_reason == ("length" if len(each.tokens) == 9 else "stop")
+
+
+def test_a_streamed_completion_is_the_whole_one(writer, generating):
+    """The client's strict types have no chunk without a finish_reason, which OpenAI sends too."""
+    asked = {"model": "chars", "prompt": "To be", "max_tokens": 20, "seed": 2}
+    whole = writer.completions.create(**asked)
+    with openai.OpenAI(base_url=f"{generating.url}/v1", api_key="none") as usual:
+        chunks = list(usual.completions.create(**asked, stream=True))
+    assert "".join(chunk.choices[0].text for chunk in chunks) == whole.choices[0].text
+    assert chunks[-1].choices[0].finish_reason == whole.choices[0].finish_reason
+
+
+def test_echo_stop_and_temperature_zero(writer, generating):
+    [[wanted]] = of_python(generating, ["To be"], temperature=0.0, max_new_tokens=12)
+    asked = {"model": "chars", "prompt": "To be", "max_tokens": 12, "temperature": 0}
+    assert writer.completions.create(**asked, echo=True).choices[0].text == "To be" + wanted.text
+    stop = wanted.text[-1]
+    answer = writer.completions.create(**asked, stop=[stop])
+    assert answer.choices[0].text == wanted.text[: wanted.text.index(stop)]
+    assert answer.choices[0].finish_reason == "stop"
+
+
+def test_logit_bias_forbids_and_favours_tokens(writer, generating):
+    tokenizer = generating.service.models.default.engine.model.loaded.tokenizers.target
+    [token] = tokenizer.encode("e")
+    asked = {"model": "chars", "prompt": "To be", "max_tokens": 8, "temperature": 0}
+    favoured = writer.completions.create(**asked, logit_bias={str(token): 100})
+    assert favoured.choices[0].text == "e" * 8
+    forbidden = writer.completions.create(**asked, logit_bias={str(token): -100})
+    assert "e" not in forbidden.choices[0].text
+
+
+def test_embeddings_as_numbers_and_as_bytes(serving, encoder_folder):
+    import regard
+
+    folder = encoder_folder("classification", ("a", "b"))
+    server = serving({"vectors": folder})
+    wanted = regard.embed(["a good film .", "the cat"], model=folder)
+    asked = {"model": "vectors", "input": ["a good film .", "the cat"]}
+    with client_of(server) as client:
+        answer = client.embeddings.create(**asked, encoding_format="float")
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as usual:
+        for each, same in zip(usual.embeddings.create(**asked).data, answer.data, strict=True):
+            assert each.embedding == pytest.approx(same.embedding, abs=1e-6)  # it asks for base64
+    for each, vector in zip(answer.data, wanted, strict=True):
+        assert each.embedding == pytest.approx(vector.tolist(), abs=1e-6)
+    raw = post(
+        server, "/v1/embeddings", {"model": "vectors", "input": "the cat", "encoding_format": "base64"}
+    ).json
+    numbers = struct.unpack("<16f", base64.b64decode(raw["data"][0]["embedding"]))
+    assert list(numbers) == pytest.approx(wanted[1].tolist(), abs=1e-6)
+
+
+USER = [{"role": "user", "content": "a"}]
+REFUSED = [
+    ("/v1/chat/completions", {"messages": USER, "tools": [{"type": "function"}]}, "tools"),
+    (
+        "/v1/chat/completions",
+        {"messages": USER, "response_format": {"type": "json_object"}},
+        "response_format",
+    ),
+    ("/v1/chat/completions", {"messages": USER, "top_logprobs": 3}, "top_logprobs"),
+    ("/v1/chat/completions", {"messages": USER, "audio": {"voice": "x"}}, "audio"),
+    ("/v1/chat/completions", {"messages": [{"role": "assistant", "content": "a"}]}, "last message"),
+    (
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+        "image_url",
+    ),
+    ("/v1/chat/completions", {"messages": []}, "messages"),
+    ("/v1/chat/completions", {"messages": USER, "no_such_field": 1}, "no_such_field"),
+    ("/v1/chat/completions", {"messages": USER, "temperature": 3}, "temperature"),
+    ("/v1/chat/completions", {"messages": USER, "n": 0}, "n"),
+    ("/v1/chat/completions", {"messages": USER, "n": 10**9}, "n"),
+    ("/v1/chat/completions", {"messages": USER, "n": 2, "stream": True}, "stream"),
+    ("/v1/chat/completions", {"messages": USER, "logit_bias": {"x": 1}}, "logit_bias"),
+    ("/v1/chat/completions", {"messages": USER, "logit_bias": {"0": 1}}, "logit_bias"),
+    ("/v1/completions", {"prompt": [1, 2]}, "tokens"),
+    ("/v1/completions", {"prompt": "a", "suffix": "b"}, "suffix"),
+    ("/v1/completions", {"prompt": "a", "best_of": 5}, "best_of"),
+    ("/v1/completions", {"prompt": "a", "logprobs": 2}, "logprobs"),
+    ("/v1/embeddings", {"input": "a"}, "embed"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "named"), REFUSED, ids=lambda value: str(value)[:60])
+def test_what_cannot_be_done_is_refused_by_name(included, path, body, named):
+    answer = post(included, path, {"model": "en-de", **body})
+    assert answer.status == 400
+    error = answer.json["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert named in error["message"]
+    assert error["type"] == "invalid_request_error"
+
+
+def test_a_language_model_without_a_chat_template_refuses_chats(writer):
+    with pytest.raises(openai.BadRequestError, match="no chat template"):
+        writer.chat.completions.create(model="chars", messages=USER)
+    with pytest.raises(openai.NotFoundError):
+        writer.completions.create(model="other", prompt="a")

@@ -1,0 +1,168 @@
+"""regard's own dialect: each answer is that of the Python call, and each mistake is named."""
+
+import json
+import math
+
+import pytest
+
+import regard
+from regard.verbs.generate import Generator
+from regard.verbs.translate import Translator
+from tests.serving.asking import ask, post
+
+TEXTS = ["Where is the station?", "Thank you. See you tomorrow!", "", "I have 3 cats.\nAnd a dog."]
+
+
+def python_keys(candidate):
+    """What the Python call's JSON has of a candidate."""
+    return {name: value for name, value in candidate.items() if name != "log_probs_of_tokens"}
+
+
+def test_translations_are_those_of_the_python_call(included):
+    expected = [each.to_dict() for each in Translator(n_best=3, threads=1).texts(TEXTS)]
+    answer = post(included, "/api/v1/translate", {"text": TEXTS, "n_best": 3})
+    assert answer.status == 200
+    for found, wanted in zip(answer.json["translations"], expected, strict=True):
+        assert [python_keys(each) for each in found["candidates"]] == wanted["hypotheses"]  # to the bit
+        for each in found["candidates"]:
+            assert len(each["log_probs_of_tokens"]) == len(each["tokens"])
+        assert found["text"] == wanted["translation"]
+
+
+def test_one_text_and_a_list_of_it_have_the_same_answer(included):
+    one, several = (
+        post(included, "/api/v1/translate", {"text": text}).json for text in (TEXTS[0], TEXTS[:1])
+    )
+    assert one == several
+
+
+def test_samples_depend_on_the_seed_and_the_place_alone(included):
+    body = {"text": TEXTS, "sample": True, "temperature": 1.5, "seed": 7}
+    expected = [
+        each.text for each in Translator(sample=True, temperature=1.5, seed=7, threads=1).texts(TEXTS)
+    ]
+    for _ in range(2):
+        found = post(included, "/api/v1/translate", body).json["translations"]
+        assert [each["text"] for each in found] == expected
+
+
+def test_a_translation_is_streamed_by_sentence(included):
+    answer = post(included, "/api/v1/translate", {"text": TEXTS[1], "stream": True})
+    assert answer.headers["Content-Type"].startswith("text/event-stream")
+    *parts, done = answer.events()
+    assert done == b'{"done":true}'
+    assert len(parts) == 2
+    whole = post(included, "/api/v1/translate", {"text": TEXTS[1]}).json["translations"][0]["text"]
+    assert "".join(json.loads(part)["text"] for part in parts) == whole
+
+
+def test_continuations_are_those_of_the_python_call(generating, decoder_folder):
+    prompts = ["To be", "that is", "Ärger"]
+    body = {"prompt": prompts, "num": 2, "temperature": 0.8, "seed": 3, "max_new_tokens": 12}
+    folder = generating.service.models.default.path
+    generator = Generator(folder, num=2, temperature=0.8, seed=3, max_new_tokens=12)
+    found = post(generating, "/api/v1/generate", body).json["results"]
+    for each, wanted in zip(found, generator(prompts), strict=True):
+        assert [python_keys(one) for one in each["continuations"]] == wanted.to_dict()["continuations"]
+
+
+def test_a_streamed_continuation_is_the_whole_one(generating):
+    body = {"prompt": "To be", "seed": 5, "min_new_tokens": 20, "max_new_tokens": 20}
+    whole = post(generating, "/api/v1/generate", body).json["results"][0]["continuations"][0]["text"]
+    *parts, _ = post(generating, "/api/v1/generate", {**body, "stream": True}).events()
+    assert "".join(json.loads(part)["text"] for part in parts) == whole
+    assert len(parts) > 5
+
+
+def test_vectors_and_classes_and_scores_are_those_of_the_python_calls(serving, encoder_folder, untrained):
+    classes = encoder_folder("classification", ("bad", "good", "mixed"))
+    server = serving({"classes": classes, "digits": untrained})
+    texts = ["a good film .", "the cat sat on the mat", ""]
+    vectors = post(server, "/api/v1/embed", {"text": texts}).json["vectors"]
+    for found, wanted in zip(vectors, regard.embed(texts, model=classes), strict=True):
+        assert found == pytest.approx(wanted.tolist(), abs=1e-6)
+    found = post(server, "/api/v1/classify", {"text": texts, "top": 3}).json["results"]
+    wanted = regard.classify(texts, model=classes, top=3)
+    assert [[each["label"] for each in one["classes"]] for one in found] == [
+        [label for label, _ in each or []] for each in wanted
+    ]
+    body = {"text": ["1 2 3", "4"], "translation": ["1 2 3", "5"], "model": "digits"}
+    scores = post(server, "/api/v1/score", body).json["scores"]
+    assert all(math.isclose(each["log_prob"], sum(each["token_log_probs"]), rel_tol=1e-6) for each in scores)
+
+
+def test_models_are_listed(included):
+    [model] = ask(included, "GET", "/api/v1/models").json["models"]
+    assert (model["name"], model["tasks"]) == ("en-de", ["translate", "score"])
+    assert (model["source_language"], model["target_language"]) == ("en", "de")
+
+
+MISTAKES = [
+    ({}, 400, "text"),
+    ({"text": 3}, 400, "text"),
+    ({"text": ["a", None]}, 400, "text"),
+    ({"text": "a", "beam": 3}, 400, "beam"),
+    ({"text": "a", "beam_size": "3"}, 400, "beam_size"),
+    ({"text": "a", "beam_size": 1000}, 400, "beam_size"),
+    ({"text": "a", "n_best": 0}, 400, "n_best"),
+    ({"text": "a", "n_best": 10**9}, 400, "n_best"),
+    ({"text": "a", "top_k": 4}, 400, "top_k"),
+    ({"text": "a", "draft_model": "/etc"}, 400, "draft_model"),
+    ({"text": "a", "boost": ["x"]}, 400, "boost"),
+    ({"text": "a", "end_ids": [10**6]}, 400, "end_ids"),
+    ({"text": "a", "model": "no-such"}, 404, "no-such"),
+    ({"text": "a", "prefix": ">>xxx<<"}, 400, "xxx"),
+    ({"text": ["a"] * 200}, 413, "200"),
+    ({"text": "a" * 100_001}, 413, "100,001"),
+    ({"text": "word " * 3000}, 400, "longer"),
+    ({"text": ["a", "b"], "stream": True}, 400, "stream"),
+]
+
+
+@pytest.mark.parametrize(("body", "status", "named"), MISTAKES, ids=lambda value: str(value)[:40])
+def test_a_mistake_is_named(included, body, status, named):
+    answer = post(included, "/api/v1/translate", body)
+    assert answer.status == status
+    assert set(answer.json) == {"error", "hint", "parameter", "request_id"}
+    assert named in answer.json["error"]
+
+
+BODIES = [
+    b"",
+    b"{",
+    b"null",
+    b"[]",
+    b'{"text":"\xff"}',
+    b'{"text":"\\ud800"}',
+    b'{"text": NaN}',
+    b"[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("raw", BODIES, ids=lambda raw: repr(raw[:20]))
+def test_a_body_that_is_no_such_json_is_refused(included, raw):
+    answer = ask(included, "POST", "/api/v1/translate", raw=raw)
+    assert answer.status == 400
+    assert "error" in answer.json
+
+
+def test_another_content_type_is_refused(included):
+    headers = {"Content-Type": "text/plain"}
+    assert ask(included, "POST", "/api/v1/translate", raw=b'{"text": "a"}', headers=headers).status == 415
+
+
+def test_unknown_paths_and_methods_are_refused(included):
+    assert ask(included, "GET", "/api/v1/nothing").status == 404
+    refused = ask(included, "DELETE", "/api/v1/translate")
+    assert (refused.status, refused.json["hint"]) == (405, "use POST")
+
+
+def test_a_model_without_the_task_says_what_it_does(included):
+    answer = post(included, "/api/v1/generate", {"prompt": "a"})
+    assert answer.status == 400
+    assert answer.json["hint"] == "it translates and scores"
+
+
+def test_null_bytes_and_odd_characters_are_translated(included):
+    texts = ["a\0b", "\u202eabc", "\u2028", "👩‍👩‍👧", "é", "\ufeff x"]
+    assert post(included, "/api/v1/translate", {"text": texts}).status == 200

@@ -1,0 +1,316 @@
+"""Who may ask, what is refused, and what is logged and counted, whatever the dialect."""
+
+import json
+import socket
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+
+from regard.errors import FolderError, UserError
+from regard.serving.keys import ApiKeys, read_keys
+from regard.serving.run import ServeOptions, service_of
+from tests.serving.asking import ask, post
+
+KEY = "0123456789abcdef01234567"
+CANARY = "canary-5f1e"
+POST = b"POST /api/v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+PATHS = ["/api/v1/models", "/v1/models", "/v2/languages", "/metrics"]
+
+
+@pytest.fixture(scope="module")
+def locked(serving, tmp_path_factory):
+    """A server with keys."""
+    file = tmp_path_factory.mktemp("keys") / "keys.txt"
+    file.write_text(f"# ours\n{KEY}\n\n{KEY[::-1]}\n")
+    return serving(api_keys=file)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "given", [None, "", "Bearer", "Bearer wrong", f"Basic {KEY}", f"Bearer {KEY}x", "Bearer é"]
+)
+def test_without_a_known_key_nothing_is_answered(locked, path, given):
+    headers = {} if given is None else {"Authorization": given.encode("utf-8").decode("latin-1")}
+    assert ask(locked, "GET", path, headers=headers).status in (401, 403)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_each_key_opens_every_dialect(locked, path):
+    for key in (KEY, KEY[::-1]):
+        assert ask(locked, "GET", path, headers={"Authorization": f"Bearer {key}"}).status == 200
+    assert ask(locked, "GET", path, headers={"Authorization": f"DeepL-Auth-Key {KEY}"}).status == 200
+
+
+def test_health_and_the_page_need_no_key(locked):
+    for path in ("/health", "/health/ready", "/", "/docs", "/openapi.json", "/page/page.js"):
+        assert ask(locked, "GET", path).status == 200
+
+
+def test_two_keys_in_one_request_are_refused(locked):
+    with socket.create_connection(("127.0.0.1", locked.port)) as connection:
+        keys = f"Authorization: Bearer {KEY}\r\n" * 2
+        connection.sendall(f"GET /api/v1/models HTTP/1.1\r\nHost: localhost\r\n{keys}\r\n".encode())
+        assert b" 401 " in connection.recv(200)
+
+
+def test_keys_are_limited_each_by_itself():
+    keys = ApiKeys([KEY, KEY[::-1]], per_minute=2)
+    for key in (KEY, KEY, KEY[::-1]):
+        keys.check(key)
+    with pytest.raises(UserError.__mro__[1], match="too many requests") as refused:
+        keys.check(KEY)
+    assert refused.value.status == 429
+    assert 1 <= refused.value.retry_after <= 31
+    keys.check(KEY[::-1])
+
+
+def test_no_key_is_kept_in_memory():
+    keys = ApiKeys([KEY])
+    assert KEY not in repr(vars(keys))
+    assert KEY.encode() not in b"".join(keys._hashes)
+
+
+def test_a_file_of_keys_is_checked(tmp_path):
+    file = tmp_path / "keys"
+    for content, error in (
+        (b"", UserError),
+        (b"# none\n", UserError),
+        (b"short\n", UserError),
+        (b"\xff" * 20, FolderError),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(error):
+            read_keys(file)
+    with pytest.raises(FolderError):
+        read_keys(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.1", "example.org"])
+def test_another_host_needs_keys_or_an_open_door(host, tmp_path):
+    with pytest.raises(UserError, match="lets other machines use this server"):
+        service_of(ServeOptions(host=host))
+    assert service_of(ServeOptions(host=host, open=True)).public
+    keys = tmp_path / "keys"
+    keys.write_text(KEY)
+    assert service_of(ServeOptions(host=host, api_keys=keys)).keys.required
+
+
+def test_other_names_of_this_machine_and_pages_of_other_sites_are_refused(included):
+    for headers in (
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1.evil"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+    ):
+        answer = post(included, "/api/v1/translate", {"text": "a"}, headers=headers)
+        assert answer.status == 403
+        assert "access-control-allow-origin" not in answer.headers
+    own = f"127.0.0.1:{included.port}"
+    assert (
+        post(included, "/api/v1/translate", {"text": "a"}, headers={"Origin": f"http://{own}"}).status == 200
+    )
+
+
+def test_a_large_body_is_refused_before_it_is_read(included):
+    for path in ("/api/v1/translate", "/v1/completions", "/translate", "/v2/translate"):
+        answer = ask(included, "POST", path, raw=b'{"text": "' + b"a" * 1_100_000 + b'"}')
+        assert answer.status == 413
+        assert answer.headers["Connection"] == "close"
+
+
+def test_a_large_chunked_body_is_refused_too(included):
+    with socket.create_connection(("127.0.0.1", included.port)) as connection:
+        connection.sendall(
+            b"POST /api/v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
+        chunk = b"a" * 100_000
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for _ in range(30):
+                connection.sendall(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        with suppress(ConnectionResetError):
+            assert b" 413 " in connection.recv(1000)
+
+
+def test_many_headers_are_refused(included):
+    with socket.create_connection(("127.0.0.1", included.port)) as connection:
+        lines = "".join(f"X-{number}: {number}\r\n" for number in range(10_000))
+        connection.sendall(f"GET /health HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
+        with suppress(ConnectionResetError):
+            assert b" 400 " in connection.recv(1000)
+
+
+def test_what_is_not_http_is_refused(included):
+    with socket.create_connection(("127.0.0.1", included.port)) as connection:
+        connection.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        assert b" 400 " in connection.recv(1000)
+
+
+@pytest.fixture(scope="module")
+def impatient(serving, untrained):
+    """A server that waits for nobody."""
+    limits = {"header_seconds": 0.3, "body_seconds": 0.4, "write_seconds": 0.5, "connections": 20}
+    return serving({"digits": untrained}, limits=limits)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET /health",
+        POST + b"Content-Length: 99\r\n\r\n{",
+    ],
+    ids=["nothing", "headers", "body"],
+)
+def test_a_slow_client_is_cut_off(impatient, sent):
+    with socket.create_connection(("127.0.0.1", impatient.port), timeout=10) as connection:
+        connection.sendall(sent)
+        begun = time.monotonic()
+        content = b""
+        while part := connection.recv(1000):
+            content += part
+        assert time.monotonic() - begun < 5
+        assert b" 408 " in content
+
+
+def test_dripping_clients_do_not_hold_up_others(impatient):
+    dripping = [socket.create_connection(("127.0.0.1", impatient.port)) for _ in range(10)]
+    for each in dripping:
+        each.sendall(b"G")
+    assert ask(impatient, "GET", "/health").status == 200
+    time.sleep(1)
+    assert len(impatient.server.server_state.connections) <= 1
+    for each in dripping:
+        each.close()
+
+
+def test_too_many_connections_are_refused(impatient):
+    held = [socket.create_connection(("127.0.0.1", impatient.port)) for _ in range(25)]
+    assert any(b" 503 " in each.recv(100) for each in held[-5:])
+    for each in held:
+        each.close()
+
+
+def test_the_log_and_the_metrics_hold_no_text_and_no_key(locked):
+    headers = {"Authorization": f"Bearer {KEY}", "X-Request-Id": "mine-1"}
+    answer = post(locked, "/api/v1/translate", {"text": CANARY}, headers=headers)
+    assert answer.headers["X-Request-Id"] == "mine-1"
+    post(locked, "/api/v1/translate", {"text": CANARY, "wrong": CANARY}, headers=headers)
+    ask(locked, "GET", f"/{CANARY}?{CANARY}", headers={"Authorization": f"Bearer {CANARY}"})
+    metrics = ask(locked, "GET", "/metrics", headers=headers).content.decode()
+    lines = "\n".join(locked.log.lines)
+    for secret in (CANARY, KEY):
+        assert secret not in metrics
+        assert secret not in lines
+    [logged] = [
+        json.loads(line) for line in locked.log.lines if "mine-1" in line and '"status": 200' in line
+    ][:1]
+    assert logged["route"] == "/api/v1/translate"
+    assert logged["characters"] == len(CANARY)
+    assert 'regard_requests_total{route="/api/v1/translate",status="200"}' in metrics
+    assert 'regard_batch_rows_count{model="en-de"}' in metrics
+
+
+def test_texts_are_logged_if_that_is_asked_for(serving, untrained):
+    server = serving({"digits": untrained}, log_texts=True)
+    post(server, "/api/v1/translate", {"text": "1 2 3"})
+    assert json.loads(server.log.lines[-1])["content"] == ["1 2 3"]
+
+
+def test_a_client_that_leaves_costs_nothing_more(serving, decoder_folder):
+    server = serving({"chars": decoder_folder()})
+    scheduler = server.service.models.default.engine.scheduler
+    body = json.dumps(
+        {"prompt": "To be", "stream": True, "min_new_tokens": 4096, "max_new_tokens": 4096}
+    ).encode()
+    head = POST.replace(b"translate", b"generate") + f"Content-Length: {len(body)}\r\n\r\n".encode()
+    for _ in range(10):
+        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+            connection.sendall(head + body)
+            assert connection.recv(100).startswith(b"HTTP/1.1 200")
+    ends = time.monotonic() + 10
+    while (scheduler.busy or server.service.in_flight) and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert not scheduler.busy
+    assert server.service.in_flight == 0
+    assert post(server, "/api/v1/generate", {"prompt": "To be", "max_new_tokens": 3}).status == 200
+
+
+def test_a_full_queue_answers_429_and_the_others_are_exact(serving, untrained):
+    from regard.serving.scheduler import QueueLimits
+
+    server = serving({"digits": untrained}, limits={"queue": QueueLimits(requests=4)})
+    texts = [" ".join(str((number * 7 + place) % 10) for place in range(8)) for number in range(40)]
+    alone = [post(server, "/api/v1/translate", {"text": text}).json["translations"] for text in texts]
+    answers = [None] * len(texts)
+
+    def asked(place):
+        answers[place] = post(server, "/api/v1/translate", {"text": texts[place]})
+
+    threads = [threading.Thread(target=asked, args=(place,)) for place in range(len(texts))]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert {each.status for each in answers} <= {200, 429}
+    for answer, wanted in zip(answers, alone, strict=True):
+        if answer.status == 200:
+            assert answer.json["translations"] == wanted
+        else:
+            assert int(answer.headers["Retry-After"]) >= 1
+
+
+def test_answers_under_load_are_those_given_alone_to_the_bit(included):
+    texts = [
+        "Where is the station?",
+        "Thank you.",
+        "I have three cats and a dog.",
+        "No!",
+        "He said that it would rain.",
+    ]
+    bodies = [
+        {"text": text, **more}
+        for text in texts
+        for more in ({}, {"beam_size": 2}, {"n_best": 3}, {"sample": True, "seed": 3}, {"max_new_tokens": 4})
+    ]
+    alone = [post(included, "/api/v1/translate", body).content for body in bodies]
+    found = [None] * (3 * len(bodies))
+
+    def asked(first):
+        for place in range(first, len(found), 8):
+            found[place] = post(included, "/api/v1/translate", bodies[place % len(bodies)]).content
+
+    threads = [threading.Thread(target=asked, args=(first,)) for first in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == 3 * alone
+
+
+def test_a_server_that_ends_answers_what_it_accepted_and_refuses_the_rest(serving, decoder_folder):
+    server = serving({"chars": decoder_folder()})
+    found = []
+
+    def asked():
+        body = {"prompt": "To be", "min_new_tokens": 300, "max_new_tokens": 300}
+        found.append(post(server, "/api/v1/generate", body))
+
+    threads = [threading.Thread(target=asked) for _ in range(4)]
+    for each in threads:
+        each.start()
+    while server.service.in_flight < 4:
+        time.sleep(0.001)
+    server.stop()
+    while not server.service.draining:
+        time.sleep(0.001)
+    assert ask(server, "GET", "/health/ready").status == 503
+    late = post(server, "/api/v1/generate", {"prompt": "late"})
+    assert (late.status, late.headers["Connection"]) == (503, "close")
+    for each in threads:
+        each.join()
+    assert [each.status for each in found] == [200] * 4
+    server.thread.join(30)
+    assert not server.thread.is_alive()
