@@ -223,9 +223,13 @@ class RunningTranslations(RunningBatch):
         self._most, self._shortest = max_positions(self.models), shortest_source(self.models)
 
     def add(
-        self, sources: Sequence[Sequence[int]], *, prefixes: Sequence[Sequence[int]] | None = None
+        self,
+        sources: Sequence[Sequence[int]],
+        *,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        first_index: int = 0,
     ) -> list[int]:
-        """Queue these sources, ids without eos; a ticket for each.
+        """Queue these sources, ids without eos; a ticket for each. Samples depend on their places.
 
         Raises:
             DataError: one is longer than the model can read; then none is queued.
@@ -239,7 +243,7 @@ class RunningTranslations(RunningBatch):
                 most=self._most - 1,
                 source=tuple(source),
             )
-            for index, (source, prefix) in enumerate(zip(sources, prefixes, strict=True))
+            for index, (source, prefix) in enumerate(zip(sources, prefixes, strict=True), start=first_index)
         ]
         refuse_long(requests, self._most)
         return self._queue((request, (*(request.source or ()), self._eos_id)) for request in requests)

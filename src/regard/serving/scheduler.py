@@ -1,21 +1,25 @@
-"""The scheduler of one model: a bounded queue of requests, and a thread that answers them in batches.
+"""The scheduler of one model: a bounded queue of requests, and a thread that answers them together.
 
-Each turn takes pieces of waiting requests with equal settings: the first piece of each request, then the
-second, and so on. So a long text does not hold up short ones. A batch holds pieces of similar size. After its
-turn a request goes to the end of the queue, so that requests with other settings get theirs.
+Texts that are decoded join a running batch as soon as it has room, and leave it when they are done
+(continuous batching): a turn of the thread is one token of each. Waiting requests join by turns, a piece of
+each, so a long text does not hold up short ones. All else is computed in batches of similar pieces of
+requests with equal settings; after its turn a request goes to the end of the queue.
 """
 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import RegardError, RunError
+from regard.serving.job import Job
+from regard.serving.running_jobs import RunningJobs
 from regard.verbs.serve import Answerer
 
 ROWS = 64  # pieces of a batch
+RUNNING_TOKENS = 65_536  # of pieces that are decoded: no other joins where there are more
 SIMILAR = 4  # pieces of a batch differ at most by this factor in size,
 SMALL = 64  # but all of up to that many characters go together
 SMOOTHING = 0.1  # of the measured time of a character
@@ -59,46 +63,8 @@ class Observer(Protocol):
     def queue(self, requests: int) -> None: ...
 
 
-@dataclass(eq=False, kw_only=True)
-class Job:
-    """A request: its pieces, and what to call when they are answered.
-
-    `answered(place, answer)` is called for each piece, `finished(error)` once. Both are called by the
-    scheduler's thread. `stream` is the text of a request that is answered in parts, by `part`.
-    """
-
-    answerer: Answerer[Any, Any]
-    pieces: Sequence[Any]
-    finished: Callable[[Exception | None], None]
-    answered: Callable[[int, Any], None] = lambda place, answer: None
-    stream: str | None = None
-    part: Callable[[str], None] = lambda text: None
-    deadline: float = float("inf")  # of time.monotonic()
-    next: int = 0  # the first piece that is not in a batch yet
-    left: int = field(init=False)
-    sizes: list[int] = field(init=False)
-    size: int = field(init=False)  # the work that is not begun, in characters
-    cancelled: bool = False
-    started: float | None = None
-
-    def __post_init__(self) -> None:
-        self.left = len(self.pieces)
-        self.sizes = [self.answerer.size(piece) for piece in self.pieces]
-        self.size = sum(self.sizes)
-
-    def take(self) -> int:
-        """The place of the next piece, which is now in a batch."""
-        place = self.next
-        self.size -= self.sizes[place]
-        self.next += 1
-        return place
-
-
 class Batch:
-    """Pieces that are computed together, with the places that they have in their requests.
-
-    This is the only code that decodes; a decoder whose rows join and leave at each step can replace it.
-    """
+    """Pieces that are computed together, with the places that they have in their requests."""
 
     def __init__(self, answerer: Answerer[Any, Any], rows: Sequence[tuple[Job, int]]) -> None:
         self.answerer, self.rows = answerer, rows
@@ -130,9 +96,11 @@ class Scheduler:
         self._changed = threading.Condition()
         self._jobs: deque[Job] = deque()
         self._streams: deque[tuple[Job, Iterator[str]]] = deque()
-        self._running = 0  # jobs of the batch that is computed now
+        self._decoded = RunningJobs()
+        self._running = 0  # pieces that are computed now
         self._closed = False
         self._seconds_per_character = 1e-4
+        self._spent = 0.0  # seconds of decoding since a piece was done
         self._thread = threading.Thread(target=self._run, name="regard-scheduler", daemon=True)
         self._thread.start()
 
@@ -182,24 +150,26 @@ class Scheduler:
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not (self._jobs or self._streams or self._closed):
+                while not (self._jobs or self._streams or self._decoded.pieces or self._closed):
                     self._changed.wait()
-                if not (self._jobs or self._streams):
+                if not (self._jobs or self._streams or self._decoded.pieces):
                     return
                 expired = self._take_expired()
                 begun = self._take_stream()
+                joining = self._take_pieces()
                 batch = None if begun else self._take_batch()
-                self._running = len(batch.rows) if batch else 0
+                self._running = self._decoded.pieces + len(joining) + (len(batch.rows) if batch else 0)
                 self._report_queue()
             for job in expired:
                 job.finished(DeadlinePassed())
             if begun:
                 self._begin(begun)
+            self._decode(joining)
             if batch:
                 self._compute(batch)
             self._advance_streams()
             with self._changed:
-                self._running = 0
+                self._running = self._decoded.pieces
 
     def _report_queue(self) -> None:
         if self._observer:
@@ -207,23 +177,56 @@ class Scheduler:
 
     def _take_expired(self) -> list[Job]:
         now = time.monotonic()
-        expired = [job for job in self._jobs if job.deadline < now]
+        expired = {job for job in self._jobs if job.deadline < now} | self._decoded.expired(now)
         for job in expired:
-            self._jobs.remove(job)
+            if job in self._jobs:
+                self._jobs.remove(job)
             job.cancelled = True
-        return expired
+        return list(expired)
+
+    def _take_pieces(self) -> list[tuple[Job, int]]:
+        """The pieces that join the running batches now: one of each request, then another."""
+        self._decoded.drop_cancelled()
+        room = ROWS - self._decoded.pieces if self._decoded.tokens < RUNNING_TOKENS else 0
+        waiting = deque(job for job in self._jobs if job.answerer.decodes and job.stream is None)
+        taken: list[tuple[Job, int]] = []
+        while waiting and len(taken) < room:
+            job = waiting.popleft()
+            job.started = job.started or time.monotonic()
+            taken.append((job, job.take()))
+            self._jobs.remove(job)
+            if job.next < len(job.pieces):  # at the end of the queue
+                waiting.append(job)
+                self._jobs.append(job)
+        return taken
+
+    def _decode(self, joining: Sequence[tuple[Job, int]]) -> None:
+        """Let these pieces join, and advance all that are decoded by a token."""
+        begun = time.monotonic()
+        done = [each for job, place in joining for each in self._decoded.add(job, place)]
+        rows = self._decoded.pieces
+        done += self._decoded.step()
+        if rows:
+            self._spent += time.monotonic() - begun
+            self._report_batch(rows, time.monotonic() - begun)
+        if size := sum(job.sizes[place] for job, place, _ in done):
+            self._measure(self._spent, size)
+            self._spent = 0.0
+        for each in done:
+            self._deliver(*each)
 
     def _take_stream(self) -> Job | None:
-        """The first job, if it is a stream."""
-        if not self._jobs or self._jobs[0].stream is None:
-            return None
-        return self._jobs.popleft()
+        """The first request that is answered in parts."""
+        job = next((job for job in self._jobs if job.stream is not None), None)
+        if job is not None:
+            self._jobs.remove(job)
+        return job
 
     def _take_batch(self) -> Batch | None:
         """The pieces of the next batch; jobs with others left go to the end of the queue."""
-        if not self._jobs:
+        first = next((job for job in self._jobs if not job.answerer.decodes), None)
+        if first is None:
             return None
-        first = self._jobs[0]
         answerer = first.answerer
         jobs = [job for job in self._jobs if job.answerer is answerer and job.stream is None]
         rows = _rows([first] if answerer.alone else jobs)
@@ -239,19 +242,30 @@ class Scheduler:
         begun = time.monotonic()
         results = batch.results()
         seconds = time.monotonic() - begun
-        self._seconds_per_character += SMOOTHING * (seconds / max(1, size) - self._seconds_per_character)
-        if self._observer:
-            self._observer.batch(len(batch.rows), seconds)
+        self._measure(seconds, size)
+        self._report_batch(len(batch.rows), seconds)
         for (job, place), result in zip(batch.rows, results, strict=True):
-            if job.cancelled:
-                continue
-            if isinstance(result, Exception):
-                self._fail(job, result)
-                continue
-            job.answered(place, result)
-            job.left -= 1
-            if not job.left:
-                job.finished(None)
+            self._deliver(job, place, result)
+
+    def _measure(self, seconds: float, size: int) -> None:
+        """Count the time that so many characters took, for the time that a request has to wait."""
+        self._seconds_per_character += SMOOTHING * (seconds / max(1, size) - self._seconds_per_character)
+
+    def _report_batch(self, rows: int, seconds: float) -> None:
+        if self._observer:
+            self._observer.batch(rows, seconds)
+
+    def _deliver(self, job: Job, place: int, result: Any) -> None:
+        """Hand the answer to a piece, or its error, to its request."""
+        if job.cancelled:
+            return
+        if isinstance(result, Exception):
+            self._fail(job, result)
+            return
+        job.answered(place, result)
+        job.left -= 1
+        if not job.left:
+            job.finished(None)
 
     def _fail(self, job: Job, error: Exception) -> None:
         self.cancel(job)

@@ -18,11 +18,13 @@ from regard.decoding.continuation import (
 )
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.phrases import WINDOW, partial_stop, up_to
+from regard.decoding.running_batch import RunningContinuations
 from regard.errors import ConfigError
 from regard.models.decoder_only import DecoderOnly
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
+from regard.verbs.generation.running_answers import RunningAnswers
 from regard.verbs.generation.search_results import samples_for, selected_texts
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -185,6 +187,23 @@ class Generator(TextVerb[str, PromptContinuations]):
             )
             for place, text, score in selected_texts(self.settings, texts, self.num)
         )
+
+    def running(self) -> RunningAnswers[str, PromptContinuations]:
+        """Prompts of many requests, continued together; each has the continuations that it has alone."""
+        batch = RunningContinuations(self._strategy, self.model, max_context=self.settings.max_context)
+
+        def queue(text: str, place: int) -> int:
+            prompt = self._prompt(self.tokenizer.encode(text), place)
+            [ticket] = batch.add([prompt], max_new_tokens=self.settings.max_new_tokens)
+            return ticket
+
+        def answer(text: str, found: Sequence[Hypothesis]) -> PromptContinuations:
+            prompt = self._prompt(self.tokenizer.encode(text), 0)
+            return PromptContinuations(
+                line=1, prompt=text, continuations=self._selected(prompt, found), precision=self.precision
+            )
+
+        return RunningAnswers(batch, queue, answer)
 
     def stream(self, prompt: str, *, line: int = 1) -> Iterator[str]:
         """The continuation of one prompt as it is generated, in whole characters; errors name its `line`.

@@ -20,6 +20,7 @@ from regard.verbs.classify import Classifier, ClassPrediction
 from regard.verbs.embed import EmbeddedLine, Embedder
 from regard.verbs.generate import Generator, PromptContinuations
 from regard.verbs.generation.controls import UNSET, Controls
+from regard.verbs.generation.running_answers import RunningAnswers
 from regard.verbs.score import pair_scores, source_ids
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.model_loading import USES
@@ -54,13 +55,14 @@ class AnswerSettings:
 
 
 class Answerer(ABC, Generic[Piece, Answer]):
-    """A model that answers texts in one way.
+    """A model that answers texts in one way: by `running` if it `decodes`, else by `answers`.
 
     `alone`: only pieces of one request may be computed together, because an answer depends on its place, or
     its digits on the batch.
     """
 
     alone: bool = False
+    decodes: ClassVar[bool] = False  # True if pieces are decoded a token at a time, by `running`
 
     @abstractmethod
     def pieces(self, texts: Sequence[Any]) -> list[list[Piece]]:
@@ -70,13 +72,17 @@ class Answerer(ABC, Generic[Piece, Answer]):
             DataError: a text is too long for the model, or empty where it must not be.
         """
 
-    @abstractmethod
     def answers(self, pieces: Sequence[Piece], first: int) -> list[Answer]:
         """The answer to each piece; `first` is the place of the first among those of its request."""
+        raise NotImplementedError
 
     @abstractmethod
     def joined(self, text: Any, pieces: Sequence[Piece], answers: Sequence[Answer]) -> Answer:
         """The answer to a text, from those to its pieces."""
+
+    def running(self) -> RunningAnswers[Piece, Answer]:
+        """A new running batch, for pieces that are decoded a token at a time."""
+        raise NotImplementedError
 
     def size(self, piece: Piece) -> int:
         """How much work a piece is, in characters."""
@@ -94,12 +100,16 @@ class Answerer(ABC, Generic[Piece, Answer]):
 class TranslationAnswerer(Answerer[str, Translation]):
     """Translates texts sentence by sentence."""
 
+    decodes = True
+
     def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
         options = TranslationOptions(
             workers=1, prefix=settings.prefix, n_best=settings.count, split=settings.split
         )
         self.translator = Translator(loaded, controls=settings.controls, options=options, runtime=runtime)
-        self.alone = bool(self.translator.settings.samples)
+
+    def running(self) -> RunningAnswers[str, Translation]:
+        return self.translator.running()
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         pieces = self.translator.pieces(texts)
@@ -112,9 +122,6 @@ class TranslationAnswerer(Answerer[str, Translation]):
                 )
         return pieces
 
-    def answers(self, pieces: Sequence[str], first: int) -> list[Translation]:
-        return self.translator.of_pieces(pieces, [1] * len(pieces), first_index=first)
-
     def joined(self, text: str, pieces: Sequence[str], answers: Sequence[Translation]) -> Translation:
         return self.translator.joined(text, pieces, answers)
 
@@ -122,10 +129,15 @@ class TranslationAnswerer(Answerer[str, Translation]):
 class GenerationAnswerer(Answerer[str, PromptContinuations]):
     """Continues prompts."""
 
+    decodes = True
+
     def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
         if settings.prefix is not None:
             raise ConfigError("prefix is for a model that translates", "put it before the prompt")
         self.generator = Generator(loaded, controls=settings.controls, num=settings.count, runtime=runtime)
+
+    def running(self) -> RunningAnswers[str, PromptContinuations]:
+        return self.generator.running()
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         for text in texts:
@@ -135,9 +147,6 @@ class GenerationAnswerer(Answerer[str, PromptContinuations]):
                     "the prompt is empty, and this model knows no beginning of a text", "write a prompt"
                 )
         return [[text] for text in texts]
-
-    def answers(self, pieces: Sequence[str], first: int) -> list[PromptContinuations]:
-        return list(self.generator.answers(pieces, 1))
 
     def joined(
         self, text: str, pieces: Sequence[str], answers: Sequence[PromptContinuations]

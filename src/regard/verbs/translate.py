@@ -15,6 +15,7 @@ from regard import console
 from regard.decoding.batches import Decoder, Job, decode_all, max_positions
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.pool import DecodingPool, one_thread
+from regard.decoding.running_batch import RunningTranslations
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError
 from regard.fast.decoding_step import fast_step
@@ -31,6 +32,7 @@ from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.prefixes import default_prefix, prefix_of
+from regard.verbs.generation.running_answers import RunningAnswers
 from regard.verbs.generation.search_results import samples_for, selected_texts, translation_search
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -242,6 +244,16 @@ class Translator:
                 decoded=None if done is None else _lines_done(numbers, done),
             )
         return [self._translated(*each) for each in zip(numbers, pieces, found, strict=True)]
+
+    def running(self) -> RunningAnswers[str, Translation]:
+        """Pieces of many texts, decoded together; each has the translation that it has alone."""
+        batch = RunningTranslations(self._strategy, self.model, pad_id=self._pad_id, eos_id=self._eos_id)
+
+        def queue(piece: str, place: int) -> int:
+            [ticket] = batch.add(self._ids([piece], [1]), first_index=place)
+            return ticket
+
+        return RunningAnswers(batch, queue, lambda piece, found: self._translated(1, piece, found))
 
     def too_long(self, pieces: Sequence[str]) -> list[bool]:
         """True for each piece of which only the beginning would be read."""

@@ -1,0 +1,42 @@
+"""A request to a model as the scheduler knows it: pieces of text, and whom to tell their answers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.verbs.serve import Answerer
+
+
+@dataclass(eq=False, kw_only=True)
+class Job:
+    """A request: its pieces, and what to call when they are answered.
+
+    `answered(place, answer)` is called for each piece, `finished(error)` once. Both are called by the
+    scheduler's thread. `stream` is the text of a request that is answered in parts, by `part`.
+    """
+
+    answerer: Answerer[Any, Any]
+    pieces: Sequence[Any]
+    finished: Callable[[Exception | None], None]
+    answered: Callable[[int, Any], None] = lambda place, answer: None
+    stream: str | None = None
+    part: Callable[[str], None] = lambda text: None
+    deadline: float = float("inf")  # of time.monotonic()
+    next: int = 0  # the first piece that is not in a batch yet
+    left: int = field(init=False)
+    sizes: list[int] = field(init=False)
+    size: int = field(init=False)  # the work that is not begun, in characters
+    cancelled: bool = False
+    started: float | None = None
+
+    def __post_init__(self) -> None:
+        self.left = len(self.pieces)
+        self.sizes = [self.answerer.size(piece) for piece in self.pieces]
+        self.size = sum(self.sizes)
+
+    def take(self) -> int:
+        """The place of the next piece, which is now in a batch."""
+        place = self.next
+        self.size -= self.sizes[place]
+        self.next += 1
+        return place

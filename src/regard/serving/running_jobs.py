@@ -1,0 +1,78 @@
+"""The pieces of jobs that are decoded a token at a time; each joins and leaves at a step of its own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from regard.serving.job import Job
+from regard.verbs.generation.running_answers import RunningAnswers
+from regard.verbs.serve import Answerer
+
+Done = tuple[Job, int, Any]  # a job, the place of one of its pieces, and the answer or the exception
+
+
+class RunningJobs:
+    """Pieces of jobs, in one running batch for each answerer. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._batches: dict[Answerer[Any, Any], RunningAnswers[Any, Any]] = {}
+        self._jobs: dict[Answerer[Any, Any], dict[int, tuple[Job, int]]] = {}  # by ticket
+
+    @property
+    def pieces(self) -> int:
+        """The number of pieces that are not answered yet."""
+        return sum(map(len, self._jobs.values()))
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all pieces: what memory grows with."""
+        return sum(batch.tokens for batch in self._batches.values())
+
+    def add(self, job: Job, place: int) -> list[Done]:
+        """Let a piece of a job join. Returns the piece with its error if it cannot."""
+        answerer = job.answerer
+        try:
+            if answerer not in self._batches:
+                self._batches[answerer] = answerer.running()
+                self._jobs[answerer] = {}
+            ticket = self._batches[answerer].add(job.pieces[place], place)
+        except Exception as error:  # noqa: BLE001 (the request gets it)
+            self._drop_if_empty(answerer)
+            return [(job, place, error)]
+        self._jobs[answerer][ticket] = job, place
+        return []
+
+    def drop_cancelled(self) -> None:
+        """Drop the pieces of cancelled jobs."""
+        for answerer, jobs in list(self._jobs.items()):
+            for ticket in [ticket for ticket, (job, _) in jobs.items() if job.cancelled]:
+                self._batches[answerer].cancel(ticket)
+                del jobs[ticket]
+            self._drop_if_empty(answerer)
+
+    def expired(self, now: float) -> set[Job]:
+        """The jobs whose deadline has passed."""
+        return {job for job, _ in self._all() if job.deadline < now}
+
+    def step(self) -> list[Done]:
+        """Advance every piece by a token. Returns those that are done by it."""
+        done: list[Done] = []
+        for answerer, batch in list(self._batches.items()):
+            jobs = self._jobs[answerer]
+            try:
+                found = batch.step()
+            except Exception as error:  # noqa: BLE001 (the requests get it)
+                done += [(*each, error) for each in jobs.values()]
+                jobs.clear()
+            else:
+                done += [(*jobs.pop(ticket), answer) for ticket, answer in found]
+            self._drop_if_empty(answerer)
+        return done
+
+    def _all(self) -> Iterator[tuple[Job, int]]:
+        for jobs in self._jobs.values():
+            yield from jobs.values()
+
+    def _drop_if_empty(self, answerer: Answerer[Any, Any]) -> None:
+        """Drop an idle batch, whose cache would keep its memory."""
+        if answerer in self._batches and not self._jobs.get(answerer):
+            del self._batches[answerer], self._jobs[answerer]

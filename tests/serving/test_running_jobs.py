@@ -1,0 +1,171 @@
+"""Pieces of jobs are decoded together; each leaves when it is done, or its job is cancelled."""
+
+import threading
+import time
+
+import pytest
+
+from regard.serving.job import Job
+from regard.serving.running_jobs import RunningJobs
+from regard.serving.scheduler import DeadlinePassed, QueueLimits, Scheduler
+from regard.verbs.serve import Answerer
+
+
+class Countdown:
+    """A running batch in which a piece "n" is done after n steps."""
+
+    def __init__(self, answerer):
+        self.answerer, self.left, self.tickets = answerer, {}, 0
+
+    @property
+    def tokens(self):
+        return len(self.left)
+
+    def add(self, piece, place):
+        if piece == "refused":
+            raise ValueError(piece)
+        self.tickets += 1
+        self.left[self.tickets] = [int(piece), piece]
+        return self.tickets
+
+    def cancel(self, ticket):
+        self.left.pop(ticket, None)
+
+    def step(self):
+        self.answerer.gate.wait(10)
+        self.answerer.most = max(self.answerer.most, len(self.left))
+        if self.answerer.broken:
+            raise MemoryError
+        for each in self.left.values():
+            each[0] -= 1
+        done = [ticket for ticket, (left, _) in self.left.items() if left <= 0]
+        return [(ticket, self.left.pop(ticket)[1]) for ticket in done]
+
+
+class Counter(Answerer):
+    decodes = True
+
+    def __init__(self):
+        self.most, self.broken, self.batches = 0, False, 0
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def running(self):
+        self.batches += 1
+        return Countdown(self)
+
+    def pieces(self, texts):
+        return [[text] for text in texts]
+
+    def joined(self, text, pieces, answers):
+        return answers[0]
+
+
+def job(answerer, *pieces, **more):
+    return Job(answerer=answerer, pieces=pieces, finished=lambda error: None, **more)
+
+
+def test_pieces_are_done_when_they_are_whatever_joined_before_them():
+    running, counter = RunningJobs(), Counter()
+    one, other = job(counter, "3", "1"), job(counter, "1")
+    assert not [*running.add(one, 0), *running.add(one, 1), *running.add(other, 0)]
+    assert running.step() == [(one, 1, "1"), (other, 0, "1")]
+    assert running.pieces == 1
+    assert [*running.step(), *running.step()] == [(one, 0, "3")]
+    assert running.pieces == running.tokens == 0
+
+
+def test_an_idle_batch_is_dropped_with_its_memory():
+    running, counter = RunningJobs(), Counter()
+    for _ in range(2):
+        running.add(job(counter, "1"), 0)
+        running.step()
+    assert counter.batches == 2
+
+
+def test_cancelled_jobs_leave_and_others_stay():
+    running, counter = RunningJobs(), Counter()
+    gone, kept = job(counter, "5", "5"), job(counter, "2")
+    for each, place in ((gone, 0), (gone, 1), (kept, 0)):
+        running.add(each, place)
+    gone.cancelled = True
+    running.drop_cancelled()
+    assert running.pieces == running.tokens == 1
+    assert [*running.step(), *running.step()] == [(kept, 0, "2")]
+
+
+def test_a_piece_that_cannot_join_fails_alone():
+    running, counter = RunningJobs(), Counter()
+    bad, good = job(counter, "refused"), job(counter, "1")
+    [(failed, place, error)] = running.add(bad, 0)
+    assert (failed, place) == (bad, 0)
+    assert isinstance(error, ValueError)
+    running.add(good, 0)
+    assert running.step() == [(good, 0, "1")]
+
+
+def test_a_broken_batch_fails_its_pieces_and_no_others():
+    running, broken, other = RunningJobs(), Counter(), Counter()
+    broken.broken = True
+    lost, kept = job(broken, "1"), job(other, "1")
+    running.add(lost, 0)
+    running.add(kept, 0)
+    found = {each: answer for each, _, answer in running.step()}
+    assert isinstance(found[lost], MemoryError)
+    assert found[kept] == "1"
+    assert not running.pieces
+
+
+@pytest.fixture
+def scheduler():
+    made = Scheduler(QueueLimits(requests=64, characters=10_000))
+    yield made
+    made.close(wait=True)
+
+
+def submitted(scheduler, answerer, *pieces, **more):
+    done, found = threading.Event(), {}
+
+    def finished(error):
+        found["error"] = error
+        done.set()
+
+    made = Job(answerer=answerer, pieces=pieces, answered=found.__setitem__, finished=finished, **more)
+    scheduler.submit(made)
+    return made, done, found
+
+
+def test_a_request_joins_those_that_are_decoded_and_leaves_before_them(scheduler):
+    counter = Counter()
+    counter.gate.clear()
+    long, long_done, _ = submitted(scheduler, counter, "100000000")
+    _, short_done, found = submitted(scheduler, counter, "2")
+    counter.gate.set()
+    assert short_done.wait(10)
+    assert found == {0: "2", "error": None}
+    assert not long_done.is_set()
+    assert counter.most == 2
+    scheduler.cancel(long)
+
+
+def test_a_cancelled_request_leaves_while_it_is_decoded(scheduler):
+    counter = Counter()
+    made, done, _ = submitted(scheduler, counter, "100000000")
+    while not counter.most:
+        time.sleep(0.001)
+    scheduler.cancel(made)
+    _, other, _ = submitted(scheduler, counter, "1")
+    assert other.wait(10)
+    for _ in range(1000):
+        if not scheduler.busy:
+            break
+        time.sleep(0.01)
+    assert not scheduler.busy
+    assert not done.is_set()
+
+
+def test_a_deadline_ends_a_request_while_it_is_decoded(scheduler):
+    counter = Counter()
+    _, done, found = submitted(scheduler, counter, "100000000", deadline=time.monotonic() + 0.2)
+    assert done.wait(10)
+    assert isinstance(found["error"], DeadlinePassed)
