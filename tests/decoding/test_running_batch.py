@@ -11,7 +11,7 @@ import torch
 from regard.decoding.base_search import Search
 from regard.decoding.batches import decode_all
 from regard.decoding.constrained import ConstrainedBeamSearch
-from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of
+from regard.decoding.continuation import ContinuationSettings, continue_all, prompt_stepper, prompts_of
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import Hypothesis, Power, Request, Wu
 from regard.decoding.penalties import FrequencyPenalty, RepetitionPenalty
@@ -308,15 +308,46 @@ def test_tokens_are_known_as_they_come():
     assert max(map(len, last.values())) > 2
 
 
+@pytest.mark.skipif(not kernels.available(), reason="no C compiler")
 def test_few_arrivals_are_read_between_two_steps():
-    """A long one delays the others by one reading."""
-    batch = RunningTranslations(SEARCHES["greedy"], translator(), arrival_tokens=32)
+    """Others advance between two layers of a long one."""
+    batch = RunningTranslations(SEARCHES["samples"], translator(num_encoder_layers=3), arrival_tokens=32)
     batch.add([[5] * 15, [6] * 15, [7] * 15, [8] * 20, [9] * 500, [4]])
-    before = []
-    for _ in range(5):
-        before.append(batch.waiting)
+    waiting, rows = [], []
+    for _ in range(8):
+        waiting.append(batch.waiting)
         batch.step()
-    assert before == [6, 4, 3, 2, 1]
+        rows.append(batch.rows)
+    assert waiting == [6, 4, 3, 2, 2, 2, 2, 1]
+    assert rows[3] > 0
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+def test_a_request_is_cancelled_while_it_is_read(search):
+    model = translator(num_encoder_layers=3)
+    batch = RunningTranslations(SEARCHES[search], model, arrival_tokens=32)
+    sources = [[7] * 25, [9] * 500]
+    first, second = batch.add(sources)
+    found = batch.step()
+    found += batch.step()
+    batch.cancel(second)
+    while batch:
+        found += batch.step()
+    assert found == [(first, decode_all(SEARCHES[search], model, sources[:1])[0])]
+
+
+@pytest.mark.parametrize("shape", ["learned", "rotary", "window"])
+@pytest.mark.parametrize("lengths", [[33], [31, 31, 31], [70, 70]])
+def test_a_prompt_is_prefilled_layer_by_layer_as_at_once(shape, lengths):
+    model = writer(**{**WRITERS[shape], "max_positions": 80})
+    steppers = [prompt_stepper(model) for _ in range(2)]
+    random_ = random.Random(8)
+    ids = torch.tensor([[random_.randrange(4, VOCAB) for _ in range(length)] for length in lengths])
+    with torch.no_grad():
+        steppers[0].start(ids, torch.tensor(lengths))
+        assert len([*steppers[1].starts(ids, torch.tensor(lengths))]) == (2 if kernels.available() else 0)
+        found = [stepper.logits(ids[:, 0]) for stepper in steppers]
+    assert torch.equal(*found)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Continuing prompts with a decoder-only model: prefill, then search or sampling.
 
 A continuation does not depend on its batch: how many tokens of a prompt are prefilled depends on its length
-alone, the rest is forced token by token, and prompts share a batch only if that number is the same.
+alone, and the rest is forced token by token. Prompts of which that number differs share a batch only if the
+model has a fast decoding step, in which each row has a length of its own.
 """
 
 import itertools
@@ -19,14 +20,15 @@ from regard.decoding.batches import LENGTH, deterministic
 from regard.decoding.controls import Controls
 from regard.decoding.hypothesis import Hypothesis, Request, noise_of
 from regard.decoding.phrases import Words
+from regard.decoding.prefill import in_fixed_shape, prefill_by_layer
 from regard.decoding.rolling_window import RollingWindow, TokenHistory
-from regard.decoding.rows import round_up
 from regard.decoding.rules import LengthLimits
+from regard.decoding.running_search import can_join, run_together
 from regard.decoding.special_tokens import SpecialTokenIds
 from regard.decoding.speculative import Drafter
-from regard.decoding.step import CacheStepper
+from regard.decoding.step import CacheStepper, Parts
 from regard.errors import ConfigError, DataError
-from regard.fast.decoding_step import CandidateTensors
+from regard.fast.decoding_step import CandidateTensors, fast_step
 from regard.layers.cache import StackCache
 from regard.models.decoder_only import DecoderOnly
 
@@ -122,16 +124,22 @@ class PromptStepper(CacheStepper):
         """Prefill the cache with the beginnings of the texts, all of one length, which may be 0."""
         self.begin(self.filled(src_ids), len(src_ids))
 
+    def starts(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> Parts:
+        """As `start`, in several parts if the model has a fast step."""
+        self.begin(self.model.start(), len(src_ids))
+        if self._fast is None or not src_ids.size(1):
+            self.start(src_ids, src_lengths)
+        else:
+            cache = self.model.start()
+            yield from prefill_by_layer(self.model, in_fixed_shape(src_ids), cache)
+            self.cache = cache.select(torch.arange(len(src_ids)))
+
     def filled(self, ids: Int64[Tensor, "rows len"]) -> StackCache:
-        """A cache that has read these, with so many rows that each has the same bits in any batch."""
-        cache, (rows, length) = self.model.start(), ids.shape
-        if not length:
-            return cache
-        if length % LENGTH:
-            ids = ids[torch.arange(round_up(rows, LENGTH)) % rows]
-        self.model.states(ids.to(self.device), cache=cache)
-        if len(ids) > rows:
-            cache.select(torch.arange(rows, device=self.device))
+        """A cache that has read these."""
+        cache = self.model.start()
+        if ids.size(1):
+            self.model.states(in_fixed_shape(ids).to(self.device), cache=cache)
+            cache.select(torch.arange(len(ids), device=self.device))
         return cache
 
 
@@ -153,6 +161,12 @@ class RollingStepper(PromptStepper):
         self.begin(self.model.start(), len(src_ids))
         self._firsts = torch.full((len(src_ids),), STALE if src_ids.size(1) else 0)
         self._make_room()
+
+    def starts(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> Parts:
+        first = self.window.start(src_ids.size(1))
+        yield from super().starts(src_ids[:, first:], src_lengths)
+        self._history = TokenHistory(src_ids)
+        self._firsts = torch.full((len(src_ids),), first)
 
     def logits(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         self._make_room()
@@ -300,16 +314,28 @@ def continue_all(
     The model reads at most `max_context` tokens (see `prompt_stepper`). A batch has at most `batch_tokens`
     tokens, prompts and new tokens together, or a single prompt.
     """
-    stepper = prompt_stepper(model, max_context)
     found: list[list[Hypothesis]] = [[] for _ in prompts]
     most = 0 if strategy.alone else batch_tokens // strategy.n_best
+    join = can_join(strategy) and fast_step(model) is not None
     with torch.no_grad(), deterministic([model]):
-        for places in _batches(prompts, max_new_tokens, most):
-            start(stepper, [prompts[place] for place in places])
-            requests = [prompts[place].request(max_new_tokens) for place in places]
-            for place, hypotheses in zip(places, strategy(stepper, requests), strict=True):
+        for groups in _batches(prompts, max_new_tokens, most, join=join):
+            read = [
+                (
+                    _started(model, max_context, [prompts[place] for place in places]),
+                    [prompts[place].request(max_new_tokens) for place in places],
+                )
+                for places in groups
+            ]
+            answers = run_together(strategy, read) if join else strategy(*read[0])
+            for place, hypotheses in zip(itertools.chain.from_iterable(groups), answers, strict=True):
                 found[place] = [without_prompt(each, len(prompts[place].ids)) for each in hypotheses]
     return found
+
+
+def _started(model: DecoderOnly, max_context: int | None, prompts: Sequence[Prompt]) -> PromptStepper:
+    stepper = prompt_stepper(model, max_context)
+    start(stepper, prompts)
+    return stepper
 
 
 def stream(
@@ -341,20 +367,31 @@ def start(stepper: PromptStepper, prompts: Sequence[Prompt]) -> None:
     stepper.start(ids.reshape(len(prompts), read), torch.full((len(prompts),), read))
 
 
-def _batches(prompts: Sequence[Prompt], new: int, batch_tokens: int) -> Iterator[list[int]]:
-    """Indices of prompts of which equally many tokens are prefilled."""
+def _batches(
+    prompts: Sequence[Prompt], new: int, batch_tokens: int, *, join: bool
+) -> Iterator[list[list[int]]]:
+    """Places of prompts that are decoded together, in groups of which equally many tokens are prefilled.
+
+    Without `join` a batch is one group, and all of its rows are as long as the longest.
+    """
     order = sorted(range(len(prompts)), key=lambda place: prompts[place].read)
-    for _, group in itertools.groupby(order, key=lambda place: prompts[place].read):
-        batch: list[int] = []
-        longest = 0
-        for place in group:
-            length = len(prompts[place].context) + new
-            if batch and (len(batch) + 1) * max(longest, length) > batch_tokens:
-                yield batch
-                batch, longest = [], 0
-            batch.append(place)
-            longest = max(longest, length)
-        yield batch
+    batch: list[int] = []
+    longest = total = 0
+    for place in order:
+        length = len(prompts[place].context) + new
+        longest, total = max(longest, length), total + length
+        tokens = total if join else (len(batch) + 1) * longest
+        if batch and (tokens > batch_tokens or not (join or prompts[place].read == prompts[batch[0]].read)):
+            yield _by_read(prompts, batch)
+            batch, longest, total = [], length, length
+        batch.append(place)
+    if batch:
+        yield _by_read(prompts, batch)
+
+
+def _by_read(prompts: Sequence[Prompt], batch: Sequence[int]) -> list[list[int]]:
+    groups = itertools.groupby(batch, key=lambda place: prompts[place].read)
+    return [list(group) for _, group in groups]
 
 
 def without_prompt(hypothesis: Hypothesis, length: int) -> Hypothesis:

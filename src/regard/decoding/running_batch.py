@@ -21,20 +21,21 @@ Not for several threads at once. A batch keeps no lock: the caller calls one met
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from jaxtyping import Int64
+from torch import Tensor, nn
 
 from regard.decoding.base_search import Search
 from regard.decoding.batches import deterministic, max_positions, padded, refuse_long, shortest_source
-from regard.decoding.continuation import Prompt, prompt_stepper, without_prompt
+from regard.decoding.continuation import Prompt, PromptStepper, prompt_stepper, without_prompt
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.running_group import Answer, Arrival, Group, JoinedGroup, group_of
 from regard.decoding.running_search import can_join
-from regard.decoding.step import Stepper, stepper_of
+from regard.decoding.step import ModelStepper, Parts, Stepper, stepper_of
 from regard.errors import ConfigError, RegardError, RunError, UserError
 from regard.fast.decoding_step import fast_step
 from regard.models.decoder_only import DecoderOnly
@@ -51,16 +52,43 @@ class Finished(NamedTuple):
 PATIENCE = 4  # steps that an arrival waits for others, if many are running: encoders are faster for several
 
 
+Reading = Generator[None, None, list[tuple[Stepper, Sequence[Arrival]]]]
+
+
+class Arriving:
+    """Arrivals that are being read."""
+
+    def __init__(self, arrivals: Sequence[Arrival], reading: Reading) -> None:
+        self.arrivals, self._reading = arrivals, reading
+        self.tokens = sum(len(each.ids) for each in arrivals)
+        self._read: list[tuple[Stepper, Sequence[Arrival]]] | None = None
+
+    def read_part(self) -> bool:
+        """Read a part. Returns True if that was the last."""
+        try:
+            next(self._reading)
+        except StopIteration as end:
+            self._read = end.value
+        return self._read is not None
+
+    def read_all(self) -> list[tuple[Stepper, Sequence[Arrival]]]:
+        """Read the rest. Returns steppers, and which arrivals each has read."""
+        while self._read is None:
+            self.read_part()
+        return self._read
+
+
 class RunningBatch(ABC):
     """What translations and continuations share. It is true while a request is unfinished."""
 
     def __init__(self, strategy: Search, models: Sequence[nn.Module], *, arrival_tokens: int = 1024) -> None:
-        """`arrival_tokens`: so many tokens of arrivals, or a single arrival, are read between two steps."""
+        """Between two steps `arrival_tokens` tokens of arrivals are read, or a layer of a longer one."""
         if arrival_tokens < 1:
             raise ConfigError(f"arrival_tokens is {arrival_tokens}, but must be at least 1", "1024 would do")
         self.strategy, self.arrival_tokens = strategy, arrival_tokens
         self._models = list(models)
         self._waiting: deque[Arrival] = deque()
+        self._arriving: Arriving | None = None
         self._groups: list[Group] = []
         self._cancelled: set[int] = set()
         self._refused: list[tuple[int, RegardError]] = []
@@ -74,7 +102,7 @@ class RunningBatch(ABC):
     @property
     def waiting(self) -> int:
         """The number of requests that have not joined."""
-        return len(self._waiting)
+        return len(self._waiting) + (0 if self._arriving is None else len(self._arriving.arrivals))
 
     @property
     def running(self) -> int:
@@ -93,10 +121,11 @@ class RunningBatch(ABC):
         return read + sum(group.num_tokens for group in self._groups)
 
     def __bool__(self) -> bool:
-        return bool(self._waiting or self._groups)
+        return bool(self.waiting or self._groups)
 
     def _unfinished(self) -> Iterator[Arrival]:
         yield from self._waiting
+        yield from () if self._arriving is None else self._arriving.arrivals
         for group in self._groups:
             yield from group.arrivals
 
@@ -128,7 +157,11 @@ class RunningBatch(ABC):
                 except (UserError, RunError) as error:
                     self._split(group, error)
         self._groups = [group for group in self._groups if group.arrivals]
-        return [Finished(each.ticket, self._answer(each, hypotheses)) for each, hypotheses in finished]
+        return [
+            Finished(each.ticket, self._answer(each, hypotheses))
+            for each, hypotheses in finished
+            if each.ticket not in self._cancelled  # while it was read
+        ]
 
     def refused(self) -> list[tuple[int, RegardError]]:
         """The requests that could not be answered since the last call, and why."""
@@ -147,32 +180,53 @@ class RunningBatch(ABC):
 
     def _leave(self) -> None:
         """Drop the requests that were cancelled."""
-        if self._cancelled:
-            for group in self._groups:
-                if any(each.ticket in self._cancelled for each in group.arrivals):
-                    group.leave(self._cancelled)
-            self._groups = [group for group in self._groups if group.arrivals]
-            self._cancelled = set()
+        gone, self._cancelled = self._cancelled, set()
+        if not gone:
+            return
+        if self._arriving is not None:
+            self._cancelled = gone & {
+                each.ticket for each in self._arriving.arrivals
+            }  # when they have joined
+        for group in self._groups:
+            if any(each.ticket in gone for each in group.arrivals):
+                group.leave(gone)
+        self._groups = [group for group in self._groups if group.arrivals]
 
     def _admit(self) -> None:
         """Read arrivals, if it is time to, and let them join."""
+        if self._arriving is None:
+            arrivals = self._next_arrivals()
+            if not arrivals:
+                return
+            self._arriving = Arriving(arrivals, self._read(arrivals))
+        arriving = self._arriving
+        try:
+            if arriving.tokens > self.arrival_tokens and self._groups and not arriving.read_part():
+                return
+            read = arriving.read_all()
+        except (UserError, RunError) as error:
+            self._alone(arriving.arrivals, error)
+        else:
+            for stepper, group in read:
+                self._join(stepper, group)
+        self._arriving = None
+
+    def _next_arrivals(self) -> list[Arrival]:
+        """Those that are to be read now, in their order."""
         if not self._waiting or (self.strategy.alone and self._groups):  # what proposes tokens has a state
-            return
+            return []
         self._waited += 1
         if self._waited < PATIENCE and 8 * len(self._waiting) < self.running:
-            return
+            return []
         self._waited = 0
-        arrivals, tokens = [self._waiting.popleft()], 0
-        while self._waiting and not (arrivals[-1].alone or self._waiting[0].alone or self.strategy.alone):
-            tokens += len(arrivals[-1].ids)
-            if tokens + len(self._waiting[0].ids) > self.arrival_tokens:
+        arrivals = [self._waiting.popleft()]
+        tokens = len(arrivals[0].ids)
+        while self._waiting and not (arrivals[0].alone or self._waiting[0].alone or self.strategy.alone):
+            tokens += len(self._waiting[0].ids)
+            if tokens > self.arrival_tokens:
                 break
             arrivals.append(self._waiting.popleft())
-        try:
-            for stepper, group in [*self._read(arrivals)]:  # all or none
-                self._join(stepper, group)
-        except (UserError, RunError) as error:
-            self._alone(arrivals, error)
+        return arrivals
 
     def _join(self, stepper: Stepper, arrivals: Sequence[Arrival]) -> None:
         """Add these requests, which the stepper has read, to a group that they can join, or to a new one."""
@@ -189,14 +243,24 @@ class RunningBatch(ABC):
         self._alone(group.arrivals, error)
 
     def _alone(self, arrivals: Sequence[Arrival], error: RegardError) -> None:
-        if len(arrivals) == 1:
+        arrivals = [each for each in arrivals if each.ticket not in self._cancelled]
+        if len(arrivals) == 1 and arrivals[0].alone:
             self._refused.append((arrivals[0].ticket, error))
         else:
             self._waiting.extendleft(replace(each, alone=True) for each in reversed(arrivals))
 
     @abstractmethod
-    def _read(self, arrivals: Sequence[Arrival]) -> Iterator[tuple[Stepper, Sequence[Arrival]]]:
-        """Steppers that have read all arrivals, and which of them each has read."""
+    def _read(self, arrivals: Sequence[Arrival]) -> Reading:
+        """Read all arrivals in parts. Returns steppers, and which arrivals each has read."""
+
+    def _start(
+        self, stepper: Stepper, ids: Int64[Tensor, "rows len"], lengths: Int64[Tensor, " rows"]
+    ) -> Parts:
+        """Start a stepper, in parts if that is possible."""
+        if can_join(self.strategy) and isinstance(stepper, ModelStepper | PromptStepper):
+            yield from stepper.starts(ids, lengths)
+        else:
+            stepper.start(ids, lengths)
 
     def _answer(self, arrival: Arrival, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
         """The hypotheses as they are returned."""
@@ -248,11 +312,12 @@ class RunningTranslations(RunningBatch):
         refuse_long(requests, self._most)
         return self._queue((request, (*(request.source or ()), self._eos_id)) for request in requests)
 
-    def _read(self, arrivals: Sequence[Arrival]) -> Iterator[tuple[Stepper, Sequence[Arrival]]]:
+    def _read(self, arrivals: Sequence[Arrival]) -> Reading:
         stepper = stepper_of(self.models)
         sources = [each.ids for each in arrivals]
-        stepper.start(*padded(sources, self._pad_id, least=self._shortest, most=self._most))
-        yield stepper, arrivals
+        given = padded(sources, self._pad_id, least=self._shortest, most=self._most)
+        yield from self._start(stepper, *given)
+        return [(stepper, arrivals)]
 
 
 class RunningContinuations(RunningBatch):
@@ -274,13 +339,15 @@ class RunningContinuations(RunningBatch):
         """Queue these prompts, to be continued by at most so many tokens; a ticket for each."""
         return self._queue((each.request(max_new_tokens), each.context[: each.read]) for each in prompts)
 
-    def _read(self, arrivals: Sequence[Arrival]) -> Iterator[tuple[Stepper, Sequence[Arrival]]]:
+    def _read(self, arrivals: Sequence[Arrival]) -> Reading:
+        read: list[tuple[Stepper, Sequence[Arrival]]] = []
         for length in sorted({len(each.ids) for each in arrivals}):  # prefilled together: see `filled`
             group = [each for each in arrivals if len(each.ids) == length]
             stepper = prompt_stepper(self.model, self.max_context)
             ids = torch.tensor([each.ids for each in group], dtype=torch.int64).view(len(group), length)
-            stepper.start(ids, torch.full((len(group),), length))
-            yield stepper, group
+            yield from self._start(stepper, ids, torch.full((len(group),), length))
+            read.append((stepper, group))
+        return read
 
     def _answer(self, arrival: Arrival, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
         return [without_prompt(each, arrival.request.uncounted) for each in hypotheses]

@@ -15,7 +15,7 @@ from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.rows import SPARE
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import BeamSearch, GreedySearch
-from regard.decoding.step import Stepper
+from regard.decoding.step import CacheStepper, Stepper
 
 
 class RunningSearch(ABC):
@@ -146,3 +146,17 @@ def running(search: Search, stepper: Stepper, requests: Sequence[Request]) -> Ru
         return RunningBeam(search, stepper, requests)
     assert isinstance(search, DecodingLoop)
     return RunningLoop(search, stepper, requests)
+
+
+def run_together(search: Search, read: Sequence[tuple[Stepper, Sequence[Request]]]) -> list[list[Hypothesis]]:
+    """The hypotheses of all requests, of a search that they `can_join`. A stepper has read some of them."""
+    (first, requests), *others = read
+    state = running(search, first, requests)
+    for stepper, more in others:
+        assert isinstance(first, CacheStepper)
+        assert isinstance(stepper, CacheStepper)
+        first.join(stepper)
+        state.join(more)
+    while len(state.rows.live()):
+        state.step()
+    return [state.answer(place) for place in range(len(state.requests))]

@@ -5,7 +5,7 @@ repeats and reorders them with `select`, and the keys and values already compute
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -20,6 +20,9 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 # AVX-512, 256 features and more; with AVX2 all counts from 4 were equal, 1 and 2 threads, widths 64 to 2048,
 # vocabularies to 32,000). In the fast step a row has the same bits in any number of them.
 ROW_MULTIPLE = 16
+
+
+Parts = Generator[None, None, None]
 
 
 @runtime_checkable
@@ -186,6 +189,12 @@ class ModelStepper(CacheStepper):
         self.begin(None, len(src_ids))
         if self._fast is None or self._fast.start is None:
             self.plain()
+
+    def starts(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> Parts:
+        """As `start`, in several parts if that is possible."""
+        self.start(src_ids, src_lengths)
+        if self.cache is None and self._fast is not None and self._fast.start is not None:
+            self.cache = yield from self._fast.start.by_layer(*self._sources)
 
     def plain(self) -> Any:
         if self.cache is None:

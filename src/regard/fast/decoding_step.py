@@ -16,7 +16,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.fast.decoder import PlannedDecoder
-from regard.fast.encoder import Start, starting
+from regard.fast.encoder import Start
 from regard.fast.int8 import Int8Linear, to_int8
 from regard.fast.native import kernels
 from regard.fast.native.linear import PackedLinear
@@ -123,7 +123,7 @@ def _build(model: nn.Module) -> DecodingStep | str:
     try:
         output = row_linear(model.output) if has_kernel else model.output
         if isinstance(model, EncoderDecoder):
-            return DecodingStep(PlannedDecoder(model.decoder, output), output, starting(model), None)
+            return DecodingStep(PlannedDecoder(model.decoder, output), output, Start(model), None)
         return DecodingStep(PlannedDecoder(model, output), output, None, model.config.window)
     except UnsupportedPart as reason:
         return str(reason)

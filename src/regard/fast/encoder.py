@@ -3,7 +3,7 @@
 So the encoding of a source does not depend on the batch it is in, to the bit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +22,7 @@ from regard.models.encoder_decoder import EncoderDecoder
 
 LONG = 128  # positions; longer sources use PyTorch's attention, which reads keys once for many queries
 
-Start = Callable[[Int64[Tensor, "sources width"], Int64[Tensor, " sources"]], SlotCache]
+SourceIds = Int64[Tensor, "sources width"]
 Positions = Float[Tensor, "positions features"]
 
 
@@ -51,27 +51,41 @@ class Sources:
         )
 
 
-def starting(model: EncoderDecoder) -> Start:
-    """A function from sources to a cache with the cross-attention keys and values of each decoder block.
+class Start:
+    """Sources -> a cache with the cross-attention keys and values of each decoder block."""
 
-    Raises:
-        UnsupportedPart: the encoder has a part that no kernel computes.
-    """
-    blocks = [_block(block) for block in model.encoder.blocks]
-    enter, leave = model.encoder.input, row_norm(model.encoder.norm)
-    memories = [_memory(block) for block in model.decoder.blocks]
+    def __init__(self, model: EncoderDecoder) -> None:
+        """Convert the encoder.
 
-    def start(src_ids: Tensor, src_lengths: Tensor) -> SlotCache:
+        Raises:
+            UnsupportedPart: it has a part that no kernel computes.
+        """
+        self._blocks = [_block(block) for block in model.encoder.blocks]
+        self._enter, self._leave = model.encoder.input, row_norm(model.encoder.norm)
+        self._memories = [_memory(block) for block in model.decoder.blocks]
+
+    def __call__(self, src_ids: SourceIds, src_lengths: Int64[Tensor, " sources"]) -> SlotCache:
+        """All at once."""
+        parts = self.by_layer(src_ids, src_lengths)
+        while True:
+            try:
+                next(parts)
+            except StopIteration as end:
+                return end.value
+
+    def by_layer(
+        self, src_ids: SourceIds, src_lengths: Int64[Tensor, " sources"]
+    ) -> Generator[None, None, SlotCache]:
+        """As a call, in as many parts as there are layers, and one more."""
         sources = Sources.of(src_lengths, src_ids.size(1))
-        x = enter(src_ids)[sources.real]
-        for block in blocks:
+        x = self._enter(src_ids)[sources.real]
+        for block in self._blocks:
             x = block(x, sources)
-        x = leave(x)
+            yield
+        x = self._leave(x)
         starts = src_lengths.cumsum(0) - src_lengths
-        layers = [memory(x) for memory in memories]
+        layers = [memory(x) for memory in self._memories]
         return SlotCache(PackedMemory(layers, starts, src_lengths, src_ids.size(1), len(x)))
-
-    return start
 
 
 def _memory(block: nn.Module) -> Callable[[Positions], tuple[Positions, Positions]]:

@@ -1,0 +1,32 @@
+"""Prefilling prompts: with how many rows, and layer by layer, so that others can step in between."""
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from regard.decoding.batches import LENGTH
+from regard.decoding.rows import round_up
+from regard.decoding.step import Parts
+from regard.layers.cache import StackCache
+from regard.layers.masks import causal_mask, window_mask
+from regard.models.decoder_only import DecoderOnly
+
+
+def prefill_by_layer(model: DecoderOnly, ids: Int64[Tensor, "rows len"], cache: StackCache) -> Parts:
+    """`model.states(ids, cache=cache)` with an empty cache, in as many parts as there are layers.
+
+    For a model with a fast decoding step, which has no bias of positions and no method that is replaced.
+    """
+    length, window = ids.size(1), model.config.window
+    mask = causal_mask(length, length) if window is None else window_mask(length, window, length)
+    x = model.input(ids)
+    for block, block_cache in zip(model.blocks, cache.layers, strict=True):
+        x = block(x, mask, None, block_cache)
+        yield
+
+
+def in_fixed_shape(ids: Int64[Tensor, "rows len"]) -> Int64[Tensor, "more len"]:
+    """These ids, with so many more rows that each row has the same bits in any batch."""
+    if ids.size(1) % LENGTH:
+        ids = ids[torch.arange(round_up(len(ids), LENGTH)) % len(ids)]
+    return ids
