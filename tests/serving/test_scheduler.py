@@ -6,6 +6,7 @@ import time
 import pytest
 
 from regard.serving.scheduler import (
+    CHARACTERS,
     ROWS,
     Closed,
     DeadlinePassed,
@@ -107,6 +108,15 @@ def test_pieces_of_different_sizes_do_not_share_a_batch(scheduler):
     for each in asked:
         each.wait()
     assert [[len(piece) for piece in batch] for batch, _ in echo.batches[1:]] == [[10, 60], [300]]
+
+
+def test_the_characters_of_a_batch_are_bounded():
+    scheduler, echo = Scheduler(), Echo()
+    Asked(scheduler, echo, ["x" * 3000] * 10).wait()
+    scheduler.close(wait=True)
+    sizes = [sum(map(len, batch)) for batch, _ in echo.batches]
+    assert sum(sizes) == 30_000
+    assert max(sizes) < CHARACTERS + 3000
 
 
 def test_requests_with_other_settings_take_turns(scheduler):

@@ -15,7 +15,8 @@ from typing import Any, Protocol, runtime_checkable
 from regard.errors import RegardError, RunError
 from regard.verbs.serve import Answerer
 
-ROWS = 64  # pieces of a batch
+ROWS = 64  # pieces of a batch,
+CHARACTERS = 16_384  # and their characters: others wait for at most that much
 SIMILAR = 4  # pieces of a batch differ at most by this factor in size,
 SMALL = 64  # but all of up to that many characters go together
 SMOOTHING = 0.1  # of the measured time of a character
@@ -301,11 +302,13 @@ def _rows(jobs: Sequence[Job]) -> list[tuple[Job, int]]:
     size = max(SMALL, first.sizes[first.next])
     rows: list[tuple[Job, int]] = []
     waiting = deque(jobs)
-    while waiting and len(rows) < ROWS:
+    room = CHARACTERS
+    while waiting and len(rows) < ROWS and (room > 0 or not rows):
         job = waiting.popleft()
         its_size = max(SMALL, job.sizes[job.next])
         if not size / SIMILAR <= its_size <= size * SIMILAR:
             continue
+        room -= job.sizes[job.next]
         rows.append((job, job.take()))
         if job.next < len(job.pieces):
             waiting.append(job)
