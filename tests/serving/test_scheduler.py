@@ -6,8 +6,8 @@ import time
 import pytest
 
 from regard.serving.scheduler import (
-    CHARACTERS,
     ROWS,
+    SECONDS,
     Closed,
     DeadlinePassed,
     Job,
@@ -110,13 +110,15 @@ def test_pieces_of_different_sizes_do_not_share_a_batch(scheduler):
     assert [[len(piece) for piece in batch] for batch, _ in echo.batches[1:]] == [[10, 60], [300]]
 
 
-def test_the_characters_of_a_batch_are_bounded():
+def test_a_batch_has_no_more_than_it_computes_in_its_time():
     scheduler, echo = Scheduler(), Echo()
-    Asked(scheduler, echo, ["x" * 3000] * 10).wait()
+    scheduler._seconds_per_character = SECONDS / 5000
+    held(scheduler, echo)
+    asked = Asked(scheduler, echo, ["x" * 3000] * 3)
+    echo.gate.set()
+    asked.wait()
     scheduler.close(wait=True)
-    sizes = [sum(map(len, batch)) for batch, _ in echo.batches]
-    assert sum(sizes) == 30_000
-    assert max(sizes) < CHARACTERS + 3000
+    assert [len(batch) for batch, _ in echo.batches] == [1, 2, 1]
 
 
 def test_requests_with_other_settings_take_turns(scheduler):

@@ -16,7 +16,7 @@ from regard.errors import RegardError, RunError
 from regard.verbs.serve import Answerer
 
 ROWS = 64  # pieces of a batch,
-CHARACTERS = 16_384  # and their characters: others wait for at most that much
+SECONDS = 0.3  # and how long it should take: so long do others wait for their turn
 SIMILAR = 4  # pieces of a batch differ at most by this factor in size,
 SMALL = 64  # but all of up to that many characters go together
 SMOOTHING = 0.1  # of the measured time of a character
@@ -227,7 +227,7 @@ class Scheduler:
         first = self._jobs[0]
         answerer = first.answerer
         jobs = [job for job in self._jobs if job.answerer is answerer and job.stream is None]
-        rows = _rows([first] if answerer.alone else jobs)
+        rows = _rows([first] if answerer.alone else jobs, SECONDS / self._seconds_per_character)
         taken = list(dict.fromkeys(job for job, _ in rows))
         for job in taken:
             job.started = job.started or time.monotonic()
@@ -296,13 +296,15 @@ def failure_of(error: Exception) -> RegardError:
     return RunError(f"the model failed: {type(error).__name__}", "see the server's log")
 
 
-def _rows(jobs: Sequence[Job]) -> list[tuple[Job, int]]:
-    """The pieces of the next batch: one of each request, then another, all of similar size."""
+def _rows(jobs: Sequence[Job], room: float) -> list[tuple[Job, int]]:
+    """The pieces of the next batch: one of each request, then another, all of similar size.
+
+    `room`: how many characters they should have together; one piece may have more.
+    """
     first = jobs[0]
     size = max(SMALL, first.sizes[first.next])
     rows: list[tuple[Job, int]] = []
     waiting = deque(jobs)
-    room = CHARACTERS
     while waiting and len(rows) < ROWS and (room > 0 or not rows):
         job = waiting.popleft()
         its_size = max(SMALL, job.sizes[job.next])
