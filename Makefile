@@ -24,7 +24,7 @@ LONG := crash fuzz corpora guided soak ranks alignment
 
 PEERS := build/benchmarks/peers
 
-.PHONY: help install demo test nightly check clean mutants box-check proposals bench bench-quick bench-install audit sbom hashes $(LONG) $(BENCHES) \
+.PHONY: help install demo test nightly check clean mutants box-check serve-check bench-serve proposals bench bench-quick bench-install audit sbom hashes $(LONG) $(BENCHES) \
   bench-quality bench-quality-install
 
 help:
@@ -111,6 +111,15 @@ $(LONG): install
 # The figures of the model in the box, beside those that it shall reach; some minutes.
 box-check: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/box_check.py
+
+# The server under random requests, cancellations, SIGTERM and made-up requests; half an hour.
+serve-check: install
+	OMP_NUM_THREADS=1 $(BIN)/python tests/long/serve_check.py
+
+# Answers a second and their times; wants an idle machine.
+bench-serve: install
+	@$(BIN)/regard data get tatoeba_en_de >/dev/null
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.serve
 
 # What `regard new` proposes for known corpora, trained for two minutes each: fails where one learns too little.
 proposals: install

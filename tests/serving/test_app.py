@@ -113,6 +113,15 @@ def test_other_names_of_this_machine_and_pages_of_other_sites_are_refused(includ
     )
 
 
+def test_a_server_with_keys_may_have_any_name_behind_a_proxy(locked):
+    headers = {"Authorization": f"Bearer {KEY}", "Host": "translate.example.org"}
+    assert ask(locked, "GET", "/api/v1/models", headers=headers).status == 200
+    own = {**headers, "Origin": "https://translate.example.org"}
+    assert ask(locked, "GET", "/api/v1/models", headers=own).status == 200
+    other = {**headers, "Origin": "https://evil.example"}
+    assert ask(locked, "GET", "/api/v1/models", headers=other).status == 403
+
+
 def test_a_large_body_is_refused_before_it_is_read(included):
     for path in ("/api/v1/translate", "/v1/completions", "/translate", "/v2/translate"):
         answer = ask(included, "POST", path, raw=b'{"text": "' + b"a" * 1_100_000 + b'"}')

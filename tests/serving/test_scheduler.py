@@ -7,6 +7,7 @@ import pytest
 
 from regard.serving.scheduler import (
     ROWS,
+    SECONDS,
     Closed,
     DeadlinePassed,
     Job,
@@ -107,6 +108,17 @@ def test_pieces_of_different_sizes_do_not_share_a_batch(scheduler):
     for each in asked:
         each.wait()
     assert [[len(piece) for piece in batch] for batch, _ in echo.batches[1:]] == [[10, 60], [300]]
+
+
+def test_a_batch_has_no_more_than_it_computes_in_its_time():
+    scheduler, echo = Scheduler(), Echo()
+    scheduler._seconds_per_character = SECONDS / 5000
+    held(scheduler, echo)
+    asked = Asked(scheduler, echo, ["x" * 3000] * 3)
+    echo.gate.set()
+    asked.wait()
+    scheduler.close(wait=True)
+    assert [len(batch) for batch, _ in echo.batches] == [1, 2, 1]
 
 
 def test_requests_with_other_settings_take_turns(scheduler):

@@ -112,10 +112,13 @@ class App:
             self.service.keys.check(dialect.key(request))
 
     def _check_origin(self, request: ServedRequest) -> None:
-        """Refuse pages of other sites, and other names for this machine (DNS rebinding)."""
-        headers = request.http.headers
+        """Refuse pages of other sites, and other names for this machine (DNS rebinding).
+
+        A server with keys may have any name: a page of another site has no key.
+        """
+        headers, any_name = request.http.headers, self.service.public or self.service.keys.required
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or not (self.service.public or LOCAL_HOSTS.fullmatch(hosts[0])):
+        if len(hosts) != 1 or not (any_name or LOCAL_HOSTS.fullmatch(hosts[0])):
             raise HttpProblem(
                 403, "the Host header does not name this server", "use its address", code="wrong_host"
             )

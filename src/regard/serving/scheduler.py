@@ -18,8 +18,9 @@ from regard.serving.job import Job
 from regard.serving.running_jobs import RunningJobs
 from regard.verbs.serve import Answerer
 
-ROWS = 64  # pieces of a batch
 RUNNING_TOKENS = 65_536  # of pieces that are decoded: no other joins where there are more
+ROWS = 64  # pieces of a batch,
+SECONDS = 0.3  # and how long it should take: so long do others wait for their turn
 SIMILAR = 4  # pieces of a batch differ at most by this factor in size,
 SMALL = 64  # but all of up to that many characters go together
 SMOOTHING = 0.1  # of the measured time of a character
@@ -229,7 +230,7 @@ class Scheduler:
             return None
         answerer = first.answerer
         jobs = [job for job in self._jobs if job.answerer is answerer and job.stream is None]
-        rows = _rows([first] if answerer.alone else jobs)
+        rows = _rows([first] if answerer.alone else jobs, SECONDS / self._seconds_per_character)
         taken = list(dict.fromkeys(job for job, _ in rows))
         for job in taken:
             job.started = job.started or time.monotonic()
@@ -309,17 +310,21 @@ def failure_of(error: Exception) -> RegardError:
     return RunError(f"the model failed: {type(error).__name__}", "see the server's log")
 
 
-def _rows(jobs: Sequence[Job]) -> list[tuple[Job, int]]:
-    """The pieces of the next batch: one of each request, then another, all of similar size."""
+def _rows(jobs: Sequence[Job], room: float) -> list[tuple[Job, int]]:
+    """The pieces of the next batch: one of each request, then another, all of similar size.
+
+    `room`: how many characters they should have together; one piece may have more.
+    """
     first = jobs[0]
     size = max(SMALL, first.sizes[first.next])
     rows: list[tuple[Job, int]] = []
     waiting = deque(jobs)
-    while waiting and len(rows) < ROWS:
+    while waiting and len(rows) < ROWS and (room > 0 or not rows):
         job = waiting.popleft()
         its_size = max(SMALL, job.sizes[job.next])
         if not size / SIMILAR <= its_size <= size * SIMILAR:
             continue
+        room -= job.sizes[job.next]
         rows.append((job, job.take()))
         if job.next < len(job.pieces):
             waiting.append(job)

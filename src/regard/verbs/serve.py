@@ -154,7 +154,7 @@ class GenerationAnswerer(Answerer[str, PromptContinuations]):
         return answers[0]
 
     def size(self, piece: str) -> int:
-        return len(piece) + 4 * self.generator.settings.max_new_tokens
+        return len(piece) + self.generator.settings.max_new_tokens
 
     def stream(self, text: str) -> Iterator[str]:
         return self.generator.stream(text)
