@@ -74,11 +74,6 @@ class Loader:
         self._num_windows = -(-blocks // max(1, settings.window // self._block))
         self._planned: tuple[int, int, list[np.ndarray]] | None = None
 
-    @property
-    def epoch_examples(self) -> int:
-        """The number of examples in an epoch."""
-        return len(self.examples)
-
     def __iter__(self) -> Iterator[Batch]:
         """Endless batches; assigning to `cursor` between two batches moves the position."""
         while True:

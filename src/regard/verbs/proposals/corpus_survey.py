@@ -22,12 +22,10 @@ class Side:
     """One side of a corpus.
 
     `frequent_characters`: the number of most frequent characters that make up 99.95 % of the text.
-    A subword vocabulary of kind `bpe` must be larger than `distinct_characters`, since it holds them all.
     """
 
     script: Script
     characters: int
-    distinct_characters: int
     frequent_characters: int
 
     @classmethod
@@ -35,7 +33,6 @@ class Side:
         return cls(
             script=characters.script,
             characters=characters.total,
-            distinct_characters=characters.distinct,
             frequent_characters=characters.covering(COVERAGE),
         )
 
@@ -54,16 +51,6 @@ class Survey:
     shared_letters: float
     findings: tuple[CorpusFinding, ...]
     sample: LineSample = field(repr=False)
-
-    @property
-    def source_script(self) -> str:
-        """The script of the source side, such as "Latin", "Japanese" or "Han": see `data.scripts`."""
-        return self.source.script.script
-
-    @property
-    def target_script(self) -> str:
-        """The script of the target side."""
-        return self.target.script.script
 
     @property
     def tokenize(self) -> str:
