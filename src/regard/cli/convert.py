@@ -15,8 +15,8 @@ PICKLE = (
 
 
 @click.command("convert", cls=Command)
-@click.argument("model", type=options.FILE)
-@click.option("--out", type=options.FILE, required=True, metavar="DIR", help="Folder to write.")
+@click.argument("model", type=options.FILE_PATH)
+@click.option("--out", type=options.FILE_PATH, required=True, metavar="DIR", help="Folder to write.")
 @click.option(
     "--to",
     type=click.Choice(["regard", "hf"]),

@@ -5,13 +5,13 @@ from pathlib import Path
 import click
 
 from regard.cli.group import Command
-from regard.cli.options import FILE
+from regard.cli.options import FILE_PATH
 
 
 @click.command("doctor", cls=Command)
 @click.option(
     "--model",
-    type=FILE,
+    type=FILE_PATH,
     metavar="DIR",
     help="Also report if this model runs by fast or plain forms on a CPU, and why.",
 )

@@ -17,7 +17,7 @@ from regard.data.shards import load_intact, memory_mapped, replace_folder
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 
-FORMAT_VERSION = 2  # 1 had no checksums
+STREAM_VERSION = 2  # 1 had no checksums
 PART_CHARACTERS = 1 << 16  # characters of a long document that are tokenised at a time
 GROUP_CHARACTERS = 1 << 20  # characters of short documents that are tokenised at a time
 
@@ -113,7 +113,7 @@ def write_stream(
         DataError: the documents are empty.
     """
     made_from = {
-        "format_version": FORMAT_VERSION,
+        "format_version": STREAM_VERSION,
         "documents": documents.fingerprint(),
         "tokenizer": tokenizer.to_bytes().decode(),
         "marks": special_tokens,

@@ -23,7 +23,7 @@ from regard.data.corpus import Pair
 from regard.data.folder_file import read_file
 from regard.data.tokenizer_file import (
     CONTINUING,
-    PIECES,
+    PIECE_PATTERN,
     PIECES_AND_DIGITS,
     SPECIALS,
     SPELLED_SPECIAL,
@@ -362,7 +362,7 @@ def _normalizer(kind: TokenizerKind, settings: TokenizerSettings) -> normalizers
 
 def _pre_tokenizer(kind: TokenizerKind, split_digits: bool) -> pre_tokenizers.PreTokenizer | None:
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    pattern = PIECES_AND_DIGITS if split_digits else PIECES
+    pattern = PIECES_AND_DIGITS if split_digits else PIECE_PATTERN
     pieces = pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
     match kind:
         case "characters":

@@ -24,7 +24,7 @@ MAX_CHARSMAP = 8 * 2**20  # characters of sentencepiece's table; T5's has 320,00
 INNER = ("normalizers", "pretokenizers", "decoders")  # the keys of nested parts
 
 # The most bytes that one byte becomes (Unicode's FAQ on normalisation); 1 for parts that are not listed
-GROWTH = {
+BYTE_GROWTH = {
     "NFC": 3.0,
     "NFD": 3.0,
     "NFKC": 11.0,
@@ -40,9 +40,9 @@ MIN_MATCH_BYTES = {
 }  # the fewest bytes that a known expression matches, if above 1
 
 
-def refuse_large(content: Mapping[str, Any]) -> None:
+def refuse_large_tokenizer(content: Mapping[str, Any]) -> None:
     """Raises ValueError (or LookupError, TypeError) if the tokeniser or the growth of a text is too large."""
-    growth = {"normalizer": GROWTH, "pre_tokenizer": GROWTH, "decoder": DECODER_GROWTH}
+    growth = {"normalizer": BYTE_GROWTH, "pre_tokenizer": BYTE_GROWTH, "decoder": DECODER_GROWTH}
     grown = {}
     for name, table in growth.items():
         found = _parts(content[name], name)

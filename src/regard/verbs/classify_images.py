@@ -18,8 +18,7 @@ from regard.verbs.shared.load_encoder import probabilities, refuse_other_labels
 from regard.verbs.shared.model_loading import config_class_of, model_that
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
-
-BATCH = 500  # images in a batch
+from regard.verbs.tasks.images import IMAGES_PER_BATCH
 
 Pixels = UInt8[np.ndarray, "images channels height width"]
 
@@ -56,9 +55,9 @@ class ImageClassifier:
         """
         config = self.model.config
         refuse_other_sizes(images, name, size=config.image_size, channels=config.channels)
-        for start in range(0, len(images), BATCH):
+        for start in range(0, len(images), IMAGES_PER_BATCH):
             chunk = normalise(
-                images[start : start + BATCH], mean=config.pixel_mean, deviation=config.pixel_std
+                images[start : start + IMAGES_PER_BATCH], mean=config.pixel_mean, deviation=config.pixel_std
             )
             with torch.inference_mode():
                 logits = self.model(chunk.to(self.model.device))

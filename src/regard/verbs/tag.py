@@ -26,7 +26,7 @@ from regard.verbs.tasks.tagging import WORDS_FILE
 from regard.verbs.tasks.text import logits_of
 from regard.weights.model_folder import LoadedModel
 
-WINDOW = 512  # tokens of one forward pass; a longer sentence is split into several windows
+WINDOW_TOKENS = 512  # tokens of one forward pass; a longer sentence is split into several windows
 OPTIONS = TaggingOptions()
 
 
@@ -85,7 +85,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
             encode_word, encode=self.tokenizer.encode_words, prefix=word_prefix(self.tokenizer)
         )
         self.column = _column(self.loaded)
-        self._most = min(WINDOW, self.model.max_length or WINDOW)
+        self._most = min(WINDOW_TOKENS, self.model.max_length or WINDOW_TOKENS)
 
     def checked(self, texts: Iterable[str | Sequence[str]]) -> Iterator[str | Sequence[str]]:
         refuse_one(texts)

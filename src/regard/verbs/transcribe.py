@@ -23,8 +23,7 @@ from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
-
-BATCH_FRAMES = 16_384  # padded frames in a batch
+from regard.verbs.tasks.transcription import BATCH_FRAMES
 
 RecordedFrames = Float[np.ndarray, "_ features"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import FolderError
-from regard.weights.families.family import refuse_long
+from regard.weights.families.family import refuse_large_integer
 from regard.weights.families.ignored_settings import HARMLESS
 
 Range = tuple[type, float, float]
@@ -43,7 +43,7 @@ NEUTRAL: Mapping[str, Any] = {  # values without an effect; for other settings 0
     "forced_bos_token_id": None,  # 0 is a token id
 }
 SAMPLING = {name: name for name in ("temperature", "top_k", "top_p", "min_p", "typical_p")}
-RULES = {"repetition_penalty": "repetition_penalty", "no_repeat_ngram_size": "no_repeat_ngram_size"}
+RULE_SETTINGS = {"repetition_penalty": "repetition_penalty", "no_repeat_ngram_size": "no_repeat_ngram_size"}
 SOURCE_SETTINGS = {
     "encoder_no_repeat_ngram_size": "no_repeat_source_ngram_size",
     "forced_bos_token_id": "forced_bos_id",
@@ -124,7 +124,7 @@ def read_decoding(
         found = HuggingFaceSettings(table, where[0], (*RANGES, *OTHERS))
     else:
         table, found = own, HuggingFaceSettings(own, where[1], own.keys() - IDLE)
-    settings = _search(found, has_source) | found.taken(RULES)
+    settings = _search(found, has_source) | found.taken(RULE_SETTINGS)
     settings |= found.taken(SOURCE_SETTINGS) if has_source else {}
     settings |= _lengths(found, has_source, forced_eos=table.get("forced_eos_token_id") is not None)
     settings |= _stop_and_ban(found, text)
@@ -216,7 +216,7 @@ def write_decoding(
     """Converts the settings of a generation.json for transformers. `forced_eos`: as in `_lengths`."""
     ours = {name: value for name, value in settings.items() if name not in NOT_CONVERTED}
     table = _hf_search(ours, has_source)
-    for hf, name in {**RULES, **SOURCE_SETTINGS, "num_return_sequences": "n_best"}.items():
+    for hf, name in {**RULE_SETTINGS, **SOURCE_SETTINGS, "num_return_sequences": "n_best"}.items():
         if (value := ours.pop(name, None)) not in (None, NEUTRAL.get(hf, 0)):
             table[hf] = value
     table |= _hf_lengths(ours, has_source, forced_eos)
@@ -327,7 +327,7 @@ def _number(name: str, value: Any, where: str) -> Any:
     if name not in RANGES:
         return value
     kind, minimum, maximum = RANGES[name]
-    refuse_long(value, f"{where}: {name}")
+    refuse_large_integer(value, f"{where}: {name}")
     number = float(value) if kind is float and type(value) is int else value
     if type(number) is not kind or not minimum <= number <= maximum:
         wanted = "true or false" if kind is bool else f"a number from {minimum:g} to {maximum:g}"

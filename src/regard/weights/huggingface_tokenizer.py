@@ -18,7 +18,7 @@ from regard.weights.families.sentence import lowers_case
 from regard.weights.huggingface_files import read_table
 from regard.weights.strict_json import json_bytes
 
-HINT = "the tokeniser belongs to another model: copy the folder again"
+OTHER_MODEL_HINT = "the tokeniser belongs to another model: copy the folder again"
 MAX_EXTRA_IDS = 100_000  # sentinel tokens of T5, which has 100
 HF_NAMES = {  # our special tokens -> their names in transformers; the first that exists counts
     "pad": ("pad_token", "eos_token"),
@@ -49,7 +49,7 @@ def read_tokenizers(folder: Path, family: Family, converted: ConvertedConfig) ->
     except DataError as error:
         raise FolderError(f"{folder}: {error.message}", error.hint) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise FolderError(f"{folder}: its tokeniser is damaged ({error})", HINT) from error
+        raise FolderError(f"{folder}: its tokeniser is damaged ({error})", OTHER_MODEL_HINT) from error
 
 
 def _content(folder: Path) -> dict[str, Any] | None:
@@ -107,7 +107,7 @@ def _tokenizer(
     if vocabulary and max(vocabulary.values()) >= size:
         raise FolderError(
             f"{folder}: the tokeniser has ids up to {max(vocabulary.values())}, the model {size} embeddings",
-            HINT,
+            OTHER_MODEL_HINT,
         )
     numbers = _special_ids(
         vocabulary, {**family.special_tokens, **_special_names(folder)}, family.special_tokens
@@ -120,7 +120,7 @@ def _tokenizer(
     if "eos" not in numbers:
         raise FolderError(f"{folder}: the eos token is unknown", "set eos_token_id in config.json")
     if beyond := [token for token, number in numbers.items() if number >= size]:
-        raise FolderError(f"{folder}: the special token {beyond[0]} has no embedding", HINT)
+        raise FolderError(f"{folder}: the special token {beyond[0]} has no embedding", OTHER_MODEL_HINT)
     special_tokens = SpecialTokens(vocab_size=size, prefix=converted.prefix, **numbers)
     return Tokenizer.from_bytes(
         json.dumps(tokenizer_pretrained.with_special_tokens(content, special_tokens)).encode(),
@@ -182,7 +182,7 @@ def _vocabulary(content: Mapping[str, Any]) -> dict[str, int]:
 def _pieces(path: Path) -> dict[str, int]:
     pieces = read_table(path)
     if not pieces or not all(type(number) is int and number >= 0 for number in pieces.values()):
-        raise FolderError(f"{path} is not an object of pieces and ids", HINT)
+        raise FolderError(f"{path} is not an object of pieces and ids", OTHER_MODEL_HINT)
     return pieces
 
 

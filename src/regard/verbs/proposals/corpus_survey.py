@@ -13,7 +13,7 @@ from regard.data.token_estimate import estimated_tokens
 from regard.evaluation.tokenizers import best_metric_for, tokenizer_for
 from regard.verbs.proposals.corpus_findings import CorpusFinding, Overlap, findings_of
 
-SPECIAL_TOKENS = 2  # of each line, as in training: begin and end of sentence
+SPECIAL_TOKENS_PER_LINE = 2  # of each line, as in training: begin and end of sentence
 COVERAGE = 0.9995  # share of the text that its frequent characters make up
 
 
@@ -75,7 +75,7 @@ class Survey:
         texts = [pair.target for pair in self.sample.pairs]
         sampled = estimated_tokens(texts, vocab_size, spaces=self.target.script.spaces)
         scale = self.target.characters / max(sum(map(len, texts)), 1)
-        return sampled * scale + SPECIAL_TOKENS * self.pairs
+        return sampled * scale + SPECIAL_TOKENS_PER_LINE * self.pairs
 
 
 def survey(corpus: Corpus, held_out: Mapping[str, Corpus] | None = None) -> Survey:

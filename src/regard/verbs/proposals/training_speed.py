@@ -26,8 +26,8 @@ from regard.training.products import choose_precision, matmul_precision
 from regard.training.settings import TrainingSettings
 from regard.weights.average import MovingAverage
 
-PAIRS = 4000  # to tokenise and train on
-SECONDS = 3.0  # of timed updates
+TIMED_PAIRS = 4000  # to tokenise and train on
+TIMED_SECONDS = 3.0  # of timed updates
 WARM_UP = 2  # updates that are not timed, since they allocate memory and compile kernels
 MIN_UPDATES = 3
 
@@ -55,7 +55,7 @@ def measure_speed(
         table: the `[model]` of a recipe.
         settings: settings of the tokeniser, which is trained on these pairs.
     """
-    pairs = pairs[:: -(-len(pairs) // PAIRS)]  # evenly spaced, since a file may be sorted by length
+    pairs = pairs[:: -(-len(pairs) // TIMED_PAIRS)]  # evenly spaced, since a file may be sorted by length
     tokenizers = train_tokenizers(pairs, settings)
     batches = _batches(pairs, tokenizers, batch_tokens)
     size = settings.vocab_size
@@ -115,7 +115,7 @@ def _train(model: Model, objective: Objective, batches: Sequence[PairBatch], dev
         update(batch)
     start = time.perf_counter()
     updates = targets = 0
-    while updates < MIN_UPDATES or time.perf_counter() - start < SECONDS:
+    while updates < MIN_UPDATES or time.perf_counter() - start < TIMED_SECONDS:
         targets += update(next(endless))
         updates += 1
     return targets / (time.perf_counter() - start)

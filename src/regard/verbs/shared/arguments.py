@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Union
 
 from regard.errors import UserError, did_you_mean
-from regard.verbs.shared.limits import LIMITS, refuse_long
+from regard.verbs.shared.limits import LIMITS, refuse_long_text
 from regard.verbs.shared.texts import refuse_other
 
 Parameters = ParamSpec("Parameters")
@@ -64,7 +64,7 @@ def _checked(signature: inspect.Signature, name: str, value: Any) -> Any:
     if type(value) is int and name in LIMITS:
         LIMITS[name].refuse(name, value)
     if isinstance(value, str):
-        refuse_long(name, value)
+        refuse_long_text(name, value)
     return value
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from regard.errors import DataError
 
+OneOrSeveral = str | list[str] | list[list[str]]  # the answer to a text or to several, or n to each
 IN_A_LIST = "put it into a list: [text]"
 
 
