@@ -21,7 +21,7 @@ from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import TaggingOptions
 from regard.verbs.shared.text_verb import TextVerb
-from regard.verbs.shared.texts import refuse_one
+from regard.verbs.shared.texts import refuse_single_str
 from regard.verbs.tasks.tagging import WORDS_FILE
 from regard.verbs.tasks.text import logits_of
 from regard.weights.model_folder import LoadedModel
@@ -88,7 +88,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
         self._most = min(WINDOW_TOKENS, self.model.max_length or WINDOW_TOKENS)
 
     def checked(self, texts: Iterable[str | Sequence[str]]) -> Iterator[str | Sequence[str]]:
-        refuse_one(texts)
+        refuse_single_str(texts)
         return iter(texts)
 
     def answers(self, texts: Sequence[str | Sequence[str]], first: int) -> Iterator[TaggedSentence]:

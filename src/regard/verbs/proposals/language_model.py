@@ -12,7 +12,6 @@ from regard.errors import DataError
 from regard.verbs.proposals.columns import roles_of
 from regard.verbs.proposals.input_files import InputFiles, path_of
 from regard.verbs.proposals.labelled import table_of
-from regard.verbs.proposals.proposal import WrittenRecipe, held_out, split_digest
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
@@ -22,6 +21,7 @@ from regard.verbs.proposals.published import (
 )
 from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.proposals.template import head
+from regard.verbs.proposals.written_recipe import WrittenRecipe, held_out, split_digest
 
 MIN_CHARACTERS = 2000
 HELD_OUT_TEXT_SHARE = 0.1  # of the documents, or of the characters of a single one

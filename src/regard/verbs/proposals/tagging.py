@@ -8,7 +8,6 @@ from regard.data.conllu import NO_VALUE, LabelColumn, Sentence, labels_of
 from regard.data.word_columns import LABEL_COLUMN, WordFormat, read_words, word_format
 from regard.errors import DataError, did_you_mean
 from regard.verbs.proposals.input_files import InputFiles
-from regard.verbs.proposals.proposal import WrittenRecipe, held_out, split_digest
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
@@ -18,6 +17,7 @@ from regard.verbs.proposals.published import (
 )
 from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.proposals.template import head
+from regard.verbs.proposals.written_recipe import WrittenRecipe, held_out, split_digest
 
 MIN_TAGGED_SENTENCES = 20
 HELD_OUT_SENTENCES_SHARE = 0.05

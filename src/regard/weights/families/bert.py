@@ -29,6 +29,13 @@ HEADS: Mapping[str, Head] = {  # suffixes of the class names of transformers
     "ForTokenClassification": "tokens",
     "ForQuestionAnswering": "spans",
 }
+POOLER = (
+    "fc_size",
+    "num_attention_heads",
+    "num_fc_layers",
+    "size_per_head",
+    "type",
+)  # pooler_*: without effect
 
 
 def head_of(architecture: str, class_prefix: str) -> Head:
@@ -103,6 +110,7 @@ class BERT(Family):
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
     offset = 0  # the row of the first position in the position table
+    default_pad = 0  # the padding id of a config.json that names none
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {  # head -> patterns of unused tensors
         "masked_language_model": (r"^bert\.pooler\.", r"^cls\.seq_relationship\."),
         "tokens": (r"^bert\.pooler\.",),
@@ -149,8 +157,6 @@ class BERT(Family):
             pad_id=self.default_pad if pad_id is None else pad_id,
         )
         return ConvertedConfig(config=config, labels=labels, pad_id=pad_id, unused=self.unused.get(head, ()))
-
-    default_pad = 0
 
     def head_activation(self, head: Head, activation: str) -> str | None:
         """The activation of the masked language model's head; None for other heads, which have tanh."""
@@ -285,6 +291,3 @@ class RoBERTa(BERT):
                 layer = linear("head.pooler.layer", "classifier.dense")
                 return [*layer, *linear("head.output", "classifier.out_proj")]
         return super().head_table(config)
-
-
-POOLER = ("fc_size", "num_attention_heads", "num_fc_layers", "size_per_head", "type")
