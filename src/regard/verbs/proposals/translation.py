@@ -112,7 +112,7 @@ def _survey(corpus: Corpus, held_out: Mapping[str, Corpus]) -> tuple[Survey, int
 
 
 def _split(corpus: Corpus, folder: Path, last_valid: int | None) -> int:
-    """Write pairs with a digest up to `last_valid` to `valid`, others to `train`; the number of the latter."""
+    """Write pairs with a digest up to `last_valid` to `valid`, others to `train`; the number of others."""
     parts = ("train",) if last_valid is None else ("train", "valid")
     with contextlib.ExitStack() as files:
         opened = {part: _open_pairs(folder, part, files) for part in parts}

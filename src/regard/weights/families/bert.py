@@ -29,13 +29,8 @@ HEADS: Mapping[str, Head] = {  # suffixes of the class names of transformers
     "ForTokenClassification": "tokens",
     "ForQuestionAnswering": "spans",
 }
-POOLER = (
-    "fc_size",
-    "num_attention_heads",
-    "num_fc_layers",
-    "size_per_head",
-    "type",
-)  # pooler_*: without effect
+# settings pooler_* of some config.json, which no code reads
+POOLER = ("fc_size", "num_attention_heads", "num_fc_layers", "size_per_head", "type")
 
 
 def head_of(architecture: str, class_prefix: str) -> Head:
