@@ -46,7 +46,7 @@ IMAGES_PER_BATCH = 500  # without gradients: validation, test, `regard classify`
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesSettings:
-    """`[task]`."""
+    """The section `[task]` of a recipe."""
 
     kind: Literal["images"]
 

@@ -37,7 +37,7 @@ WHOLE_GRAPH = np.zeros(1, np.int64)  # the number of the only example, the graph
 
 @dataclass(frozen=True, kw_only=True)
 class NodesSettings:
-    """`[task]`."""
+    """The section `[task]` of a recipe."""
 
     kind: Literal["nodes"]
 

@@ -44,7 +44,7 @@ WORDS_FILE = "words.json"  # file of a model folder: the CoNLL-U column of its l
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingSettings(WordDropoutSettings):
-    """`[task]`."""
+    """The section `[task]` of a recipe."""
 
     kind: Literal["tagging"]
 

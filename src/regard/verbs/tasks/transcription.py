@@ -53,7 +53,7 @@ BATCH_FRAMES = 16_384  # padded frames without gradients: validation, test, `reg
 
 @dataclass(frozen=True, kw_only=True)
 class TranscriptionTaskSettings:
-    """`[task]`."""
+    """The section `[task]` of a recipe."""
 
     kind: Literal["transcription"]
 
