@@ -160,7 +160,9 @@ def test_what_transformers_has_no_place_for_is_named(untrained):
     from regard.weights.huggingface_decoding import write_decoding
 
     text = load_model(untrained).tokenizers
-    written = write_decoding(GenerationSettings().to_dict(), has_source=True, text=text, forced_eos=True)
+    written = write_decoding(
+        GenerationSettings().to_dict(), has_source=True, tokenizers=text, forced_eos=True
+    )
     assert written.decoding == {"num_beams": 5, "early_stopping": "never", "max_length": 1026}
     assert set(written.unused) == {
         "max_length_ratio = 1.0",

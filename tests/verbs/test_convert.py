@@ -133,7 +133,7 @@ def test_a_shape_that_no_family_has_is_refused_with_the_reason():
     loaded = LoadedModel(
         model=build_model(config, seed=0),
         config=config,
-        text=None,
+        tokenizer_pair=None,
         labels=(),
         generation={},
         path=Path("model"),

@@ -71,13 +71,13 @@ def convert(
 def _to_regard(folder: Path, out: Path, trust_pickle: bool) -> ConversionReport:
     pretrained = load_pretrained(folder, trust_pickle=trust_pickle)
     loaded = pretrained.loaded
-    if loaded.text is None and reads_text(loaded.config):
+    if loaded.tokenizer_pair is None and reads_text(loaded.config):
         raise FolderError(
             f"{folder} has no tokeniser",
             "copy one too: tokenizer.json, vocab.txt, vocab.json with merges.txt, spiece.model or source.spm",
         )
     name = folder.resolve().name
-    other_files = dict(loaded.text.files()) if loaded.text is not None else {}
+    other_files = dict(loaded.tokenizer_pair.files()) if loaded.tokenizer_pair is not None else {}
     if loaded.config.generates:
         other_files["generation.json"] = json_bytes(loaded.generation)
     recipe = f"# Not trained by a recipe: converted from a Hugging Face folder.\nname = {json.dumps(name)}\n"

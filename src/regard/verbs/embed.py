@@ -26,7 +26,7 @@ from regard.verbs.shared.text_options import BatchOptions
 from regard.verbs.shared.text_verb import TextVerb
 
 MAX_CHARACTERS = 100_000  # of a text; the rest is left out, with a warning
-DECIMAL_PLACES = 6  # decimal places in the output; rounding hides differences between batches
+DECIMAL_PLACES = 6  # in the output; rounding hides differences between batches
 OPTIONS = BatchOptions()
 
 

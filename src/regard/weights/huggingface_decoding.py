@@ -108,7 +108,7 @@ def read_decoding(
     where: tuple[str, str],
     *,
     has_source: bool,
-    text: TokenizerPair | None,
+    tokenizers: TokenizerPair | None,
 ) -> ConvertedDecoding:
     """Converts the decoding defaults of `own`, a generation_config.json, or if it is None, of config.json.
 
@@ -127,7 +127,7 @@ def read_decoding(
     settings = _search(found, has_source) | found.taken(RULE_SETTINGS)
     settings |= found.taken(SOURCE_SETTINGS) if has_source else {}
     settings |= _lengths(found, has_source, forced_eos=table.get("forced_eos_token_id") is not None)
-    settings |= _stop_and_ban(found, text)
+    settings |= _stop_and_ban(found, tokenizers)
     prefixes, more = _tasks(config, where[0], has_source, table)
     settings |= {"prefixes": prefixes} if prefixes else {}
     return ConvertedDecoding(settings=settings, unused=(*found.unused(), *more))
@@ -180,7 +180,7 @@ def _lengths(found: HuggingFaceSettings, has_source: bool, *, forced_eos: bool) 
     return settings
 
 
-def _stop_and_ban(found: HuggingFaceSettings, text: TokenizerPair | None) -> dict[str, Any]:
+def _stop_and_ban(found: HuggingFaceSettings, tokenizers: TokenizerPair | None) -> dict[str, Any]:
     """Stop strings, and banned words if their ids can be written as text."""
     settings: dict[str, Any] = {}
     match found.values.get("stop_strings"):
@@ -189,8 +189,8 @@ def _stop_and_ban(found: HuggingFaceSettings, text: TokenizerPair | None) -> dic
         case [*stops] if stops and all(isinstance(each, str) and each for each in stops):
             settings["stop"] = found.take("stop_strings")
     banned_ids: Any = found.values.get("bad_words_ids")
-    if text is not None and _are_words(banned_ids, text.target):
-        target = text.target
+    if tokenizers is not None and _are_words(banned_ids, tokenizers.target):
+        target = tokenizers.target
         banned = {tuple(ids) for ids in banned_ids}
         banned -= {(target.pad_id,), (target.bos_id,)} - {(target.eos_id,)}  # never generated in any case
         texts = (target.decode(ids).strip() for ids in banned)
@@ -211,7 +211,7 @@ class HuggingFaceFiles:
 
 
 def write_decoding(
-    settings: Mapping[str, Any], *, has_source: bool, text: TokenizerPair, forced_eos: bool
+    settings: Mapping[str, Any], *, has_source: bool, tokenizers: TokenizerPair, forced_eos: bool
 ) -> HuggingFaceFiles:
     """Converts the settings of a generation.json for transformers. `forced_eos`: as in `_lengths`."""
     ours = {name: value for name, value in settings.items() if name not in NOT_CONVERTED}
@@ -223,7 +223,9 @@ def write_decoding(
     if stops := ours.pop("stop", ()):
         table["stop_strings"] = list(stops)
     if banned := ours.pop("ban", ()):
-        table["bad_words_ids"] = [list(form) for word in banned for form in spellings(text.target, word)]
+        table["bad_words_ids"] = [
+            list(form) for word in banned for form in spellings(tokenizers.target, word)
+        ]
     prefixes = dict(ours.pop("prefixes", None) or {})
     tasks = {"prefix": prefixes.pop("")} if "" in prefixes else {}
     if prefixes:

@@ -211,9 +211,9 @@ def adds_bos(folder: Path) -> bool:
     return False
 
 
-def special_token_ids(text: TokenizerPair) -> dict[str, int]:
+def special_token_ids(tokenizers: TokenizerPair) -> dict[str, int]:
     """The special token ids of a tokeniser, with `first_token_id` if every text begins with one."""
-    target, prefix = text.target, text.source.prefix
+    target, prefix = tokenizers.target, tokenizers.source.prefix
     special_tokens = {
         "pad_token_id": target.pad_id,
         "bos_token_id": target.bos_id,
@@ -223,14 +223,14 @@ def special_token_ids(text: TokenizerPair) -> dict[str, int]:
 
 
 def write_tokenizers(
-    text: TokenizerPair, config: ModelConfig, family: str, *, adds_bos: bool = False
+    tokenizers: TokenizerPair, config: ModelConfig, family: str, *, adds_bos: bool = False
 ) -> dict[str, bytes]:
     """The files that `transformers.AutoTokenizer` reads: tokenizer.json and tokenizer_config.json.
 
     `adds_bos`: texts of a decoder-only model begin with bos. A separate target tokeniser is written to a file
     that transformers does not read.
     """
-    source, target = text.source, text.target
+    source, target = tokenizers.source, tokenizers.target
     first = target.bos_id
     if config.kind == "encoder_decoder":  # the decoder's start token is in config.json
         first = next(iter(source.prefix), None if first in (target.pad_id, target.eos_id) else first)
@@ -252,7 +252,7 @@ def write_tokenizers(
         "tokenizer.json": _with_template(source, config, family, adds_bos),
         "tokenizer_config.json": json_bytes(settings),
     }
-    if text.joint:
+    if tokenizers.joint:
         return files
     return {**files, "target_tokenizer.json": _with_template(target, config, family, adds_bos)}
 
