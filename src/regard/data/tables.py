@@ -88,7 +88,8 @@ class Table:
         for line, cells in itertools.islice(found, int(self.named and self.format != "labelled"), None):
             if len(cells) != len(self.names):
                 raise DataError(
-                    f"{self.path}:{line}: {_width(len(cells))}, but line 1 has {len(self.names)}", _CORRECT
+                    f"{self.path}:{line}: {_column_count(len(cells))}, but line 1 has {len(self.names)}",
+                    _CORRECT,
                 )
             yield Record(line, tuple(cells))
 
@@ -161,7 +162,7 @@ def open_table(path: Path, kind: TableFormat) -> Table:
     return Table(path=path, format=kind, names=tuple(names), named=named, delimiter=delimiter)
 
 
-def _width(count: int) -> str:
+def _column_count(count: int) -> str:
     return f"{count} column{'' if count == 1 else 's'}"
 
 

@@ -61,7 +61,6 @@ def load(model: AnyModel | None = None, *, runtime: Runtime = DEFAULT_RUNTIME) -
 
     Args:
         model: a folder; None is the included model.
-        threads: CPU threads; None is PyTorch's default.
 
     Raises:
         FolderError: a file is missing or damaged, or the family is unknown.

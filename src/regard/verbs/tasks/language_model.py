@@ -238,9 +238,9 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
 
     def evaluate(model: DecoderOnly) -> ScoreReport:
         with tempfile.TemporaryDirectory(prefix="regard-text-") as folder:
-            marks = bool(loaded.generation.get("begin", True))
+            special_tokens = bool(loaded.generation.get("begin", True))
             stream = write_stream(
-                documents, loaded.tokenizers.source, Path(folder) / "test", special_tokens=marks
+                documents, loaded.tokenizers.source, Path(folder) / "test", special_tokens=special_tokens
             )
             return ScoreReport(scores=_scores(_score(model, stream, recipe), stream, recipe))
 
@@ -281,7 +281,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         max_characters = DRY_RUN_CHARACTERS
         for documents in texts.values():  # read all, to find errors in any
             sum(1 for _ in documents)
-    marks = len(list(itertools.islice(texts["train"], 2))) > 1
+    special_tokens = len(list(itertools.islice(texts["train"], 2))) > 1
     tokenizer, files = load_or_train_tokenizer(
         _short_parts(limit_characters(texts["train"], max_characters.get("train"))),
         recipe.tokenizer,
@@ -293,7 +293,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
             documents,
             tokenizer,
             folder / part,
-            special_tokens=marks,
+            special_tokens=special_tokens,
             max_characters=max_characters.get(part),
             say=say,
         )
