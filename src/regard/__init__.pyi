@@ -495,7 +495,6 @@ def evaluate(
             is tokenised already.
         lowercase: ignore case.
         by_length: also give BLEU by the length of the source; only with `src`.
-        precision: precision of matrix products: "float32" or "int8"; see `Translator`.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
             set]
