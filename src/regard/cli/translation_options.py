@@ -1,4 +1,4 @@
-"""The frame of `translate` and `summarize`: their options, and where the output goes."""
+"""What `translate` and `summarize` share: their options, and where the output goes."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext

@@ -179,11 +179,11 @@ class Translator:
     def _in_order(
         self,
         chunks: Iterable[Sequence[str]],
-        split: Callable[[Sequence[str]], list[list[str]]],
+        split_into_pieces: Callable[[Sequence[str]], list[list[str]]],
         done: Callable[[int], None] | None = None,
     ) -> Iterator[Translation]:
         for first, chunk in numbered(chunks):
-            pieces = [each or [""] for each in split(chunk)]
+            pieces = [each or [""] for each in split_into_pieces(chunk)]
             yield from self._translate(chunk, pieces, first, done)
 
     def _translate(

@@ -127,9 +127,9 @@ def _split(corpus: Corpus, folder: Path, last_valid: int | None) -> int:
     return train_pairs
 
 
-def _open_pairs(folder: Path, part: str, files: contextlib.ExitStack) -> list[TextIO]:
+def _open_pairs(folder: Path, part: str, open_files: contextlib.ExitStack) -> list[TextIO]:
     names = [folder / f"{part}.{side}" for side in SIDES]
-    return [files.enter_context(name.open("w", encoding="utf-8", newline="\n")) for name in names]
+    return [open_files.enter_context(name.open("w", encoding="utf-8", newline="\n")) for name in names]
 
 
 def _written_section(part: str, location: RecipeLocation) -> RecipeSection:
