@@ -105,9 +105,8 @@ class Tokenizer:
         self.vocab_size = special.vocab_size
         self.prefix = special.prefix  # the ids that `encode` puts before every text
         self._dropped = {self.pad_id, self.bos_id, self.eos_id, *special.prefix}
-        self._unmatchable: set[int | None] = (
-            set()
-        )  # pieces of a pretrained tokeniser that no text may encode to
+        # pieces of a pretrained tokeniser that no text may encode to
+        self._unmatchable: set[int | None] = set()
         if not self.trained_by_regard:
             beyond = range(special.vocab_size, max(backend.get_vocab().values(), default=0) + 1)
             self._unmatchable = {special.mask, *self._dropped, *beyond} - {special.unk}

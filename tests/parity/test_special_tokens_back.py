@@ -142,9 +142,9 @@ def test_decoding_has_the_defaults_that_it_had(folder, tmp_path):
     if table["model_type"] == "t5":
         (folder / "config.json").write_text(json.dumps({**table, "task_specific_params": tasks}), "utf-8")
     (folder / "generation_config.json").write_text(json.dumps(given), "utf-8")
-    assert convert(folder, out=tmp_path / "ours").undecoded == ()
+    assert convert(folder, out=tmp_path / "ours").unused_decoding == ()
     done = convert(tmp_path / "ours", out=tmp_path / "back", to="hf", family=table["model_type"])
-    assert done.undecoded == ()
+    assert done.unused_decoding == ()
     there = GenerationConfig.from_pretrained(tmp_path / "back").to_dict()
     assert {name: there.get(name) for name in given} == given
     if table["model_type"] == "t5":
