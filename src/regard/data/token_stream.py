@@ -39,9 +39,8 @@ class TextBatch(RowBatch):
 
     ids: Int64[Tensor, "batch len"]
     labels: Int64[Tensor, "batch len"]  # the next token of each position, or IGNORED
-    documents: (
-        Int64[Tensor, "batch len"] | None
-    )  # of each position, if documents must not attend to each other
+    # of each position, if documents must not attend to each other
+    documents: Int64[Tensor, "batch len"] | None
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:

@@ -34,10 +34,8 @@ BYTE_GROWTH = {
     "ByteLevel": 2.0,
 }
 DECODER_GROWTH = {"ByteLevel": 3.0}  # an invalid byte becomes U+FFFD
-MIN_MATCH_BYTES = {
-    " {2,}": 2,
-    r"\A<unk>\z": 5,
-}  # the fewest bytes that a known expression matches, if above 1
+# the fewest bytes that a known expression matches, if above 1
+MIN_MATCH_BYTES = {" {2,}": 2, r"\A<unk>\z": 5}
 
 
 def refuse_large_tokenizer(content: Mapping[str, Any]) -> None:

@@ -92,7 +92,6 @@ def shifted(
     one more than the row before (Dai et al. 2019, appendix B).
     """
     length = by_distance.size(2)
-    wider = F.pad(by_distance, (1, 0)).flatten(2)[
-        ..., length:
-    ]  # len rows of 2 len numbers, without the first len numbers
+    # len rows of 2 len numbers, without the first len numbers
+    wider = F.pad(by_distance, (1, 0)).flatten(2)[..., length:]
     return wider.unflatten(2, (length, 2 * length - 1))[..., :length]

@@ -24,7 +24,7 @@ from regard.weights.tensors import model_tensors
 class ConversionReport:
     """The folder that was written, the model's family and size, and what was not converted.
 
-    `left`: names of tensors that are not in the folder; `unused_decoding`: decoding defaults that are not.
+    `unused_tensors`: names of tensors that are not in the folder. `unused_decoding`: such decoding defaults.
     """
 
     path: Path

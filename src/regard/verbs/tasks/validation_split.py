@@ -5,11 +5,8 @@ from typing import Any
 
 from regard.errors import RecipeError
 
-PART_NAMES = {
-    "train": "training",
-    "valid": "validation",
-    "test": "test",
-}  # key in a recipe -> name in messages
+# key in a recipe -> name in messages
+PART_NAMES = {"train": "training", "valid": "validation", "test": "test"}
 DRY_RUN_EXAMPLES = 32  # validation and test examples of a dry run
 
 
