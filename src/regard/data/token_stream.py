@@ -65,7 +65,7 @@ class TokenStream:
             self.made_from: dict[str, object] = description["made_from"]
             self.files: dict[str, str] = description.get("files", {})
             self.report = TokenStreamReport(**description["report"])
-            self.special_tokens: bool = description["marks"]
+            self.special_tokens: bool = description["marks"]  # "marks" is its name on disk
             self.bos_id: int = description["bos_id"]
             self.starts = memory_mapped(folder / "starts", np.int64, self.report.documents + 1)
             path = folder / "ids"

@@ -21,6 +21,7 @@ from regard.weights.families.interleaved import split_layout
 from regard.weights.names import Entry, linear, same, stacked_tensors
 
 SHARED = "model.shared.weight"
+STACKS = ("encoder", "decoder")
 
 
 class Marian(Family):
@@ -217,9 +218,6 @@ class BART(Marian):
             entries.append(same(f"{side}.input.positions.weight", f"model.{side}.embed_positions.weight"))
             entries += linear(f"{side}.input.norm", f"model.{side}.layernorm_embedding")
         return entries
-
-
-STACKS = ("encoder", "decoder")
 
 
 def _both(settings: ConfigReader, name: str) -> int:
