@@ -130,7 +130,7 @@ def test_a_share_is_never_rounded_up_to_what_was_not_reached(value, text):
 
 
 def test_a_confusion_off_a_terminal_has_a_row_and_a_column_for_each_class(plain, capsys):
-    console.confusion(["no", "yes"], [[6, 2], [1, 11]])
+    console.print_confusion(["no", "yes"], [[6, 2], [1, 11]])
     *shown, accuracy = capsys.readouterr().out.splitlines()[2:]
     assert shown[1].endswith("  75.0"), "numbers are set to the right, though one corner is empty"
     assert [line.split() for line in shown] == [
@@ -143,7 +143,7 @@ def test_a_confusion_off_a_terminal_has_a_row_and_a_column_for_each_class(plain,
 
 
 def test_a_class_that_is_never_predicted_nor_true_has_no_row_and_is_named(plain, capsys):
-    console.confusion(["a", "b", "c", "d"], [[3, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
+    console.print_confusion(["a", "b", "c", "d"], [[3, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
     shown = capsys.readouterr().out.splitlines()[2:]
     assert [line.split() for line in shown[:4]] == [
         ["a", "c", "recall"],
@@ -155,14 +155,14 @@ def test_a_class_that_is_never_predicted_nor_true_has_no_row_and_is_named(plain,
 
 
 def test_a_confusion_of_one_class_is_shown_on_the_narrowest_terminal(terminal, capsys):
-    console.confusion(["a" * 100, "b"], [[3, 0], [0, 0]])
+    console.print_confusion(["a" * 100, "b"], [[3, 0], [0, 0]])
     assert "accuracy 100.0: 3 of 3" in uncoloured(capsys.readouterr().out)
 
 
 def test_a_confusion_matrix_too_wide_for_the_terminal_names_frequent_errors(terminal, capsys):
     count = 30
     table = [[5 if i == j else 2 * (j == i + 1) for j in range(count)] for i in range(count)]
-    console.confusion([f"class {i}" for i in range(count)], table)
+    console.print_confusion([f"class {i}" for i in range(count)], table)
     shown = uncoloured(capsys.readouterr().out).splitlines()
     assert all(len(line) <= 80 for line in shown)
     [line] = [line for line in shown if line.strip().startswith("class 7 ")]

@@ -59,3 +59,10 @@ def test_the_page_lists_the_names():
         [sys.executable, "tools/api_page.py", "--check"], cwd=ROOT, capture_output=True, text=True
     )
     assert checked.stderr == ""  # else: python tools/api_page.py
+
+
+@pytest.mark.parametrize(("package", "name"), NAMES, ids=IDS)
+def test_help_describes_each_parameter_once(package, name):
+    arguments = (inspect.getdoc(getattr(package, name)) or "").partition("Args:")[2].partition("\n\n")[0]
+    described = re.findall(r"^    (\w+):", arguments, re.MULTILINE)
+    assert len(described) == len({*described}), described

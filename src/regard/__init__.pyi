@@ -244,7 +244,6 @@ class ImageClassifier(_ImageClassifier):
     Args:
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each image, most likely first.
-        threads: CPU threads; None is PyTorch's default.
     """
 
     def __init__(
@@ -281,7 +280,6 @@ def classify_images(  # pyright: ignore[reportOverlappingOverload]
         input: the file, or the array: images x channels x height x width.
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each image, most likely first.
-        threads: CPU threads; None is PyTorch's default.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
@@ -308,7 +306,6 @@ class NodeClassifier(_NodeClassifier):
     Args:
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each node, most likely first.
-        threads: CPU threads; None is PyTorch's default.
     """
 
     def __init__(
@@ -343,7 +340,6 @@ def classify_nodes(  # pyright: ignore[reportOverlappingOverload]
         input: the file of the graph.
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each node, most likely first.
-        threads: CPU threads; None is PyTorch's default.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
@@ -376,7 +372,6 @@ def demo(
 
     Args:
         out: the run folder; None is `runs/demo-...`.
-        threads: CPU threads; None is PyTorch's default.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -500,7 +495,6 @@ def evaluate(
             is tokenised already.
         lowercase: ignore case.
         by_length: also give BLEU by the length of the source; only with `src`.
-        precision: precision of matrix products: "float32" or "int8"; see `Translator`.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
             set]
@@ -1106,7 +1100,6 @@ def load(
 
     Args:
         model: a folder; None is the included model.
-        threads: CPU threads; None is PyTorch's default.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
@@ -1896,7 +1889,6 @@ class Transcriber(_Transcriber):
 
     Args:
         model: a model or run folder, or what `regard.load` gives.
-        threads: CPU threads; None is PyTorch's default.
     """
 
     def __init__(

@@ -126,7 +126,7 @@ def scores(title: str, found: Sequence[ScoreLike]) -> None:
         _out().print(line)
 
 
-def confusion(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> None:
+def print_confusion(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> None:
     """Print a confusion matrix to stdout; `counts[i][j]` is how often class i was predicted as class j.
 
     Classes that neither occur nor are predicted are listed below it. If a terminal is too narrow for the

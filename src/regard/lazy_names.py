@@ -1,6 +1,6 @@
 """The public names of a package, each imported from its file when it is first used.
 
-The names stand once, in the package's `__init__.pyi`, where editors and type checkers read them too.
+The names are listed once, in the package's `__init__.pyi`, where editors and type checkers read them too.
 """
 
 import ast

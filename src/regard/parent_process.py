@@ -6,7 +6,7 @@ import select
 import threading
 import time
 
-SECONDS = 0.5  # the polling interval on systems that do not report the end of a process
+POLL_SECONDS = 0.5  # the polling interval on systems that do not report the end of a process
 
 
 def end_with(parent: int) -> None:
@@ -34,7 +34,7 @@ def wait_for(parent: int) -> None:
         started_by.join()
     else:
         while os.getppid() == parent:
-            time.sleep(SECONDS)
+            time.sleep(POLL_SECONDS)
 
 
 def _descriptor(process: int) -> int | None:

@@ -104,7 +104,7 @@ def load_extensions() -> None:
         except Exception as error:
             raise UserError(
                 f"the extension {point.name} ({point.value}) cannot be imported: {error}",
-                f"mend or uninstall {point.dist.name if point.dist else 'its package'}",
+                f"repair or uninstall {point.dist.name if point.dist else 'its package'}",
             ) from error
 
 

@@ -23,7 +23,7 @@ def failing(monkeypatch):
         def fail() -> None:
             raise error
 
-        monkeypatch.setattr(group, "NAMES", {"fail": "Fail."})
+        monkeypatch.setattr(group, "SHORT_HELP", {"fail": "Fail."})
         monkeypatch.setattr(group.AllVerbs, "get_command", lambda self, ctx, cmd_name: fail)
         return ["fail"]
 
@@ -102,7 +102,7 @@ import click
 def sleep():
     print("asleep", flush=True)
     time.sleep(60)
-group.NAMES = {"fail": ""}
+group.SHORT_HELP = {"fail": ""}
 group.AllVerbs.get_command = lambda self, ctx, cmd_name: sleep
 sys.argv = ["regard", "fail"]
 main()

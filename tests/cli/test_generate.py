@@ -112,7 +112,7 @@ def test_whoever_writes_a_line_and_waits_gets_its_text(model, arguments):
 
 def test_a_stream_writes_whole_characters_as_soon_as_they_are_there(monkeypatch, model):
     written = []
-    monkeypatch.setattr("regard.cli.generate.write", written.extend)
+    monkeypatch.setattr("regard.cli.generate.write_output", written.extend)
     assert run(["generate", "To be", "--model", model, "--stream", "--seed", "2"]) == 0
     assert "".join(written) == generate("To be", model=model, seed=2) + "\n"
     assert written[0] == "To be"

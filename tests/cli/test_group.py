@@ -10,7 +10,7 @@ import click
 import pytest
 
 from regard.cli import run
-from regard.cli.group import NAMES, regard
+from regard.cli.group import SHORT_HELP, regard
 
 QUICK = [
     [],
@@ -19,8 +19,8 @@ QUICK = [
     ["--version"],
     ["trian"],
     ["--hlep"],
-    *([name, "--help"] for name in NAMES),
-    *([name, "--no-such-option"] for name in NAMES),
+    *([name, "--help"] for name in SHORT_HELP),
+    *([name, "--no-such-option"] for name in SHORT_HELP),
     ["train"],
     ["translate", "--beam-size", "many"],
     ["evaluate", "--src", "x"],
@@ -80,7 +80,7 @@ def test_regard_alone_shows_its_help(capsys):
     alone = capsys.readouterr().out
     assert run(["--help"]) == 0
     assert capsys.readouterr().out == alone
-    assert all(f"  {name} " in alone for name in NAMES)
+    assert all(f"  {name} " in alone for name in SHORT_HELP)
 
 
 def test_the_version_is_the_package_s(capsys):
@@ -88,19 +88,19 @@ def test_the_version_is_the_package_s(capsys):
     assert capsys.readouterr().out == f"regard {importlib.import_module('regard').__version__}\n"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SHORT_HELP)
 def test_each_verb_is_listed_with_the_first_line_of_its_own_help(name):
     command = regard.get_command(click.Context(regard), name)
     assert command is not None
     assert command.name == name
-    assert (command.help or "").splitlines()[0] == NAMES[name]
+    assert (command.help or "").splitlines()[0] == SHORT_HELP[name]
 
 
 # How the command line prints, and nothing that the Python call knows.
 DOOR = {"as_json", "as_text", "debug", "help", "html", "no_browser", "npz", "pair", "port", "streamed"}
 CODE = {"as_json", "changes", "on_report", "prefix_ids", "progress"}  # what only the Python call knows
 CALLS = {
-    **{name: [f"{name}:{name}"] for name in NAMES if name not in ("data", "plot", "serve")},
+    **{name: [f"{name}:{name}"] for name in SHORT_HELP if name not in ("data", "plot", "serve")},
     "translate": ["translate:translate", "translate:translate_file"],
     "summarize": ["summarize:summarize", "summarize:summarize_file"],
     "generate": ["generate:generate", "generate:generate_file"],

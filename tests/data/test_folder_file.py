@@ -6,7 +6,7 @@ import os
 import pytest
 
 from regard.data import folder_file
-from regard.data.folder_file import checked_inside, read_file, refuse_large
+from regard.data.folder_file import checked_inside, read_file, refuse_large_file
 from regard.errors import FolderError, RunError
 
 
@@ -22,16 +22,16 @@ def sparse(path, size):
 )
 def test_a_file_of_gigabytes_is_refused_before_it_is_read(tmp_path, name):
     path = sparse(tmp_path / name, 3 * 2**30)
-    for read in (read_file, refuse_large):
+    for read in (read_file, refuse_large_file):
         with pytest.raises(FolderError, match=rf"{name} is too large: 3,221,225,472 bytes"):
             read(path)
 
 
 def test_weights_may_be_as_large_as_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(folder_file, "total_memory", lambda: 2**30)
-    refuse_large(sparse(tmp_path / "model.safetensors", 2**30))
+    refuse_large_file(sparse(tmp_path / "model.safetensors", 2**30))
     with pytest.raises(FolderError, match="more than the 1,073,741,824 of this machine's memory"):
-        refuse_large(sparse(tmp_path / "model.safetensors", 2**30 + 1))
+        refuse_large_file(sparse(tmp_path / "model.safetensors", 2**30 + 1))
 
 
 def test_links_within_a_folder_are_followed(tmp_path):

@@ -45,7 +45,7 @@ def seventh(copy: Copy) -> np.ndarray:
 
 @pytest.mark.parametrize("joint", [True, False])
 def test_what_is_read_is_what_was_tokenised(tmp_path, joint, monkeypatch):
-    monkeypatch.setattr(shards_file, "CHUNK", 7)
+    monkeypatch.setattr(shards_file, "CHUNK_PAIRS", 7)
     pair = tokenizers_of(ROWS, joint=joint)
     report = write_shards(corpus_of(ROWS), pair, tmp_path / "shards", max_tokens=100)
     shards = Shards(tmp_path / "shards")
@@ -198,7 +198,7 @@ def test_a_preparation_that_was_killed_is_made_again(tmp_path, tokenizers):
             time.sleep(60)
         corpus = test["Corpus"]("test", rows, test["LinePolicy"]())
         tokenizers = test["tokenizers_of"](test["ROWS"])
-        test["shards_file"].CHUNK = 50
+        test["shards_file"].CHUNK_PAIRS = 50
         test["write_shards"](corpus, tokenizers, Path(sys.argv[2]), max_tokens=50)
     """
     command = [sys.executable, "-c", program, __file__, str(tmp_path / "shards")]
@@ -213,7 +213,7 @@ def test_a_preparation_that_was_killed_is_made_again(tmp_path, tokenizers):
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path, tokenizers, monkeypatch):
-    monkeypatch.setattr(shards_file, "CHUNK", 100)
+    monkeypatch.setattr(shards_file, "CHUNK_PAIRS", 100)
     peaks = []
     for times in (2, 6):
         corpus = Corpus("test", lambda times=times: (row for _ in range(times) for row in ROWS), LinePolicy())

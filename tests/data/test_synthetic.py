@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.synthetic import (
-    LANGUAGES,
+    DATE_LANGUAGES,
     TASKS,
     number_name,
     read_numbers,
@@ -108,7 +108,7 @@ def test_languages_are_those_of_the_settings():
     german = " ".join(source for source, _ in synthetic_pairs("dates", size=500, seed=0, languages=("de",)))
     assert "Dezember" in german
     assert "December" not in german
-    assert len(LANGUAGES) == 12
+    assert len(DATE_LANGUAGES) == 12
 
 
 @pytest.mark.parametrize(

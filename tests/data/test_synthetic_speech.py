@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.data.synthetic import split_of
-from regard.data.synthetic_speech import DIGITS, FEATURES, SOUNDS, synthetic_utterance
+from regard.data.synthetic_speech import DIGIT_PHONEMES, FEATURES, SOUNDS, synthetic_utterance
 from regard.errors import DataError
 
 UTTERANCES = [synthetic_utterance(number, seed=5) for number in range(60)]
@@ -67,5 +67,5 @@ def test_noise_lies_over_everything_or_nothing():
 
 
 def test_every_digit_is_made_of_known_sounds_and_no_two_are_alike():
-    assert len(set(DIGITS)) == 10
-    assert {sound for digit in DIGITS for sound in digit.split()} == set(SOUNDS)
+    assert len(set(DIGIT_PHONEMES)) == 10
+    assert {sound for digit in DIGIT_PHONEMES for sound in digit.split()} == set(SOUNDS)

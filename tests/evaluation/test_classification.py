@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from regard.evaluation.classification import (
     accuracy,
     bootstrap_interval,
-    class_scores,
     confusion,
     macro_f1,
     table_interval,
@@ -24,11 +23,6 @@ def test_an_example_by_hand():
     table = confusion(LABELS, PREDICTIONS, 4)
     assert table.tolist() == [[2, 1, 0, 0], [1, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
     assert accuracy(table) == 0.5
-    first, second, third, fourth = class_scores(table)
-    assert (first.precision, first.recall, first.f1, first.support) == pytest.approx((2 / 3, 2 / 3, 2 / 3, 3))
-    assert (second.precision, second.recall, second.f1) == pytest.approx((1 / 3, 1 / 2, 2 / 5))
-    assert (third.precision, third.recall, third.f1, third.support) == (0, 0, 0, 1)
-    assert (fourth.f1, fourth.support) == (0, 0)
     assert macro_f1(table) == pytest.approx((2 / 3 + 2 / 5 + 0) / 3), (
         "a class that never occurs does not count"
     )
@@ -39,15 +33,11 @@ def test_tables_keep_to_the_definitions(pairs):
     truth, message = (list(each) for each in zip(*pairs, strict=True))
     table = confusion(truth, message, 4)
     assert accuracy(table) == pytest.approx(np.mean(np.array(truth) == np.array(message)))
-    for number, scores in enumerate(class_scores(table)):
-        right = sum(t == s == number for t, s in pairs)
-        assert scores.support == truth.count(number)
-        assert scores.precision * message.count(number) == pytest.approx(right)
-        assert scores.recall * truth.count(number) == pytest.approx(right)
-        if right:
-            harmonic = 2 / (1 / scores.precision + 1 / scores.recall)
-            assert scores.f1 == pytest.approx(harmonic)
-    assert 0 <= macro_f1(table) <= 1
+    scores = []
+    for number in set(truth) | set(message):
+        right = sum(t == m == number for t, m in pairs)
+        scores.append(2 * right / (truth.count(number) + message.count(number)))
+    assert macro_f1(table) == pytest.approx(np.mean(scores))
 
 
 @given(answers, st.permutations(range(4)))

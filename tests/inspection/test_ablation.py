@@ -12,7 +12,7 @@ from regard.fast.decoding_step import fast_step
 from regard.inspection import passes
 from regard.inspection.ablation import Ablation, ablate, ablated, ablations, layer_names
 from regard.inspection.passes import attention_sites
-from regard.inspection.switches import SUBLAYERS
+from regard.inspection.switches import SUBLAYER_NAMES
 
 MODELS = [
     ("encoder_decoder", {}),
@@ -118,7 +118,7 @@ def test_a_sub_layer_is_off_as_if_it_gave_nothing(forced_pass, kind, changes):
     for name in layer_names(forced.model):
         above, _, part = name.rpartition(".")
         module = forced.model.get_submodule(name)
-        if part not in SUBLAYERS:
+        if part not in SUBLAYER_NAMES:
             continue
         last = module.outer if part == "feed_forward" else module.output
         if changes.get("norm_position") == "sandwich":

@@ -15,7 +15,6 @@ from regard.inspection.alignment import (
     clearness,
     pharaoh,
     read_pharaoh,
-    word_links,
 )
 from regard.inspection.passes import AttentionSite
 from regard.inspection.record import record_attention
@@ -233,10 +232,6 @@ def test_pharaoh_is_written_and_read():
     for wrong in ("0-", "0 1", "a-b", "0-1-2", "-1-2", "0:1"):
         with pytest.raises(DataError, match="is not an alignment"):
             read_pharaoh(wrong)
-
-
-def test_pieces_become_words():
-    assert word_links([(0, 0), (1, 0), (2, 1), (2, 2)], [0, 0, 1], [0, 1, 1]) == {(0, 0), (1, 1)}
 
 
 def test_scores_are_those_of_och_and_ney():

@@ -30,7 +30,9 @@ def there(config, tmp_path, labels=()):
     with torch.no_grad():
         for parameter in ours.parameters():
             parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
-    loaded = LoadedModel(model=ours, config=config, text=None, labels=labels, generation={}, path=Path("x"))
+    loaded = LoadedModel(
+        model=ours, config=config, tokenizer_pair=None, labels=labels, generation={}, path=Path("x")
+    )
     _, files, _ = to_huggingface(loaded)
     for name, content in files.items():
         if isinstance(content, bytes):

@@ -42,7 +42,7 @@ def gpt2(tmp_path):
 @torch.no_grad()
 def test_a_model_converted_to_regard_and_back_is_the_same(gpt2, tmp_path):
     done = regard.convert(gpt2, out=tmp_path / "regard")
-    assert (done.family, done.left) == ("gpt2", ())
+    assert (done.family, done.unused_tensors) == ("gpt2", ())
     verify_folder(tmp_path / "regard")
     ours, direct = regard.load(tmp_path / "regard", device="cpu"), regard.load(gpt2, device="cpu")
     torch.testing.assert_close(ours.model(IDS), direct.model(IDS), rtol=0, atol=0)
@@ -133,7 +133,7 @@ def test_a_shape_that_no_family_has_is_refused_with_the_reason():
     loaded = LoadedModel(
         model=build_model(config, seed=0),
         config=config,
-        text=None,
+        tokenizer_pair=None,
         labels=(),
         generation={},
         path=Path("model"),

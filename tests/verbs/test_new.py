@@ -17,8 +17,8 @@ from regard.verbs.shared.settings import load_recipe
 
 @pytest.fixture(autouse=True)
 def _measured_for_a_moment(monkeypatch):
-    monkeypatch.setattr("regard.verbs.proposals.training_speed.SECONDS", 0.02)
-    monkeypatch.setattr("regard.verbs.proposals.training_speed.PAIRS", 50)
+    monkeypatch.setattr("regard.verbs.proposals.training_speed.TIMED_SECONDS", 0.02)
+    monkeypatch.setattr("regard.verbs.proposals.training_speed.TIMED_PAIRS", 50)
 
 
 def write(path, lines):

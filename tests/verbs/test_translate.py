@@ -14,7 +14,14 @@ from regard.decoding import batches
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
 from regard.training.threads import threads
 from regard.verbs.shared.device import choose_workers
-from regard.verbs.translate import MAX_CHARACTERS, Translator, output_lines, translate, translate_file, write
+from regard.verbs.translate import (
+    MAX_CHARACTERS,
+    Translator,
+    output_lines,
+    translate,
+    translate_file,
+    write_lines,
+)
 
 LINES = ["1 2 3", "", "4", " \t ", "9 8 7 6 5 4 3 2 1 0 " * 4, "unknown words", "0 0"]
 
@@ -121,7 +128,7 @@ def test_an_output_that_is_no_file_is_written_to_as_it_is(untrained, tmp_path):
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()))
     reader.start()
-    write(Translator(untrained)(["1"]), tmp_path / "pipe")
+    write_lines(Translator(untrained)(["1"]), tmp_path / "pipe")
     reader.join(timeout=30)
     assert read == [translate("1", model=untrained) + "\n"]
 

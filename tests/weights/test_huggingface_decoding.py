@@ -32,9 +32,11 @@ def text(gpt2) -> TokenizerPair:
     return load_pretrained(gpt2).loaded.tokenizers
 
 
-def theirs(own, *, config=None, has_source=True, text=None) -> ConvertedDecoding:
+def theirs(own, *, config=None, has_source=True, tokenizers=None) -> ConvertedDecoding:
     """Ours, of a generation_config.json and a config.json."""
-    found = read_decoding(config or {}, own, ("config", "generation"), has_source=has_source, text=text)
+    found = read_decoding(
+        config or {}, own, ("config", "generation"), has_source=has_source, tokenizers=tokenizers
+    )
     read(GenerationSettings if has_source else ContinuationSettings, found.settings)  # all is possible
     return found
 
@@ -173,7 +175,7 @@ def test_without_a_file_of_its_own_the_defaults_are_those_of_config_json():
 def test_a_number_is_in_its_range(name):
     kind, least, most = RANGES[name]
     for value in (least, most) if kind is not bool else (False, True):
-        read_decoding({}, {name: kind(value)}, ("config", "generation"), has_source=True, text=None)
+        read_decoding({}, {name: kind(value)}, ("config", "generation"), has_source=True, tokenizers=None)
     wrong = (2, 1.0) if kind is bool else (least - 1, most + 1, True, "1", 2**64, [1])
     for value in wrong:
         with pytest.raises(FolderError, match=f"generation: {name} ") as caught:
@@ -225,7 +227,7 @@ def test_a_word_has_two_spellings(text):
     ids=str,
 )
 def test_ids_that_are_all_spellings_of_a_word_ban_it(text, ids, words):
-    found = theirs({"bad_words_ids": ids}, text=text)
+    found = theirs({"bad_words_ids": ids}, tokenizers=text)
     assert found.settings.get("ban") == words
     assert found.unused == ()
 
@@ -236,7 +238,7 @@ def test_ids_that_are_all_spellings_of_a_word_ban_it(text, ids, words):
     ids=str,
 )
 def test_ids_that_no_words_describe_are_named(text, ids):
-    found = theirs({"bad_words_ids": ids}, text=text)
+    found = theirs({"bad_words_ids": ids}, tokenizers=text)
     assert "ban" not in found.settings
     assert found.unused == (setting_text("bad_words_ids", ids),)
     assert theirs({"bad_words_ids": [[1], [3, 1]]}).unused == ("bad_words_ids = [[1], [3, 1]]",)  # no text
@@ -356,7 +358,7 @@ def test_a_long_setting_is_cut():
 )
 def test_ours_are_theirs_or_are_named(text, ours, table, unused):
     before = dict(ours)
-    found = write_decoding(ours, has_source=True, text=text, forced_eos=False)
+    found = write_decoding(ours, has_source=True, tokenizers=text, forced_eos=False)
     assert (found.decoding, found.tasks, found.unused) == (table, {}, unused)
     assert ours == before
 
@@ -370,11 +372,15 @@ def test_a_language_model_samples_unless_it_has_a_beam(text):
         ({"max_new_tokens": 5, "min_new_tokens": 2}, {"max_new_tokens": 5, "min_new_tokens": 2}),
         ({"max_new_tokens": None, "min_new_tokens": None, "min_length": 3}, {"min_new_tokens": 3}),
     ):
-        found = write_decoding(ours, has_source=False, text=text, forced_eos=False)
+        found = write_decoding(ours, has_source=False, tokenizers=text, forced_eos=False)
         assert (found.decoding, found.unused) == (table, ())
-    searched = write_decoding({"beam_size": 4, "top_p": 0.5}, has_source=False, text=text, forced_eos=False)
+    searched = write_decoding(
+        {"beam_size": 4, "top_p": 0.5}, has_source=False, tokenizers=text, forced_eos=False
+    )
     assert searched.unused == ("top_p = 0.5",)
-    drawn = write_decoding({"sample": False, "top_p": 0.5}, has_source=False, text=text, forced_eos=False)
+    drawn = write_decoding(
+        {"sample": False, "top_p": 0.5}, has_source=False, tokenizers=text, forced_eos=False
+    )
     assert drawn.decoding == {}
 
 
@@ -403,7 +409,7 @@ def test_a_language_model_samples_unless_it_has_a_beam(text):
 def test_lengths_are_written_with_the_start_token_and_a_forced_end(
     text, ours, greatest, least, unused, forced
 ):
-    found = write_decoding(ours, has_source=True, text=text, forced_eos=forced)
+    found = write_decoding(ours, has_source=True, tokenizers=text, forced_eos=forced)
     table = {"max_length": greatest and greatest + forced, "min_length": least}
     assert found.decoding == {name: value for name, value in table.items() if value}
     assert found.unused == unused
@@ -417,7 +423,7 @@ def test_prefixes_are_those_of_tasks(text):
         ({"a": "b: "}, {"task_specific_params": {"a": {"prefix": "b: "}}}),
         ({"": "do: ", "a": "b: "}, {"prefix": "do: ", "task_specific_params": {"a": {"prefix": "b: "}}}),
     ):
-        found = write_decoding({"prefixes": prefixes}, has_source=True, text=text, forced_eos=False)
+        found = write_decoding({"prefixes": prefixes}, has_source=True, tokenizers=text, forced_eos=False)
         assert (found.tasks, found.decoding, found.unused) == (tasks, {}, ())
         if prefixes:
             assert theirs({}, config=found.tasks).settings["prefixes"] == prefixes
@@ -439,7 +445,7 @@ def test_prefixes_are_those_of_tasks(text):
 )
 def test_what_is_read_is_written_back(text, table, forced):
     own = {**table, "forced_eos_token_id": EOS} if forced else table
-    found = theirs(own, text=text)
+    found = theirs(own, tokenizers=text)
     assert found.unused == ()
-    written = write_decoding(found.settings, has_source=True, text=text, forced_eos=forced)
+    written = write_decoding(found.settings, has_source=True, tokenizers=text, forced_eos=forced)
     assert (written.decoding, written.unused) == (table, ())

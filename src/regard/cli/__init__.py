@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
-from regard.cli.closed_streams import occupy
+from regard.cli.closed_streams import open_closed_streams
 from regard.cli.failures import Session, failure, report
 from regard.cli.group import CLOSED_PIPE, regard
 from regard.errors import Interrupted
@@ -21,7 +21,7 @@ __all__ = ["main", "run"]
 def main() -> NoReturn:
     """Run `regard` with the arguments of this process, and leave with its exit code."""
     on_stop(_stop)
-    occupy()
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # for terminals that are not UTF-8

@@ -10,7 +10,7 @@ from regard.cli.importing import importing
 
 
 @click.command("average", cls=Command)
-@click.argument("run", type=options.FILE)
+@click.argument("run", type=options.FILE_PATH)
 @click.option(
     "--last",
     type=options.LimitedInt("last"),
@@ -18,7 +18,7 @@ from regard.cli.importing import importing
     metavar="K",
     help="Number of checkpoints, counted from the newest.",
 )
-@click.option("--out", type=options.FILE, required=True, metavar="DIR", help="Model folder to write.")
+@click.option("--out", type=options.FILE_PATH, required=True, metavar="DIR", help="Model folder to write.")
 def command(run: Path, last: int, out: Path) -> None:
     """Average the last checkpoints of a run into one model."""
     with importing():

@@ -7,7 +7,7 @@ import sys
 from regard.errors import UserError
 
 
-def occupy() -> None:
+def open_closed_streams() -> None:
     """Open the closed ones of the three standard descriptors, so that no other file gets their numbers.
 
     Python sets a stream to None if it was closed when Python started.

@@ -13,7 +13,7 @@ from regard.verbs.shared.tokenize import Tokenize
 
 @click.command("compare", cls=Command)
 @options.refs
-@click.argument("systems", type=options.FILE, nargs=-1, required=True, metavar="SYSTEM SYSTEM...")
+@click.argument("systems", type=options.FILE_PATH, nargs=-1, required=True, metavar="SYSTEM SYSTEM...")
 @options.tokenize
 @options.lowercase
 @options.as_json

@@ -15,8 +15,8 @@ PICKLE = (
 
 
 @click.command("convert", cls=Command)
-@click.argument("model", type=options.FILE)
-@click.option("--out", type=options.FILE, required=True, metavar="DIR", help="Folder to write.")
+@click.argument("model", type=options.FILE_PATH)
+@click.option("--out", type=options.FILE_PATH, required=True, metavar="DIR", help="Folder to write.")
 @click.option(
     "--to",
     type=click.Choice(["regard", "hf"]),
@@ -42,8 +42,10 @@ def command(model: Path, out: Path, to: str, family: str | None, trust_pickle: b
     converted = convert(
         model, out=out, to="hf" if to_hf else "regard", family=family, trust_pickle=trust_pickle
     )
-    if converted.left:
-        click.echo(f"tensors that were not converted: {', '.join(converted.left)}", err=True)
-    if converted.undecoded:
-        click.echo(f"decoding defaults that were not converted: {', '.join(converted.undecoded)}", err=True)
+    if converted.unused_tensors:
+        click.echo(f"tensors that were not converted: {', '.join(converted.unused_tensors)}", err=True)
+    if converted.unused_decoding:
+        click.echo(
+            f"decoding defaults that were not converted: {', '.join(converted.unused_decoding)}", err=True
+        )
     click.echo(converted.path)

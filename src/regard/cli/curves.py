@@ -9,7 +9,7 @@ from regard.cli.group import Command
 
 
 @click.command("curves", cls=Command)
-@click.argument("run", type=options.FILE)
+@click.argument("run", type=options.FILE_PATH)
 def command(run: Path) -> None:
     """Draw loss and scores of a run.
 

@@ -11,7 +11,7 @@ from regard.verbs.shared.runtime import Runtime
 
 
 @click.command("demo", cls=Command)
-@click.option("--out", type=options.FILE, metavar="DIR", help="Run folder. [default: runs/demo-...]")
+@click.option("--out", type=options.FILE_PATH, metavar="DIR", help="Run folder. [default: runs/demo-...]")
 @options.runtime
 def command(out: Path | None, runtime: Runtime) -> None:
     """Train a small translator of dates, and show what it does.

@@ -7,7 +7,7 @@ import click
 from regard.cli import options as shared
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.cli.text_command import chunks_of, input_option, refuse_two, write
+from regard.cli.text_command import chunks_of, input_option, refuse_two, write_output
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import BatchOptions
 
@@ -49,4 +49,4 @@ def command(
     lines = [line for each in text for line in each.split("\n")] if text else None
     found = embedder.in_chunks(chunks_of(lines, input, "type a line to embed it"))
     ranked = found if similar_to is None else embedder.similar(found, similar_to)
-    write(output_lines(each, as_json=as_json) for each in ranked)
+    write_output(output_lines(each, as_json=as_json) for each in ranked)

@@ -19,14 +19,14 @@ from regard.verbs.shared.tokenize import Tokenize
 @options.model
 @click.option(
     "--data",
-    type=options.FILE,
+    type=options.FILE_PATH,
     metavar="FILE",
     help="Test data in the format of the recipe's, to use instead of them.",
 )
-@click.option("--src", type=options.FILE, metavar="FILE", help="File to translate, one sentence a line.")
+@click.option("--src", type=options.FILE_PATH, metavar="FILE", help="File to translate, one sentence a line.")
 @click.option(
     "--ref",
-    type=options.FILE,
+    type=options.FILE_PATH,
     multiple=True,
     metavar="FILE",
     help="References, aligned with --src line by line; repeat the option for several files.",
@@ -90,4 +90,4 @@ def command(
         rows = [(each.words, each.sentences, f"{each.bleu:.2f}") for each in evaluation.by_length]
         console.table("", ("words of the source", "sentences", "BLEU"), rows)
     if evaluation.confusion is not None:
-        console.confusion(evaluation.labels, evaluation.confusion)
+        console.print_confusion(evaluation.labels, evaluation.confusion)

@@ -7,7 +7,7 @@ import click
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.options import fields_of
-from regard.cli.text_command import chunks_of, refuse_two, text_command, write
+from regard.cli.text_command import chunks_of, refuse_two, text_command, write_output
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import FillingOptions
 
@@ -36,4 +36,4 @@ def command(
     filler = Filler(model, options=options, runtime=runtime)
     lines = None if text is None else text.split("\n")
     found = filler.in_chunks(chunks_of(lines, input, "type a line with [MASK] in it"))
-    write(output_lines(each, as_json=as_json) for each in found)
+    write_output(output_lines(each, as_json=as_json) for each in found)

@@ -9,7 +9,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.cli.text_command import chunks_of, input_option, refuse_two, write
+from regard.cli.text_command import chunks_of, input_option, refuse_two, write_output
 from regard.errors import UserError
 from regard.verbs.generation.controls import Controls
 from regard.verbs.shared.runtime import DecodingRuntime
@@ -62,11 +62,11 @@ def command(
     single = None if prompt in (None, "-") else prompt
     prompts = chunks_of(None if single is None else [single], input, "type a line to continue it")
     if streamed:
-        write(_streamed(generator, prompts, BETWEEN, single=single is not None))
+        write_output(_streamed(generator, prompts, BETWEEN, single=single is not None))
         return
     found = generator.in_chunks(prompts) if single is None else [generator.one(single)]
     texts = (output_lines(each, as_json=as_json) for each in found)
-    write(text if number == 0 or as_json else BETWEEN + text for number, text in enumerate(texts))
+    write_output(text if number == 0 or as_json else BETWEEN + text for number, text in enumerate(texts))
 
 
 def _streamed(

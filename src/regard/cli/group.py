@@ -46,7 +46,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
 }
 SIGPIPE = 13  # `signal` has no SIGPIPE on Windows
 CLOSED_PIPE = 128 + SIGPIPE  # the exit code of a process that writes to a closed pipe
-NAMES = {name: text for verbs in VERBS.values() for name, text in verbs.items()}
+SHORT_HELP = {name: text for verbs in VERBS.values() for name, text in verbs.items()}
 
 
 def set_debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -78,18 +78,18 @@ class AllVerbs(click.Group):
     """The group of all commands, which are listed in a table and imported one by one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(NAMES)
+        return list(SHORT_HELP)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in NAMES:
+        if cmd_name not in SHORT_HELP:
             return None
         return importlib.import_module(f"regard.cli.{cmd_name}").command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in NAMES and not ctx.resilient_parsing:
-            raise UserError(f"no command {args[0]!r}", did_you_mean(args[0], NAMES))
+        if args[0] not in SHORT_HELP and not ctx.resilient_parsing:
+            raise UserError(f"no command {args[0]!r}", did_you_mean(args[0], SHORT_HELP))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> None:

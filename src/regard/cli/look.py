@@ -59,12 +59,12 @@ outputs = options.together(
     "outputs",
     OutputOptions,
     click.option(
-        "--html", type=options.FILE, metavar="FILE", help="Write the page as one file, to open offline."
+        "--html", type=options.FILE_PATH, metavar="FILE", help="Write the page as one file, to open offline."
     ),
     click.option("--text", "as_text", is_flag=True, help="Print it: coloured cells and tables."),
     options.as_json,
     click.option(
-        "--npz", type=options.FILE, metavar="FILE", help="Write all arrays, as numpy.load reads them."
+        "--npz", type=options.FILE_PATH, metavar="FILE", help="Write all arrays, as numpy.load reads them."
     ),
     click.option(
         "--pair",

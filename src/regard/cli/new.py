@@ -41,8 +41,8 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
 
 
 @click.command("new", cls=NewCommand)
-@click.argument("source", type=options.FILE)
-@click.argument("target", type=options.FILE, required=False)
+@click.argument("source", type=options.FILE_PATH)
+@click.argument("target", type=options.FILE_PATH, required=False)
 @click.option(
     "--task",
     metavar="TASK",
@@ -50,14 +50,14 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
 )
 @click.option(
     "--valid",
-    type=options.FILE,
+    type=options.FILE_PATH,
     multiple=True,
     metavar="FILE [FILE]",
     help="Files to validate on; without it some lines are held out.",
 )
 @click.option(
     "--test",
-    type=options.FILE,
+    type=options.FILE_PATH,
     multiple=True,
     metavar="FILE [FILE]",
     help="Files to test on, once at the end.",

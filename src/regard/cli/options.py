@@ -16,7 +16,7 @@ from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import BatchOptions
 from regard.verbs.shared.tokenize import TOKENIZERS
 
-FILE = click.Path(path_type=Path)  # the verb checks that the file exists
+FILE_PATH = click.Path(path_type=Path)  # the verb checks that the file exists
 Decorator = Callable[[Any], Any]
 
 
@@ -37,7 +37,7 @@ class LimitedInt(click.IntRange):
 
 model = click.option(
     "--model",
-    type=FILE,
+    type=FILE_PATH,
     metavar="DIR",
     help="Model or run folder, or en-de. [default: en-de, the included English-German model]",
 )
@@ -54,15 +54,17 @@ def _refuse_no_model(context: click.Context, parameter: click.Parameter, value: 
 
 own_model = click.option(
     "--model",
-    type=FILE,
+    type=FILE_PATH,
     metavar="DIR",
     callback=_refuse_no_model,
     help="Model or run folder, such as runs/NAME.  [required]",
 )
-src = click.option("--src", type=FILE, required=True, metavar="FILE", help="Source, one sentence a line.")
+src = click.option(
+    "--src", type=FILE_PATH, required=True, metavar="FILE", help="Source, one sentence a line."
+)
 refs = click.option(
     "--ref",
-    type=FILE,
+    type=FILE_PATH,
     required=True,
     multiple=True,
     metavar="FILE",

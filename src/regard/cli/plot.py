@@ -10,7 +10,11 @@ from regard.cli import options
 from regard.cli.group import Command, VerbGroup
 
 out = click.option(
-    "--out", type=options.FILE, required=True, metavar="FILE", help="The .svg, .png or .pdf file to write."
+    "--out",
+    type=options.FILE_PATH,
+    required=True,
+    metavar="FILE",
+    help="The .svg, .png or .pdf file to write.",
 )
 size = click.option(
     "--size",
@@ -83,7 +87,7 @@ def alignment(**given: Any) -> Path:
 
 @figure(
     "positions",
-    click.option("--model", type=options.FILE, metavar="DIR", help="Draw the positions of this model."),
+    click.option("--model", type=options.FILE_PATH, metavar="DIR", help="Draw the positions of this model."),
     click.option(
         "--scheme",
         type=click.Choice(["sinusoidal", "rotary", "alibi"]),
@@ -103,7 +107,7 @@ def positions(**given: Any) -> Path:
     return plot_positions(**given)
 
 
-@figure("schedule", click.argument("recipe", type=options.FILE))
+@figure("schedule", click.argument("recipe", type=options.FILE_PATH))
 def schedule(recipe: Path, out: Path) -> Path:
     """Draw the learning rate of each update of a recipe."""
     from regard.verbs.plot import plot_schedule
@@ -111,7 +115,7 @@ def schedule(recipe: Path, out: Path) -> Path:
     return plot_schedule(recipe, out=out)
 
 
-@figure("curves", click.argument("run", type=options.FILE))
+@figure("curves", click.argument("run", type=options.FILE_PATH))
 def curves(run: Path, out: Path) -> Path:
     """Draw loss, scores and learning rate of a run."""
     from regard.verbs.plot import plot_curves

@@ -16,7 +16,7 @@ from regard.verbs.shared.text_options import PrefixOptions
 @options.model
 @options.src
 @click.option(
-    "--ref", type=options.FILE, required=True, metavar="FILE", help="Translations, aligned line by line."
+    "--ref", type=options.FILE_PATH, required=True, metavar="FILE", help="Translations, aligned line by line."
 )
 @options.fields_of("options", PrefixOptions)
 @options.as_json

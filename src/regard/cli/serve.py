@@ -37,7 +37,10 @@ PACKAGES = {
     help="The port; 0: a free one.",
 )
 @click.option(
-    "--api-keys", type=options.FILE, metavar="FILE", help="Only clients with a key of this file, one a line."
+    "--api-keys",
+    type=options.FILE_PATH,
+    metavar="FILE",
+    help="Only clients with a key of this file, one a line.",
 )
 @click.option("--open", "is_open", is_flag=True, help="Let other machines in without keys.")
 @click.option(

@@ -7,7 +7,7 @@ import click
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.options import fields_of
-from regard.cli.text_command import chunks_of, refuse_two, text_command, write
+from regard.cli.text_command import chunks_of, refuse_two, text_command, write_output
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import TaggingOptions
@@ -57,7 +57,7 @@ def command(
     tagger = Tagger(model, options=options, runtime=runtime)
     lines = chunks_of(None if text is None else text.split("\n"), input, "type a line to tag its words")
     if conllu:
-        write(map(str, tagger.conllu(lines, STDIN if input is None else str(input))))
+        write_output(map(str, tagger.conllu(lines, STDIN if input is None else str(input))))
     else:
         sentences = ([line.split() for line in chunk] if words else chunk for chunk in lines)
-        write(output_lines(each, as_json=as_json) for each in tagger.in_chunks(sentences))
+        write_output(output_lines(each, as_json=as_json) for each in tagger.in_chunks(sentences))

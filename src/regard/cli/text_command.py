@@ -25,7 +25,7 @@ def text_command(does: str, *decorators: Decorator, argument: str = "text") -> D
 
 def input_option(does: str) -> Decorator:
     """The option --input of a command that does this with each line."""
-    return click.option("--input", type=options.FILE, metavar="FILE", help=f"{does} (plain or gzipped).")
+    return click.option("--input", type=options.FILE_PATH, metavar="FILE", help=f"{does} (plain or gzipped).")
 
 
 def refuse_two(text: object, input: Path | None, name: str = "TEXT") -> None:
@@ -50,7 +50,7 @@ def chunks_of(lines: Sequence[str] | None, input: Path | None, waits: str) -> It
     return arriving(0)
 
 
-def write(texts: Iterable[str]) -> None:
+def write_output(texts: Iterable[str]) -> None:
     """Write texts to standard output, each at once."""
     for text in texts:
         sys.stdout.buffer.write(text.encode("utf-8"))

@@ -12,8 +12,8 @@ from regard.verbs.shared.runtime import Runtime
 
 
 @click.command("train", cls=Command, short_help="Train a model by a recipe, or resume a run.")
-@click.argument("recipe", type=options.FILE)
-@click.option("--out", type=options.FILE, metavar="DIR", help="Run folder. [default: runs/NAME]")
+@click.argument("recipe", type=options.FILE_PATH)
+@click.option("--out", type=options.FILE_PATH, metavar="DIR", help="Run folder. [default: runs/NAME]")
 @click.option(
     "--set",
     "overrides",
@@ -23,7 +23,7 @@ from regard.verbs.shared.runtime import Runtime
 )
 @click.option(
     "--init",
-    type=options.FILE,
+    type=options.FILE_PATH,
     metavar="DIR",
     help="Start from this pretrained model (a folder, or en-de): its shape, tokeniser, and weights that fit.",
 )

@@ -7,13 +7,13 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.cli.text_command import write
+from regard.cli.text_command import write_output
 from regard.verbs.generation.controls import BeamSize
 from regard.verbs.shared.runtime import Runtime
 
 
 @click.command("transcribe", cls=Command)
-@click.argument("input", metavar="RECORDINGS", type=options.FILE)
+@click.argument("input", metavar="RECORDINGS", type=options.FILE_PATH)
 @options.own_model
 @options.fields_of("beam", BeamSize)
 @options.as_json
@@ -28,4 +28,4 @@ def command(input: Path, model: Path, beam: BeamSize, as_json: bool, runtime: Ru
         from regard.verbs.transcribe import Transcriber, output_lines
 
     transcriber = Transcriber(model, beam=beam, runtime=runtime)
-    write(output_lines(each, as_json=as_json) for each in transcriber.file(input))
+    write_output(output_lines(each, as_json=as_json) for each in transcriber.file(input))

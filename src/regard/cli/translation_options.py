@@ -1,4 +1,4 @@
-"""The frame of `translate` and `summarize`: their options, and where the output goes."""
+"""What `translate` and `summarize` share: their options, and where the output goes."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -9,7 +9,7 @@ import click
 
 from regard.cli import options
 from regard.cli.options import Decorator
-from regard.cli.text_command import chunks_of, input_option, write
+from regard.cli.text_command import chunks_of, input_option, write_output
 from regard.verbs.shared.runtime import DecodingRuntime
 from regard.verbs.shared.text_options import SummaryOptions
 
@@ -24,7 +24,10 @@ def translation_command(does: str, model: Decorator, fields: type[SummaryOptions
         model,
         input_option(f"{does} each line of a file"),
         click.option(
-            "--output", type=options.FILE, metavar="FILE", help="Write there instead of to standard output."
+            "--output",
+            type=options.FILE_PATH,
+            metavar="FILE",
+            help="Write there instead of to standard output.",
         ),
         options.fields_of("options", fields),
         options.controls,
@@ -66,10 +69,10 @@ def _print(
 ) -> None:
     """To a file, or to standard output as they come."""
     from regard.verbs.translate import output_lines
-    from regard.verbs.translate import write as write_file
+    from regard.verbs.translate import write_lines as write_file
 
     ranked = translator.options.n_best > 1
     if output is not None:
         write_file(answers, output, ranked=ranked, as_json=as_json)
     else:
-        write(output_lines(each, ranked=ranked, as_json=as_json) for each in answers)
+        write_output(output_lines(each, ranked=ranked, as_json=as_json) for each in answers)

@@ -50,7 +50,7 @@ class LabelledBatch(Batch, Protocol):
 
 IGNORED = -100  # PyTorch's label for positions without a loss
 
-Rows = TypeVar("Rows", bound="RowBatch")
+SomeRowBatch = TypeVar("SomeRowBatch", bound="RowBatch")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,17 +67,17 @@ class RowBatch:
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
-    def to(self: Rows, device: torch.device | str) -> Rows:
+    def to(self: SomeRowBatch, device: torch.device | str) -> SomeRowBatch:
         moved = {name: tensor.to(device, non_blocking=True) for name, tensor in self.tensors().items()}
         return replace(self, **moved)
 
-    def halves(self: Rows) -> tuple[Rows, Rows] | None:
+    def halves(self: SomeRowBatch) -> tuple[SomeRowBatch, SomeRowBatch] | None:
         if len(self) < 2:
             return None
         middle = len(self) // 2
         return self.rows(slice(middle)), self.rows(slice(middle, None))
 
-    def rows(self: Rows, chosen: slice) -> Rows:
+    def rows(self: SomeRowBatch, chosen: slice) -> SomeRowBatch:
         """The batch with only these examples, padding unchanged."""
         return replace(self, **{name: tensor[chosen] for name, tensor in self.tensors().items()})
 

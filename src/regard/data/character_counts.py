@@ -34,11 +34,6 @@ class CharacterCounts:
         """The number of characters, spaces included."""
         return int(self._counts.sum())
 
-    @property
-    def distinct(self) -> int:
-        """The number of different characters."""
-        return int(np.count_nonzero(self._counts))
-
     def covering(self, share: float) -> int:
         """The number of most frequent characters that cover `share` of the text (0 to 1)."""
         found = np.sort(self._counts[self._counts > 0])[::-1]

@@ -16,7 +16,7 @@ from regard.data.corpus import file_digest, locate, read_lines
 from regard.errors import DataError
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-Column = Literal["lemma", "upos", "xpos", "feats", "deprel"]  # the columns that can hold labels
+LabelColumn = Literal["lemma", "upos", "xpos", "feats", "deprel"]  # the columns that can hold labels
 NO_VALUE = "_"  # the value of an empty column
 
 _WORD = re.compile(r"[1-9]\d*")
@@ -193,12 +193,12 @@ class Treebank:
     def __iter__(self) -> Iterator[Sentence]:
         return read_sentences(read_lines(self.path), str(self.path))
 
-    def fingerprint(self, column: Column) -> str:
+    def fingerprint(self, column: LabelColumn) -> str:
         """A digest of everything that determines the words and labels."""
         return hashlib.sha256(f"{column} {file_digest(self.path)}".encode()).hexdigest()
 
 
-def labels_of(sentence: Sentence, column: Column, name: str) -> tuple[str, ...]:
+def labels_of(sentence: Sentence, column: LabelColumn, name: str) -> tuple[str, ...]:
     """The labels of a sentence's words in `column`; `name` is the file's name for messages.
 
     Raises:

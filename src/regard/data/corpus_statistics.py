@@ -9,7 +9,7 @@ from regard.data.duplicates import DuplicateCounter, pair_digest, text_digest
 from regard.data.line_lengths import LineLengths
 from regard.data.line_sample import LineSample
 
-BLOCK = 1000  # pairs whose characters are counted together
+BLOCK_PAIRS = 1000  # pairs whose characters are counted together
 MIN_COPY_LETTERS = 12  # identical sides with fewer letters may be a name, and are not counted as copies
 
 
@@ -17,7 +17,7 @@ class CorpusStatistics:
     """Statistics of the pairs that were added with `add`.
 
     A million pairs take at most about 200 MB: two bytes of lengths per pair, digests of up to
-    `duplicates.MAX_DIGESTS` pairs, and a sample of at most twice `line_sample.PAIRS` pairs.
+    `duplicates.MAX_DIGESTS` pairs, and a sample of at most twice `line_sample.SAMPLE_PAIRS` pairs.
     """
 
     def __init__(self, name: str, files: Iterable[Path] = ()) -> None:
@@ -42,7 +42,7 @@ class CorpusStatistics:
         """Adds a pair; returns the digests of its source and of the pair."""
         self.pairs += 1
         self._block.append(pair)
-        if len(self._block) == BLOCK:
+        if len(self._block) == BLOCK_PAIRS:
             self._count_block()
         if pair.source == pair.target and sum(map(str.isalpha, pair.source)) >= MIN_COPY_LETTERS:
             self.copies += 1

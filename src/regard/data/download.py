@@ -8,8 +8,8 @@ from pathlib import Path
 
 from regard.errors import DataError
 
-BLOCK = 1 << 16  # bytes
-TIMEOUT = 30.0  # seconds without a byte
+BLOCK_BYTES = 1 << 16  # bytes
+STALL_TIMEOUT = 30.0  # seconds without a byte
 
 
 def download(url: str, target: Path, progress: Callable[[int, int | None], None]) -> None:
@@ -28,12 +28,12 @@ def download(url: str, target: Path, progress: Callable[[int, int | None], None]
     if held:
         request.add_header("Range", f"bytes={held}-")
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310 # nosec B310
+        with urllib.request.urlopen(request, timeout=STALL_TIMEOUT) as answer:  # noqa: S310 # nosec B310
             done = held if answer.status == http.HTTPStatus.PARTIAL_CONTENT else 0
             length = answer.headers.get("Content-Length")
             total = done + int(length) if length else None
             with target.open("ab" if done else "wb") as file:
-                while block := answer.read(BLOCK):
+                while block := answer.read(BLOCK_BYTES):
                     file.write(block)
                     done += len(block)
                     progress(done, total)

@@ -14,7 +14,7 @@ from regard.data.memory import total_memory
 from regard.errors import FolderError, RunError
 
 MEGABYTE = 2**20
-MAX_BYTES = {  # five times the largest known file of each name
+MAX_FILE_BYTES = {  # five times the largest known file of each name
     "tokenizer.json": 128 * MEGABYTE,
     "source_tokenizer.json": 128 * MEGABYTE,
     "target_tokenizer.json": 128 * MEGABYTE,
@@ -24,7 +24,7 @@ MAX_BYTES = {  # five times the largest known file of each name
     "config.json": 16 * MEGABYTE,
 }
 MAX_BYTES_OF_OTHERS = 64 * MEGABYTE  # vocabularies, sentencepiece files, tensor indices, the state of a run
-WEIGHTS = (".safetensors", ".bin")
+WEIGHT_SUFFIXES = (".safetensors", ".bin")
 COPY_AGAIN = "the file is damaged or has another format: copy the folder again"
 
 
@@ -35,7 +35,7 @@ def read_file(path: Path, folder: Path | None = None) -> bytes:
         FolderError: the file is missing, not a regular file, too large, or a link out of the folder.
         RunError: the disk failed.
     """
-    limit = MAX_BYTES.get(path.name, MAX_BYTES_OF_OTHERS)
+    limit = MAX_FILE_BYTES.get(path.name, MAX_BYTES_OF_OTHERS)
     checked_inside(path, folder)
     try:
         # O_NONBLOCK: opening a named pipe would wait for a writer
@@ -60,11 +60,11 @@ def read_error(path: Path, error: OSError) -> FolderError | RunError:
     return RunError(f"cannot read {path}: {error.strerror}", "the file may be intact: try again")
 
 
-def refuse_large(path: Path) -> None:
+def refuse_large_file(path: Path) -> None:
     """Raises a FolderError if a file is too large for its name, or weights are larger than the memory."""
     size = os.path.getsize(path)
-    if path.suffix not in WEIGHTS:
-        limit = MAX_BYTES.get(path.name, MAX_BYTES_OF_OTHERS)
+    if path.suffix not in WEIGHT_SUFFIXES:
+        limit = MAX_FILE_BYTES.get(path.name, MAX_BYTES_OF_OTHERS)
         if size > limit:
             raise _too_large(path, size, limit)
     elif (limit := total_memory()) and size > limit:

@@ -20,7 +20,7 @@ SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 SPARSE = 0.2  # features with a smaller share of non-zero values become a sparse tensor
 
 # Accepted names of each array: ours first, then those of Planetoid and PyTorch Geometric.
-NAMES = {
+ARRAY_NAMES = {
     "features": ("features", "x"),
     "edges": ("edges", "edge_index"),
     "labels": ("labels", "y"),
@@ -143,9 +143,9 @@ def _features_and_edges(
 
 
 def _named(arrays: Mapping[str, np.ndarray], path: Path, needed: tuple[str, ...]) -> dict[str, np.ndarray]:
-    our_names = {alias: name for name, accepted in NAMES.items() for alias in accepted}
+    our_names = {alias: name for name, accepted in ARRAY_NAMES.items() for alias in accepted}
     for part in CSR:
-        our_names |= {f"{alias}_{part}": f"features_{part}" for alias in NAMES["features"]}
+        our_names |= {f"{alias}_{part}": f"features_{part}" for alias in ARRAY_NAMES["features"]}
     found: dict[str, np.ndarray] = {}
     for name_in_file, array in arrays.items():
         if name_in_file not in our_names:

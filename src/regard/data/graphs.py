@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -13,8 +12,7 @@ from torch import Tensor
 from regard.data.batch import IGNORED
 from regard.data.examples import Indices, Lengths
 from regard.data.noise import derive_seed
-
-Split = Literal["train", "valid", "test"]
+from regard.data.synthetic import Split
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from regard.data.character_counts import code_points
 
-BITS = 16  # of a hashed trigram
+HASH_BITS = 16  # of a hashed trigram
 SMOOTHING = 0.1  # added to each count
 MAX_WEIGHT = 3.0  # the largest weight of one trigram, in nats
 NATS_PER_TRIGRAM = 0.25  # a decision needs so many nats per trigram
@@ -19,7 +19,8 @@ class LanguageProfiles:
 
     def __init__(self, sources: Sequence[str], targets: Sequence[str]) -> None:
         one, other = (
-            np.bincount(_trigrams(side)[0], minlength=1 << BITS) + SMOOTHING for side in (sources, targets)
+            np.bincount(_trigrams(side)[0], minlength=1 << HASH_BITS) + SMOOTHING
+            for side in (sources, targets)
         )
         ratio = np.log(one / one.sum()) - np.log(other / other.sum())
         self._weights = np.clip(ratio, -MAX_WEIGHT, MAX_WEIGHT)
@@ -41,6 +42,6 @@ def _trigrams(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     breaks = np.cumsum(points == 10)  # two per text
     numbers = (breaks - 1) // 2
     parts = [points[i : len(points) - 2 + i] * factor for i, factor in enumerate(_FACTORS)]
-    hashes = (parts[0] ^ parts[1] ^ parts[2]) >> np.uint32(32 - BITS)
+    hashes = (parts[0] ^ parts[1] ^ parts[2]) >> np.uint32(32 - HASH_BITS)
     inside = numbers[:-2] == numbers[2:]
     return hashes[inside].astype(np.int64), numbers[:-2][inside]

@@ -13,9 +13,8 @@ import numpy as np
 from regard.data.corpus import Pair
 
 MAX_LENGTH = 8191  # characters; longer lines are clipped
-LEVELS = bytes(
-    1 + round(16 * math.log2(length + 1)) for length in range(MAX_LENGTH + 1)
-)  # length -> one byte
+# length -> one byte
+LEVELS = bytes(1 + round(16 * math.log2(length + 1)) for length in range(MAX_LENGTH + 1))
 SHIFTS = (1, -1, 2, -2, 3, -3, 4, -4, 5, -5)
 MIN_LINES = 50  # lines that a decision needs
 RELATED = 0.3  # below this correlation, lengths say nothing about alignment

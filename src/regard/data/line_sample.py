@@ -2,8 +2,8 @@
 
 from regard.data.corpus import Pair
 
-PAIRS = 20_000
-CHARACTERS = 8_000_000
+SAMPLE_PAIRS = 20_000
+SAMPLE_CHARACTERS = 8_000_000
 
 
 class LineSample:
@@ -12,7 +12,7 @@ class LineSample:
     When there are more than twice `pairs` pairs or too many characters, every second pair is dropped.
     """
 
-    def __init__(self, pairs: int = PAIRS, characters: int = CHARACTERS) -> None:
+    def __init__(self, pairs: int = SAMPLE_PAIRS, characters: int = SAMPLE_CHARACTERS) -> None:
         self.pairs: list[Pair] = []
         self.every = 1
         self._count = 0

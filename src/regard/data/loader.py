@@ -17,7 +17,7 @@ from regard.data.examples import Examples
 from regard.data.noise import derive_seed
 from regard.errors import RecipeError
 
-BLOCK = 128  # neighbouring examples that are read together, which avoids random access to a large corpus
+BLOCK_EXAMPLES = 128  # neighbours that are read together, which avoids random access to a large corpus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,15 +69,10 @@ class Loader:
         self.settings = settings
         self.cursor = Cursor()
         self._seed = seed
-        self._block = min(BLOCK, settings.window)
+        self._block = min(BLOCK_EXAMPLES, settings.window)
         blocks = -(-len(self.examples) // self._block)
         self._num_windows = -(-blocks // max(1, settings.window // self._block))
         self._planned: tuple[int, int, list[np.ndarray]] | None = None
-
-    @property
-    def epoch_examples(self) -> int:
-        """The number of examples in an epoch."""
-        return len(self.examples)
 
     def __iter__(self) -> Iterator[Batch]:
         """Endless batches; assigning to `cursor` between two batches moves the position."""

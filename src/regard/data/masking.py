@@ -13,10 +13,8 @@ from jaxtyping import Bool, Int, UInt32
 from regard.data.texts import NO_WORD, EncodedText
 from regard.errors import RecipeError
 
-MASKED_SHARE, REPLACED_SHARE = (
-    0.8,
-    0.9,
-)  # Devlin et al. 2019: 80 % are masked, 10 % replaced by another token, 10 % kept
+# Devlin et al. 2019: 80 % are masked, 10 % replaced by another token, 10 % kept
+MASKED_SHARE, REPLACED_SHARE = 0.8, 0.9
 
 
 def random_bits(seed: int, epoch: int, example: int, count: int) -> UInt32[np.ndarray, " {count}"]:

@@ -22,7 +22,7 @@ WORD = re.compile(r"[^\W_]+")
 ALPHANUMERIC = re.compile(r"[^\W_]")
 DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,4}")  # U.S, z.B, Ph.D
 INITIAL = re.compile(r"[^\W\d_]\.")
-DAY = re.compile(r"\d{1,2}\.")
+DAY_OF_MONTH = re.compile(r"\d{1,2}\.")
 ROMAN = re.compile(r"[IVXLC]{2,}")
 MAX_LOOKBACK = 100  # characters before a full stop that are examined
 QUOTATIVE = re.compile(r"\s*(?:と|って|という|など)")  # 「…。」と言った
@@ -236,5 +236,5 @@ def _is_ordinal(word: str, before: str, next_word: str) -> bool:
     if next_word.isdecimal() and len(next_word) == 3:
         return True  # "77. 000"
     if next_word.isdecimal():
-        return DAY.fullmatch(before) is not None or before.lower() in BEFORE_ORDINALS
+        return DAY_OF_MONTH.fullmatch(before) is not None or before.lower() in BEFORE_ORDINALS
     return before.lower() in BEFORE_ORDINALS or next_word.lower() in AFTER_ORDINALS

@@ -24,8 +24,8 @@ from regard.data.noise import SampledTokenizer, derive_seed
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import DataError
 
-FORMAT_VERSION = 2  # 1 had no checksums
-CHUNK = 2048  # pairs that are tokenised at a time
+SHARDS_VERSION = 2  # 1 had no checksums
+CHUNK_PAIRS = 2048  # pairs that are tokenised at a time
 SIDES = ("source", "target")
 
 
@@ -57,7 +57,7 @@ def write_shards(
     """
     copies = copies if dropout else 1
     made_from = {
-        "format_version": FORMAT_VERSION,
+        "format_version": SHARDS_VERSION,
         "corpus": corpus.fingerprint(),
         "tokenizers": tokenizers.digest(),
         "max_tokens": max_tokens,
@@ -271,7 +271,7 @@ def _write(
 
 def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
     pairs = iter(corpus)
-    while chunk := list(itertools.islice(pairs, CHUNK)):
+    while chunk := list(itertools.islice(pairs, CHUNK_PAIRS)):
         yield chunk
 
 

@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 
 from regard.errors import DataError, MissingExtra, did_you_mean
 
-LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "pl", "cs", "tr")
+DATE_LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "pl", "cs", "tr")
 YEARS = range(1800, 2200)
 SHORT_YEARS = range(1969, 2069)  # the years that two digits can mean; half of all dates have one of them
 TASKS = ("dates", "numbers", "reverse", "copy", "sort")
@@ -40,7 +40,7 @@ def synthetic_pairs(
 ) -> Iterator[tuple[str, str]]:
     """Generates `size` pairs (source, target) of one of TASKS; the same arguments give the same pairs.
 
-    `languages` (Babel's names; empty: LANGUAGES) is for `dates`. `length` and `symbols`, the length of a
+    `languages` (Babel's names; empty: DATE_LANGUAGES) is for `dates`. `length` and `symbols`, the length of a
     sequence and the number of different symbols, are for `reverse`, `copy` and `sort`.
     """
     if length < 1 or symbols < 2:
@@ -49,7 +49,7 @@ def synthetic_pairs(
         )
     rng = random.Random(f"{task} {split} {seed}")  # noqa: S311 (reproducible pairs, no secret)
     if task == "dates":
-        forms = _date_forms(languages or LANGUAGES)
+        forms = _date_forms(languages or DATE_LANGUAGES)
         return (_date_pair(rng, split, forms) for _ in range(size))
     if task == "numbers":
         return (_number_pair(rng, split) for _ in range(size))
@@ -143,7 +143,7 @@ def _date_forms(languages: tuple[str, ...]) -> list[list[Form]]:
             locale = Locale.parse(language)
         except (ValueError, UnknownLocaleError):
             raise DataError(
-                f"Babel has no language {language!r}", f"give languages such as {', '.join(LANGUAGES)}"
+                f"Babel has no language {language!r}", f"give languages such as {', '.join(DATE_LANGUAGES)}"
             ) from None
         patterns = ["full", "long", "medium", "short", "d MMM yy", "d MMMM y", "EEE d MMM y"]
         forms_of_language: list[Form] = [_babel_form(format_date, pattern, locale) for pattern in patterns]

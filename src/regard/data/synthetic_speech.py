@@ -41,7 +41,7 @@ SOUNDS = {
     "f": Sound(0.75, 0.95, 5, 0.3, 0.8), "th": Sound(0.65, 0.85, 5, 0.25, 0.6),
     "t": Sound(0.80, 0.60, 3, 0.4, 0.7), "k": Sound(0.50, 0.70, 3, 0.4, 0.5),
 }  # fmt: skip
-DIGITS = (
+DIGIT_PHONEMES = (
     "z ih r ow", "w ah n", "t uw", "th r iy", "f ao r",
     "f ai iy v", "s ih k s", "s eh v ah n", "eh iy t", "n ai iy n",
 )  # fmt: skip
@@ -123,7 +123,7 @@ def _frames(
 
 def _digit_frames(digit: int, rng: RandomNumbers, pace: float, bands: np.ndarray) -> list[np.ndarray]:
     """The frames of a digit's sounds, each with a random duration."""
-    sounds = [SOUNDS[name] for name in DIGITS[digit].split()]
+    sounds = [SOUNDS[name] for name in DIGIT_PHONEMES[digit].split()]
     lengths = [max(2, round(sound.frames * rng.between(0.7, 1.3) / pace)) for sound in sounds]
     lengths[0] += max(0, SHORTEST - sum(lengths))
     pieces = []

@@ -20,7 +20,7 @@ from regard.errors import DataError, did_you_mean
 
 TableFormat = Literal["csv", "tsv", "jsonl", "labelled"]
 
-SAMPLE = 1000  # records that are examined to detect a header and the delimiter
+SAMPLED_RECORDS = 1000  # records that are examined to detect a header and the delimiter
 DELIMITERS = ",;\t|"  # of a CSV file, the most usual first
 SUFFIXES: dict[str, TableFormat] = {
     ".csv": "csv",
@@ -44,8 +44,8 @@ LABEL_NAMES = _words(
 )
 SOURCE_NAMES, TARGET_NAMES = _words("source src input"), _words("target tgt output translation")
 OTHER_NAMES = _words("id idx index title date author split")
-NAMES = {*TEXT_NAMES, *LABEL_NAMES, *SOURCE_NAMES, *TARGET_NAMES, *OTHER_NAMES}
-LANGUAGES = _words(
+COLUMN_NAMES = {*TEXT_NAMES, *LABEL_NAMES, *SOURCE_NAMES, *TARGET_NAMES, *OTHER_NAMES}
+LANGUAGE_CODES = _words(
     "arabic basque bengali bulgarian catalan chinese croatian czech danish dutch english esperanto "
     "estonian finnish french galician german greek hebrew hindi hungarian icelandic indonesian irish "
     "italian japanese korean latin latvian lithuanian malay norwegian persian polish portuguese "
@@ -88,7 +88,8 @@ class Table:
         for line, cells in itertools.islice(found, int(self.named and self.format != "labelled"), None):
             if len(cells) != len(self.names):
                 raise DataError(
-                    f"{self.path}:{line}: {_width(len(cells))}, but line 1 has {len(self.names)}", _CORRECT
+                    f"{self.path}:{line}: {_column_count(len(cells))}, but line 1 has {len(self.names)}",
+                    _CORRECT,
                 )
             yield Record(line, tuple(cells))
 
@@ -119,7 +120,9 @@ def format_of(path: Path) -> TableFormat | None:
     name = path.name.lower().removesuffix(".gz")
     if (known := SUFFIXES.get(Path(name).suffix)) is not None:
         return known
-    lines = [line for line in itertools.islice(read_lines(path), SAMPLE) if line and not line.isspace()]
+    lines = [
+        line for line in itertools.islice(read_lines(path), SAMPLED_RECORDS) if line and not line.isspace()
+    ]
     if not lines:
         return None
     if lines[0].lstrip().startswith("{") and _is_object(lines[0]):
@@ -136,14 +139,16 @@ def open_table(path: Path, kind: TableFormat) -> Table:
         DataError: the file has no record, or is not a table.
     """
     if kind == "jsonl":
-        keys = dict.fromkeys(key for _, cells in itertools.islice(_objects(path), SAMPLE) for key in cells)
+        keys = dict.fromkeys(
+            key for _, cells in itertools.islice(_objects(path), SAMPLED_RECORDS) for key in cells
+        )
         if not keys:
             raise DataError(f"{path}: no record", "give a file with one JSON object per line")
         return Table(path=path, format=kind, names=tuple(keys), named=True)
     if kind == "labelled":
         return Table(path=path, format=kind, names=("text", "label"), named=True)
     delimiter = _delimiter(path) if kind == "csv" else "\t"
-    first = [cells for _, cells in itertools.islice(_records(path, kind, delimiter), SAMPLE)]
+    first = [cells for _, cells in itertools.islice(_records(path, kind, delimiter), SAMPLED_RECORDS)]
     if not first:
         raise DataError(f"{path}: no record", "give a file with one record per line")
     if len(first[0]) < 2 and kind == "tsv":
@@ -157,7 +162,7 @@ def open_table(path: Path, kind: TableFormat) -> Table:
     return Table(path=path, format=kind, names=tuple(names), named=named, delimiter=delimiter)
 
 
-def _width(count: int) -> str:
+def _column_count(count: int) -> str:
     return f"{count} column{'' if count == 1 else 's'}"
 
 
@@ -199,7 +204,7 @@ def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[
 
 def _delimiter(path: Path) -> str:
     """The delimiter that splits the first records into equally many columns, and most; else a comma."""
-    lines, widths = list(itertools.islice(read_lines(path), SAMPLE)), {}
+    lines, widths = list(itertools.islice(read_lines(path), SAMPLED_RECORDS)), {}
     for each in DELIMITERS:
         try:
             found = {len(cells) for _, cells in _quoted(path, lines, each)}
@@ -219,15 +224,15 @@ def _is_header(records: Sequence[Sequence[str]]) -> bool:
     """
     first, rest = [cell.strip() for cell in records[0]], records[1:]
     if len(set(first)) < len(first) or any(len(cells) != len(first) for cells in rest):
-        return bool({cell.casefold() for cell in first} & NAMES)
-    if all(cell.casefold() in LANGUAGES or _CODE.fullmatch(cell) for cell in first):
+        return bool({cell.casefold() for cell in first} & COLUMN_NAMES)
+    if all(cell.casefold() in LANGUAGE_CODES or _CODE.fullmatch(cell) for cell in first):
         return True
     for place, cell in enumerate(first):
         below = [cells[place].strip() for cells in rest]
         values = set(below)
         if cell in values or not below:
             continue
-        if cell.casefold() in NAMES:
+        if cell.casefold() in COLUMN_NAMES:
             return True
         if is_number(next(iter(values))) and all(map(is_number, values)) and not is_number(cell):
             return True

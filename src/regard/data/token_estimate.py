@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 WHOLE_WORDS = 0.8  # words of one token, as a share of the vocabulary
 PIECE = 3.5  # another word of n characters has 1 + n / PIECE tokens
-BITS = 9.25  # bits of bz2 per token, for a vocabulary of 4,000
-GROWTH = 0.17  # bits per token grow with this power of the vocabulary size
+BITS_PER_TOKEN = 9.25  # bits of bz2 per token, for a vocabulary of 4,000
+BITS_GROWTH = 0.17  # bits per token grow with this power of the vocabulary size
 COMPRESSED = 2_000_000  # the most characters that are compressed
 _WORDS = re.compile(r"\w+|[^\w\s]")
 
@@ -27,7 +27,7 @@ def estimated_tokens(texts: Sequence[str], vocab_size: int, *, spaces: bool) -> 
     `spaces`: True if spaces separate words. A sample of 20,000 texts is enough for a larger corpus.
     """
     if not spaces:
-        return _bits(texts) / (BITS * (vocab_size / 4000) ** GROWTH)
+        return _bits(texts) / (BITS_PER_TOKEN * (vocab_size / 4000) ** BITS_GROWTH)
     ranked = Counter(word for text in texts for word in _WORDS.findall(text)).most_common()
     whole = int(WHOLE_WORDS * vocab_size)
     spelled = sum(count * (1 + len(word) / PIECE) for word, count in ranked[whole:] if len(word) > 1)

@@ -17,7 +17,7 @@ from regard.data.shards import load_intact, memory_mapped, replace_folder
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 
-FORMAT_VERSION = 2  # 1 had no checksums
+STREAM_VERSION = 2  # 1 had no checksums
 PART_CHARACTERS = 1 << 16  # characters of a long document that are tokenised at a time
 GROUP_CHARACTERS = 1 << 20  # characters of short documents that are tokenised at a time
 
@@ -39,9 +39,8 @@ class TextBatch(RowBatch):
 
     ids: Int64[Tensor, "batch len"]
     labels: Int64[Tensor, "batch len"]  # the next token of each position, or IGNORED
-    documents: (
-        Int64[Tensor, "batch len"] | None
-    )  # of each position, if documents must not attend to each other
+    # of each position, if documents must not attend to each other
+    documents: Int64[Tensor, "batch len"] | None
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:
@@ -66,7 +65,7 @@ class TokenStream:
             self.made_from: dict[str, object] = description["made_from"]
             self.files: dict[str, str] = description.get("files", {})
             self.report = TokenStreamReport(**description["report"])
-            self.special_tokens: bool = description["marks"]
+            self.special_tokens: bool = description["marks"]  # "marks" is its name on disk
             self.bos_id: int = description["bos_id"]
             self.starts = memory_mapped(folder / "starts", np.int64, self.report.documents + 1)
             path = folder / "ids"
@@ -113,7 +112,7 @@ def write_stream(
         DataError: the documents are empty.
     """
     made_from = {
-        "format_version": FORMAT_VERSION,
+        "format_version": STREAM_VERSION,
         "documents": documents.fingerprint(),
         "tokenizer": tokenizer.to_bytes().decode(),
         "marks": special_tokens,

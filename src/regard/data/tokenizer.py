@@ -23,7 +23,7 @@ from regard.data.corpus import Pair
 from regard.data.folder_file import read_file
 from regard.data.tokenizer_file import (
     CONTINUING,
-    PIECES,
+    PIECE_PATTERN,
     PIECES_AND_DIGITS,
     SPECIALS,
     SPELLED_SPECIAL,
@@ -105,9 +105,8 @@ class Tokenizer:
         self.vocab_size = special.vocab_size
         self.prefix = special.prefix  # the ids that `encode` puts before every text
         self._dropped = {self.pad_id, self.bos_id, self.eos_id, *special.prefix}
-        self._unmatchable: set[int | None] = (
-            set()
-        )  # pieces of a pretrained tokeniser that no text may encode to
+        # pieces of a pretrained tokeniser that no text may encode to
+        self._unmatchable: set[int | None] = set()
         if not self.trained_by_regard:
             beyond = range(special.vocab_size, max(backend.get_vocab().values(), default=0) + 1)
             self._unmatchable = {special.mask, *self._dropped, *beyond} - {special.unk}
@@ -362,7 +361,7 @@ def _normalizer(kind: TokenizerKind, settings: TokenizerSettings) -> normalizers
 
 def _pre_tokenizer(kind: TokenizerKind, split_digits: bool) -> pre_tokenizers.PreTokenizer | None:
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    pattern = PIECES_AND_DIGITS if split_digits else PIECES
+    pattern = PIECES_AND_DIGITS if split_digits else PIECE_PATTERN
     pieces = pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
     match kind:
         case "characters":

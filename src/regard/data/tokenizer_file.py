@@ -7,22 +7,22 @@ families are allowed.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from regard.data.tokenizer_limits import refuse_large, refuse_missing_unknown
+from regard.data.tokenizer_limits import refuse_large_tokenizer, refuse_missing_unknown
 from regard.data.tokenizer_pretrained import SpecialTokens
 
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")  # ids 0 to 3
 UNK = SPECIALS[1]
 
 # A word with its inner apostrophes and hyphens, or a run of punctuation; each with the space before it.
-PIECES = r" ?[\p{L}\p{M}\p{N}]+(?:['’\-][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
+PIECE_PATTERN = r" ?[\p{L}\p{M}\p{N}]+(?:['’\-][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
 # The same with every digit as a piece of its own, because models copy such numbers best
 PIECES_AND_DIGITS = r" ?\p{N}| ?[\p{L}\p{M}]+(?:['’\-][\p{L}\p{M}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
 SPELLED_SPECIAL = r"<(?=(?:pad|unk|s|/s)>)"
 UNKNOWN_WORD = rf"\A{UNK}\z"
 CONTINUING = r"\A##"
-REGEXES = {PIECES, PIECES_AND_DIGITS, SPELLED_SPECIAL, UNKNOWN_WORD, CONTINUING}
+REGEXES = {PIECE_PATTERN, PIECES_AND_DIGITS, SPELLED_SPECIAL, UNKNOWN_WORD, CONTINUING}
 
-PARTS = {
+ALLOWED_PARTS = {
     "normalizer": {"Sequence", "NFC", "NFKC", "Lowercase", "Prepend"},
     "pre_tokenizer": {"Sequence", "Split", "ByteLevel"},
     "model": {"BPE", "WordLevel", "WordPiece", "Unigram"},
@@ -65,17 +65,17 @@ def validate(content: Mapping[str, Any]) -> None:
     A file converted from a pretrained model has its special tokens in `post_processor`, and may have more
     kinds of parts.
     """
-    refuse_large(content)
+    refuse_large_tokenizer(content)
     refuse_missing_unknown(content["model"])
     if SpecialTokens.of(content.get("post_processor")) is not None:
         validate_pretrained(content)
         return
-    for name, known in PARTS.items():
+    for name, known in ALLOWED_PARTS.items():
         for part in _nested(content[name]):
             kind, pattern = part.get("type"), part.get("pattern")
             if kind is not None and kind not in known:
                 raise ValueError(f"{name} {kind!r} is unknown")
-            if isinstance(pattern, dict) and pattern.get("Regex", PIECES) not in REGEXES:
+            if isinstance(pattern, dict) and pattern.get("Regex", PIECE_PATTERN) not in REGEXES:
                 raise ValueError("it has an unknown regular expression")
     for name in ("truncation", "padding", "post_processor"):
         if content.get(name) is not None:
@@ -87,7 +87,7 @@ def validate(content: Mapping[str, Any]) -> None:
 
 def validate_pretrained(content: Mapping[str, Any]) -> None:
     """Raises ValueError (or LookupError, or TypeError) unless all parts are known and harmless."""
-    for name, known in PARTS.items():
+    for name, known in ALLOWED_PARTS.items():
         for part in _nested(content[name]):
             kind, pattern = part.get("type"), part.get("pattern")
             if kind not in known | PRETRAINED_PARTS[name]:

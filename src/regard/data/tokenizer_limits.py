@@ -24,7 +24,7 @@ MAX_CHARSMAP = 8 * 2**20  # characters of sentencepiece's table; T5's has 320,00
 INNER = ("normalizers", "pretokenizers", "decoders")  # the keys of nested parts
 
 # The most bytes that one byte becomes (Unicode's FAQ on normalisation); 1 for parts that are not listed
-GROWTH = {
+BYTE_GROWTH = {
     "NFC": 3.0,
     "NFD": 3.0,
     "NFKC": 11.0,
@@ -34,15 +34,13 @@ GROWTH = {
     "ByteLevel": 2.0,
 }
 DECODER_GROWTH = {"ByteLevel": 3.0}  # an invalid byte becomes U+FFFD
-MIN_MATCH_BYTES = {
-    " {2,}": 2,
-    r"\A<unk>\z": 5,
-}  # the fewest bytes that a known expression matches, if above 1
+# the fewest bytes that a known expression matches, if above 1
+MIN_MATCH_BYTES = {" {2,}": 2, r"\A<unk>\z": 5}
 
 
-def refuse_large(content: Mapping[str, Any]) -> None:
+def refuse_large_tokenizer(content: Mapping[str, Any]) -> None:
     """Raises ValueError (or LookupError, TypeError) if the tokeniser or the growth of a text is too large."""
-    growth = {"normalizer": GROWTH, "pre_tokenizer": GROWTH, "decoder": DECODER_GROWTH}
+    growth = {"normalizer": BYTE_GROWTH, "pre_tokenizer": BYTE_GROWTH, "decoder": DECODER_GROWTH}
     grown = {}
     for name, table in growth.items():
         found = _parts(content[name], name)

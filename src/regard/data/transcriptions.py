@@ -198,11 +198,11 @@ def refuse_too_short(recordings: Recordings, factor: int) -> None:
     """
     for line, (frames, text) in enumerate(zip(recordings.frames, recordings.texts, strict=True), start=1):
         needed = len(text) + sum(one == other for one, other in itertools.pairwise(text))
-        there = -(-len(frames) // factor)
-        if there < needed:
+        positions = -(-len(frames) // factor)
+        if positions < needed:
             raise DataError(
                 f"{recordings.name}:{line}: {len(text)} labels need {needed} positions,"
-                f" but {len(frames)} frames become {there}",
+                f" but {len(frames)} frames become {positions}",
                 f"lower subsampling_factor ({factor}), or remove the recording",
             )
 

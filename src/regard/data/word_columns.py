@@ -17,7 +17,7 @@ from regard.errors import DataError
 
 WordFormat = Literal["conllu", "columns"]
 
-SAMPLE = 2000  # lines that are examined to detect the format
+SAMPLED_LINES = 2000  # lines that are examined to detect the format
 LABEL_COLUMN = "xpos"  # the CoNLL-U column for labels of any tag set
 _DOCUMENT = "-DOCSTART-"
 _SUFFIXES: dict[str, WordFormat] = {
@@ -32,7 +32,7 @@ _SUFFIXES: dict[str, WordFormat] = {
 def word_format(path: Path) -> WordFormat | None:
     """The format of tagged words in a file, by its suffix or its first lines; None for other files."""
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
-    lines = list(itertools.islice(read_lines(path), SAMPLE))
+    lines = list(itertools.islice(read_lines(path), SAMPLED_LINES))
     if suffix == ".conllu" or _is_conllu(lines):
         return "conllu"
     if suffix in _SUFFIXES:

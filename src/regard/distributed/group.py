@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.distributed.rank import Rank
 from regard.distributed.rendezvous import RENDEZVOUS_TIMEOUT, shared_store
 
-TIMEOUT = timedelta(hours=6)  # the other processes wait while the first prepares and validates
+WAIT_TIMEOUT = timedelta(hours=6)  # the other processes wait while the first prepares and validates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,9 @@ def join(process: Rank) -> Group:
     dist.init_process_group(
         backend, store=store, rank=process.rank, world_size=process.size, timeout=RENDEZVOUS_TIMEOUT
     )
-    return Group(rank=process.rank, size=process.size, channel=dist.new_group(timeout=TIMEOUT), store=store)
+    return Group(
+        rank=process.rank, size=process.size, channel=dist.new_group(timeout=WAIT_TIMEOUT), store=store
+    )
 
 
 def leave() -> None:

@@ -11,12 +11,13 @@ WORKER_VARIABLE = (
     "REGARD_WORKER"  # rank, size and rendezvous URL of a process started by `regard train --workers`
 )
 PARENT_VARIABLE = "REGARD_PARENT"  # the id of the process that started it
+# set by torchrun and similar launchers
 TORCHRUN_VARIABLES = (
     "RANK",
     "WORLD_SIZE",
     "MASTER_ADDR",
     "MASTER_PORT",
-)  # set by torchrun and similar launchers
+)
 
 
 @dataclass(frozen=True, kw_only=True)

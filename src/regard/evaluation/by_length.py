@@ -42,9 +42,8 @@ def bleu_by_length(
     """
     check_aligned(hypotheses, references)
     check_aligned(sources, [hypotheses], "the source")
-    tokenize = resolve_tokenizer(
-        tokenize, references
-    )  # from all references, so that all groups have the same tokeniser
+    # from all references, so that all groups have the same tokeniser
+    tokenize = resolve_tokenizer(tokenize, references)
     groups: dict[int, list[int]] = {}
     for line, source in enumerate(sources):
         groups.setdefault(bisect_left(GROUP_LIMITS, len(source.split())), []).append(line)

@@ -1,27 +1,16 @@
-"""Classification metrics from a confusion matrix: accuracy, precision, recall, F1, intervals.
+"""Classification metrics from a confusion matrix: accuracy, macro-F1, intervals.
 
 Results are fractions. For the interval of an accuracy use `evaluation/proportion.py` if the predictions are
 independent, and `bootstrap_interval` if they come in groups, such as the words of a sentence.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
 SEED = 12345  # of all resampling, as in sacreBLEU
 ConfusionMatrix = Int[np.ndarray, "classes classes"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassScores:
-    """The scores of one class; 0/0, for a class that is never predicted or never true, counts as 0."""
-
-    precision: float  # the share of its predictions that are right
-    recall: float  # the share of its examples that are predicted
-    f1: float  # the harmonic mean of both
-    support: int  # the number of its examples
 
 
 def confusion(
@@ -35,20 +24,6 @@ def confusion(
 def accuracy(table: ConfusionMatrix) -> float:
     """The share of predictions that are right."""
     return float(np.trace(table) / table.sum())
-
-
-def class_scores(table: ConfusionMatrix) -> list[ClassScores]:
-    """Precision, recall and F1 of each class."""
-    right, predictions, true = np.diag(table), table.sum(axis=0), table.sum(axis=1)
-    return [
-        ClassScores(
-            precision=_share(right[i], predictions[i]),
-            recall=_share(right[i], true[i]),
-            f1=_share(2 * right[i], predictions[i] + true[i]),
-            support=int(true[i]),
-        )
-        for i in range(len(table))
-    ]
 
 
 def macro_f1(table: ConfusionMatrix) -> float:
@@ -87,7 +62,3 @@ def _central_interval(values: Float[np.ndarray, " resamples"]) -> tuple[float, f
     """The central 95 % of the values."""
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)
-
-
-def _share(part: np.integer, whole: np.integer) -> float:
-    return float(part / whole) if whole else 0.0

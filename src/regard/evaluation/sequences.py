@@ -1,16 +1,11 @@
-"""Exact match, and word and character error rates by edit distance (Levenshtein 1966).
+"""Exact matches, and word edits by edit distance (Levenshtein 1966).
 
-If a line has several references, the nearest one counts. All results are fractions.
+If a line has several references, the nearest one counts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from regard.evaluation.line_pairs import References, check_aligned
-
-
-def exact_match(hypotheses: Sequence[str], references: References) -> float:
-    """The fraction of lines that equal one of their references."""
-    return exact_matches(hypotheses, references) / len(hypotheses)
 
 
 def exact_matches(hypotheses: Sequence[str], references: References) -> int:
@@ -20,23 +15,23 @@ def exact_matches(hypotheses: Sequence[str], references: References) -> int:
     return sum(text in answers for text, answers in zip(hypotheses, accepted, strict=True))
 
 
-def word_error_rate(hypotheses: Sequence[str], references: References) -> float:
-    """Word edits divided by the words of the nearest reference; for phonemes, the phoneme error rate.
-
-    Words are separated by white space. The rate is above 1 if the output is much longer than the reference.
-    (In grapheme-to-phoneme conversion, "word error rate" usually means 1 - `exact_match`.)
-    """
-    return _rate(*word_edits(hypotheses, references))
-
-
 def word_edits(hypotheses: Sequence[str], references: References) -> tuple[list[int], list[int]]:
-    """For each line, the word edits to the nearest reference and the number of its words."""
-    return _edits(hypotheses, references, str.split)
+    """For each line, the word edits to the nearest reference and the number of its words.
 
-
-def character_error_rate(hypotheses: Sequence[str], references: References) -> float:
-    """Character edits divided by the characters of the nearest reference."""
-    return _rate(*_edits(hypotheses, references, list))
+    Words are separated by white space. The sum of the edits divided by the sum of the words is the word
+    error rate; for phonemes, the phoneme error rate.
+    """
+    check_aligned(hypotheses, references)
+    edits, lengths = [], []
+    for text, answers in zip(hypotheses, zip(*references, strict=True), strict=True):
+        words = text.split()
+        nearest = min(
+            (edit_distance(words, reference), len(reference))
+            for reference in (answer.split() for answer in answers if answer is not None)
+        )
+        edits.append(nearest[0])
+        lengths.append(nearest[1])
+    return edits, lengths
 
 
 def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
@@ -50,23 +45,3 @@ def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
             here.append(min(here[-1] + 1, above[column] + 1, above[column - 1] + (item != other_item)))
         above = here
     return above[-1]
-
-
-def _edits(
-    hypotheses: Sequence[str], references: References, units: Callable[[str], list[str]]
-) -> tuple[list[int], list[int]]:
-    check_aligned(hypotheses, references)
-    edits, lengths = [], []
-    for text, answers in zip(hypotheses, zip(*references, strict=True), strict=True):
-        found = units(text)
-        nearest = min(
-            (edit_distance(found, reference), len(reference))
-            for reference in (units(answer) for answer in answers if answer is not None)
-        )
-        edits.append(nearest[0])
-        lengths.append(nearest[1])
-    return edits, lengths
-
-
-def _rate(edits: Sequence[int], lengths: Sequence[int]) -> float:
-    return sum(edits) / max(sum(lengths), 1)

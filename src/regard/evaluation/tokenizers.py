@@ -8,7 +8,7 @@ from regard.data.scripts import Script, detect_script
 from regard.evaluation.line_pairs import References
 
 AUTO = "auto"  # the tokeniser that `tokenizer_for` chooses for the references
-Metric = TypeVar("Metric", bound=str)
+SomeMetric = TypeVar("SomeMetric", bound=str)
 Tokenize = Literal[
     "auto",
     "13a",
@@ -62,7 +62,7 @@ def script_of_references(references: References) -> Script:
     return detect_script(text for stream in references for text in stream if text is not None)
 
 
-def best_metric_first(metrics: Sequence[Metric], script: Script) -> tuple[Metric, ...]:
+def best_metric_first(metrics: Sequence[SomeMetric], script: Script) -> tuple[SomeMetric, ...]:
     """`metrics` with the best one for this script first."""
     first = best_metric_for(script)
     return tuple(sorted(metrics, key=lambda metric: metric != first))

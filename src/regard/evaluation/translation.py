@@ -35,8 +35,8 @@ from regard.evaluation.tokenizers import (
 )
 
 MetricName = Literal["bleu", "chrf", "ter"]
-METRICS: tuple[MetricName, ...] = ("bleu", "chrf", "ter")
-MIN_SENTENCES = 30  # sentences that resampling needs; with fewer, intervals are too narrow
+METRIC_NAMES: tuple[MetricName, ...] = ("bleu", "chrf", "ter")
+MIN_RESAMPLED_SENTENCES = 30  # sentences that resampling needs; with fewer, intervals are too narrow
 MIN_SUSPICIOUS = 100  # suspicious lines before a warning, as in sacreBLEU
 
 
@@ -46,7 +46,7 @@ class SystemScore:
 
     system: str
     value: float
-    low: float | None  # None: fewer than MIN_SENTENCES lines
+    low: float | None  # None: fewer than MIN_RESAMPLED_SENTENCES lines
     high: float | None
     p_value: float | None  # of the difference to the baseline; None for the baseline, the first system
 
@@ -67,7 +67,7 @@ def corpus_scores(
     tokenize: str = AUTO,
     lowercase: bool = False,
     bootstrap: int = 1000,
-    metrics: Sequence[MetricName] = METRICS,
+    metrics: Sequence[MetricName] = METRIC_NAMES,
 ) -> list[Score]:
     """BLEU, chrF2++ and TER of a corpus.
 
@@ -77,14 +77,14 @@ def corpus_scores(
             the one for the script of the references (`tokenizers.tokenizer_for`).
         lowercase: ignore case (TER always ignores it, the default of sacreBLEU).
         bootstrap: the number of resamples for the intervals (Koehn 2004); 0 for no intervals. Fewer than
-            MIN_SENTENCES lines have no intervals.
+            MIN_RESAMPLED_SENTENCES lines have no intervals.
 
     Raises:
         DataError: the numbers of lines differ or are 0; the tokeniser is unknown or cannot be used.
     """
     check_aligned(hypotheses, references)
     tokenize = resolve_tokenizer(tokenize, references)
-    bootstrap = bootstrap if len(hypotheses) >= MIN_SENTENCES else 0
+    bootstrap = bootstrap if len(hypotheses) >= MIN_RESAMPLED_SENTENCES else 0
     streams = cast("Sequence[Sequence[str]]", references)  # items may be None, unlike in sacreBLEU's types
     scores = []
     for metric in _metrics(metrics, tokenize, lowercase).values():
@@ -120,7 +120,7 @@ def compare_systems(
     tokenize = tokenizer_for(script) if tokenize == AUTO else tokenize
     test = PairedTest(
         list(systems.items()),
-        _metrics(best_metric_first(METRICS, script), tokenize, lowercase),
+        _metrics(best_metric_first(METRIC_NAMES, script), tokenize, lowercase),
         cast("Sequence[Sequence[str]]", references),
         test_type="bs",
         n_samples=bootstrap,
@@ -131,7 +131,9 @@ def compare_systems(
             name=name,
             signature=str(signature),
             systems=_system_scores(
-                list(systems), cast("list[Result]", results[name]), len(references[0]) >= MIN_SENTENCES
+                list(systems),
+                cast("list[Result]", results[name]),
+                len(references[0]) >= MIN_RESAMPLED_SENTENCES,
             ),
         )
         for name, signature in signatures.items()

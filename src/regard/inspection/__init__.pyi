@@ -39,6 +39,8 @@ from regard.inspection.record import blocks as blocks
 from regard.inspection.record import record_attention as record_attention
 from regard.inspection.record import record_model as record_model
 from regard.inspection.record import recording_bytes as recording_bytes
+from regard.inspection.recorded_stepper import RecordedStepper as RecordedStepper
+from regard.inspection.recorded_stepper import recording_stepper as recording_stepper
 from regard.inspection.recording import Recording as Recording
 from regard.inspection.rollout import attention_rollout as attention_rollout
 from regard.inspection.steps import Step as Step

@@ -19,9 +19,8 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 
 __all__ = ["Ablation", "Ablations", "ablate", "ablated", "ablations", "layer_names"]
 
-ForwardRows = Callable[
-    [int], Tensor
-]  # number of rows -> the model's output for that many copies of the example
+# number of rows -> the model's output for that many copies of the example
+ForwardRows = Callable[[int], Tensor]
 
 
 @dataclass(frozen=True)

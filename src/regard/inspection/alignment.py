@@ -160,11 +160,6 @@ def read_pharaoh(text: str) -> Links:
     return frozenset((int(source), int(target)) for source, target in pairs)
 
 
-def word_links(links: Iterable[tuple[int, int]], src_words: Sequence[int], tgt_words: Sequence[int]) -> Links:
-    """Links of words from links of subword pieces; the sequences give the word number of each piece."""
-    return frozenset((src_words[source], tgt_words[target]) for source, target in links)
-
-
 # Comparison with a reference
 
 

@@ -128,12 +128,12 @@ class _RecordedBeamSearch(BeamSearch):
         greatest: Float64[np.ndarray, " sentences"],
         finished: FinishedHypotheses,
     ) -> Bool[np.ndarray, "sentences candidates"]:
-        on = super().continued(rows, constraints, found, greatest, finished)
+        kept = super().continued(rows, constraints, found, greatest, finished)
         forced = int(constraints.uncounted[0])
         if rows.length >= forced:
             for rank in np.flatnonzero(np.isfinite(found.total[0])).tolist():
-                self._add_candidate(rows, found, rank, forced, stays=bool(on[0, rank]))
-        return on
+                self._add_candidate(rows, found, rank, forced, stays=bool(kept[0, rank]))
+        return kept
 
     def _add_candidate(
         self, rows: HypothesisRows, found: Candidates, rank: int, forced: int, *, stays: bool

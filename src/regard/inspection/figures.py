@@ -63,7 +63,7 @@ def figure_at(
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
         if title:
-            _entitle(figure, title)
+            _add_title(figure, title)
         figure.savefig(path, dpi=160, metadata=DATES.get(path.suffix))
 
 
@@ -81,7 +81,7 @@ def head_line(head: int) -> dict[str, Any]:
     return {"color": HEAD_COLOURS[head % len(HEAD_COLOURS)], "linestyle": style}
 
 
-def _entitle(figure: Any, title: str) -> None:
+def _add_title(figure: Any, title: str) -> None:
     """Put the title at the top, in a smaller font if the figure is too narrow."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 

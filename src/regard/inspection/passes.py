@@ -61,9 +61,10 @@ def translation_pass(
 
 
 def continuation_pass(model: DecoderOnly, ids: Sequence[int], *, start: int = 0) -> ForcedPass:
-    """The pass of a decoder that reads all `ids` but the last and predicts all but the first; two or more.
+    """The pass of a decoder that reads all `ids` but the last and predicts all but the first.
 
-    The answer begins with the predicted token `start`; those before it belong to the prompt.
+    `ids` has at least two. The answer begins with the predicted token `start`; those before it belong to the
+    prompt.
     """
     read, written = tuple(ids[:-1]), tuple(ids[1:])
     return ForcedPass(

@@ -22,7 +22,7 @@ from regard.layers.positions import (
 from regard.models.model import Model
 
 Scheme = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
-Part = Literal["encoder", "decoder"]
+Stack = Literal["encoder", "decoder"]
 POSITION_MODULES = (
     SinusoidalPositions,
     LearnedPositions,
@@ -63,7 +63,7 @@ class Positional:
 
 
 @torch.no_grad()
-def positions_of(model: Model, length: int, *, part: Part = "encoder") -> Positional:
+def positions_of(model: Model, length: int, *, part: Stack = "encoder") -> Positional:
     """The positions of a model; `part` chooses the encoder or decoder if it has both.
 
     There are fewer than `length` if the model has learned fewer.

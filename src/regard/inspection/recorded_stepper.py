@@ -75,6 +75,6 @@ class RecordedLogitStepper(RecordedStepper):
 
 
 def recording_stepper(stepper: Stepper, recording: Recording) -> RecordedStepper:
-    """`stepper`, wrapped to report to `recording`; use it inside the `with` of `record`."""
+    """`stepper`, wrapped to report to `recording`; use it inside the `with` of `record_model`."""
     kind = RecordedLogitStepper if isinstance(stepper, CacheStepper) else RecordedStepper
     return kind(stepper, recording)

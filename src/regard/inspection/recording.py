@@ -8,7 +8,7 @@ that it came from (see recorded_stepper.py).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -18,7 +18,6 @@ from regard.errors import ConfigError
 from regard.layers.scaled_dot_product import attention_weights
 
 Recorded = Literal["query", "key", "value", "mask", "bias", "scores", "weights", "head_output"]
-PARTS: tuple[Recorded, ...] = get_args(Recorded)
 
 
 class RowPosition(NamedTuple):

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
 from regard.inspection.passes import AttentionSite, attention_sites
+from regard.inspection.record import Attend
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, Residual
 from regard.layers.cache import KeyValue
@@ -32,8 +33,7 @@ from regard.models.model import Model
 from regard.models.recurrent import Recurrent
 from regard.models.vision import VisionTransformer
 
-Attend = Callable[..., Tensor]  # with the signature of the attention's own kernel
-SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
+SUBLAYER_NAMES = ("self_attention", "cross_attention", "feed_forward")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ def layer_names(model: Model) -> list[str]:
     for name, module in model.named_modules():
         if isinstance(module, EncoderBlock | DecoderBlock):
             names.append(name)
-            names += [f"{name}.{part}" for part in SUBLAYERS if hasattr(module, part)]
+            names += [f"{name}.{part}" for part in SUBLAYER_NAMES if hasattr(module, part)]
     return names
 
 
@@ -148,7 +148,7 @@ def _masked_kernel(original: Attend, on: Bool[Tensor, "rows heads"], *, is_sourc
 @contextmanager
 def _without_layer(model: Model, name: str, off: Bool[Tensor, " rows"]) -> Iterator[None]:
     block, _, sublayer = name.rpartition(".")
-    is_block = sublayer not in SUBLAYERS
+    is_block = sublayer not in SUBLAYER_NAMES
     module = model.get_submodule(name if is_block else f"{block}.around_{sublayer}")
 
     def skip(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:

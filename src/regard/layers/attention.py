@@ -70,9 +70,9 @@ class MultiHeadAttention(nn.Module):
         If `values` is given, the values are projected from it instead of from `memory`. If there is a
         `cache`, its positions come before those of `memory`, which are appended to it.
         """
-        query, seen = self._project(x, memory, values, cache)
+        query, key_value = self._project(x, memory, values, cache)
         dropout = self.dropout if self.training else 0.0
-        mixed = self.attend(query, seen.key, seen.value, mask, position_bias, dropout)
+        mixed = self.attend(query, key_value.key, key_value.value, mask, position_bias, dropout)
         return self.output(mixed.transpose(1, 2).flatten(2))
 
     def read(
@@ -89,9 +89,9 @@ class MultiHeadAttention(nn.Module):
         self, x: Tensor, memory: Tensor | KeyValue, values: Tensor | None, cache: KeyValueCache | None
     ) -> tuple[Tensor, KeyValue]:
         """The queries, and the keys and values of all positions, split into heads."""
-        seen = memory if isinstance(memory, KeyValue) else self.read(memory, values)
+        key_value = memory if isinstance(memory, KeyValue) else self.read(memory, values)
         query = self._scaled(self._heads(self.query(x)))
-        return query, seen if cache is None else cache.append(*seen)
+        return query, key_value if cache is None else cache.append(*key_value)
 
     def _scaled(
         self, query: Float[Tensor, "batch heads len d_head"]
@@ -147,7 +147,7 @@ class SelfAttention(MultiHeadAttention):
         self, x: Tensor, memory: Tensor | KeyValue, values: Tensor | None, cache: KeyValueCache | None
     ) -> tuple[Tensor, KeyValue]:
         if memory is not x or values is not None:
-            raise ValueError("self-attention looks at its own input: give x as the memory, and no values")
+            raise ValueError("self-attention attends to its own input: give x as the memory, and no values")
         parts = self.query_key_value(x).split(self.query_key_value.widths, dim=-1)
         query, key, value = (self._heads(part) for part in parts)
         if self.query_norm is not None and self.key_norm is not None:

@@ -9,17 +9,18 @@ Norm = Literal["layer", "rms"]
 
 
 class RMSNorm(nn.RMSNorm):
-    """PyTorch's, with the gain cast to the input's dtype: its fused kernel accepts no mixed dtypes."""
+    """PyTorch's RMSNorm with the gain cast to the input's dtype: the fused kernel accepts no mixed dtypes."""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 
 
 def norm(kind: Norm, d_model: int, *, bias: bool = True, eps: float | None = None) -> nn.Module:
-    """ "layer": (x - mean) / sqrt(variance + eps) * gain + bias, the variance biased (Ba et al. 2016).
-    "rms": x / sqrt(mean(x^2) + eps) * gain (Zhang and Sennrich 2019), which never has a bias.
+    """A layer norm or an RMS norm.
 
-    Where `eps` is None it is 1e-5 for "layer" and 1e-6 for "rms".
+    "layer": (x - mean) / sqrt(variance + eps) * gain + bias, the variance biased (Ba et al. 2016).
+    "rms": x / sqrt(mean(x^2) + eps) * gain, without a bias (Zhang and Sennrich 2019).
+    An `eps` of None is 1e-5 for "layer" and 1e-6 for "rms".
     """
     if kind == "layer":
         return nn.LayerNorm(d_model, eps=1e-5 if eps is None else eps, bias=bias)

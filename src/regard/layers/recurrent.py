@@ -129,7 +129,7 @@ class RecurrentStack(nn.Module):
     def __init__(self, cell: Cell, num_layers: int, d_input: int, d_model: int, dropout: float) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
-            CELLS[cell](d_model if above else d_input, d_model) for above in range(num_layers)
+            CELLS[cell](d_model if number else d_input, d_model) for number in range(num_layers)
         )
         self.dropout = nn.Dropout(dropout)
 

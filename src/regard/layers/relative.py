@@ -72,13 +72,13 @@ class RelativeSelfAttention(SelfAttention):
     ) -> Float[Tensor, "batch len d_model"]:
         if cache is not None:
             raise ValueError("relative attention reads a sequence at once: it keeps no cache")
-        query, seen = self._project(x, memory, values, None)
+        query, key_value = self._project(x, memory, values, None)
         distances = self._heads(self.distance(self.positions(x.size(1)))[None])
         bias = shifted((query + self.distance_bias) @ distances.transpose(-2, -1)) / math.sqrt(self.d_head)
         if position_bias is not None:
             bias = bias + position_bias
         dropout = self.dropout if self.training else 0.0
-        mixed = self.attend(query + self.content_bias, seen.key, seen.value, mask, bias, dropout)
+        mixed = self.attend(query + self.content_bias, key_value.key, key_value.value, mask, bias, dropout)
         return self.output(mixed.transpose(1, 2).flatten(2))
 
 
@@ -92,7 +92,6 @@ def shifted(
     one more than the row before (Dai et al. 2019, appendix B).
     """
     length = by_distance.size(2)
-    wider = F.pad(by_distance, (1, 0)).flatten(2)[
-        ..., length:
-    ]  # len rows of 2 len numbers, without the first len numbers
+    # len rows of 2 len numbers, without the first len numbers
+    wider = F.pad(by_distance, (1, 0)).flatten(2)[..., length:]
     return wider.unflatten(2, (length, 2 * length - 1))[..., :length]

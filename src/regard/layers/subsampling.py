@@ -24,7 +24,7 @@ class StackedFrames(nn.Module):
 
     def forward(self, frames: Frames, lengths: Lengths) -> Float[Tensor, "batch len d_model"]:
         """Frames beyond the lengths count as zeros."""
-        frames = F.pad(_silenced(frames, lengths), (0, 0, 0, -frames.size(1) % self.factor))
+        frames = F.pad(_without_padding(frames, lengths), (0, 0, 0, -frames.size(1) % self.factor))
         return self.projection(frames.unflatten(1, (-1, self.factor)).flatten(2))
 
 
@@ -38,7 +38,7 @@ class ConvolutionalSubsampling(nn.Module):
         super().__init__()
         halvings = factor.bit_length() - 1
         if factor < 2 or factor != 2**halvings:
-            raise ValueError(f"convolutions halve, but factor ({factor}) is not a power of two above 1")
+            raise ValueError(f"each convolution halves the length, but factor ({factor}) is not 2, 4, 8, ...")
         self.factor = factor
         self.convolutions = nn.ModuleList(
             nn.Conv2d(d_model if number else 1, d_model, 3, stride=2, padding=1) for number in range(halvings)
@@ -47,7 +47,7 @@ class ConvolutionalSubsampling(nn.Module):
 
     def forward(self, frames: Frames, lengths: Lengths) -> Float[Tensor, "batch len d_model"]:
         """Frames beyond the lengths count as zeros, after each convolution too."""
-        x = _silenced(frames, lengths)[:, None]  # batch channels frames features
+        x = _without_padding(frames, lengths)[:, None]  # batch channels frames features
         for convolution in self.convolutions:
             lengths = shortened(lengths, 2)
             x = convolution(x).relu()
@@ -60,5 +60,5 @@ def real_frames(lengths: Lengths, most: int) -> Bool[Tensor, "batch {most}"]:
     return torch.arange(most, device=lengths.device) < lengths[:, None]
 
 
-def _silenced(frames: Frames, lengths: Lengths) -> Frames:
+def _without_padding(frames: Frames, lengths: Lengths) -> Frames:
     return frames.where(real_frames(lengths, frames.size(1))[:, :, None], 0.0)

@@ -1,5 +1,6 @@
 from regard.models.adapters import AdapterSettings as AdapterSettings
 from regard.models.adapters import add_lora as add_lora
+from regard.models.adapters import merge_lora as merge_lora
 from regard.models.build import build_model as build_model
 from regard.models.build import count_parameters as count_parameters
 from regard.models.build import register_model as register_model
@@ -17,6 +18,7 @@ from regard.models.graph import GraphAttentionNetwork as GraphAttentionNetwork
 from regard.models.graph import GraphConfig as GraphConfig
 from regard.models.graph import GraphTransformer as GraphTransformer
 from regard.models.graph import GraphTransformerConfig as GraphTransformerConfig
+from regard.models.heads import best_spans as best_spans
 from regard.models.model import Model as Model
 from regard.models.recurrent import Recurrent as Recurrent
 from regard.models.recurrent import RecurrentConfig as RecurrentConfig

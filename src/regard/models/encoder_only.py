@@ -85,7 +85,7 @@ class EncoderOnlyConfig(TransformerConfig):
     normalised: bool = False  # head "pooled": scale vectors to length 1, as sentence encoders do
     sentence_tokens: int | None = None  # sentence encoders: tokens that are read, special tokens included
     sentence_prompt: str = ""  # sentence encoders: text before each input
-    head_activation: heads.Activation | None = None  # None: tanh after pooling, gelu for masked tokens
+    head_activation: heads.HeadActivation | None = None  # None: tanh after pooling, gelu for masked tokens
     head_dropout: float = 0.1
     pad_id: int = 0
 

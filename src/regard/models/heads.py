@@ -11,7 +11,7 @@ from regard.layers.feedforward import ACTIVATIONS, Elementwise
 from regard.layers.norm import Norm, norm
 
 Pooling = Literal["cls", "mean", "max"]
-Activation = Literal["tanh", "relu", "gelu", "gelu_tanh", "silu"]
+HeadActivation = Literal["tanh", "relu", "gelu", "gelu_tanh", "silu"]
 
 Hidden = Float[Tensor, "batch len d_model"]
 Lengths = Int[Tensor, " batch"]
@@ -46,7 +46,7 @@ class PooledHead(nn.Module):
         pooling: Pooling,
         *,
         layer: bool,
-        activation: Activation = "tanh",
+        activation: HeadActivation = "tanh",
         normalised: bool = False,
     ) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class ClassificationHead(nn.Module):
         pooling: Pooling,
         *,
         layer: bool,
-        activation: Activation = "tanh",
+        activation: HeadActivation = "tanh",
         dropout: float,
     ) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class RegressionHead(ClassificationHead):
         pooling: Pooling,
         *,
         layer: bool,
-        activation: Activation = "tanh",
+        activation: HeadActivation = "tanh",
         dropout: float,
         mean: float,
         std: float,
@@ -137,7 +137,7 @@ class MaskedLanguageModelHead(nn.Module):
         embedding: nn.Parameter,
         kind: Norm,
         *,
-        activation: Activation = "gelu",
+        activation: HeadActivation = "gelu",
         eps: float | None = None,
     ) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ def best_spans(
     return torch.stack([best.indices // length, best.indices % length], dim=1), best.values
 
 
-def _function(activation: Activation) -> Elementwise:
+def _function(activation: HeadActivation) -> Elementwise:
     return torch.tanh if activation == "tanh" else ACTIVATIONS[activation]
 
 

@@ -28,7 +28,7 @@ from regard.models.config import ModelConfig
 from regard.models.initialise import matrices, xavier
 from regard.models.sequence_to_sequence import SequenceToSequence
 
-Tied = Literal["all", "target", "none"]
+TiedMatrices = Literal["all", "target", "none"]
 AttentionKind = Literal["none", "additive", "dot", "general", "concat"]
 LUONG = ("dot", "general", "concat")
 
@@ -62,7 +62,7 @@ class RecurrentConfig(ModelConfig):
     attention: AttentionKind = "none"  # additive: Bahdanau's; dot, general, concat: Luong's
     input_feeding: bool = False  # a step reads the last attentional vector (Luong et al. 2015, section 3.3)
     dropout: float = 0.3  # of embeddings, between layers, and before the output layer
-    tied: Tied = "none"  # "target": target embedding and output weight; "all": source embedding too
+    tied: TiedMatrices = "none"  # "target": target embedding and output weight; "all": source embedding too
     pad_id: int = 0
 
     def __post_init__(self) -> None:
@@ -93,16 +93,16 @@ class RecurrentConfig(ModelConfig):
 
 
 @dataclass(frozen=True)
-class Memory:
+class RecurrentMemory:
     """The encoder's states at each position and after the last one."""
 
     hidden: Float[Tensor, "batch src_len d_memory"]
     mask: Bool[Tensor, "batch 1 src_len"]
     last: States  # the decoder's initial state of each layer
 
-    def select(self, rows: Int64[Tensor, " rows"]) -> "Memory":
+    def select(self, rows: Int64[Tensor, " rows"]) -> "RecurrentMemory":
         """A memory whose row i is row `rows[i]` of this one."""
-        return Memory(self.hidden[rows], self.mask[rows], _selected(self.last, rows))
+        return RecurrentMemory(self.hidden[rows], self.mask[rows], _selected(self.last, rows))
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class RecurrentCache:
         return self
 
 
-class Encoder(nn.Module):
+class RecurrentEncoder(nn.Module):
     """Source ids -> one state for each position, and the decoder's initial states.
 
     The initial states are the encoder's last states (Sutskever et al. 2014), or with two directions
@@ -208,7 +208,7 @@ class Encoder(nn.Module):
         return tuple(linear(part).tanh() for linear, part in zip(linears, state, strict=True))
 
 
-class Decoder(nn.Module):
+class RecurrentDecoder(nn.Module):
     """Target ids -> states that predict the next ids; subclasses define the attention."""
 
     def __init__(self, config: RecurrentConfig, d_last_output: int) -> None:
@@ -222,12 +222,12 @@ class Decoder(nn.Module):
         if d_last_output:
             self.feed = StackedLinear(d_last_output, (config.d_model,) * self.stack.gates, bias=False)
 
-    def start(self, memory: Memory) -> DecoderState:
+    def start(self, memory: RecurrentMemory) -> DecoderState:
         """The state before the first id."""
         return DecoderState(memory.last)
 
     @abstractmethod
-    def read(self, memory: Memory) -> Source:
+    def read(self, memory: RecurrentMemory) -> Source:
         """What this decoder attends to, computed once from the memory."""
 
     @abstractmethod
@@ -237,7 +237,7 @@ class Decoder(nn.Module):
         """The states that predict the ids after `ids`, and the decoder state after them."""
 
 
-class ContextDecoder(Decoder):
+class ContextDecoder(RecurrentDecoder):
     """A decoder that reads the encoder's last state, one vector, at each step (Cho et al. 2014).
 
     The prediction comes from a maxout of state, context and last id (Goodfellow et al. 2013).
@@ -248,7 +248,7 @@ class ContextDecoder(Decoder):
         widths = config.d_model + d_context + config.d_embedding
         self.readout = StackedLinear(widths, (config.d_embedding,) * 2)
 
-    def read(self, memory: Memory) -> Source:
+    def read(self, memory: RecurrentMemory) -> Source:
         context = memory.last[-1][0][:, None]
         return Source(context, context, memory.mask.any(dim=2, keepdim=True))
 
@@ -276,7 +276,7 @@ class BahdanauDecoder(ContextDecoder):
         super().__init__(config, d_context=config.d_memory)
         self.attention = _attention(config)
 
-    def read(self, memory: Memory) -> Source:
+    def read(self, memory: RecurrentMemory) -> Source:
         return Source(self.attention.read(memory.hidden), memory.hidden, memory.mask)
 
     def _states_and_contexts(
@@ -292,7 +292,7 @@ class BahdanauDecoder(ContextDecoder):
         return torch.stack(hidden, dim=1), torch.stack(contexts, dim=1), layers
 
 
-class LuongDecoder(Decoder):
+class LuongDecoder(RecurrentDecoder):
     """A decoder with attention from the new state after each step (Luong et al. 2015).
 
     The attentional vector tanh(W [context; state]) predicts the next id (equation 5). With input feeding the
@@ -304,10 +304,10 @@ class LuongDecoder(Decoder):
         self.attention = _attention(config)
         self.readout = nn.Linear(config.d_memory + config.d_model, config.d_embedding)
 
-    def read(self, memory: Memory) -> Source:
+    def read(self, memory: RecurrentMemory) -> Source:
         return Source(self.attention.read(memory.hidden), memory.hidden, memory.mask)
 
-    def start(self, memory: Memory) -> DecoderState:
+    def start(self, memory: RecurrentMemory) -> DecoderState:
         layers = super().start(memory).layers
         if self.feed is None:
             return DecoderState(layers)
@@ -339,7 +339,7 @@ def _attention(config: RecurrentConfig) -> SourceAttention:
     return SCORINGS[config.attention](config.d_model, config.d_memory)
 
 
-def _decoder(config: RecurrentConfig) -> Decoder:
+def _decoder(config: RecurrentConfig) -> RecurrentDecoder:
     if config.attention in LUONG:
         return LuongDecoder(config)
     return ContextDecoder(config, config.d_model) if config.attention == "none" else BahdanauDecoder(config)
@@ -351,7 +351,7 @@ class Recurrent(SequenceToSequence):
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         self.config: RecurrentConfig = config
-        self.encoder = Encoder(config)
+        self.encoder = RecurrentEncoder(config)
         self.decoder = _decoder(config)
         self.output = nn.Linear(config.d_embedding, config.tgt_vocab_size, bias=False)
         if config.tied == "all":
@@ -359,7 +359,9 @@ class Recurrent(SequenceToSequence):
         if config.tied != "none":
             self.output.weight = self.decoder.embedding.weight
 
-    def encode(self, src_ids: Int64[Tensor, "batch src_len"], src_lengths: Int[Tensor, " batch"]) -> Memory:
+    def encode(
+        self, src_ids: Int64[Tensor, "batch src_len"], src_lengths: Int[Tensor, " batch"]
+    ) -> RecurrentMemory:
         rows = src_ids.size(0)
         if not self.training and rows % BATCH_MULTIPLE:
             padded_rows = (
@@ -369,10 +371,10 @@ class Recurrent(SequenceToSequence):
         mask = padding_mask(src_lengths, src_ids.size(1))[:, 0]
         hidden, last = self.encoder(src_ids, mask[:, 0])
         last = tuple(tuple(part[:rows] for part in state) for state in last)
-        return Memory(hidden[:rows], mask[:rows], last)
+        return RecurrentMemory(hidden[:rows], mask[:rows], last)
 
     def decoder_states(
-        self, tgt_ids: Int64[Tensor, "batch tgt_len"], memory: Memory
+        self, tgt_ids: Int64[Tensor, "batch tgt_len"], memory: RecurrentMemory
     ) -> Float[Tensor, "batch tgt_len d_embedding"]:
         return self.decoder(tgt_ids, self.decoder.read(memory), self.decoder.start(memory))[0]
 
@@ -380,7 +382,7 @@ class Recurrent(SequenceToSequence):
         """Decoder states -> logits."""
         return self.output(hidden)
 
-    def start(self, memory: Memory) -> RecurrentCache:
+    def start(self, memory: RecurrentMemory) -> RecurrentCache:
         """A cache with an empty target and the keys of the source."""
         return RecurrentCache(self.decoder.read(memory), self.decoder.start(memory))
 

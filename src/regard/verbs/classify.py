@@ -141,7 +141,7 @@ def classify(
         DataError: a text is not a str.
     """
     classifier = Classifier(model, options=options, runtime=runtime)
-    return one_or_several(classifier, text, lambda each: _answer(each, options.top))
+    return one_or_several(classifier, text, lambda each: class_answer(each, options.top))
 
 
 @needs_model
@@ -161,10 +161,11 @@ def classify_file(
         model: a model or run folder, or what `regard.load` returns.
     """
     classifier = Classifier(model, options=options, runtime=runtime)
-    return [_answer(each, options.top) for each in classifier(stream_lines(input))]
+    return [class_answer(each, options.top) for each in classifier(stream_lines(input))]
 
 
-def _answer(classified: ClassPrediction, top: int) -> ClassAnswer:
+def class_answer(classified: ClassPrediction, top: int) -> ClassAnswer:
+    """What a Python call returns for one example: its class, with `top` above 1 a list with probabilities."""
     if classified.value is not None:
         return classified.value
     if top == 1:

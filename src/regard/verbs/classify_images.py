@@ -10,7 +10,7 @@ from jaxtyping import UInt8
 from regard.data.corpus import locate
 from regard.data.images import normalise, read_images, refuse_other_sizes
 from regard.models.vision import VisionConfig, VisionTransformer
-from regard.verbs.classify import ClassPrediction, candidates
+from regard.verbs.classify import ClassAnswer, ClassPrediction, candidates, class_answer
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -18,8 +18,7 @@ from regard.verbs.shared.load_encoder import probabilities, refuse_other_labels
 from regard.verbs.shared.model_loading import config_class_of, model_that
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
-
-BATCH = 500  # images in a batch
+from regard.verbs.tasks.images import IMAGES_PER_BATCH
 
 Pixels = UInt8[np.ndarray, "images channels height width"]
 
@@ -30,7 +29,6 @@ class ImageClassifier:
     Args:
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each image, most likely first.
-        threads: CPU threads; None is PyTorch's default.
     """
 
     @needs_model
@@ -56,9 +54,9 @@ class ImageClassifier:
         """
         config = self.model.config
         refuse_other_sizes(images, name, size=config.image_size, channels=config.channels)
-        for start in range(0, len(images), BATCH):
+        for start in range(0, len(images), IMAGES_PER_BATCH):
             chunk = normalise(
-                images[start : start + BATCH], mean=config.pixel_mean, deviation=config.pixel_std
+                images[start : start + IMAGES_PER_BATCH], mean=config.pixel_mean, deviation=config.pixel_std
             )
             with torch.inference_mode():
                 logits = self.model(chunk.to(self.model.device))
@@ -84,7 +82,7 @@ def classify_images(
     model: AnyModel,
     top: int = 1,
     runtime: Runtime = DEFAULT_RUNTIME,
-) -> list[str] | list[list[tuple[str, float]]]:
+) -> list[ClassAnswer]:
     """The class of each image of an IDX or NPZ file (its array `images`), or of an array of bytes.
 
     A file is a path, or NAME:FILE of a known data set.
@@ -96,14 +94,11 @@ def classify_images(
         input: the file, or the array: images x channels x height x width.
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each image, most likely first.
-        threads: CPU threads; None is PyTorch's default.
 
     Raises:
         DataError: the file is damaged, or its images do not have the model's size.
         FolderError: the model is not for images.
     """
     classifier = ImageClassifier(model, top=top, runtime=runtime)
-    images = list(classifier.file(input) if isinstance(input, str | Path) else classifier(input))
-    if top == 1:
-        return [image.candidates[0].label for image in images]
-    return [[(each.label, each.probability) for each in image.candidates] for image in images]
+    images = classifier.file(input) if isinstance(input, str | Path) else classifier(input)
+    return [class_answer(image, top) for image in images]

@@ -9,7 +9,7 @@ from regard.data.catalogue import is_spec
 from regard.data.graph_files import GraphSettings, read_unlabelled_graph
 from regard.errors import DataError
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
-from regard.verbs.classify import ClassPrediction, candidates
+from regard.verbs.classify import ClassAnswer, ClassPrediction, candidates, class_answer
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -26,7 +26,6 @@ class NodeClassifier:
     Args:
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each node, most likely first.
-        threads: CPU threads; None is PyTorch's default.
     """
 
     @needs_model
@@ -81,7 +80,7 @@ def classify_nodes(
     model: AnyModel,
     top: int = 1,
     runtime: Runtime = DEFAULT_RUNTIME,
-) -> list[str] | list[list[tuple[str, float]]]:
+) -> list[ClassAnswer]:
     """The class of each node of the graph in an NPZ file (`features`, `edges`), or in NAME:FILE.
 
     With `top` above 1 the result for a node is a list of `top` (label, probability), most likely first.
@@ -91,13 +90,10 @@ def classify_nodes(
         input: the file of the graph.
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each node, most likely first.
-        threads: CPU threads; None is PyTorch's default.
 
     Raises:
         DataError: the file is damaged, or its nodes do not have as many features as the model reads.
         FolderError: the model is not for graphs.
     """
-    nodes = list(NodeClassifier(model, top=top, runtime=runtime)(input))
-    if top == 1:
-        return [node.candidates[0].label for node in nodes]
-    return [[(each.label, each.probability) for each in node.candidates] for node in nodes]
+    nodes = NodeClassifier(model, top=top, runtime=runtime)(input)
+    return [class_answer(node, top) for node in nodes]

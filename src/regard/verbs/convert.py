@@ -24,14 +24,14 @@ from regard.weights.tensors import model_tensors
 class ConversionReport:
     """The folder that was written, the model's family and size, and what was not converted.
 
-    `left`: names of tensors that are not in the folder; `undecoded`: decoding defaults that are not.
+    `unused_tensors`: names of tensors that are not in the folder. `unused_decoding`: such decoding defaults.
     """
 
     path: Path
     family: str
     parameters: int
-    left: tuple[str, ...] = ()
-    undecoded: tuple[str, ...] = ()
+    unused_tensors: tuple[str, ...] = ()
+    unused_decoding: tuple[str, ...] = ()
 
 
 @checked
@@ -71,13 +71,13 @@ def convert(
 def _to_regard(folder: Path, out: Path, trust_pickle: bool) -> ConversionReport:
     pretrained = load_pretrained(folder, trust_pickle=trust_pickle)
     loaded = pretrained.loaded
-    if loaded.text is None and reads_text(loaded.config):
+    if loaded.tokenizer_pair is None and reads_text(loaded.config):
         raise FolderError(
             f"{folder} has no tokeniser",
             "copy one too: tokenizer.json, vocab.txt, vocab.json with merges.txt, spiece.model or source.spm",
         )
     name = folder.resolve().name
-    other_files = dict(loaded.text.files()) if loaded.text is not None else {}
+    other_files = dict(loaded.tokenizer_pair.files()) if loaded.tokenizer_pair is not None else {}
     if loaded.config.generates:
         other_files["generation.json"] = json_bytes(loaded.generation)
     recipe = f"# Not trained by a recipe: converted from a Hugging Face folder.\nname = {json.dumps(name)}\n"
@@ -94,8 +94,8 @@ def _to_regard(folder: Path, out: Path, trust_pickle: bool) -> ConversionReport:
         path=out,
         family=pretrained.family,
         parameters=parameters,
-        left=pretrained.unused,
-        undecoded=pretrained.unused_decoding,
+        unused_tensors=pretrained.unused,
+        unused_decoding=pretrained.unused_decoding,
     )
 
 
@@ -108,7 +108,7 @@ def _to_huggingface(loaded: LoadedModel, out: Path, family: str | None) -> Conve
     )
     write_plain_folder(out, {**converted.files, "README.md": card.encode()})
     return ConversionReport(
-        path=out, family=converted.family, parameters=parameters, undecoded=converted.unused_decoding
+        path=out, family=converted.family, parameters=parameters, unused_decoding=converted.unused_decoding
     )
 
 

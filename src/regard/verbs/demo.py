@@ -49,12 +49,9 @@ def demo(*, out: str | Path | None = None, runtime: Runtime = DEFAULT_RUNTIME) -
 
     Args:
         out: the run folder; None is `runs/demo-...`.
-        threads: CPU threads; None is PyTorch's default.
     """
     recipe = recipe_folder() / "dates.toml"
-    digest = hashlib.sha256(recipe.read_bytes()).hexdigest()[
-        :8
-    ]  # the recipe of another version is another run
+    digest = hashlib.sha256(recipe.read_bytes()).hexdigest()[:8]  # a changed recipe is another run
     run = Path(out) if out else Path("runs") / f"demo-{digest}"
     _unseen(recipe, 1)  # raises an error now if a package is missing
     console.note(f"Training a model of dates in {run}; this takes a minute or two.")

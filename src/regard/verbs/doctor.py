@@ -50,7 +50,7 @@ def doctor(model: str | Path | None = None) -> list[Finding]:
 
 
 def forms(model: Model) -> Iterator[Finding]:
-    """By which forms, fast or plain, a model decodes (if it writes text) and is trained, and why."""
+    """Whether a model decodes (if it writes text) and is trained in its fast or its plain form, and why."""
     if model.config.generates:
         reason = why_plain(model)
         found = "fast: each step is one plan of kernels" if reason is None else f"plain: {reason}"

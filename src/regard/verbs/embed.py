@@ -26,7 +26,7 @@ from regard.verbs.shared.text_options import BatchOptions
 from regard.verbs.shared.text_verb import TextVerb
 
 MAX_CHARACTERS = 100_000  # of a text; the rest is left out, with a warning
-DIGITS = 6  # decimal places in the output; rounding hides differences between batches
+DECIMAL_PLACES = 6  # in the output; rounding hides differences between batches
 OPTIONS = BatchOptions()
 
 
@@ -43,7 +43,7 @@ class EmbeddedLine:
         return {
             "line": self.line,
             "text": self.text,
-            "vector": [round(x, DIGITS) for x in self.vector.tolist()],
+            "vector": [round(x, DECIMAL_PLACES) for x in self.vector.tolist()],
         }
 
 
@@ -57,7 +57,7 @@ class SimilarLine:
 
     def to_dict(self) -> dict[str, Any]:
         """The line of `regard embed --similar-to TEXT --json`."""
-        return {"line": self.line, "text": self.text, "similarity": round(self.similarity, DIGITS)}
+        return {"line": self.line, "text": self.text, "similarity": round(self.similarity, DECIMAL_PLACES)}
 
 
 class Embedder(TextVerb[str, EmbeddedLine]):
@@ -214,4 +214,4 @@ def output_lines(found: EmbeddedLine | SimilarLine, *, as_json: bool = False) ->
         return json.dumps(found.to_dict(), ensure_ascii=False) + "\n"
     if isinstance(found, SimilarLine):
         return f"{found.similarity:.4f}\t{found.line}\t{found.text}\n"
-    return "\t".join(f"{number:.{DIGITS}f}" for number in found.vector.tolist()) + "\n"
+    return "\t".join(f"{number:.{DECIMAL_PLACES}f}" for number in found.vector.tolist()) + "\n"

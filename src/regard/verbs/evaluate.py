@@ -110,7 +110,6 @@ def evaluate(
             is tokenised already.
         lowercase: ignore case.
         by_length: also give BLEU by the length of the source; only with `src`.
-        precision: precision of matrix products: "float32" or "int8"; see `Translator`.
 
     Raises:
         DataError: a file cannot be read, files have different numbers of lines, or the data hold classes or

@@ -35,11 +35,10 @@ from regard.verbs.shared.precision import compute_in, with_precision
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_verb import TextVerb
-from regard.verbs.shared.texts import several
+from regard.verbs.shared.texts import OneOrSeveral, several
 
 INCOMPLETE = "\ufffd"  # decoded bytes that are not (yet) a character
 BETWEEN = "---\n"  # between several texts
-Texts = str | list[str] | list[list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -321,7 +320,7 @@ def generate(
     controls: Controls = UNSET,
     num: int = 1,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
-) -> Texts:
+) -> OneOrSeveral:
     """The prompt and its continuation, or those of each prompt of several.
 
     For many calls, or to stream the text, keep a `Generator`. Of several prompts an empty one stays empty if

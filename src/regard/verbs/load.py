@@ -9,7 +9,7 @@ from regard.verbs.look import Changes, Look, Looker
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.model_loading import USES
+from regard.verbs.shared.model_loading import MODEL_USES
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.weights.model_folder import LoadedModel
 
@@ -20,7 +20,7 @@ class Loaded(LoadedModel):
 
     def __repr__(self) -> str:
         """The kind, size, device, folder and use of the model."""
-        use = USES.get(self.config.kind, "").partition(":")[0]
+        use = MODEL_USES.get(self.config.kind, "").partition(":")[0]
         return (
             f"<Loaded: {self.config.kind}, {count_parameters(self.model):,} parameters,"
             f" on {self.model.device}, {self.path}{use and f'; it {use}'}>"
@@ -61,7 +61,6 @@ def load(model: AnyModel | None = None, *, runtime: Runtime = DEFAULT_RUNTIME) -
 
     Args:
         model: a folder; None is the included model.
-        threads: CPU threads; None is PyTorch's default.
 
     Raises:
         FolderError: a file is missing or damaged, or the family is unknown.

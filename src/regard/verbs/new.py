@@ -8,11 +8,11 @@ from regard.verbs.proposals.budget import Budget
 from regard.verbs.proposals.input_files import InputFiles, Paths, input_files
 from regard.verbs.proposals.labelled import new_labelled
 from regard.verbs.proposals.language_model import new_language_model
-from regard.verbs.proposals.proposal import WrittenRecipe
 from regard.verbs.proposals.recipe_location import RecipeLocation, location_for
 from regard.verbs.proposals.tagging import new_tagging
 from regard.verbs.proposals.task_detection import DetectedTask, TaskName, detect_task
 from regard.verbs.proposals.translation import new_translation
+from regard.verbs.proposals.written_recipe import WrittenRecipe
 from regard.verbs.shared.arguments import checked
 
 

@@ -23,7 +23,7 @@ from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.running_answers import RunningAnswers
 from regard.verbs.score import pair_scores, source_ids
 from regard.verbs.shared.any_model import AnyModel, open_model
-from regard.verbs.shared.model_loading import USES
+from regard.verbs.shared.model_loading import MODEL_USES
 from regard.verbs.shared.precision import compute_in
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.text_options import (
@@ -290,7 +290,7 @@ def tasks_of(loaded: LoadedModel) -> tuple[Task, ...]:
     if isinstance(model, EncoderOnly):
         classifies = model.config.head in ("classification", "regression")
         return ("embed", "classify") if classifies else ("embed",)
-    use = USES.get(loaded.config.kind, "has another use").format(path=loaded.path)
+    use = MODEL_USES.get(loaded.config.kind, "has another use").format(path=loaded.path)
     raise FolderError(f"{loaded.path}: this model cannot be served", f"it {use}")
 
 

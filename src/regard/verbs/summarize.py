@@ -12,7 +12,8 @@ from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import SummaryOptions
-from regard.verbs.translate import Texts, Translation, Translator, answers, write
+from regard.verbs.shared.texts import OneOrSeveral
+from regard.verbs.translate import Translation, Translator, answers, write_lines
 
 OPTIONS = SummaryOptions()
 
@@ -60,7 +61,7 @@ def summarize(
     controls: Controls = UNSET,
     options: SummaryOptions = OPTIONS,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
-) -> Texts:
+) -> OneOrSeveral:
     """The summary of a text, or of each text of several. For many calls keep a `Summarizer`.
 
     Args:
@@ -95,4 +96,6 @@ def summarize_file(
         as_json: write a line of JSON for each line.
     """
     summarizer = Summarizer(model, controls=controls, options=options, runtime=runtime)
-    return write(summarizer(stream_lines(input)), Path(output), ranked=options.n_best > 1, as_json=as_json)
+    return write_lines(
+        summarizer(stream_lines(input)), Path(output), ranked=options.n_best > 1, as_json=as_json
+    )

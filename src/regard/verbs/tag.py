@@ -21,12 +21,12 @@ from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import TaggingOptions
 from regard.verbs.shared.text_verb import TextVerb
-from regard.verbs.shared.texts import refuse_one
+from regard.verbs.shared.texts import refuse_single_str
 from regard.verbs.tasks.tagging import WORDS_FILE
 from regard.verbs.tasks.text import logits_of
 from regard.weights.model_folder import LoadedModel
 
-WINDOW = 512  # tokens of one forward pass; a longer sentence is split into several windows
+WINDOW_TOKENS = 512  # tokens of one forward pass; a longer sentence is split into several windows
 OPTIONS = TaggingOptions()
 
 
@@ -85,10 +85,10 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
             encode_word, encode=self.tokenizer.encode_words, prefix=word_prefix(self.tokenizer)
         )
         self.column = _column(self.loaded)
-        self._most = min(WINDOW, self.model.max_length or WINDOW)
+        self._most = min(WINDOW_TOKENS, self.model.max_length or WINDOW_TOKENS)
 
     def checked(self, texts: Iterable[str | Sequence[str]]) -> Iterator[str | Sequence[str]]:
-        refuse_one(texts)
+        refuse_single_str(texts)
         return iter(texts)
 
     def answers(self, texts: Sequence[str | Sequence[str]], first: int) -> Iterator[TaggedSentence]:

@@ -13,18 +13,18 @@ from jaxtyping import Float
 from regard.data.loader import bucket_by_length
 from regard.data.transcriptions import pad_frames, read_frames, standardise
 from regard.decoding.ctc import Transcript, alignment_search
-from regard.errors import DataError, FolderError
+from regard.errors import DataError
 from regard.models.conformer import Conformer
 from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
 from regard.verbs.generation.decoding_defaults import default_beam
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.load_encoder import refuse_other_labels
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
-
-BATCH_FRAMES = 16_384  # padded frames in a batch
+from regard.verbs.tasks.transcription import BATCH_FRAMES
 
 RecordedFrames = Float[np.ndarray, "_ features"]
 
@@ -47,7 +47,6 @@ class Transcriber:
 
     Args:
         model: a model or run folder, or what `regard.load` gives.
-        threads: CPU threads; None is PyTorch's default.
     """
 
     @needs_model
@@ -63,11 +62,7 @@ class Transcriber:
         self.loaded = open_model(model, runtime)
         self.model = model_that("transcribes", Conformer, self.loaded)
         self.labels = self.loaded.labels
-        if len(self.labels) != self.model.config.num_labels:
-            raise FolderError(
-                f"{self.loaded.path}: {len(self.labels)} labels for {self.model.config.num_labels} classes",
-                "config.json belongs to another model: copy the folder again",
-            )
+        refuse_other_labels(self.loaded, self.model.config.num_labels)
         self.search = alignment_search(beam if beam.has_beam else default_beam(self.loaded))
 
     def __call__(self, recordings: Sequence[RecordedFrames]) -> list[RecordingTranscript]:

@@ -44,7 +44,7 @@ from regard.verbs.shared.precision import compute_in, with_precision
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.sentence_splitting import Splitter, WholeTexts, joined
 from regard.verbs.shared.text_options import SplitMode, SummaryOptions, TranslationOptions
-from regard.verbs.shared.texts import several
+from regard.verbs.shared.texts import OneOrSeveral, several
 
 FEW = 32  # lines for each worker; fewer are decoded in one process
 # A step of a smaller model is so short that a second thread costs more than it computes: the included model
@@ -53,7 +53,6 @@ MANY_PARAMETERS = 30_000_000
 ONE_TEXT = "put it into a list: [text]; Translator.texts([text]) splits it into sentences"
 MAX_CHARACTERS = 5000  # of a line; the rest is left out, with a warning
 OPTIONS = TranslationOptions()
-Texts = str | list[str] | list[list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,11 +192,11 @@ class Translator:
     def _in_order(
         self,
         chunks: Iterable[Sequence[str]],
-        split: Callable[[Sequence[str]], list[list[str]]],
+        split_into_pieces: Callable[[Sequence[str]], list[list[str]]],
         done: Callable[[int], None] | None = None,
     ) -> Iterator[Translation]:
         for first, chunk in numbered(chunks):
-            pieces = [each or [""] for each in split(chunk)]
+            pieces = [each or [""] for each in split_into_pieces(chunk)]
             yield from self._translate(chunk, pieces, first, done)
 
     def _translate(
@@ -360,7 +359,7 @@ def translate(
     controls: Controls = UNSET,
     options: TranslationOptions = OPTIONS,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
-) -> Texts:
+) -> OneOrSeveral:
     """The translation of a text, or of each text of several, by `model` or the included model.
 
     A text may have several sentences and lines: each sentence is translated alone, and the translations are
@@ -398,10 +397,12 @@ def translate_file(
         as_json: write a line of JSON for each line.
     """
     translator = Translator(model, controls=controls, options=options, runtime=runtime)
-    return write(translator(stream_lines(input)), Path(output), ranked=options.n_best > 1, as_json=as_json)
+    return write_lines(
+        translator(stream_lines(input)), Path(output), ranked=options.n_best > 1, as_json=as_json
+    )
 
 
-def answers(translator: Translator, text: str | Iterable[str]) -> Texts:
+def answers(translator: Translator, text: str | Iterable[str]) -> OneOrSeveral:
     """The translation of a text, or a list for several; with `n_best` above 1 lists of candidates."""
     found = translator.texts([text] if isinstance(text, str) else text)
     if translator.options.n_best == 1:
@@ -411,7 +412,7 @@ def answers(translator: Translator, text: str | Iterable[str]) -> Texts:
     return lists[0] if isinstance(text, str) else lists
 
 
-def write(
+def write_lines(
     translations: Iterable[Translation], output: Path, *, ranked: bool = False, as_json: bool = False
 ) -> int:
     """Write translations to a file, which appears under its name when the last is written."""

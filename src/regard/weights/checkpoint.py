@@ -43,6 +43,7 @@ from regard.weights.strict_json import read_json
 from regard.weights.tensors import read_tensors
 
 RESOLVED = "resolved.json"  # in a run folder: the recipe as it was read, and the base folder of its paths
+CHECKPOINT_NAME = re.compile(r"step-(\d{8,18})|\.step-(\d{8,18})\.aside")
 TIME_KEYS = frozenset({"seconds"})  # of state.json: everything that differs between two equal runs
 
 
@@ -131,7 +132,9 @@ def _without_times(value: Any) -> Any:
 
 def _step(path: Path) -> int:
     """The step in the name of a checkpoint folder."""
-    return int(path.name.strip(".asidetp-"))
+    match = CHECKPOINT_NAME.fullmatch(path.name)
+    assert match, path
+    return int(match[1] or match[2])
 
 
 class RunFolder:
@@ -302,8 +305,9 @@ class RunFolder:
         with os_errors("read", self._checkpoints):
             names = os.listdir(self._checkpoints) if os.path.isdir(self._checkpoints) else []
         for name in sorted(names):  # `.step-N.aside`, which is being replaced, comes first
-            if match := re.fullmatch(r"step-(\d{8,18})|\.step-(\d{8,18})\.aside", name):
-                found[int(match[1] or match[2])] = self._checkpoints / name
+            if CHECKPOINT_NAME.fullmatch(name):
+                path = self._checkpoints / name
+                found[_step(path)] = path
         return [found[step] for step in sorted(found, reverse=True)]
 
     def _open(self, path: Path, broken: list[UserError]) -> Checkpoint | None:

@@ -18,10 +18,10 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.data.folder_file import checked_inside, read_error, refuse_large
+from regard.data.folder_file import checked_inside, read_error, refuse_large_file
 from regard.errors import FolderError, RunError, UserError
 from regard.weights.environment import environment
-from regard.weights.strict_json import HINT, json_bytes, read_json
+from regard.weights.strict_json import DAMAGED_HINT, json_bytes, read_json
 from regard.weights.tensors import refuse_non_finite, write_tensors
 
 FORMAT_VERSION = 1
@@ -79,7 +79,7 @@ def verify_folder(path: Path, names: Collection[str] | None = None) -> dict[str,
         )
     listed = manifest.get("files")
     if not isinstance(listed, dict):
-        raise FolderError(f"{path / MANIFEST}: 'files' is missing", HINT)
+        raise FolderError(f"{path / MANIFEST}: 'files' is missing", DAMAGED_HINT)
     if names is not None:
         manifest["files"] = listed = {name: listed[name] for name in listed if name in names}
     for name, entry in listed.items():
@@ -270,22 +270,26 @@ def _refuse_other_folder(target: Path) -> None:
 
 def _verify_file(folder: Path, name: str, entry: object) -> None:
     if not _is_plain(name):
-        raise FolderError(f"{folder / MANIFEST}: {name!r} is not the name of a file in the folder", HINT)
+        raise FolderError(
+            f"{folder / MANIFEST}: {name!r} is not the name of a file in the folder", DAMAGED_HINT
+        )
     match entry:
         case {"bytes": int(size), "sha256": str(digest), **unknown} if not unknown:
             pass
         case _:
-            raise FolderError(f"{folder / MANIFEST}: the entry of {name!r} is not bytes and sha256", HINT)
+            raise FolderError(
+                f"{folder / MANIFEST}: the entry of {name!r} is not bytes and sha256", DAMAGED_HINT
+            )
     path = folder / name
     if not os.path.isfile(path):
         raise FolderError(f"{path} is missing", "copy the folder again, or use another checkpoint")
     checked_inside(path)
     try:
         if path.stat().st_size != size:
-            raise FolderError(f"{path} has {path.stat().st_size:,} bytes instead of {size:,}", HINT)
-        refuse_large(path)
+            raise FolderError(f"{path} has {path.stat().st_size:,} bytes instead of {size:,}", DAMAGED_HINT)
+        refuse_large_file(path)
         if _sha256(path) != digest:
-            raise FolderError(f"{path} was changed after it was written: its SHA-256 differs", HINT)
+            raise FolderError(f"{path} was changed after it was written: its SHA-256 differs", DAMAGED_HINT)
     except OSError as error:
         raise read_error(path, error) from error
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import FolderError
-from regard.weights.families.family import refuse_long
+from regard.weights.families.family import refuse_large_integer
 from regard.weights.families.ignored_settings import HARMLESS
 
 Range = tuple[type, float, float]
@@ -43,7 +43,7 @@ NEUTRAL: Mapping[str, Any] = {  # values without an effect; for other settings 0
     "forced_bos_token_id": None,  # 0 is a token id
 }
 SAMPLING = {name: name for name in ("temperature", "top_k", "top_p", "min_p", "typical_p")}
-RULES = {"repetition_penalty": "repetition_penalty", "no_repeat_ngram_size": "no_repeat_ngram_size"}
+RULE_SETTINGS = {"repetition_penalty": "repetition_penalty", "no_repeat_ngram_size": "no_repeat_ngram_size"}
 SOURCE_SETTINGS = {
     "encoder_no_repeat_ngram_size": "no_repeat_source_ngram_size",
     "forced_bos_token_id": "forced_bos_id",
@@ -108,7 +108,7 @@ def read_decoding(
     where: tuple[str, str],
     *,
     has_source: bool,
-    text: TokenizerPair | None,
+    tokenizers: TokenizerPair | None,
 ) -> ConvertedDecoding:
     """Converts the decoding defaults of `own`, a generation_config.json, or if it is None, of config.json.
 
@@ -124,10 +124,10 @@ def read_decoding(
         found = HuggingFaceSettings(table, where[0], (*RANGES, *OTHERS))
     else:
         table, found = own, HuggingFaceSettings(own, where[1], own.keys() - IDLE)
-    settings = _search(found, has_source) | found.taken(RULES)
+    settings = _search(found, has_source) | found.taken(RULE_SETTINGS)
     settings |= found.taken(SOURCE_SETTINGS) if has_source else {}
     settings |= _lengths(found, has_source, forced_eos=table.get("forced_eos_token_id") is not None)
-    settings |= _stop_and_ban(found, text)
+    settings |= _stop_and_ban(found, tokenizers)
     prefixes, more = _tasks(config, where[0], has_source, table)
     settings |= {"prefixes": prefixes} if prefixes else {}
     return ConvertedDecoding(settings=settings, unused=(*found.unused(), *more))
@@ -180,7 +180,7 @@ def _lengths(found: HuggingFaceSettings, has_source: bool, *, forced_eos: bool) 
     return settings
 
 
-def _stop_and_ban(found: HuggingFaceSettings, text: TokenizerPair | None) -> dict[str, Any]:
+def _stop_and_ban(found: HuggingFaceSettings, tokenizers: TokenizerPair | None) -> dict[str, Any]:
     """Stop strings, and banned words if their ids can be written as text."""
     settings: dict[str, Any] = {}
     match found.values.get("stop_strings"):
@@ -189,8 +189,8 @@ def _stop_and_ban(found: HuggingFaceSettings, text: TokenizerPair | None) -> dic
         case [*stops] if stops and all(isinstance(each, str) and each for each in stops):
             settings["stop"] = found.take("stop_strings")
     banned_ids: Any = found.values.get("bad_words_ids")
-    if text is not None and _are_words(banned_ids, text.target):
-        target = text.target
+    if tokenizers is not None and _are_words(banned_ids, tokenizers.target):
+        target = tokenizers.target
         banned = {tuple(ids) for ids in banned_ids}
         banned -= {(target.pad_id,), (target.bos_id,)} - {(target.eos_id,)}  # never generated in any case
         texts = (target.decode(ids).strip() for ids in banned)
@@ -211,19 +211,21 @@ class HuggingFaceFiles:
 
 
 def write_decoding(
-    settings: Mapping[str, Any], *, has_source: bool, text: TokenizerPair, forced_eos: bool
+    settings: Mapping[str, Any], *, has_source: bool, tokenizers: TokenizerPair, forced_eos: bool
 ) -> HuggingFaceFiles:
     """Converts the settings of a generation.json for transformers. `forced_eos`: as in `_lengths`."""
     ours = {name: value for name, value in settings.items() if name not in NOT_CONVERTED}
     table = _hf_search(ours, has_source)
-    for hf, name in {**RULES, **SOURCE_SETTINGS, "num_return_sequences": "n_best"}.items():
+    for hf, name in {**RULE_SETTINGS, **SOURCE_SETTINGS, "num_return_sequences": "n_best"}.items():
         if (value := ours.pop(name, None)) not in (None, NEUTRAL.get(hf, 0)):
             table[hf] = value
     table |= _hf_lengths(ours, has_source, forced_eos)
     if stops := ours.pop("stop", ()):
         table["stop_strings"] = list(stops)
     if banned := ours.pop("ban", ()):
-        table["bad_words_ids"] = [list(form) for word in banned for form in spellings(text.target, word)]
+        table["bad_words_ids"] = [
+            list(form) for word in banned for form in spellings(tokenizers.target, word)
+        ]
     prefixes = dict(ours.pop("prefixes", None) or {})
     tasks = {"prefix": prefixes.pop("")} if "" in prefixes else {}
     if prefixes:
@@ -327,7 +329,7 @@ def _number(name: str, value: Any, where: str) -> Any:
     if name not in RANGES:
         return value
     kind, minimum, maximum = RANGES[name]
-    refuse_long(value, f"{where}: {name}")
+    refuse_large_integer(value, f"{where}: {name}")
     number = float(value) if kind is float and type(value) is int else value
     if type(number) is not kind or not minimum <= number <= maximum:
         wanted = "true or false" if kind is bool else f"a number from {minimum:g} to {maximum:g}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.data.folder_file import checked_inside, refuse_large
+from regard.data.folder_file import checked_inside, refuse_large_file
 from regard.errors import FolderError
 from regard.weights.folder import MANIFEST, Files, os_errors
 from regard.weights.strict_json import read_json
@@ -130,13 +130,13 @@ def _refuse_other_names(
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
-    refuse_large(checked_inside(path))
+    refuse_large_file(checked_inside(path))
     return read_tensors(path)
 
 
 def _read_pickle(path: Path) -> dict[str, Tensor]:
     """Reads the tensors of a pickle in a child process that can build only tensors."""
-    refuse_large(checked_inside(path))
+    refuse_large_file(checked_inside(path))
     with tempfile.TemporaryDirectory() as folder:
         safe = Path(folder) / SAFE
         child = subprocess.run(  # noqa: S603 (our own module, no shell)

@@ -18,7 +18,7 @@ from regard.weights.families.sentence import lowers_case
 from regard.weights.huggingface_files import read_table
 from regard.weights.strict_json import json_bytes
 
-HINT = "the tokeniser belongs to another model: copy the folder again"
+OTHER_MODEL_HINT = "the tokeniser belongs to another model: copy the folder again"
 MAX_EXTRA_IDS = 100_000  # sentinel tokens of T5, which has 100
 HF_NAMES = {  # our special tokens -> their names in transformers; the first that exists counts
     "pad": ("pad_token", "eos_token"),
@@ -49,7 +49,7 @@ def read_tokenizers(folder: Path, family: Family, converted: ConvertedConfig) ->
     except DataError as error:
         raise FolderError(f"{folder}: {error.message}", error.hint) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise FolderError(f"{folder}: its tokeniser is damaged ({error})", HINT) from error
+        raise FolderError(f"{folder}: its tokeniser is damaged ({error})", OTHER_MODEL_HINT) from error
 
 
 def _content(folder: Path) -> dict[str, Any] | None:
@@ -107,7 +107,7 @@ def _tokenizer(
     if vocabulary and max(vocabulary.values()) >= size:
         raise FolderError(
             f"{folder}: the tokeniser has ids up to {max(vocabulary.values())}, the model {size} embeddings",
-            HINT,
+            OTHER_MODEL_HINT,
         )
     numbers = _special_ids(
         vocabulary, {**family.special_tokens, **_special_names(folder)}, family.special_tokens
@@ -120,7 +120,7 @@ def _tokenizer(
     if "eos" not in numbers:
         raise FolderError(f"{folder}: the eos token is unknown", "set eos_token_id in config.json")
     if beyond := [token for token, number in numbers.items() if number >= size]:
-        raise FolderError(f"{folder}: the special token {beyond[0]} has no embedding", HINT)
+        raise FolderError(f"{folder}: the special token {beyond[0]} has no embedding", OTHER_MODEL_HINT)
     special_tokens = SpecialTokens(vocab_size=size, prefix=converted.prefix, **numbers)
     return Tokenizer.from_bytes(
         json.dumps(tokenizer_pretrained.with_special_tokens(content, special_tokens)).encode(),
@@ -182,7 +182,7 @@ def _vocabulary(content: Mapping[str, Any]) -> dict[str, int]:
 def _pieces(path: Path) -> dict[str, int]:
     pieces = read_table(path)
     if not pieces or not all(type(number) is int and number >= 0 for number in pieces.values()):
-        raise FolderError(f"{path} is not an object of pieces and ids", HINT)
+        raise FolderError(f"{path} is not an object of pieces and ids", OTHER_MODEL_HINT)
     return pieces
 
 
@@ -211,9 +211,9 @@ def adds_bos(folder: Path) -> bool:
     return False
 
 
-def special_token_ids(text: TokenizerPair) -> dict[str, int]:
+def special_token_ids(tokenizers: TokenizerPair) -> dict[str, int]:
     """The special token ids of a tokeniser, with `first_token_id` if every text begins with one."""
-    target, prefix = text.target, text.source.prefix
+    target, prefix = tokenizers.target, tokenizers.source.prefix
     special_tokens = {
         "pad_token_id": target.pad_id,
         "bos_token_id": target.bos_id,
@@ -223,14 +223,14 @@ def special_token_ids(text: TokenizerPair) -> dict[str, int]:
 
 
 def write_tokenizers(
-    text: TokenizerPair, config: ModelConfig, family: str, *, adds_bos: bool = False
+    tokenizers: TokenizerPair, config: ModelConfig, family: str, *, adds_bos: bool = False
 ) -> dict[str, bytes]:
     """The files that `transformers.AutoTokenizer` reads: tokenizer.json and tokenizer_config.json.
 
     `adds_bos`: texts of a decoder-only model begin with bos. A separate target tokeniser is written to a file
     that transformers does not read.
     """
-    source, target = text.source, text.target
+    source, target = tokenizers.source, tokenizers.target
     first = target.bos_id
     if config.kind == "encoder_decoder":  # the decoder's start token is in config.json
         first = next(iter(source.prefix), None if first in (target.pad_id, target.eos_id) else first)
@@ -252,7 +252,7 @@ def write_tokenizers(
         "tokenizer.json": _with_template(source, config, family, adds_bos),
         "tokenizer_config.json": json_bytes(settings),
     }
-    if text.joint:
+    if tokenizers.joint:
         return files
     return {**files, "target_tokenizer.json": _with_template(target, config, family, adds_bos)}
 

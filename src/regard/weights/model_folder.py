@@ -39,7 +39,7 @@ class LoadedModel:
 
     model: Model
     config: ModelConfig
-    text: TokenizerPair | None  # None: the model reads no text
+    tokenizer_pair: TokenizerPair | None  # None: the model reads no text
     labels: tuple[str, ...]  # the names of its classes, in the order of its logits
     generation: dict[str, Any]  # decoding defaults
     path: Path
@@ -52,11 +52,11 @@ class LoadedModel:
         Raises:
             FolderError: the model reads no text, or its folder has no tokeniser.
         """
-        if self.text is None and reads_text(self.config):
+        if self.tokenizer_pair is None and reads_text(self.config):
             raise FolderError(f"{self.path} has no tokeniser", "copy the folder again, with all of its files")
-        if self.text is None:
+        if self.tokenizer_pair is None:
             raise FolderError(f"{self.path}: a {self.config.kind} model reads no text", "give another model")
-        return self.text
+        return self.tokenizer_pair
 
 
 def model_files(
@@ -101,7 +101,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
     return LoadedModel(
         model=model.to(device).eval(),
         config=config,
-        text=tokenizers,
+        tokenizer_pair=tokenizers,
         labels=labels,
         generation=folder.read_json("generation.json") if config.generates else {},
         path=folder.path,

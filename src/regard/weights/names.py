@@ -60,7 +60,7 @@ def linear(ours: str, hf: str, *, bias: bool = True) -> list[Entry]:
     return [same(f"{ours}.{part}", f"{hf}.{part}") for part in (("weight", "bias") if bias else ("weight",))]
 
 
-def stacked(ours: str, hf: Sequence[str], widths: Sequence[int], *, bias: bool = True) -> list[Entry]:
+def stacked_tensors(ours: str, hf: Sequence[str], widths: Sequence[int], *, bias: bool = True) -> list[Entry]:
     """Entries for several linear layers that are one layer of ours, such as query, key and value."""
     return [
         Entry(ours=f"{ours}.{part}", hf=tuple(f"{each}.{part}" for each in hf), widths=tuple(widths))

@@ -48,6 +48,9 @@ FAMILIES: Registry[Family] = Registry(
 )
 
 
+SPECIAL_TOKEN_IDS = ("pad_token_id", "bos_token_id", "decoder_start_token_id", "forced_eos_token_id")
+
+
 def register_family(family: Family) -> None:
     """Make a family of pretrained models known by its name, which config.json has as `model_type`.
 
@@ -83,12 +86,12 @@ def load_pretrained(
     tensors = renamed(tensors, [*family.old_names(tensors), *family.renames])
     converted = _converted_config(family, folder, table, tensors)
     model, unused = _model(family, converted, tensors, folder)
-    text = huggingface_tokenizer.read_tokenizers(folder, family, converted)
-    decoding = _decoding(folder, table, converted, text)
+    tokenizers = huggingface_tokenizer.read_tokenizers(folder, family, converted)
+    decoding = _decoding(folder, table, converted, tokenizers)
     loaded = LoadedModel(
         model=model.to(device).eval(),
         config=converted.config,
-        text=text,
+        tokenizer_pair=tokenizers,
         labels=converted.labels,
         generation=decoding.settings,
         path=folder,
@@ -122,7 +125,7 @@ def _refuse_not_huggingface(folder: Path) -> None:
 
 
 def _decoding(
-    folder: Path, table: Mapping[str, Any], converted: ConvertedConfig, text: TokenizerPair | None
+    folder: Path, table: Mapping[str, Any], converted: ConvertedConfig, tokenizers: TokenizerPair | None
 ) -> ConvertedDecoding:
     """The decoding defaults of generation_config.json, else of config.json, and all eos ids."""
     if not converted.config.generates:
@@ -131,11 +134,11 @@ def _decoding(
     own = read_table(path) if path.is_file() else None
     where = str(folder / CONFIG), str(path)
     has_source = isinstance(converted.config, EncoderDecoderConfig)
-    found = read_decoding(table, own, where, has_source=has_source, text=text)
+    found = read_decoding(table, own, where, has_source=has_source, tokenizers=tokenizers)
     sizes = converted.config.to_dict()
     size = sizes.get("vocab_size") or sizes["tgt_vocab_size"]
     eos_ids = [*ends_of(table, where[0], size), *ends_of(own or {}, where[1], size)]
-    first = converted.eos_id if text is None else text.target.eos_id
+    first = converted.eos_id if tokenizers is None else tokenizers.target.eos_id
     others = [number for number in dict.fromkeys(eos_ids) if number != first]
     settings = {**converted.generation, **found.settings, **({"end_ids": others} if others else {})}
     if settings.get("begin") is False and huggingface_tokenizer.adds_bos(folder):
@@ -184,12 +187,16 @@ def _to_family(family: Family, loaded: LoadedModel) -> HuggingFaceFolder:
         "model.safetensors": write_names(family.table(config), tensors)
     }
     unused_decoding: tuple[str, ...] = ()
-    if loaded.text is not None:
-        settings |= family.special_token_ids(config, huggingface_tokenizer.special_token_ids(loaded.text))
+    if loaded.tokenizer_pair is not None:
+        settings |= family.special_token_ids(
+            config, huggingface_tokenizer.special_token_ids(loaded.tokenizer_pair)
+        )
         adds_bos = bool(loaded.generation.get("begin", True))
-        files |= huggingface_tokenizer.write_tokenizers(loaded.text, config, family.name, adds_bos=adds_bos)
+        files |= huggingface_tokenizer.write_tokenizers(
+            loaded.tokenizer_pair, config, family.name, adds_bos=adds_bos
+        )
         if config.generates:
-            hf_decoding = _hf_decoding(loaded, loaded.text, settings)
+            hf_decoding = _hf_decoding(loaded, loaded.tokenizer_pair, settings)
             settings |= hf_decoding.tasks
             files["generation_config.json"] = json_bytes(hf_decoding.decoding)
             unused_decoding = hf_decoding.unused
@@ -197,14 +204,16 @@ def _to_family(family: Family, loaded: LoadedModel) -> HuggingFaceFolder:
     return HuggingFaceFolder(family.name, {"config.json": json_bytes(settings), **files}, unused_decoding)
 
 
-def _hf_decoding(loaded: LoadedModel, text: TokenizerPair, settings: Mapping[str, Any]) -> HuggingFaceFiles:
+def _hf_decoding(
+    loaded: LoadedModel, tokenizers: TokenizerPair, settings: Mapping[str, Any]
+) -> HuggingFaceFiles:
     """The content of generation_config.json; `settings` are those of config.json."""
     ids = {name: settings[name] for name in SPECIAL_TOKEN_IDS if name in settings}
     eos_ids = [settings["eos_token_id"], *loaded.generation.get("end_ids", ())]
     hf_decoding = write_decoding(
         loaded.generation,
         has_source=isinstance(loaded.config, EncoderDecoderConfig),
-        text=text,
+        tokenizers=tokenizers,
         forced_eos="forced_eos_token_id" in ids,
     )
     table = {
@@ -213,9 +222,6 @@ def _hf_decoding(loaded: LoadedModel, text: TokenizerPair, settings: Mapping[str
         **hf_decoding.decoding,
     }
     return dataclasses.replace(hf_decoding, decoding=table)
-
-
-SPECIAL_TOKEN_IDS = ("pad_token_id", "bos_token_id", "decoder_start_token_id", "forced_eos_token_id")
 
 
 def _family(table: Mapping[str, Any], path: Path) -> Family:

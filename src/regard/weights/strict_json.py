@@ -9,7 +9,7 @@ from typing import Any
 from regard.data.folder_file import read_file
 from regard.errors import FolderError, RunError
 
-HINT = "the file is damaged or has another format: copy the folder again, or use another checkpoint"
+DAMAGED_HINT = "the file is damaged or has another format: copy the folder again, or use another checkpoint"
 
 
 def json_bytes(value: Mapping[str, Any]) -> bytes:
@@ -39,11 +39,11 @@ def parse_json(text: bytes, where: str) -> dict[str, Any]:
             object_pairs_hook=_no_duplicates,
         )
     except RecursionError:
-        raise FolderError(f"{where}: nested too deeply", HINT) from None
+        raise FolderError(f"{where}: nested too deeply", DAMAGED_HINT) from None
     except ValueError as error:  # invalid JSON or UTF-8, a too long integer, or the hooks below
-        raise FolderError(f"{where}: {error}", HINT) from None
+        raise FolderError(f"{where}: {error}", DAMAGED_HINT) from None
     if not isinstance(value, dict):
-        raise FolderError(f"{where}: has {type(value).__name__} where an object is expected", HINT)
+        raise FolderError(f"{where}: has {type(value).__name__} where an object is expected", DAMAGED_HINT)
     return value
 
 

@@ -14,7 +14,7 @@ from regard.verbs.generation import decoding_defaults as module
 from regard.verbs.generation.decoding_defaults import (
     MOST_LENGTH,
     MOST_ROWS,
-    MOST_TOKENS,
+    MOST_TOKENS_OF_ALL_ROWS,
     decoding_defaults,
     default_beam,
 )
@@ -58,7 +58,7 @@ def test_defaults_that_take_hours_are_lowered_with_a_warning(warned, cls, given)
     length = max(getattr(found, name, None) or 0 for name in module.names_in(cls, "tokens"))
     assert rows <= MOST_ROWS
     assert length <= MOST_LENGTH
-    assert rows * length <= MOST_TOKENS
+    assert rows * length <= MOST_TOKENS_OF_ALL_ROWS
     assert all("generation.json asks for" in each for each in warned)
     lowered = [name for name, value in given.items() if getattr(found, name) != value]
     assert [name for name in lowered if not any(name in each for each in warned)] == []

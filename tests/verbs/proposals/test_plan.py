@@ -74,7 +74,7 @@ def test_a_script_of_many_characters_gets_a_larger_vocabulary():
 
 
 def test_the_speed_is_measured_on_the_corpus_and_the_run_fits_the_time(monkeypatch):
-    monkeypatch.setattr("regard.verbs.proposals.training_speed.SECONDS", 0.2)
+    monkeypatch.setattr("regard.verbs.proposals.training_speed.TIMED_SECONDS", 0.2)
     sample = [Pair(source=f"a b c {i % 40}", target=f"d e f {i % 40} g", line=i + 1) for i in range(400)]
     before = torch.get_num_threads(), torch.get_rng_state()
     run = propose(

@@ -6,13 +6,13 @@ import pytest
 
 from regard.errors import RecipeError
 from regard.verbs.proposals.labelled import CLASSIFICATION
-from regard.verbs.proposals.language_model import CHARACTERS, PIECES
+from regard.verbs.proposals.language_model import CHARACTER_RECIPE, PIECE_RECIPE
 from regard.verbs.proposals.published import PublishedRecipe, RecipeChange, adapted, toml
 from regard.verbs.proposals.tagging import TAGGING
 from regard.verbs.recipes import recipes_show
 
 SECTIONS = "task", "tokenizer", "model", "batches", "training"
-PUBLISHED = CLASSIFICATION, TAGGING, CHARACTERS, PIECES
+PUBLISHED = CLASSIFICATION, TAGGING, CHARACTER_RECIPE, PIECE_RECIPE
 
 
 def proposed(published: PublishedRecipe, amount: int) -> dict:

@@ -25,7 +25,7 @@ def measured(monkeypatch):
             made.append(self)
 
     monkeypatch.setattr(training_speed, "Gradients", Seen)
-    monkeypatch.setattr(training_speed, "SECONDS", 0.05)
+    monkeypatch.setattr(training_speed, "TIMED_SECONDS", 0.05)
     settings = TokenizerSettings(kind="characters", vocab_size=60)
     return training_speed.measure_speed(TABLE, settings, 200, PAIRS, torch.device("cpu"), 1), made
 

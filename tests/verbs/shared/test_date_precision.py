@@ -34,7 +34,7 @@ def model_attending_to(corpus, looks, monkeypatch):
     return LoadedModel(
         model=build_model(config),
         config=config,
-        text=tokenizers,
+        tokenizer_pair=tokenizers,
         labels=(),
         generation={},
         path=Path("model"),

@@ -51,7 +51,12 @@ def random_model(config: ModelConfig, labels: tuple[str, ...] = ()) -> LoadedMod
         for parameter in model.parameters():
             parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
     return LoadedModel(
-        model=model.eval(), config=config, text=None, labels=labels, generation={}, path=Path("model")
+        model=model.eval(),
+        config=config,
+        tokenizer_pair=None,
+        labels=labels,
+        generation={},
+        path=Path("model"),
     )
 
 

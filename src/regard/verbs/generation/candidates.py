@@ -35,8 +35,8 @@ def combinations(
 
     Candidates are sorted, so the first combination has the best of each sentence.
     """
-    none: list[tuple[float, tuple[TranslationCandidate, ...]]] = [(0.0, ())]
-    chosen = reduce(lambda chosen, more: _best_pairs(chosen, more, count), of_sentences, none)
+    empty: list[tuple[float, tuple[TranslationCandidate, ...]]] = [(0.0, ())]
+    chosen = reduce(lambda chosen, more: _best_pairs(chosen, more, count), of_sentences, empty)
     return [candidates for _, candidates in chosen]
 
 

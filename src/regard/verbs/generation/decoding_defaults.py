@@ -14,10 +14,10 @@ from regard.errors import FolderError, UserError
 from regard.recipe import read
 from regard.weights.model_folder import LoadedModel
 
-FILE = "generation.json"
+GENERATION_FILE = "generation.json"
 MOST_ROWS = 100  # hypotheses of one text
 MOST_LENGTH = 20_000  # tokens of one
-MOST_TOKENS = 200_000  # both multiplied
+MOST_TOKENS_OF_ALL_ROWS = 200_000  # both multiplied
 
 Settings = TypeVar("Settings", bound=Controls)
 
@@ -32,7 +32,7 @@ def default_beam(loaded: LoadedModel) -> Beam:
     try:
         return read(Beam, found)
     except UserError as error:
-        raise FolderError(f"{loaded.path / FILE}: {error.message}", error.hint) from None
+        raise FolderError(f"{loaded.path / GENERATION_FILE}: {error.message}", error.hint) from None
 
 
 def decoding_defaults(cls: type[Settings], loaded: LoadedModel) -> Settings:
@@ -41,15 +41,15 @@ def decoding_defaults(cls: type[Settings], loaded: LoadedModel) -> Settings:
     Raises:
         RecipeError, ConfigError: a setting is unknown, or cannot work.
     """
-    settings = read(cls, loaded.generation, FILE)
+    settings = read(cls, loaded.generation, GENERATION_FILE)
     rows = {name: getattr(settings, name) or 0 for name in names_in(cls, "hypotheses")}
-    most = MOST_TOKENS // max(1, min(MOST_ROWS, max(rows.values())))
+    most = MOST_TOKENS_OF_ALL_ROWS // max(1, min(MOST_ROWS, max(rows.values())))
     limits = dict.fromkeys(rows, MOST_ROWS) | dict.fromkeys(names_in(cls, "tokens"), min(MOST_LENGTH, most))
     changes = {name: limit for name, limit in limits.items() if (getattr(settings, name) or 0) > limit}
     for name, limit in changes.items():
         console.warn(
-            f"{loaded.path}: {FILE} asks for {name} = {getattr(settings, name):,}, which is lowered to"
-            f" {limit:,}; an option of this call can raise it"
+            f"{loaded.path}: {GENERATION_FILE} asks for {name} = {getattr(settings, name):,},"
+            f" which is lowered to {limit:,}; an option of this call can raise it"
         )
     return dataclasses.replace(settings, **changes) if changes else settings
 

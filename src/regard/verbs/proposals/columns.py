@@ -8,7 +8,7 @@ from typing import Literal
 
 from regard.data.tables import (
     LABEL_NAMES,
-    LANGUAGES,
+    LANGUAGE_CODES,
     OTHER_NAMES,
     SOURCE_NAMES,
     TARGET_NAMES,
@@ -134,7 +134,7 @@ def _pair(columns: Sequence[Column]) -> list[Column]:
     if source and target:
         return [source, target]
     languages = [
-        each for each in texts if each.short_name in LANGUAGES or each.name.startswith("translation.")
+        each for each in texts if each.short_name in LANGUAGE_CODES or each.name.startswith("translation.")
     ]
     if len(languages) == 2:
         return languages

@@ -19,7 +19,7 @@ FindingKind = Literal[
     "swapped", "misaligned", "language", "script", "overlap", "copies", "duplicates", "several targets"
 ]
 # A finding needs at least this many lines and this share of the sampled lines:
-MIN_LINES = 3
+MIN_SUSPECT_LINES = 3
 MIN_WRONG = 0.003  # lines in the wrong language or script; names and quotations are fewer
 MIN_SWAPPED = 0.0005  # pairs with each side in the other's language; a good corpus has none
 MIN_COPIED = 0.002  # pairs whose sides are the same
@@ -153,7 +153,7 @@ def _wrong_language(
             count=len(swapped),
         )
         return
-    if len(swapped) >= max(MIN_LINES, MIN_SWAPPED * len(pairs)):
+    if len(swapped) >= max(MIN_SUSPECT_LINES, MIN_SWAPPED * len(pairs)):
         yield CorpusFinding(
             kind="swapped",
             text=f"{_count(len(swapped), scale, 'pair')} with source and target swapped:"
@@ -163,7 +163,7 @@ def _wrong_language(
         )
     for i, (wrong, other) in enumerate(((sides[0] < 0, "target"), (sides[1] > 0, "source"))):
         lines = [pair.line for pair, is_wrong in zip(pairs, wrong & ~both, strict=True) if is_wrong]
-        if len(lines) >= max(MIN_LINES, MIN_WRONG * len(pairs)):
+        if len(lines) >= max(MIN_SUSPECT_LINES, MIN_WRONG * len(pairs)):
             yield CorpusFinding(
                 kind="language",
                 text=f"{_count(len(lines), scale, 'line')} of {corpus.files[i]} in the language of the"
@@ -219,7 +219,7 @@ def _wrong_script(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
             for pair in corpus.sample.pairs
             if _has_other_script(pair.target if i else pair.source, usual)
         ]
-        if len(lines) >= max(MIN_LINES, MIN_WRONG * len(corpus.sample.pairs)):
+        if len(lines) >= max(MIN_SUSPECT_LINES, MIN_WRONG * len(corpus.sample.pairs)):
             yield CorpusFinding(
                 kind="script",
                 text=f"{_count(len(lines), corpus.sample.scale, 'line')} of {corpus.files[i]} not in"
@@ -259,7 +259,7 @@ def _overlap(
 
 
 def _copies(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
-    if corpus.copies >= max(MIN_LINES, MIN_COPIED * corpus.pairs):
+    if corpus.copies >= max(MIN_SUSPECT_LINES, MIN_COPIED * corpus.pairs):
         yield CorpusFinding(
             kind="copies",
             text=f"{_of(corpus.copies, corpus.pairs)} are the same on both sides, as if not translated:"

@@ -13,7 +13,7 @@ from regard.data.token_estimate import estimated_tokens
 from regard.evaluation.tokenizers import best_metric_for, tokenizer_for
 from regard.verbs.proposals.corpus_findings import CorpusFinding, Overlap, findings_of
 
-SPECIAL_TOKENS = 2  # of each line, as in training: begin and end of sentence
+SPECIAL_TOKENS_PER_LINE = 2  # of each line, as in training: begin and end of sentence
 COVERAGE = 0.9995  # share of the text that its frequent characters make up
 
 
@@ -22,12 +22,10 @@ class Side:
     """One side of a corpus.
 
     `frequent_characters`: the number of most frequent characters that make up 99.95 % of the text.
-    A subword vocabulary of kind `bpe` must be larger than `distinct_characters`, since it holds them all.
     """
 
     script: Script
     characters: int
-    distinct_characters: int
     frequent_characters: int
 
     @classmethod
@@ -35,7 +33,6 @@ class Side:
         return cls(
             script=characters.script,
             characters=characters.total,
-            distinct_characters=characters.distinct,
             frequent_characters=characters.covering(COVERAGE),
         )
 
@@ -54,16 +51,6 @@ class Survey:
     shared_letters: float
     findings: tuple[CorpusFinding, ...]
     sample: LineSample = field(repr=False)
-
-    @property
-    def source_script(self) -> str:
-        """The script of the source side, such as "Latin", "Japanese" or "Han": see `data.scripts`."""
-        return self.source.script.script
-
-    @property
-    def target_script(self) -> str:
-        """The script of the target side."""
-        return self.target.script.script
 
     @property
     def tokenize(self) -> str:
@@ -88,7 +75,7 @@ class Survey:
         texts = [pair.target for pair in self.sample.pairs]
         sampled = estimated_tokens(texts, vocab_size, spaces=self.target.script.spaces)
         scale = self.target.characters / max(sum(map(len, texts)), 1)
-        return sampled * scale + SPECIAL_TOKENS * self.pairs
+        return sampled * scale + SPECIAL_TOKENS_PER_LINE * self.pairs
 
 
 def survey(corpus: Corpus, held_out: Mapping[str, Corpus] | None = None) -> Survey:

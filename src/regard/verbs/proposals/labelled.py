@@ -10,7 +10,6 @@ from typing import Literal
 from regard.data.tables import Table, format_of, is_number, open_table
 from regard.errors import DataError, did_you_mean
 from regard.verbs.proposals.input_files import InputFiles, path_of
-from regard.verbs.proposals.proposal import WrittenRecipe, held_out, split_digest
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
@@ -21,6 +20,7 @@ from regard.verbs.proposals.published import (
 )
 from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.proposals.template import head
+from regard.verbs.proposals.written_recipe import WrittenRecipe, held_out, split_digest
 
 MIN_TEXTS = 20  # with fewer there is nothing to hold out and nothing to learn from
 MAX_CHARACTERS = 100_000  # of a text

@@ -12,7 +12,6 @@ from regard.errors import DataError
 from regard.verbs.proposals.columns import roles_of
 from regard.verbs.proposals.input_files import InputFiles, path_of
 from regard.verbs.proposals.labelled import table_of
-from regard.verbs.proposals.proposal import WrittenRecipe, held_out, split_digest
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
@@ -22,6 +21,7 @@ from regard.verbs.proposals.published import (
 )
 from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.proposals.template import head
+from regard.verbs.proposals.written_recipe import WrittenRecipe, held_out, split_digest
 
 MIN_CHARACTERS = 2000
 HELD_OUT_TEXT_SHARE = 0.1  # of the documents, or of the characters of a single one
@@ -29,8 +29,8 @@ MAX_HELD_OUT_CHARACTERS = 200_000
 MAX_BYTES_BY_CHARACTER = 2_000_000  # a longer text is tokenised into subwords, not characters
 
 # low and high: near the bytes of the training text of Tiny Shakespeare, and of War and Peace
-CHARACTERS = PublishedRecipe(recipe="shakespeare-char-cpu", low=1_000_000, high=1_120_000)
-PIECES = PublishedRecipe(
+CHARACTER_RECIPE = PublishedRecipe(recipe="shakespeare-char-cpu", low=1_000_000, high=1_120_000)
+PIECE_RECIPE = PublishedRecipe(
     recipe="war-and-peace-bpe", low=2_850_000, high=3_250_000, updates=(200, 50_000), largest_batch=16_384
 )
 
@@ -66,7 +66,7 @@ def new_language_model(
             else:
                 file.write("\n\n".join(documents))
     amount = sum(len(text.encode()) for text in texts["train"])
-    published = CHARACTERS if amount <= MAX_BYTES_BY_CHARACTER else PIECES
+    published = CHARACTER_RECIPE if amount <= MAX_BYTES_BY_CHARACTER else PIECE_RECIPE
     changes = published.scaled(amount)
     steps = changes["training.max_steps"].value
     counts = {part: sum(map(len, documents)) for part, documents in texts.items()}

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast, get_args
 
-from regard.data.conllu import NO_VALUE, Column, Sentence, labels_of
+from regard.data.conllu import NO_VALUE, LabelColumn, Sentence, labels_of
 from regard.data.word_columns import LABEL_COLUMN, WordFormat, read_words, word_format
 from regard.errors import DataError, did_you_mean
 from regard.verbs.proposals.input_files import InputFiles
-from regard.verbs.proposals.proposal import WrittenRecipe, held_out, split_digest
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
@@ -18,10 +17,11 @@ from regard.verbs.proposals.published import (
 )
 from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.proposals.template import head
+from regard.verbs.proposals.written_recipe import WrittenRecipe, held_out, split_digest
 
-MIN_SENTENCES = 20
+MIN_TAGGED_SENTENCES = 20
 HELD_OUT_SENTENCES_SHARE = 0.05
-SEARCHED_COLUMNS: tuple[Column, ...] = ("upos", "xpos", "deprel", "feats")  # for labels, in this order
+SEARCHED_COLUMNS: tuple[LabelColumn, ...] = ("upos", "xpos", "deprel", "feats")  # for labels, in this order
 
 # low and high: just below and above the size of UD English EWT's words, in bytes
 TAGGING = PublishedRecipe(recipe="ud-pos", low=950_000, high=1_050_000)
@@ -39,9 +39,10 @@ def new_tagging(
     formats: dict[str, WordFormat] = {part: word_format(path) or "columns" for part, path in paths.items()}
     sentences = {part: list(read_words(path, formats[part])) for part, path in paths.items()}
     train, path = sentences["train"], paths["train"]
-    if len(train) < MIN_SENTENCES:
+    if len(train) < MIN_TAGGED_SENTENCES:
         raise DataError(
-            f"{path}: {len(train)} sentences are too few to learn from", f"give {MIN_SENTENCES} or more"
+            f"{path}: {len(train)} sentences are too few to learn from",
+            f"give {MIN_TAGGED_SENTENCES} or more",
         )
     column = _column(train, path, formats["train"], columns)
     if "valid" not in sentences:
@@ -78,19 +79,19 @@ def _text(sentence: Sentence) -> str:
 
 def _column(
     sentences: Iterable[Sentence], path: Path, file_format: WordFormat, wanted: Sequence[str]
-) -> Column:
+) -> LabelColumn:
     """The column of the labels: the wanted one, or the first in which each word has a label."""
     if file_format == "columns":
-        return cast(Column, LABEL_COLUMN)
+        return cast(LabelColumn, LABEL_COLUMN)
     if wanted:
         name = wanted[-1].lower()
-        if name not in get_args(Column):
+        if name not in get_args(LabelColumn):
             raise DataError(
-                f"CoNLL-U has no label column {wanted[-1]!r}", did_you_mean(name, get_args(Column))
+                f"CoNLL-U has no label column {wanted[-1]!r}", did_you_mean(name, get_args(LabelColumn))
             )
         for sentence in sentences:
-            labels_of(sentence, cast(Column, name), str(path))
-        return cast(Column, name)
+            labels_of(sentence, cast(LabelColumn, name), str(path))
+        return cast(LabelColumn, name)
     for column in SEARCHED_COLUMNS:
         labels = {label for sentence in sentences for label in sentence.column(column)}
         if NO_VALUE not in labels and len(labels) > 1:
@@ -101,7 +102,7 @@ def _column(
     )
 
 
-def _data(names: Mapping[str, str], column: Column) -> str:
+def _data(names: Mapping[str, str], column: LabelColumn) -> str:
     """The text of the recipe's [data] sections."""
     sections = [
         RecipeSection(title="data", settings={"column": (column, "upos, xpos, feats, deprel, lemma")})

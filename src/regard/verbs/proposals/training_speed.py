@@ -28,8 +28,8 @@ from regard.training.threads import choose_threads
 from regard.training.threads import threads as with_threads
 from regard.weights.average import MovingAverage
 
-PAIRS = 4000  # to tokenise and train on
-SECONDS = 3.0  # of timed updates
+TIMED_PAIRS = 4000  # to tokenise and train on
+TIMED_SECONDS = 3.0  # of timed updates
 WARM_UP = 2  # updates that are not timed, since they allocate memory and compile kernels
 MIN_UPDATES = 3
 
@@ -59,7 +59,7 @@ def measure_speed(
         settings: settings of the tokeniser, which is trained on these pairs.
         threads: CPU threads; None is the number with which it is fastest, up to PyTorch's.
     """
-    pairs = pairs[:: -(-len(pairs) // PAIRS)]  # evenly spaced, since a file may be sorted by length
+    pairs = pairs[:: -(-len(pairs) // TIMED_PAIRS)]  # evenly spaced, since a file may be sorted by length
     tokenizers = train_tokenizers(pairs, settings)
     batches = _batches(pairs, tokenizers, batch_tokens)
     size = settings.vocab_size
@@ -131,7 +131,7 @@ def _measure(update: Callable[[], int]) -> float:
         update()
     start = time.perf_counter()
     updates = targets = 0
-    while updates < MIN_UPDATES or time.perf_counter() - start < SECONDS:
+    while updates < MIN_UPDATES or time.perf_counter() - start < TIMED_SECONDS:
         targets += update()
         updates += 1
     return targets / (time.perf_counter() - start)

@@ -15,10 +15,10 @@ from regard.verbs.proposals.experiments import expected_bleu
 from regard.verbs.proposals.input_files import InputFiles
 from regard.verbs.proposals.pairs import pairs_of
 from regard.verbs.proposals.plan import Proposal, propose
-from regard.verbs.proposals.proposal import WrittenRecipe, split_digest
 from regard.verbs.proposals.published import PART_COMMENTS, RELATIVE_PATHS, RecipeSection
 from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.proposals.template import recipe_text
+from regard.verbs.proposals.written_recipe import WrittenRecipe, split_digest
 
 MIN_PAIRS = 20  # with fewer there is nothing to hold out and nothing to learn from
 MAX_HELD_OUT_PAIRS = 2000  # and at most one in twenty
@@ -39,8 +39,8 @@ def new_translation(
         for name, part_files in (("validation", files.valid), ("test", files.test))
         if part_files
     }
-    survey, last = _survey(corpus, held_out)
-    train_pairs = _split(corpus, folder, None if files.valid else last)
+    survey, last_valid = _survey(corpus, held_out)
+    train_pairs = _split(corpus, folder, None if files.valid else last_valid)
     counts = {"train": train_pairs, "valid": survey.pairs - train_pairs}
     sections = {part: _written_section(part, location) for part in ("train", "valid")}
     for part, part_files in (("valid", files.valid), ("test", files.test)):
@@ -112,14 +112,14 @@ def _survey(corpus: Corpus, held_out: Mapping[str, Corpus]) -> tuple[Survey, int
     return surveyor.survey(), smallest[min(MAX_HELD_OUT_PAIRS, surveyor.pairs // 20) - 1]
 
 
-def _split(corpus: Corpus, folder: Path, last: int | None) -> int:
-    """Write pairs with a digest up to `last` to `valid`, others to `train`; returns the training pairs."""
-    parts = ("train",) if last is None else ("train", "valid")
+def _split(corpus: Corpus, folder: Path, last_valid: int | None) -> int:
+    """Write pairs with a digest up to `last_valid` to `valid`, others to `train`; the number of others."""
+    parts = ("train",) if last_valid is None else ("train", "valid")
     with contextlib.ExitStack() as files:
         opened = {part: _open_pairs(folder, part, files) for part in parts}
         train_pairs = 0
         for pair in corpus:
-            part = "train" if last is None or split_digest(pair.source) > last else "valid"
+            part = "train" if last_valid is None or split_digest(pair.source) > last_valid else "valid"
             train_pairs += part == "train"
             for file, text in zip(opened[part], (pair.source, pair.target), strict=True):
                 file.write(text + "\n")
@@ -128,9 +128,9 @@ def _split(corpus: Corpus, folder: Path, last: int | None) -> int:
     return train_pairs
 
 
-def _open_pairs(folder: Path, part: str, files: contextlib.ExitStack) -> list[TextIO]:
+def _open_pairs(folder: Path, part: str, open_files: contextlib.ExitStack) -> list[TextIO]:
     names = [folder / f"{part}.{side}" for side in SIDES]
-    return [files.enter_context(name.open("w", encoding="utf-8", newline="\n")) for name in names]
+    return [open_files.enter_context(name.open("w", encoding="utf-8", newline="\n")) for name in names]
 
 
 def _written_section(part: str, location: RecipeLocation) -> RecipeSection:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Union
 
 from regard.errors import UserError, did_you_mean
-from regard.verbs.shared.limits import LIMITS, refuse_long
-from regard.verbs.shared.texts import refuse_other
+from regard.verbs.shared.limits import LIMITS, refuse_long_text
+from regard.verbs.shared.texts import refuse_non_texts
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -64,7 +64,7 @@ def _checked(signature: inspect.Signature, name: str, value: Any) -> Any:
     if type(value) is int and name in LIMITS:
         LIMITS[name].refuse(name, value)
     if isinstance(value, str):
-        refuse_long(name, value)
+        refuse_long_text(name, value)
     return value
 
 
@@ -116,7 +116,7 @@ def _holds_paths(kind: Any) -> bool:
 
 def _refuse(name: str, kinds: tuple[Any, ...], value: Any) -> typing.NoReturn:
     if any(_holds_texts(kind) and typing.get_origin(kind) is not tuple for kind in kinds):
-        refuse_other(value)
+        refuse_non_texts(value)
     wanted = " or ".join(dict.fromkeys(_words(kind) for kind in kinds if kind is not type(None)))
     raise UserError(f"{name} must be {wanted}, not {_shown(value)}", _hint(name, kinds, value))
 

@@ -73,7 +73,7 @@ LIMITS |= {
     for name, control in CONTROLS_BY_NAME.items()
     if control.unit and control.most is not None
 }
-LENGTHS = {"prefix": MOST_CHARACTERS}  # of texts
+MAX_LENGTHS = {"prefix": MOST_CHARACTERS}  # of texts
 
 
 def refuse_too_many_threads(workers: int, threads: int) -> None:
@@ -86,7 +86,7 @@ def refuse_too_many_threads(workers: int, threads: int) -> None:
         )
 
 
-def refuse_long(name: str, text: str) -> None:
+def refuse_long_text(name: str, text: str) -> None:
     """Raise a UserError if the text of this parameter is too long."""
-    if name in LENGTHS and len(text) > LENGTHS[name]:
-        raise UserError(f"{name} has {len(text):,} characters, more than {LENGTHS[name]:,}", "shorten it")
+    if name in MAX_LENGTHS and len(text) > MAX_LENGTHS[name]:
+        raise UserError(f"{name} has {len(text):,} characters, more than {MAX_LENGTHS[name]:,}", "shorten it")

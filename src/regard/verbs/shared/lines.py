@@ -15,7 +15,7 @@ Line = TypeVar("Line")
 
 STDIN = "standard input"
 MOST = 1 << 18  # bytes of one read
-CHUNK = 1024  # lines that are processed together
+CHUNK_LINES = 1024  # lines that are processed together
 
 
 def stream_lines(file: str | Path) -> Iterator[str]:
@@ -33,7 +33,7 @@ def count_of(file: str | Path) -> int:
     return count_lines(path) if path.is_file() else 0
 
 
-def chunks(lines: Iterable[Line], size: int = CHUNK) -> Iterator[list[Line]]:
+def chunks(lines: Iterable[Line], size: int = CHUNK_LINES) -> Iterator[list[Line]]:
     """The lines in lists of `size`."""
     lines = iter(lines)
     return iter(lambda: list(islice(lines, size)), [])
@@ -99,7 +99,7 @@ def _decoded(whole: list[bytes], before: int) -> Iterator[list[str]]:
         except DataError:
             yield lines
             raise
-        if len(lines) == CHUNK:
+        if len(lines) == CHUNK_LINES:
             yield lines
             lines = []
     if lines:

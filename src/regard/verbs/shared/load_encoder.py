@@ -8,7 +8,7 @@ from regard.models.encoder_only import EncoderOnly, Head
 from regard.verbs.shared.model_loading import model_that
 from regard.weights.model_folder import LoadedModel
 
-USES = {
+HEAD_USES = {
     "classification": "classifies texts: `regard classify`",
     "regression": "predicts a number for texts: `regard classify`",
     "tokens": "labels words: `regard tag`",
@@ -31,7 +31,7 @@ def encoder_that(does: str, heads: tuple[Head, ...], loaded: LoadedModel, allow_
             "`regard train RECIPE --init DIR` trains one, DIR by `regard convert`; `regard embed` needs none",
         )
     if head not in heads:
-        use = USES.get(head, "answers questions with a part of a text, for which there is no command")
+        use = HEAD_USES.get(head, "answers questions with a part of a text, for which there is no command")
         raise FolderError(f"{where}: this is not a model that {does}: its head is {head!r}", f"it {use}")
     refuse_other_labels(loaded, model.config.num_labels)
     if model.config.fresh_head and not allow_fresh:

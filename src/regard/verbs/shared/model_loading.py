@@ -21,7 +21,7 @@ from regard.weights.model_folder import LoadedModel, load_model, read_config_cla
 from regard.weights.pretrained import huggingface_config_class, load_pretrained
 
 INCLUDED = "en-de"
-USES = {  # kind of model -> what it does, and the command
+MODEL_USES = {  # kind of model -> what it does, and the command
     "encoder_decoder": "translates: `regard translate --model {path}`",
     "recurrent": "translates: `regard translate --model {path}`",
     "decoder_only": "generates text: `regard generate --model {path}`",
@@ -114,5 +114,5 @@ def model_that(does: str, kind: type[Expected], loaded: LoadedModel) -> Expected
     """
     if isinstance(loaded.model, kind):
         return loaded.model
-    use = USES.get(loaded.config.kind, "has another use").format(path=loaded.path)
+    use = MODEL_USES.get(loaded.config.kind, "has another use").format(path=loaded.path)
     raise FolderError(f"{loaded.path}: this is not a model that {does}", f"it {use}")

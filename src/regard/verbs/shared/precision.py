@@ -1,6 +1,6 @@
 """The precision of a model's linear layers: float32 or int8."""
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
@@ -9,8 +9,7 @@ from regard import console
 from regard.errors import RecipeError
 from regard.fast.decoding_step import quantise_model
 from regard.fast.int8 import can_int8
-
-Precision = Literal["float32", "int8"]
+from regard.verbs.shared.runtime import Precision
 
 
 def compute_in(precision: Precision, model: nn.Module, device: torch.device) -> Precision:

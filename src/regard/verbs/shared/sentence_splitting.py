@@ -3,14 +3,14 @@
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 from regard import console
 from regard.data.sentences import split_lines, split_sentences
 from regard.decoding.controls import Controls
 from regard.errors import ConfigError
+from regard.verbs.shared.text_options import SplitMode
 
-SplitMode = Literal["auto", "on", "off"]
 WHOLE_LINE_CONTROLS = ("must_contain", "stop")  # controls that apply to a whole line, not to each sentence
 
 

@@ -1,4 +1,4 @@
-"""The frame of the text verbs: a model, loaded once, that answers many texts in order."""
+"""The base class of the text verbs: a model, loaded once, that answers many texts in order."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence

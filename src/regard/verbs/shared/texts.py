@@ -6,6 +6,7 @@ from typing import Any
 
 from regard.errors import DataError
 
+OneOrSeveral = str | list[str] | list[list[str]]  # the answer to a text or to several, or n to each
 IN_A_LIST = "put it into a list: [text]"
 
 
@@ -26,18 +27,18 @@ def several(texts: Any, hint: str = IN_A_LIST) -> Iterator[str]:
     Raises:
         DataError: a text is not a str, or `texts` is one.
     """
-    refuse_one(texts, hint)
-    refuse_other(texts)
+    refuse_single_str(texts, hint)
+    refuse_non_texts(texts)
     return _checked(texts)
 
 
-def refuse_one(texts: Any, hint: str = IN_A_LIST) -> None:
+def refuse_single_str(texts: Any, hint: str = IN_A_LIST) -> None:
     """Raise a DataError if a str stands for several texts."""
     if isinstance(texts, str):
         raise DataError(f"{_shown(texts)} is one text, not several", hint)
 
 
-def refuse_other(texts: Any) -> None:
+def refuse_non_texts(texts: Any) -> None:
     """Raise a DataError if this is neither a str nor an iterable of them; iterators are checked later."""
     if isinstance(texts, Path):
         raise DataError(f"{texts} is a path, not a text", "give its lines, or call the verb for files")
@@ -47,10 +48,10 @@ def refuse_other(texts: Any) -> None:
         raise DataError(f"a text is {type(texts).__name__}, not a string", "give a str, or several")
     if isinstance(texts, list | tuple):
         for number, text in enumerate(texts, start=1):
-            refuse_no_text(text, number)
+            refuse_non_str(text, number)
 
 
-def refuse_no_text(text: Any, number: int) -> None:
+def refuse_non_str(text: Any, number: int) -> None:
     """Raise a DataError if this is not a str."""
     if not isinstance(text, str):
         raise DataError(f"text {number} is {type(text).__name__}, not a string", "give each as a str")
@@ -58,7 +59,7 @@ def refuse_no_text(text: Any, number: int) -> None:
 
 def _checked(texts: Iterable[Any]) -> Iterator[str]:
     for number, text in enumerate(texts, start=1):
-        refuse_no_text(text, number)
+        refuse_non_str(text, number)
         yield text
 
 

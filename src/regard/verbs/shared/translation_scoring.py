@@ -13,7 +13,7 @@ from regard.evaluation.tokenizers import (
     script_of_references,
     tokenizer_for,
 )
-from regard.evaluation.translation import METRICS, MetricName, check_tokenizer
+from regard.evaluation.translation import METRIC_NAMES, MetricName, check_tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,4 +37,4 @@ def scoring_for(
     check_tokenizer(chosen)
     if tokenize == AUTO and chosen != "13a":
         say(explain_tokenizer(chosen, writing))
-    return Scoring(tokenize=chosen, metrics=best_metric_first(METRICS, writing))
+    return Scoring(tokenize=chosen, metrics=best_metric_first(METRIC_NAMES, writing))

@@ -37,16 +37,16 @@ from regard.verbs.tasks.task import (
     model_config,
     settings_of_test_data,
 )
-from regard.verbs.tasks.validation_split import PARTS, ValidationSplit, examples_kept, settings_by_part
+from regard.verbs.tasks.validation_split import PART_NAMES, ValidationSplit, examples_kept, settings_by_part
 from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 
-BATCH = 500  # images in a batch of validation and test
+IMAGES_PER_BATCH = 500  # without gradients: validation, test, `regard classify`
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesSettings:
-    """`[task]`."""
+    """The section `[task]` of a recipe."""
 
     kind: Literal["images"]
 
@@ -136,7 +136,7 @@ def _loss_and_confusion(
     examples = ImageExamples(images, mean=mean, deviation=deviation)
     nll, predictions = 0.0, []
     with torch.no_grad():
-        for numbers in np.array_split(np.arange(len(images)), -(-len(images) // BATCH)):
+        for numbers in np.array_split(np.arange(len(images)), -(-len(images) // IMAGES_PER_BATCH)):
             batch = examples.batch(numbers, 0).to(model.device)
             logits = model(*batch.inputs).float()
             nll += float(F.cross_entropy(logits, batch.labels, reduction="sum"))
@@ -206,7 +206,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     say(f"training: {len(train):,} images of {train.size} x {train.size} pixels, {len(labels)} classes")
     for part in ("valid", "test"):
         if part in parts:
-            say(f"{PARTS[part]}: {len(parts[part]):,} images")
+            say(f"{PART_NAMES[part]}: {len(parts[part]):,} images")
     if not len(parts["valid"]):
         raise DataError("no image is left to validate on", "raise data.valid_share, or give data.valid")
     if limit is not None:

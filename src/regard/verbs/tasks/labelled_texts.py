@@ -15,7 +15,7 @@ from regard.errors import DataError
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.tasks.task import Say, Task
 from regard.verbs.tasks.text import Encode, max_text_tokens, training_examples
-from regard.verbs.tasks.validation_split import PARTS, examples_kept, settings_by_part
+from regard.verbs.tasks.validation_split import PART_NAMES, examples_kept, settings_by_part
 from regard.verbs.training_run.data_checks import counts_of_skipped, refuse_other_data
 
 
@@ -128,7 +128,7 @@ def hold_out_validation(
 
 def print_sizes(parts: Mapping[str, LabelledPart], corpora: Mapping[str, Corpus], say: Say) -> None:
     """Print how many texts each part has, and how many lines were left out."""
-    for part, name in PARTS.items():
+    for part, name in PART_NAMES.items():
         if part in parts:
             skipped = counts_of_skipped(corpora[part].skipped)
             say(f"{name}: {len(parts[part].pairs):,} texts{skipped}")

@@ -35,7 +35,7 @@ from regard.verbs.tasks.task import (
     settings_of_test_data,
 )
 from regard.verbs.tasks.text import load_or_train_tokenizer
-from regard.verbs.tasks.validation_split import PARTS, settings_by_part
+from regard.verbs.tasks.validation_split import PART_NAMES, settings_by_part
 from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
@@ -177,7 +177,7 @@ class LanguageModel(Task):
         self, recipe: LanguageModelRecipe, tokenizer: Tokenizer, files: dict[str, bytes], folder: Path
     ) -> None:
         self.recipe: LanguageModelRecipe = recipe
-        self._streams = {part: TokenStream(folder / part) for part in PARTS if (folder / part).is_dir()}
+        self._streams = {part: TokenStream(folder / part) for part in PART_NAMES if (folder / part).is_dir()}
         self.config = _config(recipe, tokenizer)
         decoding = recipe.decoding.with_(begin=self._streams["train"].special_tokens)
         self.files = {**files, "generation.json": json_bytes(decoding.to_dict())}
@@ -238,9 +238,9 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
 
     def evaluate(model: DecoderOnly) -> ScoreReport:
         with tempfile.TemporaryDirectory(prefix="regard-text-") as folder:
-            marks = bool(loaded.generation.get("begin", True))
+            special_tokens = bool(loaded.generation.get("begin", True))
             stream = write_stream(
-                documents, loaded.tokenizers.source, Path(folder) / "test", special_tokens=marks
+                documents, loaded.tokenizers.source, Path(folder) / "test", special_tokens=special_tokens
             )
             return ScoreReport(scores=_scores(_score(model, stream, recipe), stream, recipe))
 
@@ -281,7 +281,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         max_characters = DRY_RUN_CHARACTERS
         for documents in texts.values():  # read all, to find errors in any
             sum(1 for _ in documents)
-    marks = len(list(itertools.islice(texts["train"], 2))) > 1
+    special_tokens = len(list(itertools.islice(texts["train"], 2))) > 1
     tokenizer, files = load_or_train_tokenizer(
         _short_parts(limit_characters(texts["train"], max_characters.get("train"))),
         recipe.tokenizer,
@@ -293,7 +293,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
             documents,
             tokenizer,
             folder / part,
-            special_tokens=marks,
+            special_tokens=special_tokens,
             max_characters=max_characters.get(part),
             say=say,
         )
@@ -313,4 +313,5 @@ def _print_size(part: str, stream: TokenStream, say: Say) -> None:
     report = stream.report
     documents = f"{report.documents:,} document{'' if report.documents == 1 else 's'}"
     unknown = f"; {report.unknown:,} tokens are unknown" if report.unknown else ""
-    say(f"{PARTS[part]}: {documents}, {report.characters:,} characters, {report.tokens:,} tokens{unknown}")
+    size = f"{report.characters:,} characters, {report.tokens:,} tokens"
+    say(f"{PART_NAMES[part]}: {documents}, {size}{unknown}")

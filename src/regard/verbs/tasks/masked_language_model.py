@@ -35,7 +35,7 @@ from regard.verbs.tasks.text import (
     predictions_and_labels,
     segmentations,
 )
-from regard.verbs.tasks.validation_split import PARTS, ValidationSplit, examples_kept, settings_by_part
+from regard.verbs.tasks.validation_split import PART_NAMES, ValidationSplit, examples_kept, settings_by_part
 from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 
@@ -275,7 +275,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     refuse_other_data(fingerprints, folder)
     if "valid" not in parts:
         parts["train"], parts["valid"] = _split(parts["train"], recipe)
-    for part, name in PARTS.items():
+    for part, name in PART_NAMES.items():
         if part in parts:
             characters = sum(map(len, parts[part]))
             say(f"{name}: {len(parts[part]):,} texts, {characters:,} characters")

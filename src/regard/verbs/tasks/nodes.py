@@ -28,7 +28,7 @@ from regard.verbs.shared.model_loading import model_that
 from regard.verbs.tasks.classification import class_test_scores
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, Task, model_config
-from regard.verbs.tasks.validation_split import PARTS
+from regard.verbs.tasks.validation_split import PART_NAMES
 from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 
@@ -37,7 +37,7 @@ WHOLE_GRAPH = np.zeros(1, np.int64)  # the number of the only example, the graph
 
 @dataclass(frozen=True, kw_only=True)
 class NodesSettings:
-    """`[task]`."""
+    """The section `[task]` of a recipe."""
 
     kind: Literal["nodes"]
 
@@ -175,5 +175,5 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         f" classes; {graph.edges.size(1):,} edges, counted in each direction{isolated}"
     )
     counts = {split: len(nodes) for split, nodes in graph.splits.items()}
-    say("; ".join(f"{PARTS[split]}: {count:,} nodes" for split, count in counts.items()))
+    say("; ".join(f"{PART_NAMES[split]}: {count:,} nodes" for split, count in counts.items()))
     return NodeClassification(recipe, graph)

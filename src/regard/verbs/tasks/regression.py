@@ -45,7 +45,7 @@ from regard.weights.model_folder import LoadedModel
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionSettings(WordDropoutSettings):
-    """`[task]`."""
+    """The section `[task]` of a recipe."""
 
     kind: Literal["regression"]
 

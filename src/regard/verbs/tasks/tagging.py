@@ -11,7 +11,7 @@ import numpy as np
 
 from regard import console
 from regard.data.batch import IGNORED
-from regard.data.conllu import Column, ConlluSettings, Sentence, Treebank, labels_of
+from regard.data.conllu import ConlluSettings, LabelColumn, Sentence, Treebank, labels_of
 from regard.data.examples import Examples
 from regard.data.labelled import LabelSet, split
 from regard.data.tagged import encode_word, tagged_texts, word_prefix
@@ -33,7 +33,7 @@ from regard.verbs.tasks.text import (
     predictions_and_labels,
     training_examples,
 )
-from regard.verbs.tasks.validation_split import PARTS, ValidationSplit, examples_kept, settings_by_part
+from regard.verbs.tasks.validation_split import PART_NAMES, ValidationSplit, examples_kept, settings_by_part
 from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
@@ -44,7 +44,7 @@ WORDS_FILE = "words.json"  # file of a model folder: the CoNLL-U column of its l
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingSettings(WordDropoutSettings):
-    """`[task]`."""
+    """The section `[task]` of a recipe."""
 
     kind: Literal["tagging"]
 
@@ -59,7 +59,7 @@ class TaggedDataSettings(ValidationSplit):
     train: ConlluSettings
     valid: ConlluSettings | None = None
     test: ConlluSettings | None = None
-    column: Column = "upos"
+    column: LabelColumn = "upos"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,7 @@ def _confusion(labels: np.ndarray, predictions: np.ndarray, num_labels: int) -> 
 
 
 def _evaluate(
-    model: Any, texts: Sequence[EncodedText], num_labels: int, pad_id: int, column: Column
+    model: Any, texts: Sequence[EncodedText], num_labels: int, pad_id: int, column: LabelColumn
 ) -> ScoreReport:
     """Accuracy and macro-F1; intervals resample sentences, since a sentence's words are not independent."""
     by_text = predictions_and_labels(model, texts, pad_id)
@@ -264,7 +264,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         kept, held_out = split([0] * len(train), data.valid_share, recipe.training.seed)
         parts["valid"] = [parts["train"][number] for number in held_out]
         parts["train"] = [parts["train"][number] for number in kept]
-    for part, title in PARTS.items():
+    for part, title in PART_NAMES.items():
         if part in parts:
             words = sum(len(each.words) for each in parts[part])
             if not parts[part]:
@@ -278,7 +278,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     return Tagging(recipe, labels.names, parts, tokenizer, files)
 
 
-def _tagged(sentence: Sentence, column: Column, labels: LabelSet, name: str) -> LabelledSentence:
+def _tagged(sentence: Sentence, column: LabelColumn, labels: LabelSet, name: str) -> LabelledSentence:
     return LabelledSentence(
         words=sentence.forms,
         labels=tuple(labels.numbers.get(label, IGNORED) for label in labels_of(sentence, column, name)),

@@ -43,17 +43,17 @@ from regard.verbs.tasks.task import (
     model_config,
     settings_of_test_data,
 )
-from regard.verbs.tasks.validation_split import PARTS, examples_kept, settings_by_part
+from regard.verbs.tasks.validation_split import PART_NAMES, examples_kept, settings_by_part
 from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 
-BATCH_FRAMES = 16_384  # padded frames in a batch of validation and test
+BATCH_FRAMES = 16_384  # padded frames without gradients: validation, test, `regard transcribe`
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranscriptionTaskSettings:
-    """`[task]`."""
+    """The section `[task]` of a recipe."""
 
     kind: Literal["transcription"]
 
@@ -220,7 +220,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         refuse_too_short(part, config.subsampling_factor)
     for part, recordings in parts.items():
         frames, count = sum(map(len, recordings.frames)), _num_labels(recordings)
-        say(f"{PARTS[part]}: {len(recordings):,} recordings, {frames:,} frames, {count:,} labels")
+        say(f"{PART_NAMES[part]}: {len(recordings):,} recordings, {frames:,} frames, {count:,} labels")
         if part != "train":
             _refuse_no_labels(recordings)
     if limit is not None:

@@ -35,7 +35,7 @@ from regard.verbs.tasks.task import (
     settings_of_test_data,
 )
 from regard.verbs.tasks.translation_validation import ValidationSettings, decoded_scores, validator, verdict
-from regard.verbs.tasks.validation_split import DRY_RUN_EXAMPLES, PARTS, examples_kept, settings_by_part
+from regard.verbs.tasks.validation_split import DRY_RUN_EXAMPLES, PART_NAMES, examples_kept, settings_by_part
 from regard.verbs.training_run.data_checks import counts_of_skipped, refuse_other_data, refuse_unknown
 from regard.weights.folder import verify_folder, write_folder
 from regard.weights.model_folder import LoadedModel
@@ -225,7 +225,7 @@ def _pairs(corpora: Mapping[str, Corpus], part: str, say: Say) -> list[Pair]:
     if part not in corpora:
         return []
     pairs = list(corpora[part])
-    say(f"{PARTS[part]}: {len(pairs):,} pairs{counts_of_skipped(corpora[part].skipped)}")
+    say(f"{PART_NAMES[part]}: {len(pairs):,} pairs{counts_of_skipped(corpora[part].skipped)}")
     return pairs
 
 

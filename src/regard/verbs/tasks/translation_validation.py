@@ -28,7 +28,7 @@ from regard.training.collapse import distinct_outputs
 from regard.training.objective import CrossEntropy
 from regard.verbs.generation.search_results import samples_for, selected_texts, translation_search
 
-Metric = Literal["bleu", "chrf", "exact_match", "error_rate"]
+TranslationMetric = Literal["bleu", "chrf", "exact_match", "error_rate"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class ValidationSettings(Beam):
     reference; it does not depend on the tokeniser. All scores are in percent.
     """
 
-    metrics: tuple[Metric, ...] = ("bleu", "chrf")
+    metrics: tuple[TranslationMetric, ...] = ("bleu", "chrf")
     sentences: int = 0  # validation pairs to use, evenly spaced; 0 is all
     several_references: bool = False  # pairs with the same source are one sentence with several references
     tokenize: Tokenize = "auto"  # sacreBLEU's tokeniser; "none" is for text that is tokenised already
@@ -124,7 +124,7 @@ def decoded_scores(
     generation: GenerationSettings,
     *,
     bootstrap: int = 1000,
-) -> dict[Metric, Score]:
+) -> dict[TranslationMetric, Score]:
     """The scores of the model's outputs for the sources of `pairs`, with the targets as references."""
     return _scores(*_decoded(model, pairs, tokenizers, settings, generation), settings, bootstrap)
 
@@ -154,7 +154,7 @@ def _scores(
     references: list[list[str]] | list[list[str | None]],
     settings: ValidationSettings,
     bootstrap: int,
-) -> dict[Metric, Score]:
+) -> dict[TranslationMetric, Score]:
     return {metric: _score(metric, texts, references, settings, bootstrap) for metric in settings.metrics}
 
 
@@ -171,7 +171,7 @@ def _with_references(
 
 
 def _score(
-    metric: Metric,
+    metric: TranslationMetric,
     texts: list[str],
     references: list[list[str]] | list[list[str | None]],
     settings: ValidationSettings,

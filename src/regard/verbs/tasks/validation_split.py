@@ -5,7 +5,8 @@ from typing import Any
 
 from regard.errors import RecipeError
 
-PARTS = {"train": "training", "valid": "validation", "test": "test"}  # key in a recipe -> name in messages
+# key in a recipe -> name in messages
+PART_NAMES = {"train": "training", "valid": "validation", "test": "test"}
 DRY_RUN_EXAMPLES = 32  # validation and test examples of a dry run
 
 
@@ -23,8 +24,8 @@ class ValidationSplit:
 
 
 def settings_by_part(data: Any) -> dict[str, Any]:
-    """The settings of the parts that a recipe's `[data]` has, by the keys of PARTS."""
-    return {part: settings for part in PARTS if (settings := getattr(data, part)) is not None}
+    """The settings of the parts that a recipe's `[data]` has, by the keys of PART_NAMES."""
+    return {part: settings for part in PART_NAMES if (settings := getattr(data, part)) is not None}
 
 
 def examples_kept(part: str, limit: int | None) -> int | None:

@@ -10,7 +10,7 @@ from regard.weights.folder import replace_file
 from regard.weights.strict_json import json_bytes, read_json
 
 CORPORA = "corpora.json"  # file of a run's data folder: the fingerprint of each part
-SAMPLE = 1000  # texts that a tokeniser is checked with
+SAMPLED_TEXTS = 1000  # texts that a tokeniser is checked with
 
 
 def refuse_other_data(corpora: Mapping[str, tuple[str, str]], folder: Path) -> None:
@@ -39,7 +39,7 @@ def refuse_unknown(texts: Iterable[str], tokenizer: Tokenizer, origin: str) -> N
     Raises:
         DataError: more than half of the first texts' tokens are unknown.
     """
-    encoded = tokenizer.encode_batch(list(itertools.islice(texts, SAMPLE)))
+    encoded = tokenizer.encode_batch(list(itertools.islice(texts, SAMPLED_TEXTS)))
     pieces = sum(map(len, encoded))
     unknown = sum(ids.count(tokenizer.unk_id) for ids in encoded)
     if 2 * unknown > pieces:

@@ -148,11 +148,13 @@ def _with_shape(source: RecipeFile, start: InitialModel, say: Say) -> RecipeFile
 
 def _copy_tokenizers(start: InitialModel, loaded: LoadedModel, folder: Path, say: Say) -> None:
     """Copy the pretrained model's tokenisers into the data folder of the run."""
-    if loaded.text is None or (folder / TOKENIZERS_FOLDER).is_dir():
+    if loaded.tokenizer_pair is None or (folder / TOKENIZERS_FOLDER).is_dir():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    write_folder(folder / TOKENIZERS_FOLDER, loaded.text.files(), manifest_extra={TAKEN_FROM: start.path})
-    sizes = sorted({loaded.text.source.vocab_size, loaded.text.target.vocab_size})
+    write_folder(
+        folder / TOKENIZERS_FOLDER, loaded.tokenizer_pair.files(), manifest_extra={TAKEN_FROM: start.path}
+    )
+    sizes = sorted({loaded.tokenizer_pair.source.vocab_size, loaded.tokenizer_pair.target.vocab_size})
     say(f"tokeniser: from {start.path}, {' and '.join(map(str, sizes))} tokens")
 
 

@@ -9,7 +9,7 @@ from regard.models.build import count_parameters
 from regard.models.encoder_only import EncoderOnly
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
 
-HEADS_WITH_PROBABILITIES = ("classification", "tokens", "masked_language_model")
+HEAD_NAMES_WITH_PROBABILITIES = ("classification", "tokens", "masked_language_model")
 METHODS: tuple[Method, ...] = ("gradient", "integrated")
 NOTE = (
     "How much each input token raises each token of the answer: the gradient of its log-probability (nats)"
@@ -21,7 +21,7 @@ NOTE = (
 def ablation_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
     """`ablation`, `attribution` and `attribution/METHOD`, if the answer has a probability."""
     model = recorded.model
-    if isinstance(model, EncoderOnly) and model.config.head not in HEADS_WITH_PROBABILITIES:
+    if isinstance(model, EncoderOnly) and model.config.head not in HEAD_NAMES_WITH_PROBABILITIES:
         return {}
     found: dict[str, ResourceFunction] = {"ablation": partial(_ablation, recorded)}
     if recorded.run.image is not None:  # attribution needs token embeddings

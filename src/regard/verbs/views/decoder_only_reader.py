@@ -27,7 +27,7 @@ from regard.verbs.views.inspected_run import (
     as_prefix,
     token_sequence,
 )
-from regard.verbs.views.request import MAX_TOKENS, LookRequest, refuse_long
+from regard.verbs.views.request import MAX_TOKENS, LookRequest, refuse_many_tokens
 from regard.verbs.views.streaming import ModelLock, is_worth_streaming, stream_tokens
 from regard.weights.model_folder import LoadedModel
 
@@ -115,7 +115,9 @@ class DecoderOnlyReader:
             forced_text = self._from_ids(prompt, request.prefix_ids)
         else:
             forced_text = self._tokenize(request, prompt)
-        refuse_long(len(forced_text.prompt) + len(forced_text.forced) + 1, "the text", self.model.max_length)
+        refuse_many_tokens(
+            len(forced_text.prompt) + len(forced_text.forced) + 1, "the text", self.model.max_length
+        )
         return forced_text
 
     def _tokenize(self, request: LookRequest, prompt: tuple[int, ...]) -> ForcedText:

@@ -26,7 +26,7 @@ from regard.verbs.views.inspected_run import (
     as_prefix,
     token_sequence,
 )
-from regard.verbs.views.request import LookRequest, refuse_long
+from regard.verbs.views.request import LookRequest, refuse_many_tokens
 from regard.verbs.views.streaming import ModelLock, is_worth_streaming, stream_tokens
 from regard.weights.model_folder import LoadedModel
 
@@ -86,7 +86,7 @@ class EncoderDecoderReader:
         """The answer's ids without end token, its log-probability, and the number of forced ids."""
         if request.target is not None:
             ids = self.target.encode(request.target.strip())
-            refuse_long(len(ids) + 1, "the target", self.model.max_length)
+            refuse_many_tokens(len(ids) + 1, "the target", self.model.max_length)
             special_ids = {
                 "pad_id": self.target.pad_id,
                 "bos_id": self.target.bos_id,
@@ -95,7 +95,7 @@ class EncoderDecoderReader:
             [score] = forced_scores(self.model, [(src_ids, ids)], **special_ids)
             return ids, score.log_prob, len(ids) + 1
         prefix = self._prefix(request)
-        refuse_long(len(prefix) + 1, "the prefix", self.model.max_length)
+        refuse_many_tokens(len(prefix) + 1, "the prefix", self.model.max_length)
         found = self._hypotheses(search, src_ids, prefix)
         return found[0].ids, found[0].log_prob, len(prefix)
 
@@ -125,7 +125,7 @@ class EncoderDecoderReader:
         ids = self.prefix_rule.first(self.source.encode(self.prefix_rule.before(text.strip())), self.source)
         if not text.strip():
             raise DataError("the text is empty", "give a sentence to look at")
-        refuse_long(len(ids) + 1, "the text", self.model.max_length)
+        refuse_many_tokens(len(ids) + 1, "the text", self.model.max_length)
         request.changes.refuse_tokens_beyond(len(ids) + 1)
         return ids
 

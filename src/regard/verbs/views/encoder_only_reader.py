@@ -19,7 +19,7 @@ from regard.verbs.shared.load_encoder import probabilities
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.views.inspected_run import AnswerToken, InspectedRun, token_sequence
 from regard.verbs.views.pieces import pieces
-from regard.verbs.views.request import LookRequest, refuse_answers, refuse_long
+from regard.verbs.views.request import LookRequest, refuse_answers, refuse_many_tokens
 from regard.verbs.views.streaming import ModelLock
 from regard.weights.model_folder import LoadedModel
 
@@ -43,7 +43,7 @@ class EncoderOnlyReader:
         refuse_answers(request)
         words = self._words(request.text)
         token_ids = [number for ids in words for number in ids]
-        refuse_long(len(token_ids) + 2, "the text", self.model.max_length)
+        refuse_many_tokens(len(token_ids) + 2, "the text", self.model.max_length)
         ids = (self.tokenizer.bos_id, *token_ids, self.tokenizer.eos_id)
         request.changes.refuse_tokens_beyond(len(ids))
         forced = encoder_pass(self.model, ids, answer_rows=self._answer_rows(ids, words))

@@ -16,7 +16,7 @@ from regard.verbs.views.resources import JSON_RESOURCES
 from regard.weights.folder import replace_file
 
 ARRAYS_IN_JSON = ("attention/", "alignment", "rollout/")  # prefixes of arrays that JSON includes by default
-DIGITS = 5
+JSON_DIGITS = 5
 ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # fixed, so that the same look gives the same bytes
 
 
@@ -45,7 +45,7 @@ def json_value(value: Any) -> Any:
         case list() | tuple():
             return [json_value(each) for each in value]
         case np.ndarray() if value.dtype.kind == "f":
-            return np.round(value.astype(np.float64), DIGITS).tolist()
+            return np.round(value.astype(np.float64), JSON_DIGITS).tolist()
         case np.ndarray():
             return value.tolist()
         case float() if not math.isfinite(value):

@@ -8,17 +8,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_sentencepiece import METASPACE
 
-PRINTABLE_BYTES = [
-    *range(0x21, 0x7F),
-    *range(0xA1, 0xAD),
-    *range(0xAE, 0x100),
-]  # bytes that map to themselves
+# bytes that map to themselves
+PRINTABLE_BYTES = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 OTHER_BYTES = [byte for byte in range(256) if byte not in PRINTABLE_BYTES]
 BYTE_OF_CHARACTER = {chr(byte): byte for byte in PRINTABLE_BYTES} | {
     chr(256 + offset): byte for offset, byte in enumerate(OTHER_BYTES)
 }
-METASPACE = "▁"
 
 
 def pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:

@@ -5,6 +5,18 @@ from typing import Any
 
 GetResource = Callable[[str], Any]
 MIN_WEIGHT = 0.1  # alignment weights below it have no line
+MIN_SHARE = 0.5  # of the attention weight; if every pattern has less, the head is reported as NO_PATTERN
+NO_PATTERN = "no single pattern"
+PATTERNS = {  # statistic -> name; in a tie the first wins
+    "aligning": "aligns",
+    "previous": "attends to the previous token",
+    "next": "attends to the next token",
+    "same": "attends to itself",
+    "duplicate": "attends to earlier copies of the token",
+    "induction": "attends to the token after an earlier copy (induction)",
+    "first": "attends to the first token",
+    "end": "attends to the end token",
+}
 
 
 def text_lines(summary: dict[str, Any], get: GetResource) -> Iterator[str]:
@@ -35,20 +47,6 @@ def head_pattern(head: dict[str, Any]) -> tuple[str, float]:
     if best is None:
         return NO_PATTERN, 0.0
     return (PATTERNS[best] if shares[best] >= MIN_SHARE else NO_PATTERN), shares[best]
-
-
-MIN_SHARE = 0.5  # of the attention weight; if every pattern has less, the head is reported as NO_PATTERN
-NO_PATTERN = "no single pattern"
-PATTERNS = {  # statistic -> name; in a tie the first wins
-    "aligning": "aligns",
-    "previous": "attends to the previous token",
-    "next": "attends to the next token",
-    "same": "attends to itself",
-    "duplicate": "attends to earlier copies of the token",
-    "induction": "attends to the token after an earlier copy (induction)",
-    "first": "attends to the first token",
-    "end": "attends to the end token",
-}
 
 
 def _answer(answer: dict[str, Any]) -> Iterator[str]:

@@ -107,7 +107,7 @@ def refuse_answers(request: LookRequest) -> None:
             )
 
 
-def refuse_long(count: int, what: str, maximum: int | None) -> None:
+def refuse_many_tokens(count: int, what: str, maximum: int | None) -> None:
     """Raise a DataError if there are more tokens than a look or the model's positions allow."""
     limit = min(MAX_TOKENS, MAX_TOKENS if maximum is None else maximum)
     if count > limit:

@@ -15,7 +15,7 @@ from regard.models.vision import VisionTransformer
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.views.encoder_only_reader import top_labels
 from regard.verbs.views.inspected_run import AnswerToken, InspectedImage, InspectedRun, TokenSequence
-from regard.verbs.views.request import LookRequest, refuse_answers, refuse_long
+from regard.verbs.views.request import LookRequest, refuse_answers, refuse_many_tokens
 from regard.verbs.views.streaming import ModelLock
 from regard.weights.model_folder import LoadedModel
 
@@ -35,7 +35,7 @@ class VisionReader:
         pixels = read_image(request.text.strip())
         refuse_other_sizes(pixels[None], request.text, size=config.image_size, channels=config.channels)
         before = int(self.model.class_token is not None)
-        refuse_long(config.grid**2 + before, "the image", None)
+        refuse_many_tokens(config.grid**2 + before, "the image", None)
         request.changes.refuse_tokens_beyond(config.grid**2 + before)
         normalised_image = normalise(pixels[None], mean=config.pixel_mean, deviation=config.pixel_std)
         forced = image_pass(self.model, normalised_image)

@@ -83,8 +83,7 @@ def make_widget(look: LookLike) -> Any:
         live = traitlets.Bool(True).tag(sync=True)
 
     widget = Widget(summary=json_value(look.get("summary")))
-    conversation = WidgetSession(
-        look, widget.send, lambda summary: setattr(widget, "summary", summary)
-    )  # a page that is opened again shows the newest look
-    widget.on_msg(lambda _, message, buffers: conversation.handle(message))
+    # the widget keeps the newest summary, so that a page that is opened again shows the newest look
+    session = WidgetSession(look, widget.send, lambda summary: setattr(widget, "summary", summary))
+    widget.on_msg(lambda _, message, buffers: session.handle(message))
     return widget

@@ -11,18 +11,17 @@ from torch import Tensor
 
 from regard.errors import FolderError
 from regard.models.encoder_only import EncoderOnlyConfig, Head
-from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, activation_name, widths
+from regard.weights.families.family import (
+    ACTIVATION_NAMES,
+    ConfigReader,
+    ConvertedConfig,
+    Family,
+    activation_name,
+    widths,
+)
 from regard.weights.families.sentence import MODULES, sentence_files, sentence_settings
-from regard.weights.names import Entry, linear, same, stacked
+from regard.weights.names import Entry, linear, same, stacked_tensors
 
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-}
 HEADS: Mapping[str, Head] = {  # suffixes of the class names of transformers
     "ForMaskedLM": "masked_language_model",
     "ForPreTraining": "masked_language_model",
@@ -30,6 +29,8 @@ HEADS: Mapping[str, Head] = {  # suffixes of the class names of transformers
     "ForTokenClassification": "tokens",
     "ForQuestionAnswering": "spans",
 }
+# settings pooler_* of some config.json, which no code reads
+POOLER = ("fc_size", "num_attention_heads", "num_fc_layers", "size_per_head", "type")
 
 
 def head_of(architecture: str, class_prefix: str) -> Head:
@@ -104,6 +105,7 @@ class BERT(Family):
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
     offset = 0  # the row of the first position in the position table
+    default_pad = 0  # the padding id of a config.json that names none
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {  # head -> patterns of unused tensors
         "masked_language_model": (r"^bert\.pooler\.", r"^cls\.seq_relationship\."),
         "tokens": (r"^bert\.pooler\.",),
@@ -127,7 +129,7 @@ class BERT(Family):
         if head == "pooled" and f"{self.prefix}.pooler.dense.weight" not in names:
             head = "none"
         vocab_size = take(int, "vocab_size")
-        activation = settings.choice(ACTIVATIONS, "hidden_act", default="gelu")
+        activation = settings.choice(ACTIVATION_NAMES, "hidden_act", default="gelu")
         pad_id = settings.token("pad_token_id", vocab_size)
         config = EncoderOnlyConfig(
             vocab_size=vocab_size,
@@ -150,8 +152,6 @@ class BERT(Family):
             pad_id=self.default_pad if pad_id is None else pad_id,
         )
         return ConvertedConfig(config=config, labels=labels, pad_id=pad_id, unused=self.unused.get(head, ()))
-
-    default_pad = 0
 
     def head_activation(self, head: Head, activation: str) -> str | None:
         """The activation of the masked language model's head; None for other heads, which have tanh."""
@@ -176,7 +176,7 @@ class BERT(Family):
             "num_hidden_layers": config.num_layers,
             "intermediate_size": config.d_ff,
             "layer_norm_eps": 1e-5 if config.norm_eps is None else config.norm_eps,
-            "hidden_act": activation_name(ACTIVATIONS, config.activation),
+            "hidden_act": activation_name(config.activation),
             "max_position_embeddings": config.max_positions + self.offset,
             "type_vocab_size": config.num_token_types,
             "hidden_dropout_prob": config.dropout,
@@ -216,7 +216,7 @@ class BERT(Family):
             ours, hf = f"encoder.blocks.{number}", f"{self.prefix}.encoder.layer.{number}"
             qkv = [f"{hf}.attention.self.{each}" for each in ("query", "key", "value")]
             entries += [
-                *stacked(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
+                *stacked_tensors(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
                 *linear(f"{ours}.self_attention.output", f"{hf}.attention.output.dense"),
                 *linear(f"{ours}.around_self_attention.norm", f"{hf}.attention.output.LayerNorm"),
                 *linear(f"{ours}.feed_forward.inner", f"{hf}.intermediate.dense"),
@@ -286,6 +286,3 @@ class RoBERTa(BERT):
                 layer = linear("head.pooler.layer", "classifier.dense")
                 return [*layer, *linear("head.output", "classifier.out_proj")]
         return super().head_table(config)
-
-
-POOLER = ("fc_size", "num_attention_heads", "num_fc_layers", "size_per_head", "type")

@@ -7,9 +7,15 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from regard.models.encoder_only import EncoderOnlyConfig
-from regard.weights.families.bert import ACTIVATIONS, BERT, class_name, head_of, label_table, labelled
-from regard.weights.families.family import ConfigReader, ConvertedConfig, activation_name, widths
-from regard.weights.names import Entry, linear, same, stacked
+from regard.weights.families.bert import BERT, class_name, head_of, label_table, labelled
+from regard.weights.families.family import (
+    ACTIVATION_NAMES,
+    ConfigReader,
+    ConvertedConfig,
+    activation_name,
+    widths,
+)
+from regard.weights.names import Entry, linear, same, stacked_tensors
 
 
 class DistilBERT(BERT):
@@ -33,7 +39,7 @@ class DistilBERT(BERT):
         )  # its table is in the file
         head, labels = labelled(settings, head_of(settings.architecture(), self.class_prefix))
         head = "none" if head == "pooled" else head
-        activation = settings.choice(ACTIVATIONS, "activation", default="gelu")
+        activation = settings.choice(ACTIVATION_NAMES, "activation", default="gelu")
         vocab_size = take(int, "vocab_size")
         of_head = {"classification": "relu", "regression": "relu", "masked_language_model": activation}
         pad_id = settings.token("pad_token_id", vocab_size)
@@ -67,7 +73,7 @@ class DistilBERT(BERT):
             "n_heads": config.num_heads,
             "n_layers": config.num_layers,
             "hidden_dim": config.d_ff,
-            "activation": activation_name(ACTIVATIONS, config.activation),
+            "activation": activation_name(config.activation),
             "max_position_embeddings": config.max_positions,
             "dropout": config.dropout,
             "attention_dropout": config.attention_dropout,
@@ -95,7 +101,7 @@ class DistilBERT(BERT):
             ours, hf = f"encoder.blocks.{number}", f"distilbert.transformer.layer.{number}"
             qkv = [f"{hf}.attention.{each}_lin" for each in "qkv"]
             entries += [
-                *stacked(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
+                *stacked_tensors(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
                 *linear(f"{ours}.self_attention.output", f"{hf}.attention.out_lin"),
                 *linear(f"{ours}.around_self_attention.norm", f"{hf}.sa_layer_norm"),
                 *linear(f"{ours}.feed_forward.inner", f"{hf}.ffn.lin1"),

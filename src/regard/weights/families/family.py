@@ -14,11 +14,19 @@ from regard.models.config import ModelConfig, TransformerConfig
 from regard.weights.families.ignored_settings import HARMLESS
 from regard.weights.names import Entry
 
-Value = TypeVar("Value")
+Setting = TypeVar("Setting")
 INTEGERS = 2**63
+ACTIVATION_NAMES = {  # of transformers -> of regard
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
 
 
-def refuse_long(value: object, name: str) -> None:
+def refuse_large_integer(value: object, name: str) -> None:
     """Raises a FolderError for an integer beyond 64 bits."""
     if type(value) is int and not -INTEGERS <= value < INTEGERS:
         raise FolderError(
@@ -33,21 +41,21 @@ class ConfigReader:
         self.table, self.where = table, where
         self._read: set[str] = set(HARMLESS)
 
-    def take(self, kind: type[Value], *names: str, default: Value | None = None) -> Value:
+    def take(self, kind: type[Setting], *names: str, default: Setting | None = None) -> Setting:
         """The value of the first of `names` that is set, else `default`; FolderError without either."""
         found = self.optional(kind, *names)
         if found is None and default is None:
             raise FolderError(f"{self.where}: {names[0]!r} is missing", "use the config.json of the weights")
         return default if found is None else found  # type: ignore[return-value]
 
-    def optional(self, kind: type[Value], *names: str) -> Value | None:
+    def optional(self, kind: type[Setting], *names: str) -> Setting | None:
         """The value of the first of `names` that is set; None if none is."""
         self._read.update(names)
         value = next((self.table[name] for name in names if self.table.get(name) is not None), None)
         if value is None:
             return None
         name = next(name for name in names if self.table.get(name) is not None)
-        refuse_long(value, f"{self.where}: {name}")
+        refuse_large_integer(value, f"{self.where}: {name}")
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind:
@@ -57,7 +65,7 @@ class ConfigReader:
             )
         return value
 
-    def choice(self, known: Mapping[str, Value], *names: str, default: str | None = None) -> Value:
+    def choice(self, known: Mapping[str, Setting], *names: str, default: str | None = None) -> Setting:
         """The value in `known` for the word of a setting."""
         word = self.take(str, *names, default=default)
         if word not in known:
@@ -281,6 +289,6 @@ def ends_of(table: Mapping[str, Any], where: str, vocab_size: int) -> list[int]:
     return ids
 
 
-def activation_name(known: Mapping[str, str], ours: str) -> str:
-    """The family's name of one of our activations; another name if it has none (see `refuse_misfit`)."""
-    return next((name for name, value in known.items() if value == ours), next(iter(known)))
+def activation_name(ours: str, otherwise: str = "gelu") -> str:
+    """The transformers name of one of our activations; `otherwise` if it has none (see `refuse_misfit`)."""
+    return next((name for name, value in ACTIVATION_NAMES.items() if value == ours), otherwise)

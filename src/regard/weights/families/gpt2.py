@@ -7,17 +7,14 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from regard.models.decoder_only import DecoderOnlyConfig
-from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, activation_name
+from regard.weights.families.family import (
+    ACTIVATION_NAMES,
+    ConfigReader,
+    ConvertedConfig,
+    Family,
+    activation_name,
+)
 from regard.weights.names import Entry, linear, same
-
-ACTIVATIONS = {
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-}
 
 
 class GPT2(Family):
@@ -47,7 +44,7 @@ class GPT2(Family):
             num_heads=take(int, "n_head", "num_attention_heads", default=12),
             num_layers=take(int, "n_layer", "num_hidden_layers", default=12),
             d_ff=take(int, "n_inner", default=4 * d_model),
-            activation=settings.choice(ACTIVATIONS, "activation_function", default="gelu_new"),  # type: ignore[arg-type]
+            activation=settings.choice(ACTIVATION_NAMES, "activation_function", default="gelu_new"),  # type: ignore[arg-type]
             norm_eps=take(float, "layer_norm_epsilon", default=1e-5),
             max_positions=max_positions,
             trained_length=max_positions,
@@ -73,7 +70,7 @@ class GPT2(Family):
             "n_layer": config.num_layers,
             "n_inner": config.d_ff,
             "n_positions": config.max_positions,
-            "activation_function": activation_name(ACTIVATIONS, config.activation),
+            "activation_function": activation_name(config.activation, otherwise="gelu_new"),
             "layer_norm_epsilon": 1e-5 if config.norm_eps is None else config.norm_eps,
             "resid_pdrop": config.dropout,
             "embd_pdrop": config.dropout,

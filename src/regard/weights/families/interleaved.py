@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+# weights whose first, or last, axis is the features of the residual stream
 NORM = r"(^|\.)norm(_before|_after)?\.(weight|bias)"
 FIRST = rf"(output\.weight|outer\.(weight|bias)|attention\.output\.bias|{NORM})$"
 LAST = r"(embedding\.weight|query_key_value\.weight|(query|key|value)\.weight|inner\.weight)$"

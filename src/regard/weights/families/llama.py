@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnlyConfig
-from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, refuse_long, widths
-from regard.weights.names import Entry, linear, same, stacked
+from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, refuse_large_integer, widths
+from regard.weights.names import Entry, linear, same, stacked_tensors
 
 GATED = {
     "silu": "swiglu",
@@ -114,9 +114,9 @@ class Llama(Family):
             entries += [
                 *linear(f"{ours}.around_self_attention.norm", f"{hf}.input_layernorm", bias=False),
                 *linear(f"{ours}.around_feed_forward.norm", f"{hf}.post_attention_layernorm", bias=False),
-                *stacked(f"{attention}.query_key_value", qkv, widths(config), bias=False),
+                *stacked_tensors(f"{attention}.query_key_value", qkv, widths(config), bias=False),
                 *linear(f"{attention}.output", f"{hf}.self_attn.o_proj", bias=False),
-                *stacked(f"{network}.gate_inner", gate, (config.d_ff, config.d_ff), bias=False),
+                *stacked_tensors(f"{network}.gate_inner", gate, (config.d_ff, config.d_ff), bias=False),
                 *linear(f"{network}.outer", f"{hf}.mlp.down_proj", bias=False),
             ]
             if self.qk_norm:
@@ -159,7 +159,7 @@ def _rotary_base(settings: ConfigReader) -> float:
     ]
     if type(base) not in (int, float):
         raise FolderError(f"{settings.where}: rope_theta = {base!r} is not a number", "10000.0 is usual")
-    refuse_long(base, f"{settings.where}: rope_theta")
+    refuse_large_integer(base, f"{settings.where}: rope_theta")
     return float(base)
 
 

@@ -9,12 +9,19 @@ from torch import Tensor
 
 from regard.errors import FolderError
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.weights.families.bert import ACTIVATIONS
-from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, activation_name, widths
+from regard.weights.families.family import (
+    ACTIVATION_NAMES,
+    ConfigReader,
+    ConvertedConfig,
+    Family,
+    activation_name,
+    widths,
+)
 from regard.weights.families.interleaved import split_layout
-from regard.weights.names import Entry, linear, same, stacked
+from regard.weights.names import Entry, linear, same, stacked_tensors
 
 SHARED = "model.shared.weight"
+STACKS = ("encoder", "decoder")
 
 
 class Marian(Family):
@@ -71,7 +78,7 @@ class Marian(Family):
             num_encoder_layers=take(int, "encoder_layers"),
             num_decoder_layers=take(int, "decoder_layers"),
             d_ff=_both(settings, "ffn_dim"),
-            activation=settings.choice(ACTIVATIONS, "activation_function", default="gelu"),  # type: ignore[arg-type]
+            activation=settings.choice(ACTIVATION_NAMES, "activation_function", default="gelu"),  # type: ignore[arg-type]
             positions=self.positions,  # type: ignore[arg-type]
             position_layout="split",
             position_offset=self.offset,
@@ -104,12 +111,12 @@ class Marian(Family):
             "is_encoder_decoder": True,
             "vocab_size": config.src_vocab_size,
             "d_model": config.d_model,
-            **{f"{side}_attention_heads": config.num_heads for side in SIDES},
-            **{f"{side}_ffn_dim": config.d_ff for side in SIDES},
+            **{f"{side}_attention_heads": config.num_heads for side in STACKS},
+            **{f"{side}_ffn_dim": config.d_ff for side in STACKS},
             "encoder_layers": config.num_encoder_layers,
             "decoder_layers": config.num_decoder_layers,
             "num_hidden_layers": config.num_encoder_layers,
-            "activation_function": activation_name(ACTIVATIONS, config.activation),
+            "activation_function": activation_name(config.activation),
             "max_position_embeddings": config.max_positions,
             "scale_embedding": config.scaled_embedding,
             "dropout": config.dropout,
@@ -161,7 +168,7 @@ class Marian(Family):
             entries = [same("decoder.input.embedding.weight", SHARED)]
         else:
             entries = [
-                same(f"{side}.input.embedding.weight", f"model.{side}.embed_tokens.weight") for side in SIDES
+                same(f"{side}.input.embedding.weight", f"model.{side}.embed_tokens.weight") for side in STACKS
             ]
         if config.output_bias:
             shape = (1, config.tgt_vocab_size)
@@ -207,18 +214,15 @@ class BART(Marian):
 
     def embeddings(self, config: EncoderDecoderConfig) -> list[Entry]:
         entries = super().embeddings(config)
-        for side in SIDES:
+        for side in STACKS:
             entries.append(same(f"{side}.input.positions.weight", f"model.{side}.embed_positions.weight"))
             entries += linear(f"{side}.input.norm", f"model.{side}.layernorm_embedding")
         return entries
 
 
-SIDES = ("encoder", "decoder")
-
-
 def _both(settings: ConfigReader, name: str) -> int:
     """A size that must be equal on both sides."""
-    encoder, decoder = (settings.take(int, f"{side}_{name}") for side in SIDES)
+    encoder, decoder = (settings.take(int, f"{side}_{name}") for side in STACKS)
     if encoder != decoder:
         raise FolderError(
             f"{settings.where}: encoder_{name} = {encoder}, decoder_{name} = {decoder}",
@@ -230,7 +234,7 @@ def _both(settings: ConfigReader, name: str) -> int:
 def _block(config: EncoderDecoderConfig, ours: str, hf: str, side: str) -> list[Entry]:
     qkv = [f"{hf}.self_attn.{each}_proj" for each in "qkv"]
     entries = [
-        *stacked(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
+        *stacked_tensors(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
         *linear(f"{ours}.self_attention.output", f"{hf}.self_attn.out_proj"),
         *linear(f"{ours}.around_self_attention.norm", f"{hf}.self_attn_layer_norm"),
         *linear(f"{ours}.feed_forward.inner", f"{hf}.fc1"),

@@ -16,7 +16,7 @@ from regard.weights.strict_json import json_bytes, parse_json
 
 MODULES = "modules.json"
 PROMPTS = "config_sentence_transformers.json"
-LENGTHS = tuple(  # the possible names of the first module's file
+LENGTH_FILES = tuple(  # the possible names of the first module's file
     f"sentence_{name}_config.json"
     for name in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 )
@@ -75,7 +75,9 @@ def sentence_files(config: EncoderOnlyConfig) -> dict[str, bytes]:
         "1_Pooling/config.json": json_bytes({"word_embedding_dimension": config.d_model, **pooling}),
     }
     if config.sentence_tokens is not None:
-        files[LENGTHS[0]] = json_bytes({"max_seq_length": config.sentence_tokens, "do_lower_case": False})
+        files[LENGTH_FILES[0]] = json_bytes(
+            {"max_seq_length": config.sentence_tokens, "do_lower_case": False}
+        )
     if config.sentence_prompt:
         prompts = {"prompts": {"default": config.sentence_prompt}, "default_prompt_name": "default"}
         files[PROMPTS] = json_bytes(prompts)
@@ -133,7 +135,7 @@ def _max_tokens(folder: Path) -> int | None:
 
 
 def _lengths(folder: Path) -> tuple[Path, Mapping[str, Any]]:
-    for name in LENGTHS:
+    for name in LENGTH_FILES:
         if os.path.isfile(folder / name):
             return folder / name, read_table(folder / name)
     return folder, {}

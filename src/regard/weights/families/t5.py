@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, widths
-from regard.weights.names import Entry, linear, same, stacked
+from regard.weights.names import Entry, linear, same, stacked_tensors
 
 NETWORKS = {
     "relu": "relu",
@@ -122,7 +122,7 @@ def _block(config: EncoderDecoderConfig, ours: str, hf: str, side: str) -> list[
 
     qkv = [f"{hf}.0.SelfAttention.{each}" for each in "qkv"]
     entries = [
-        *stacked(f"{ours}.self_attention.query_key_value", qkv, widths(config), bias=False),
+        *stacked_tensors(f"{ours}.self_attention.query_key_value", qkv, widths(config), bias=False),
         *plain("self_attention.output", "0.SelfAttention.o"),
         *plain("around_self_attention.norm", "0.layer_norm"),
     ]
@@ -135,7 +135,9 @@ def _block(config: EncoderDecoderConfig, ours: str, hf: str, side: str) -> list[
     network = f"{hf}.{last}.DenseReluDense"
     if config.activation in ("geglu_tanh", "swiglu"):
         gate = [f"{network}.wi_0", f"{network}.wi_1"]
-        entries += stacked(f"{ours}.feed_forward.gate_inner", gate, (config.d_ff, config.d_ff), bias=False)
+        entries += stacked_tensors(
+            f"{ours}.feed_forward.gate_inner", gate, (config.d_ff, config.d_ff), bias=False
+        )
     else:
         entries += plain("feed_forward.inner", f"{last}.DenseReluDense.wi")
     entries += plain("feed_forward.outer", f"{last}.DenseReluDense.wo")

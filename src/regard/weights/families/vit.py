@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 
 from regard.errors import FolderError
 from regard.models.vision import VisionConfig
-from regard.weights.families.bert import ACTIVATIONS
 from regard.weights.families.family import (
+    ACTIVATION_NAMES,
     ConfigReader,
     ConvertedConfig,
     Family,
     activation_name,
-    refuse_long,
+    refuse_large_integer,
     widths,
 )
 from regard.weights.huggingface_files import read_table
-from regard.weights.names import Entry, linear, same, stacked
+from regard.weights.names import Entry, linear, same, stacked_tensors
 from regard.weights.strict_json import json_bytes
 
 PREPROCESSOR = "preprocessor_config.json"
@@ -50,7 +50,7 @@ class ViT(Family):
             num_heads=take(int, "num_attention_heads", default=12),
             num_layers=take(int, "num_hidden_layers", default=12),
             d_ff=take(int, "intermediate_size", default=3072),
-            activation=settings.choice(ACTIVATIONS, "hidden_act", default="gelu"),  # type: ignore[arg-type]
+            activation=settings.choice(ACTIVATION_NAMES, "hidden_act", default="gelu"),  # type: ignore[arg-type]
             norm_eps=take(float, "layer_norm_eps", default=1e-12),
             dropout=take(float, "hidden_dropout_prob", default=0.0),
             attention_dropout=take(float, "attention_probs_dropout_prob", default=0.0),
@@ -78,7 +78,7 @@ class ViT(Family):
             "num_attention_heads": config.num_heads,
             "num_hidden_layers": config.num_layers,
             "intermediate_size": config.d_ff,
-            "hidden_act": activation_name(ACTIVATIONS, config.activation),
+            "hidden_act": activation_name(config.activation),
             "layer_norm_eps": 1e-5 if config.norm_eps is None else config.norm_eps,
             "hidden_dropout_prob": config.dropout,
             "attention_probs_dropout_prob": config.attention_dropout,
@@ -118,7 +118,7 @@ class ViT(Family):
             qkv = [f"{hf}.attention.attention.{each}" for each in ("query", "key", "value")]
             entries += [
                 *linear(f"{ours}.around_self_attention.norm", f"{hf}.layernorm_before"),
-                *stacked(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
+                *stacked_tensors(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
                 *linear(f"{ours}.self_attention.output", f"{hf}.attention.output.dense"),
                 *linear(f"{ours}.around_feed_forward.norm", f"{hf}.layernorm_after"),
                 *linear(f"{ours}.feed_forward.inner", f"{hf}.intermediate.dense"),
@@ -157,5 +157,5 @@ def _one_value(settings: ConfigReader, name: str) -> float:
         raise FolderError(
             f"{settings.where}: {name} = {values} is not supported", "only one number for all channels is"
         )
-    refuse_long(values[0], f"{settings.where}: {name}")
+    refuse_large_integer(values[0], f"{settings.where}: {name}")
     return float(values[0])

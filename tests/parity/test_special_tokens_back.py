@@ -142,9 +142,9 @@ def test_decoding_has_the_defaults_that_it_had(folder, tmp_path):
     if table["model_type"] == "t5":
         (folder / "config.json").write_text(json.dumps({**table, "task_specific_params": tasks}), "utf-8")
     (folder / "generation_config.json").write_text(json.dumps(given), "utf-8")
-    assert convert(folder, out=tmp_path / "ours").undecoded == ()
+    assert convert(folder, out=tmp_path / "ours").unused_decoding == ()
     done = convert(tmp_path / "ours", out=tmp_path / "back", to="hf", family=table["model_type"])
-    assert done.undecoded == ()
+    assert done.unused_decoding == ()
     there = GenerationConfig.from_pretrained(tmp_path / "back").to_dict()
     assert {name: there.get(name) for name in given} == given
     if table["model_type"] == "t5":
@@ -160,7 +160,9 @@ def test_what_transformers_has_no_place_for_is_named(untrained):
     from regard.weights.huggingface_decoding import write_decoding
 
     text = load_model(untrained).tokenizers
-    written = write_decoding(GenerationSettings().to_dict(), has_source=True, text=text, forced_eos=True)
+    written = write_decoding(
+        GenerationSettings().to_dict(), has_source=True, tokenizers=text, forced_eos=True
+    )
     assert written.decoding == {"num_beams": 5, "early_stopping": "never", "max_length": 1026}
     assert set(written.unused) == {
         "max_length_ratio = 1.0",
