@@ -394,6 +394,18 @@ def test_nan_fails_the_request_that_it_comes_from(positions):
     )
 
 
+def test_a_model_in_training_decodes_without_dropout():
+    model = translator(dropout=0.3)
+    expected = decode_all(SEARCHES["beam"], model, [[5, 6, 7]])
+    batch = RunningTranslations(SEARCHES["beam"], model.train())
+    assert batch.joins is kernels.available()
+    [ticket], found = batch.add([[5, 6, 7]]), []
+    while batch:
+        found += batch.step()
+    assert found == [(ticket, expected[0])]
+    assert model.training
+
+
 def test_a_source_that_is_too_long_is_refused_and_none_of_its_call_are_queued():
     batch = RunningTranslations(SEARCHES["greedy"], translator(positions="learned", max_positions=12))
     with pytest.raises(DataError, match="12 positions"):
