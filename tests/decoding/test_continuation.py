@@ -12,8 +12,10 @@ from regard.decoding.continuation import (
     prompts_of,
     stream,
 )
+from regard.decoding.rows import HypothesisRows
 from regard.decoding.rules import BannedTokens
 from regard.errors import ConfigError, DataError
+from regard.fast.native import kernels
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 
@@ -256,3 +258,22 @@ def test_settings_that_cannot_work_are_refused_where_they_are_made(change, named
     with pytest.raises(ConfigError, match=named) as raised:
         ContinuationSettings(**change)
     assert raised.value.hint or "top_p" in named
+
+
+@pytest.mark.skipif(not kernels.available(), reason="no C compiler")
+@pytest.mark.parametrize(
+    "settings", [GREEDY, ContinuationSettings(seed=3), ContinuationSettings(beam_size=2)]
+)
+def test_prompts_of_all_lengths_are_continued_in_one_batch(monkeypatch, settings):
+    """Also beyond the length at which more tokens of a prompt are prefilled."""
+    model, rows = made(positions="rotary"), []
+    strategy = settings.strategy()
+    prompts = prompts_of(texts(3, 60, 17, 16, 33, 1, 15), begin_id=BOS)
+    alone = [continue_all(strategy, model, [prompt], max_new_tokens=6)[0] for prompt in prompts]
+    last = HypothesisRows._last
+    monkeypatch.setattr(
+        HypothesisRows, "_last", lambda self, bos: (rows.append(len(self.ids)), last(self, bos))[1]
+    )
+    assert continue_all(strategy, model, prompts, max_new_tokens=6) == alone
+    assert rows[0] == len(prompts)
+    assert len(rows) <= 16 + 6

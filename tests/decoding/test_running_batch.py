@@ -1,9 +1,7 @@
 """Requests join and leave a running batch at any step, and each is answered as it is alone, to the bit."""
 
-import gc
 import random
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -11,9 +9,9 @@ import torch
 from regard.decoding.base_search import Search
 from regard.decoding.batches import decode_all
 from regard.decoding.constrained import ConstrainedBeamSearch
-from regard.decoding.continuation import ContinuationSettings, continue_all, prompt_stepper, prompts_of
+from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of
 from regard.decoding.diverse import DiverseBeamSearch
-from regard.decoding.hypothesis import Hypothesis, Power, Request, Wu
+from regard.decoding.hypothesis import Hypothesis, Power, Wu
 from regard.decoding.penalties import FrequencyPenalty, RepetitionPenalty
 from regard.decoding.rules import (
     BannedPhrases,
@@ -24,11 +22,9 @@ from regard.decoding.rules import (
     NoRepeatSourceNGrams,
 )
 from regard.decoding.running_batch import RunningBatch, RunningContinuations, RunningTranslations
-from regard.decoding.running_group import Arrival
 from regard.decoding.sampling import Sampling, Temperature, TopK
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.speculative import PromptLookup, SpeculativeDecoding
-from regard.errors import ConfigError, DataError, RunError
 from regard.fast.native import kernels
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -259,192 +255,6 @@ def test_cancelled_requests_are_not_answered_and_change_nothing(name, positions)
     assert set(range(1, 30, 2)) <= set(found)
     assert len(found) < 30
     assert_same([*found.values()], [*alone.values()])
-
-
-@pytest.mark.parametrize("positions", ["rotary", "t5"])
-def test_rows_leave_at_the_step_after_they_were_cancelled(positions):
-    batch = RunningTranslations(SEARCHES["samples"], translator(positions=positions))
-    tickets = batch.add(sentences(4, random.Random(1)))
-    batch.step()
-    assert batch.rows == 4 * 3
-    batch.cancel(tickets[2])
-    batch.step()
-    assert batch.rows == 3 * 3
-    for ticket in tickets:
-        batch.cancel(ticket)
-    assert batch.step() == []
-    assert not batch
-    assert (batch.rows, batch.tokens, batch.running, batch.waiting) == (0, 0, 0, 0)
-
-
-def test_a_request_is_cancelled_before_it_is_read():
-    batch = RunningTranslations(SEARCHES["greedy"], translator())
-    first, second = batch.add([[5, 6], [7]])
-    batch.cancel(first)
-    assert batch.waiting == 1
-    found = []
-    while batch:
-        found += batch.step()
-    assert [ticket for ticket, _ in found] == [second]
-    batch.cancel(second)  # it is done
-    assert not batch
-
-
-def test_tokens_are_known_as_they_come():
-    batch = RunningTranslations(SEARCHES["greedy"], translator())
-    tickets, last, found = batch.add(sentences(5, random.Random(2)), prefixes=[[9, 8]] * 5), {}, {}
-    while batch:
-        found |= dict(batch.step())
-        for ticket in tickets:
-            now = batch.generated(ticket)
-            if ticket in found:
-                [answer] = found[ticket]
-                assert now == []
-                assert last[ticket] == answer.ids[2 : 2 + len(last[ticket])]
-            else:
-                [now] = now
-                assert last.get(ticket, []) == now[: len(last.get(ticket, []))]
-                last[ticket] = now
-    assert max(map(len, last.values())) > 2
-
-
-@pytest.mark.skipif(not kernels.available(), reason="no C compiler")
-def test_few_arrivals_are_read_between_two_steps():
-    """Others advance between two layers of a long one."""
-    batch = RunningTranslations(SEARCHES["samples"], translator(num_encoder_layers=3), arrival_tokens=32)
-    batch.add([[5] * 15, [6] * 15, [7] * 15, [8] * 20, [9] * 500, [4]])
-    waiting, rows = [], []
-    for _ in range(8):
-        waiting.append(batch.waiting)
-        batch.step()
-        rows.append(batch.rows)
-    assert waiting == [6, 4, 3, 2, 2, 2, 2, 1]
-    assert rows[3] > 0
-
-
-@pytest.mark.parametrize("search", ["greedy", "beam"])
-def test_a_request_is_cancelled_while_it_is_read(search):
-    model = translator(num_encoder_layers=3)
-    batch = RunningTranslations(SEARCHES[search], model, arrival_tokens=32)
-    sources = [[7] * 25, [9] * 500]
-    first, second = batch.add(sources)
-    found = batch.step()
-    found += batch.step()
-    batch.cancel(second)
-    while batch:
-        found += batch.step()
-    assert found == [(first, decode_all(SEARCHES[search], model, sources[:1])[0])]
-
-
-@pytest.mark.parametrize("shape", ["learned", "rotary", "window"])
-@pytest.mark.parametrize("lengths", [[33], [31, 31, 31], [70, 70]])
-def test_a_prompt_is_prefilled_layer_by_layer_as_at_once(shape, lengths):
-    model = writer(**{**WRITERS[shape], "max_positions": 80})
-    steppers = [prompt_stepper(model) for _ in range(2)]
-    random_ = random.Random(8)
-    ids = torch.tensor([[random_.randrange(4, VOCAB) for _ in range(length)] for length in lengths])
-    with torch.no_grad():
-        steppers[0].start(ids, torch.tensor(lengths))
-        assert len([*steppers[1].starts(ids, torch.tensor(lengths))]) == (2 if kernels.available() else 0)
-        found = [stepper.logits(ids[:, 0]) for stepper in steppers]
-    assert torch.equal(*found)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Particular(GreedySearch):
-    """Refuses sources of one token when it runs."""
-
-    refused: ClassVar[str] = "one token is too short"
-    seen: list[int] = field(default_factory=list, hash=False, compare=False)
-
-    def __call__(self, stepper, requests):
-        if any(request.src_len == 1 for request in requests):
-            raise ConfigError(self.refused)
-        return super().__call__(stepper, requests)
-
-
-def test_a_request_that_fails_does_not_fail_its_neighbours():
-    model, search = translator(), Particular(**COMMON)
-    sources = [[5, 6], [7], [8, 9], [4]]
-    batch, found, refused = RunningTranslations(search, model), {}, []
-    batch.add(sources)
-    while batch:
-        found |= dict(batch.step())
-        refused += batch.refused()
-    assert found == {place: decode_all(search, model, [sources[place]])[0] for place in (0, 2)}
-    assert [(ticket, str(error)) for ticket, error in refused] == [(1, search.refused), (3, search.refused)]
-
-
-@pytest.mark.parametrize("positions", ["rotary", "t5"])
-def test_nan_fails_the_request_that_it_comes_from(positions):
-    model = translator(positions=positions, tied="target")
-    with torch.no_grad():
-        model.encoder.input.embedding.weight[39] = torch.nan
-    random_ = random.Random(3)
-    sources = [[token for token in source if token != 39] for source in sentences(12, random_)]
-    sources[4] = [5, 39, 6]
-    batch, refused = RunningTranslations(SEARCHES["beam"], model), []
-    found = run(batch, lambda first, last: batch.add(sources[first:last]), 12, random_)
-    refused = batch.refused()
-    assert [ticket for ticket, _ in refused] == [4]
-    assert isinstance(refused[0][1], RunError)
-    assert_same(
-        [found[place] for place in sorted(found)],
-        [decode_all(SEARCHES["beam"], model, [sources[place]])[0] for place in range(12) if place != 4],
-    )
-
-
-def test_a_source_that_is_too_long_is_refused_and_none_of_its_call_are_queued():
-    batch = RunningTranslations(SEARCHES["greedy"], translator(positions="learned", max_positions=12))
-    with pytest.raises(DataError, match="12 positions"):
-        batch.add([[5], [6] * 30])
-    assert not batch
-    with pytest.raises(ConfigError, match="arrival_tokens is 0"):
-        RunningTranslations(SEARCHES["greedy"], translator(), arrival_tokens=0)
-
-
-def test_weights_that_change_are_used_for_what_arrives_after():
-    """What runs is finished with the weights that it began with."""
-    model, search = translator(), SEARCHES["greedy"]
-    sources = sentences(6, random.Random(6))
-    before = decode_all(search, model, sources[:3])
-    batch, found = RunningTranslations(search, model), {}
-    batch.add(sources[:3])
-    batch.step()
-    with torch.no_grad():
-        model.decoder.blocks[0].feed_forward.outer.weight += 0.5
-    batch.add(sources[3:])
-    while batch:
-        found |= dict(batch.step())
-    after = decode_all(search, model, sources[3:])
-    if kernels.available():
-        assert [found[place] for place in range(6)] == before + after
-    else:
-        assert [found[place] for place in range(3, 6)] == after
-
-
-@pytest.mark.parametrize("name", ["beam", "samples"])
-def test_memory_does_not_grow_with_the_number_of_requests(name):
-    """Over hundreds of joins and leaves, a few at a time, without a moment when none runs."""
-    search, model, random_ = SEARCHES[name], translator(), random.Random(7)
-    batch, done, alive = RunningTranslations(search, model), 0, []
-    while done < 400:
-        if batch.running + batch.waiting < 6:
-            batch.add(sentences(3, random_, 12))
-        done += len(batch.step())
-        [group] = batch._groups
-        assert len(group._running.requests) == batch.running <= 8
-        assert group._running.rows._ids.shape[1] <= 32
-        if kernels.available():
-            cache = group._stepper.cache
-            assert cache.size <= 8 * 4 * 64
-            assert cache.table.size(1) <= 32
-            assert len(cache.memory.layers[0][0]) <= 4 * 8 * 13
-        if done // 100 >= len(alive):
-            gc.collect()
-            kinds = (Request, Arrival, Hypothesis, torch.Tensor)
-            alive.append(sum(type(each) in kinds for each in gc.get_objects()))
-    assert max(alive[1:]) <= max(alive[:2]) + 60
 
 
 def test_every_search_is_one_or_the_other():

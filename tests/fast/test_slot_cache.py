@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from regard.fast.packed_memory import packed
 from regard.fast.slot_cache import CAPACITY, SlotCache
 from regard.layers.cache import DecoderCache, KeyValue, StackCache
 
@@ -222,16 +221,3 @@ def test_memory_is_given_back_when_long_rows_leave():
             break
         rows.slots.cut(4)
     assert rows.slots.size < 1000
-
-
-def test_a_memory_is_packed_without_what_may_not_be_looked_at():
-    """Wherever the padding is."""
-    cache = memory([9, 9], 9)
-    cache.memory_mask = torch.rand(2, 1, 1, 9) < 0.6
-    held = packed(cache)
-    for parts, plain in zip(held.layers, cache.memories, strict=True):
-        for row in range(2):
-            places = cache.memory_mask[row, 0, 0]
-            own = slice(int(held.starts[row]), int(held.starts[row] + held.lengths[row]))
-            assert torch.equal(parts[0][own], plain.key[row][:, places].transpose(0, 1).flatten(1))
-            assert torch.equal(parts[1][own], plain.value[row][:, places].transpose(0, 1).flatten(1))

@@ -316,8 +316,8 @@ def continue_all(
     """
     found: list[list[Hypothesis]] = [[] for _ in prompts]
     most = 0 if strategy.alone else batch_tokens // strategy.n_best
-    join = can_join(strategy) and fast_step(model) is not None
     with torch.no_grad(), deterministic([model]):
+        join = can_join(strategy) and fast_step(model) is not None
         for groups in _batches(prompts, max_new_tokens, most, join=join):
             read = [
                 (

@@ -97,7 +97,9 @@ class RunningBatch(ABC):
     @property
     def joins(self) -> bool:
         """True if a request joins those that run; False if it is decoded with those that arrive with it."""
-        return can_join(self.strategy) and len(self._models) == 1 and fast_step(self._models[0]) is not None
+        with deterministic(self._models):
+            has_fast_step = len(self._models) == 1 and fast_step(self._models[0]) is not None
+        return has_fast_step and can_join(self.strategy)
 
     @property
     def waiting(self) -> int:

@@ -1,0 +1,37 @@
+"""A prompt that is prefilled layer by layer has the keys of one that is prefilled at once, to the bit."""
+
+import random
+
+import pytest
+import torch
+
+from regard.decoding.continuation import prompt_stepper
+from regard.fast.native import kernels
+from regard.models.build import build_model
+from regard.models.decoder_only import DecoderOnlyConfig
+
+VOCAB = 40
+SHAPES = {
+    "learned": {"max_positions": 80},
+    "rotary": {"positions": "rotary", "num_kv_heads": 2, "trained_length": 24},
+    "window": {"positions": "rotary", "window": 6},
+}
+
+
+def writer(**table):
+    sizes = {"d_model": 32, "num_heads": 4, "d_ff": 48, "num_layers": 2}
+    return build_model(DecoderOnlyConfig.from_table({**sizes, **table}, vocab_size=VOCAB), seed=1).eval()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("lengths", [[33], [31, 31, 31], [70, 70]])
+def test_a_prompt_is_prefilled_layer_by_layer_as_at_once(shape, lengths):
+    model = writer(**SHAPES[shape])
+    steppers = [prompt_stepper(model) for _ in range(2)]
+    random_ = random.Random(8)
+    ids = torch.tensor([[random_.randrange(4, VOCAB) for _ in range(length)] for length in lengths])
+    with torch.no_grad():
+        steppers[0].start(ids, torch.tensor(lengths))
+        assert len([*steppers[1].starts(ids, torch.tensor(lengths))]) == (2 if kernels.available() else 0)
+        found = [stepper.logits(ids[:, 0]) for stepper in steppers]
+    assert torch.equal(*found)
