@@ -121,6 +121,9 @@ def cancelled(number: int) -> str:
 def _memory_after(port: int, number: int, wanted: bytes, process: psutil.Process) -> int:
     """The server's memory after so many clients left."""
     asyncio.run(_leaving(port, number, wanted))
+    while _metric(port, "regard_requests_in_flight") > 1:
+        time.sleep(0.1)
+    time.sleep(1.0)
     return process.memory_info().rss
 
 
@@ -163,7 +166,7 @@ def ended(number: int) -> str:
                 target=lambda lines=lines, server=server: lines.extend(server.process.stderr or ())
             )
             reader.start()
-            statuses = asyncio.run(_until_the_end(server, random.Random(attempt).uniform(0.2, 0.8)))
+            statuses = asyncio.run(_until_the_end(server, random.Random(attempt).uniform(0.5, 2.0)))
             code = server.process.wait(60)
             reader.join()
         assert code == 0, lines[-5:]
