@@ -74,6 +74,8 @@ def _shell(line, folder):
         _run([*_regard(), *words[1:]], folder)
     elif words[:2] == ["regard", "look"] and not {"--html", "--text"} & set(words):
         _served([*_regard(), *words[1:], "--no-browser"], folder)
+    elif words[:2] == ["regard", "serve"]:
+        _served([*_regard(), *words[1:], "--port", "0"], folder)
     else:
         for setting in SHORT:
             line = re.sub(r"(regard train [\w.-]+)", rf"\1 --set {setting}", line)

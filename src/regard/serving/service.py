@@ -16,6 +16,7 @@ from regard.serving.request import ServedRequest
 from regard.serving.scheduler import Closed, Job, failure_of
 from regard.verbs.serve import Answerer, AnswerSettings, Task
 
+LONG = 5000  # characters, which take up to 30 ms to split into sentences
 TRIES = 3  # of a request whose model is replaced while it arrives
 
 
@@ -67,7 +68,7 @@ class Service:
         for _ in range(TRIES):
             engine = await self.models.engine(slot)
             answerer = engine.model.answerer(settings)
-            work = _Work(texts, answerer.pieces(texts))
+            work = _Work(texts, await _pieces(answerer, texts))
             try:
                 found = await self._computed(request, engine, answerer, work)
                 return Answered(answers=found, engine=engine, slot=slot)
@@ -86,7 +87,7 @@ class Service:
         request.note(model=slot.name, texts=[text])
         engine = await self.models.engine(slot)
         answerer = engine.model.answerer(settings)
-        pieces = answerer.pieces([text])
+        pieces = await _pieces(answerer, [text])
         if settings.task == "translate":
             return await _begun(self._sentences(request, engine, answerer, text, pieces[0]))
         return await _begun(self._tokens(request, engine, answerer, text))
@@ -198,6 +199,13 @@ class Service:
                 raise failure_of(item)
         finally:
             engine.scheduler.cancel(job)
+
+
+async def _pieces(answerer: Answerer[Any, Any], texts: Sequence[Any]) -> list[list[Any]]:
+    """The pieces of each text; of long texts in a thread, so that other requests are answered meanwhile."""
+    if sum(map(length_of, texts)) < LONG:
+        return answerer.pieces(texts)
+    return await asyncio.to_thread(answerer.pieces, texts)
 
 
 class _Work:

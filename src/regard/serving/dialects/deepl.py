@@ -116,7 +116,7 @@ class DeepLDialect(Dialect):
         file = fields.file("file")
         if file is None:
             raise HttpProblem(400, "file is missing", "send a plain-text file", parameter="file")
-        text = await uploaded_text(file)
+        text = await uploaded_text(file, fields.text("filename"))
         _handling(fields)
         target, sources = _languages(call, fields, [text])
         [[translation]] = await translated(call, [text], sources, target)

@@ -106,13 +106,13 @@ def wrong(name: str, why: str) -> HttpProblem:
     return HttpProblem(400, f"{name} {why}", "see the documentation", parameter=name, code="invalid_type")
 
 
-async def uploaded_text(file: UploadFile) -> str:
-    """The text of an uploaded file.
+async def uploaded_text(file: UploadFile, name: str | None = None) -> str:
+    """The text of an uploaded file; `name` replaces its own.
 
     Raises:
         HttpProblem: it is no plain text in UTF-8.
     """
-    if not (file.filename or "").lower().endswith(".txt"):
+    if not (name or file.filename or "").lower().endswith(".txt"):
         raise HttpProblem(400, "only plain-text files (.txt) are supported", "save it as UTF-8 text")
     try:
         return (await file.read()).decode("utf-8-sig")

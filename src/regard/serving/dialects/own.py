@@ -6,12 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from starlette.responses import Response
 
+from regard.errors import RegardError
 from regard.serving.dialects.controls import control_fields, controls_in, count_in
 from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_headers, json_response
 from regard.serving.event_stream import EventStream, event
 from regard.serving.http_error import HttpProblem, problem_of
 from regard.serving.models import Slot
-from regard.serving.scheduler import failure_of
 from regard.verbs.classify import ClassPrediction
 from regard.verbs.serve import AnswerSettings, Task
 from regard.verbs.translate import Translation
@@ -291,12 +291,8 @@ async def _events(call: Call, parts: AsyncIterator[str]) -> AsyncIterator[bytes]
         async for part in parts:
             yield event(ENCODER.encode({"text": part}))
         yield event(ENCODER.encode({"done": True}))
-    except RuntimeError:
-        raise
-    except Exception as error:
-        if not hasattr(error, "message"):
-            raise
-        problem = problem_of(failure_of(error))
+    except RegardError as error:
+        problem = problem_of(error)
         yield event(ENCODER.encode({"error": problem.message, "hint": problem.hint}))
 
 
