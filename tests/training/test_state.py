@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.errors import FolderError
-from regard.training.state import TrainingState, random_state, restore_random_state
+from regard.training.state import TimedCount, TrainingState, random_state, restore_random_state
 
 CPU = torch.device("cpu")
 
@@ -27,6 +27,30 @@ def test_a_restored_generator_gives_the_same_numbers():
     restore_random_state(saved, CPU)
     assert torch.equal(torch.rand(9), expected[0])
     assert torch.equal(torch.nn.functional.dropout(torch.ones(99)), expected[1])
+
+
+def test_a_new_run_has_done_nothing():
+    values = TrainingState().to_dict()
+    watch, validations = values.pop("watch"), values.pop("validations")
+    for each in (values, watch, validations):
+        assert {value for value in each.values() if not isinstance(value, str | list | dict)} <= {0, None}
+    assert values["device"] == "cpu"
+
+
+def test_the_mean_time_is_that_of_those_counted():
+    assert TimedCount(count=4, seconds=10.0).mean == 2.5
+    assert TimedCount(count=1, seconds=3.0).mean == 3.0
+    assert TimedCount().mean == 0.0
+
+
+@pytest.mark.parametrize("name", ["watch", "validations"])
+def test_parts_of_a_state_are_read_whole_or_not_there(name):
+    values = TrainingState(step=3).to_dict()
+    part = values.pop(name)
+    assert TrainingState.from_dict(values) == TrainingState(step=3)
+    for wrong in ({**part, "more": 1}, dict(list(part.items())[1:]), [*part], None):
+        with pytest.raises(FolderError, match=name):
+            TrainingState.from_dict({**values, name: wrong})
 
 
 def test_state_of_a_version_with_one_metric_is_read():
