@@ -126,9 +126,7 @@ def test_labels_without_a_label_do_not_count_and_weights_do_not_change_the_likel
     logits, labels = torch.randn(5, 3), torch.tensor([0, 2, IGNORED, 1, 1])
     loss = LabelCrossEntropy(smoothing=smoothing, weights=weights)(nn.Identity(), labelled(logits, labels))
     real, given = labels != IGNORED, None if weights is None else torch.tensor(weights)
-    expected = F.cross_entropy(
-        logits[real], labels[real], given, reduction="sum", label_smoothing=smoothing
-    )
+    expected = F.cross_entropy(logits[real], labels[real], given, reduction="sum", label_smoothing=smoothing)
     torch.testing.assert_close(loss.total, expected)
     torch.testing.assert_close(loss.nll, F.cross_entropy(logits[real], labels[real], reduction="sum"))
     assert loss.num_targets == 4

@@ -43,7 +43,9 @@ def trainer(tmp_path):
         made = Trainer(
             nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3)),
             objective or LabelCrossEntropy(),
-            Loader(TensorExamples(inputs, inputs[:, :3].argmax(dim=1)), LoaderSettings(batch_examples=5), seed=1),
+            Loader(
+                TensorExamples(inputs, inputs[:, :3].argmax(dim=1)), LoaderSettings(batch_examples=5), seed=1
+            ),
             settings,
             RunFolder(tmp_path / "run"),
             {},
