@@ -371,16 +371,41 @@ def test_other_methods_are_answered_in_json_too(ask):
     assert error_of(ask("POST", "/", {"text": "1"}))[0] == 404
 
 
-def test_what_fails_in_the_middle_of_an_answer_is_its_last_line(ask, server, monkeypatch):
-    def breaks(body):
-        yield {"token": "1", "log_prob": -0.5}
-        raise ZeroDivisionError("a secret")
+@pytest.mark.parametrize(
+    ("error", "last", "warned"),
+    [
+        (None, [], []),
+        (DataError("it is too long", "shorten it"), [{"error": "it is too long", "hint": "shorten it"}], []),
+        (
+            ZeroDivisionError("a secret"),
+            [{"error": "the model failed: ZeroDivisionError"}],
+            ["/api/stream: ZeroDivisionError: a secret"],
+        ),
+    ],
+    ids=["none", "ours", "other"],
+)
+def test_each_token_is_a_line_and_what_fails_after_them_is_the_last(
+    ask, server, monkeypatch, error, last, warned
+):
+    tokens, found = [{"token": str(number), "log_prob": -0.5} for number in range(3)], []
 
-    monkeypatch.setattr(server.looks, "stream", breaks)
+    def stream(body):
+        yield from tokens
+        if error:
+            raise error
+
+    monkeypatch.setattr(local.console, "warn", found.append)
+    monkeypatch.setattr(server.looks, "stream", stream)
     status, _, content = ask("POST", "/api/stream", {"text": "1"})
-    lines = [json.loads(line) for line in content.splitlines()]
     assert status == 200
-    assert lines == [{"token": "1", "log_prob": -0.5}, {"error": "the model failed: ZeroDivisionError"}]
+    assert [json.loads(line) for line in content.splitlines()] == [*tokens, *last]
+    assert found == warned
+
+
+def test_an_answer_without_tokens_has_no_lines(ask, server, monkeypatch):
+    monkeypatch.setattr(server.looks, "stream", lambda body: iter(()))
+    status, _, content = ask("POST", "/api/stream", {"text": "1"})
+    assert (status, content) == (200, b"")
 
 
 @pytest.mark.parametrize(
