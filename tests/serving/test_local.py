@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from regard.errors import DataError
+from regard.errors import DataError, UserError
 from regard.serving import browser_ticket, local
 from regard.serving.local import MAX_BODY_BYTES, LocalServer
 from regard.serving.look_store import LookStore
@@ -169,14 +169,24 @@ def test_an_invalid_first_image_is_refused_before_anything_is_served(
     assert refusal.value.hint
 
 
+def test_a_port_that_is_taken_is_refused_by_its_number(untrained, server):
+    with pytest.raises(UserError, match=f"port {server.port}: Address already in use") as refusal:
+        local.serve(Looker(untrained, device="cpu"), port=server.port, browser=False)
+    assert "--port 0" in refusal.value.hint
+
+
 @pytest.mark.parametrize("browser", [True, False])
 def test_a_browser_is_opened_where_one_is_asked_for(untrained, monkeypatch, browser):
-    opened = queue.SimpleQueue()
-    monkeypatch.setattr(local.webbrowser, "open", opened.put)
+    opened, notes = queue.SimpleQueue(), []
+    monkeypatch.setattr(local.console, "note", notes.append)
+    monkeypatch.setattr(
+        local.webbrowser, "open", lambda url: opened.put((url, threading.current_thread().daemon))
+    )
 
     def serve_forever(self):
+        assert notes == [f"the page is at {self.url}; Ctrl-C stops the server"]
         if browser:
-            assert opened.get(timeout=30) == self.url_for_browser
+            assert opened.get(timeout=30) == (self.url_for_browser, True), "a daemon: Ctrl-C ends all"
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LocalServer, "serve_forever", serve_forever)

@@ -18,6 +18,36 @@ def test_few_looks_are_kept_and_others_are_computed_again(untrained, monkeypatch
     assert store.get(made[2], "steps")
 
 
+def test_a_look_that_is_used_stays_longer(untrained, monkeypatch):
+    monkeypatch.setattr(look_store, "MAX_LOOKS", 2)
+    store = LookStore(Looker(untrained, device="cpu"))
+    one, two = (store.create({"text": text})["id"] for text in ("1", "2"))
+    store.get(one, "summary")
+    three = store.create({"text": "3"})["id"]
+    assert [*store._looks] == [one, three]
+    assert two in store._requests
+
+
+def test_a_resource_that_a_look_does_not_have_is_not_found(untrained):
+    store = LookStore(Looker(untrained, device="cpu"))
+    number = store.create({"text": "1"})["id"]
+    with pytest.raises(look_store.HttpError, match="this look has no 'nothing'") as refusal:
+        store.get(number, "nothing")
+    assert refusal.value.status == 404
+    assert refusal.value.hint
+
+
+def test_requests_of_exactly_the_limit_are_all_remembered(untrained, monkeypatch):
+    store = LookStore(Looker(untrained, device="cpu"))
+    made = [store.create({"text": text})["id"] for text in ("1", "2")]
+    own = store._request_bytes[made[0]]
+    monkeypatch.setattr(look_store, "MAX_REQUEST_BYTES", 3 * own)
+    made += [store.create({"text": "3"})["id"]]
+    assert [*store._requests] == made
+    made += [store.create({"text": "4"})["id"]]
+    assert [*store._requests] == made[1:], "as few as need be are forgotten"
+
+
 def test_requests_are_remembered_by_their_bytes_and_the_first_always(untrained, monkeypatch):
     store = LookStore(Looker(untrained, device="cpu"), LookRequest(text="1 2"))
     first = store.first()
