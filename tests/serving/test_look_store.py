@@ -86,6 +86,18 @@ def test_of_a_look_that_is_too_large_alone_nothing_is_kept_but_its_summary(untra
     found = [store.get(number, path) for path in look.paths()]
     assert look.bytes_held < 20_000 + max(each.nbytes for each in found if isinstance(each, np.ndarray)) * 2
     np.testing.assert_array_equal(store.get(number, "logits"), found[look.paths().index("logits")])
+    assert store._looks[number] is look, "it is not computed from the beginning each time"
+
+
+def test_looks_of_exactly_the_limit_are_kept_with_all_that_they_hold(untrained, monkeypatch):
+    store = LookStore(Looker(untrained, device="cpu"))
+    made = [store.create({"text": text})["id"] for text in ("1", "2")]
+    store.get(made[0], "logits")
+    held = [store._looks[number].bytes_held for number in made]
+    monkeypatch.setattr(look_store, "MAX_BYTES", sum(held))
+    store.get(made[0], "logits")
+    assert sorted(store._looks) == sorted(made)
+    assert [store._looks[number].bytes_held for number in made] == held
 
 
 def test_large_looks_make_room_for_the_most_recently_used(untrained, monkeypatch):

@@ -302,7 +302,7 @@ def test_an_error_of_the_disk_has_the_hint_of_its_kind(tmp_path, numbers, kind, 
             raise OSError(number, os.strerror(number))
         assert raised.value.message == f"cannot save {tmp_path}: {os.strerror(number)}"
         assert raised.value.hint == hint
-    with pytest.raises(RunError, match="cannot save .*: broken"), os_errors("save", tmp_path):
+    with pytest.raises(RunError, match=r"cannot save .*: broken"), os_errors("save", tmp_path):
         raise OSError("broken")
 
 
