@@ -281,7 +281,7 @@ def test_the_training_loss_of_a_validation_is_that_since_the_one_before():
 @pytest.mark.parametrize(
     ("to", "then"), [(None, "continues unchanged"), (0, "starts again"), (1200, "goes back to step 1,200")]
 )
-def test_a_collapse_is_told_in_one_line_with_what_may_help(to, then):
+def test_a_collapse_is_reported_in_one_line_with_what_may_help(to, then):
     line = collapse_warning({"kind": "collapse", "at": 3000, "to": to, "why": "all is equal"})
     assert "collapsed at step 3,000: all is equal" in line
     assert then in line
@@ -292,6 +292,7 @@ def test_a_collapse_is_told_in_one_line_with_what_may_help(to, then):
 def test_few_references_give_no_metric():
     assert distinct_outputs(["a"] * 19, map(str, range(19))) == {}
     assert distinct_outputs(["a"] * 20, map(str, range(20))) == {DISTINCT: 5.0}
+    assert distinct_outputs(["a", "b"] * 10, map(str, range(20))) == {DISTINCT: 10.0}
     assert distinct_outputs(["a"] * 40, map(str, range(40))) == {DISTINCT: 2.5}
     assert distinct_outputs(["yes", "no"] * 50, ["no", "yes"] * 50) == {}, "a task with two answers"
 
@@ -317,6 +318,7 @@ def test_the_entropy_is_that_of_as_many_batches_as_have_enough_targets():
 
     batches = [batch(5, 5, IGNORED), batch(0, 0), batch(0, 0, 0, 0)]
     assert target_entropy(batches, 2) == 0.0, "two of the same"
+    assert target_entropy([batch(1, 2)]) == pytest.approx(math.log(2)), "each counts, also once"
     assert target_entropy(batches, 3) == target_entropy(batches, 4) == pytest.approx(math.log(2))
     assert target_entropy(batches, 5) == pytest.approx(math.log(4) - 0.75 * math.log(3))
 

@@ -145,14 +145,15 @@ def test_without_settings_nothing_is_smoothed():
 
 
 def test_a_loss_with_its_logits_is_the_same(monkeypatch):
-    batch, net, taken = batch_of(), model(), []
+    batch, net, taken, calls = batch_of(), model(), [], []
+    linear = objectives.linear_cross_entropy
+    monkeypatch.setattr(objectives, "linear_cross_entropy", lambda *given: calls.append(1) or linear(*given))
     for fused in (True, False):
-        monkeypatch.setattr(
-            objectives,
-            "can_be_linear_cross_entropy",
-            lambda *_, fused=fused: fused and hasattr(F, "linear_cross_entropy"),
-        )
+        possible = fused and hasattr(F, "linear_cross_entropy")
+        monkeypatch.setattr(objectives, "can_be_linear_cross_entropy", lambda *_, possible=possible: possible)
         loss = CrossEntropy(smoothing=0.1)(net, batch)
+        assert len(calls) == possible, "the logits of all targets would take much memory"
+        calls.clear()
         gradients = torch.autograd.grad(loss.total, list(net.parameters()))
         taken.append([loss.total, loss.nll, *gradients])
     for fast, plain in zip(*taken, strict=True):

@@ -139,15 +139,15 @@ def test_the_defaults_are_those_of_the_paper():
 
 def test_only_common_weights_on_a_cpu_have_the_fused_update():
     """It takes a quarter of the time; a kind of tensor of its own may not support it."""
-    narrow, mixed, foreign = network().bfloat16(), network(), network()
+    narrow, mixed, special = network().bfloat16(), network(), network()
     mixed[0].bfloat16()
-    foreign[0].weight = type("Own", (nn.Parameter,), {})(foreign[0].weight.detach())
+    special[0].weight = type("Own", (nn.Parameter,), {})(special[0].weight.detach())
     expected = [
         (network(), True),
         (network().double(), True),
         (narrow, None),
         (mixed, None),
-        (foreign, None),
+        (special, None),
         (network().to("meta"), None),
     ]
     for net, fused in expected:

@@ -12,6 +12,7 @@ from regard.data import LoaderSettings, TensorExamples
 from regard.data.loader import Loader
 from regard.data.noise import derive_seed
 from regard.distributed.group import Group
+from regard.distributed.replicated import ReplicatedModel
 from regard.errors import Interrupted
 from regard.training.collapse import DISTINCT, CollapseSettings
 from regard.training.gradients import Gradients
@@ -59,7 +60,7 @@ def trainer(tmp_path):
 
 
 class Clock:
-    """A clock that moves only when it is told to."""
+    """A clock that `passes` moves on."""
 
     def __init__(self, monkeypatch):
         self.now = 0.0
@@ -249,6 +250,32 @@ def test_a_best_model_of_the_failed_part_is_the_best_no_longer(trainer):
 
     state = trainer(dataclasses.replace(SETTINGS, save_every=3), scores=scores).train()
     assert (state.watch.retries, state.best_step, state.best_value) == (1, 12, 2.88)
+
+
+# Gradients
+
+
+class TwoEqual(ReplicatedModel):
+    """One of two processes that have the same batches."""
+
+    def sum_(self, gradients, sums):
+        for each in (*gradients, sums):
+            each *= 2
+
+
+def test_gradients_are_the_mean_over_the_targets_of_all_processes(trainer):
+    current = trainer()
+    batches, found = [next(iter(current.loader)) for _ in range(2)], []
+    for distributed in (ReplicatedModel(current.model), TwoEqual(current.model)):
+        current.model.eval().zero_grad()
+        gradients = Gradients(distributed, LabelCrossEntropy(), current.device, "float32")
+        sums = gradients(batches, current.optimizer.zero_grad)
+        found.append((sums, [parameter.grad.clone() for parameter in current.model.parameters()]))
+    ((nll, targets, parts), alone), (together, of_both) = found
+    assert together == (2 * nll, 2 * targets, 2 * parts)
+    assert (targets, parts) == (10, 2)
+    for one, both in zip(alone, of_both, strict=True):
+        torch.testing.assert_close(one, both)
 
 
 # Precision
