@@ -1,4 +1,4 @@
-"""The best model is chosen by one metric or by two, in which NaN and, for one metric, equals are no better."""
+"""The best model is chosen by one metric or by two; NaN is never better, and of one metric equals are not."""
 
 import math
 
@@ -15,8 +15,16 @@ TWO = TrainingSettings(best_metric="accuracy", second_metric="loss")
 
 @pytest.mark.parametrize(
     ("settings", "value", "is_better"),
-    [(LOSS, 0.9, True), (LOSS, 1.0, False), (LOSS, 1.1, False), (LOSS, math.nan, False)]
-    + [(BLEU, 0.9, False), (BLEU, 1.0, False), (BLEU, 1.1, True), (BLEU, math.nan, False)],
+    [
+        (LOSS, 0.9, True),
+        (LOSS, 1.0, False),
+        (LOSS, 1.1, False),
+        (LOSS, math.nan, False),
+        (BLEU, 0.9, False),
+        (BLEU, 1.0, False),
+        (BLEU, 1.1, True),
+        (BLEU, math.nan, False),
+    ],
 )
 def test_one_metric_has_to_be_better_than_ever(settings, value, is_better):
     state = TrainingState(best_value=1.0)

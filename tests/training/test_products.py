@@ -65,17 +65,21 @@ def test_products_in_bfloat16_are_not_exact(monkeypatch):
     assert not is_exact("highest", 64)
 
 
-def test_the_setting_of_before_comes_back_even_after_an_error():
-    before = torch.get_float32_matmul_precision()
-
+@pytest.mark.parametrize(("before", "setting"), [("highest", "medium"), ("medium", "highest")])
+def test_the_setting_of_before_comes_back_even_after_an_error(before, setting):
     def fail() -> None:
-        with matmul_precision("medium"):
-            assert torch.get_float32_matmul_precision() == "medium"
+        with matmul_precision(setting):
+            assert torch.get_float32_matmul_precision() == setting
             raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert torch.get_float32_matmul_precision() == before
+    usual = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(before)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        assert torch.get_float32_matmul_precision() == before
+    finally:
+        torch.set_float32_matmul_precision(usual)
 
 
 def test_a_run_keeps_its_choice(tmp_path):

@@ -64,3 +64,20 @@ def test_state_of_another_version_is_refused():
     values["stepp"] = values.pop("step")
     with pytest.raises(FolderError, match="step, stepp"):
         TrainingState.from_dict(values)
+
+
+def test_on_a_gpu_its_generator_is_saved_and_restored_too(monkeypatch):
+    restored, gpu = [], torch.device("cuda")
+    monkeypatch.setattr(
+        torch.cuda, "get_rng_state", lambda device: torch.tensor([1, 2, 3], dtype=torch.uint8)
+    )
+    monkeypatch.setattr(
+        torch.cuda, "set_rng_state", lambda state, device: restored.append((state.tolist(), device))
+    )
+    saved = random_state(gpu)
+    assert sorted(saved) == ["cpu", "cuda"]
+    assert sorted(random_state(CPU)) == ["cpu"]
+    restore_random_state(saved, gpu)
+    assert restored == [([1, 2, 3], gpu)]
+    restore_random_state(saved, CPU)
+    assert len(restored) == 1, "resumed on a CPU, its generator alone is"
