@@ -169,6 +169,33 @@ def test_an_invalid_first_image_is_refused_before_anything_is_served(
     assert refusal.value.hint
 
 
+def test_answers_are_not_held_back_and_their_threads_end_with_the_server(ask, monkeypatch):
+    """Nagle's algorithm would wait 40 ms between headers and content."""
+    seen, usual = [], local.Handler._get
+
+    def get(self):
+        seen.append(self.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        seen.append(threading.current_thread().daemon)
+        usual(self)
+
+    monkeypatch.setattr(local.Handler, "_get", get)
+    assert ask("GET", "/api/look")[0] == 200
+    assert all(seen)
+    assert len(seen) == 2
+
+
+def test_a_server_can_be_started_again_on_its_port_at_once(server):
+    with LocalServer(server.looks) as first:
+        port = first.port
+        threading.Thread(target=first.serve_forever, daemon=True).start()
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as channel:
+            channel.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")  # without the token
+            assert b"403" in b"".join(iter(lambda: channel.recv(65_536), b"")), "the server closes first"
+        first.shutdown()
+    with LocalServer(server.looks, port) as again:
+        assert again.port == port
+
+
 def test_a_port_that_is_taken_is_refused_by_its_number(untrained, server):
     with pytest.raises(UserError, match=f"port {server.port}: Address already in use") as refusal:
         local.serve(Looker(untrained, device="cpu"), port=server.port, browser=False)
