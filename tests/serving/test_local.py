@@ -212,6 +212,7 @@ def test_a_browser_is_opened_where_one_is_asked_for(untrained, monkeypatch, brow
 
     def serve_forever(self):
         assert notes == [f"the page is at {self.url}; Ctrl-C stops the server"]
+        assert self.port > 1023, "a free port, which needs no rights"
         if browser:
             assert opened.get(timeout=30) == (self.url_for_browser, True), "a daemon: Ctrl-C ends all"
         raise KeyboardInterrupt
