@@ -218,7 +218,8 @@ def test_a_browser_is_opened_where_one_is_asked_for(untrained, monkeypatch, brow
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LocalServer, "serve_forever", serve_forever)
-    local.serve(Looker(untrained, device="cpu"), LookRequest(text="1 2 3"), browser=browser)
+    options = {} if browser else {"browser": False}
+    local.serve(Looker(untrained, device="cpu"), LookRequest(text="1 2 3"), **options)
     assert opened.empty()
 
 
