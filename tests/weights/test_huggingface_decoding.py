@@ -109,6 +109,7 @@ def test_each_setting_of_a_model_with_a_source_is_one_of_ours_or_is_named(table,
     [
         ({}, {}, ()),
         ({"do_sample": False}, {"beam_size": 1}, ()),
+        ({"num_beams": 1}, {"beam_size": 1}, ()),
         ({"length_penalty": 2.0, "early_stopping": True}, {}, ()),
         ({"max_new_tokens": 5, "min_new_tokens": 2}, {"max_new_tokens": 5, "min_new_tokens": 2}, ()),
         ({"max_length": 5, "min_length": 2}, {}, ("max_length = 5", "min_length = 2")),
