@@ -180,6 +180,8 @@ def test_a_number_is_in_its_range(name):
         with pytest.raises(FolderError, match=f"generation: {name} ") as caught:
             theirs({name: value})
         assert caught.value.hint
+    with pytest.raises(FolderError, match=f"generation: {name} is an integer of 1,329 bits"):
+        theirs({name: 10**400})  # beyond floating point too
     with pytest.raises(FolderError, match=f"config: {name} = 'x' is not supported") as caught:
         theirs(None, config={name: "x"})
     wanted = "true or false" if kind is bool else f"a number from {least:g} to {most:g}"
