@@ -171,6 +171,13 @@ def test_a_tokeniser_of_another_model_is_refused(tmp_path):
         read_tokenizers(tmp_path, GPT2(), decoder(size - 1))
 
 
+def test_a_special_token_without_an_embedding_is_refused_by_its_name(tmp_path):
+    size = metaspace(tmp_path).get_vocab_size()
+    for name, ids in (("pad", {"pad_id": size}), ("bos", {"pad_id": 1, "start_id": size + 5})):
+        with pytest.raises(FolderError, match=f"the special token {name} has no embedding"):
+            read_tokenizers(tmp_path, BART(), translator(size, eos_id=2, **ids))
+
+
 def test_a_regular_expression_of_its_own_is_refused(tmp_path):
     metaspace(tmp_path)
     content = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))
