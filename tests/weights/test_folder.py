@@ -227,6 +227,17 @@ def test_a_hostile_manifest_leads_nowhere(tmp_path, manifest, output):
         verify_folder(tmp_path / "m")
 
 
+def test_a_file_of_gigabytes_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    write_folder(tmp_path / "m", FILES)
+    os.truncate(tmp_path / "m" / "config.json", 3 << 30)  # sparse: it takes no room
+    manifest = json.loads((tmp_path / "m" / "MANIFEST.json").read_text())
+    manifest["files"]["config.json"]["bytes"] = 3 << 30
+    (tmp_path / "m" / "MANIFEST.json").write_text(json.dumps(manifest))
+    monkeypatch.setattr(folders, "_sha256", lambda path: pytest.fail("it was read"))
+    with pytest.raises(FolderError, match=r"config\.json is too large"):
+        verify_folder(tmp_path / "m", {"config.json"})
+
+
 def test_a_path_that_is_no_folder_of_ours_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "dir").mkdir()

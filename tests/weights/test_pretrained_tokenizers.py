@@ -197,3 +197,10 @@ def test_a_number_of_special_tokens_that_fills_the_memory_is_refused(sentencepie
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"extra_ids": count}))
     with pytest.raises(FolderError, match="extra_ids is not a number from 0 to 100,000"):
         read_tokenizers(tmp_path, T5(), translator(100))
+
+
+def test_no_sentinel_tokens_are_a_number_of_them_too(sentencepiece_folder, tmp_path):
+    shutil.copy(sentencepiece_folder / "spiece.model", tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"extra_ids": 0}))
+    text = read_tokenizers(tmp_path, T5(), translator(100_000))
+    assert not [piece for piece in text.source.vocabulary() if piece.startswith("<extra_id")]
