@@ -1,8 +1,10 @@
 """Constrained beams contain the required phrases; a large enough beam finds the best such output."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from regard.decoding.constrained import ConstrainedBeamSearch
+from regard.decoding.constrained import ConstrainedBeamSearch, _matched
 from regard.decoding.hypothesis import Power, Request, Wu
 from regard.decoding.rules import BannedTokens, LengthLimits, NoRepeatNGrams
 from regard.errors import ConfigError
@@ -88,6 +90,26 @@ def test_it_depends_on_no_neighbour_and_goes_with_other_rules(make_table):
             pairs = list(zip(each.ids, each.ids[1:], strict=False))
             assert len(pairs) == len(set(pairs))
             assert meets(each.ids, CONSTRAINTS[5])
+
+
+@given(st.lists(st.integers(0, 1), min_size=1, max_size=6), st.lists(st.integers(0, 1), max_size=20))
+def test_what_is_matched_is_the_longest_beginning_of_the_phrase_that_the_text_ends_with(phrase, text):
+    phrase, matched = tuple(phrase), (0,)
+    for length in range(1, len(text) + 1):
+        matched = _matched((phrase,), matched, text[length - 1])
+        if contains(text[:length], phrase):
+            assert matched is None
+            return
+        lengths = [n for n in range(len(phrase)) if tuple(text[max(0, length - n) : length]) == phrase[:n]]
+        assert matched == (max(lengths),)
+
+
+def test_just_enough_room_will_do(make_table):
+    search = search_of((((5, 5, 4),), ((1,), (4, 1))), beam_size=2, longest=5)
+    for (hypothesis,) in search(make_table().read(SOURCES), ask(SOURCES)):
+        assert meets(hypothesis.ids, search.constraints)
+    with pytest.raises(ConfigError, match="needs 5 tokens, but at most 4"):
+        search_of(search.constraints, beam_size=2, longest=4)(make_table().read([[4]]), ask([[4]]))
 
 
 def test_too_little_room_is_refused_with_both_numbers(make_table):

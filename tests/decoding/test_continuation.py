@@ -240,9 +240,30 @@ def test_an_empty_prompt_needs_a_mark_that_the_model_knows():
     assert raised.value.hint
 
 
+def test_settings_without_a_key_keep_their_meaning():
+    """generation.json holds all that differs from these."""
+    named = {"max_new_tokens": 256, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "beam_size": 0}
+    named |= {"no_repeat_ngram_size": 0, "seed": 0, "begin": True, "may_end": None}
+    defaults = ContinuationSettings()
+    assert {name: getattr(defaults, name) for name in named} == named
+    strategy = defaults.strategy()
+    assert (strategy.n_best, strategy.bos_id, strategy.eos_id, strategy.cut) == (1, 2, 3, True)
+
+
+def test_a_search_finds_as_many_texts_as_its_beam_holds():
+    assert ContinuationSettings(beam_size=4).strategy(num=4).n_best == 4
+    with pytest.raises(ConfigError, match=r"num \(5\) is more than beam_size \(4\)"):
+        ContinuationSettings(beam_size=4).strategy(num=5)
+    assert GREEDY.strategy(num=1).n_best == 1
+    with pytest.raises(ConfigError, match="greedy search finds one text, not num = 2"):
+        GREEDY.strategy(num=2)
+    assert ContinuationSettings().strategy(num=50).n_best == 50
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
+        ({"no_repeat_source_ngram_size": 2}, "is for a model with a source"),
         ({"max_new_tokens": 0}, "max_new_tokens is 0"),
         ({"temperature": -1.0}, "temperature is -1"),
         ({"temperature": float("nan")}, "temperature is nan"),

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from regard.decoding.continuation import ContinuationSettings
-from regard.decoding.controls import CONTROLS_BY_NAME, Controls, boosted
+from regard.decoding.controls import CONTROLS_BY_NAME, Controls, beam_of, boosted
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError
 from regard.recipe import read
@@ -90,6 +90,85 @@ def test_contradictions_are_refused_with_both_names(given, named):
     assert raised.value.hint
 
 
+RANGES = {  # name -> least and greatest values that are taken, and the nearest that are not
+    "beam_size": ((0, 1, 1000), (-1, 1001)),
+    "beam_groups": ((1, 1000), (0, 1001)),
+    "diversity": ((0.0, 1000.0), (-0.1, 1000.1)),
+    "temperature": ((0.0, 1e-6, 1000.0), (-0.1, 0.9e-6, 1000.1)),
+    "top_k": ((0, 10**9), (-1, 10**9 + 1)),
+    "top_p": ((1e-6, 1.0), (0.0, 1.1)),
+    "min_p": ((0.0, 1.0), (-0.1, 1.1)),
+    "typical_p": ((1e-6, 1.0), (0.0, 1.1)),
+    "seed": ((-(2**63), 0, 2**63 - 1), (-(2**63) - 1, 2**63)),
+    "mbr_samples": ((2, 1000), (1, 1001)),
+    "alpha": ((0.0, 10.0), (-0.1, 10.1)),
+    "repetition_penalty": ((1e-6, 1.0, 1000.0), (0.0, 1000.1)),
+    "presence_penalty": ((-1000.0, 1000.0), (-1000.1, 1000.1)),
+    "frequency_penalty": ((-1000.0, 1000.0), (-1000.1, 1000.1)),
+    "no_repeat_ngram_size": ((0, 100_000), (-1, 100_001)),
+    "no_repeat_source_ngram_size": ((0, 100_000), (-1, 100_001)),
+    "min_new_tokens": ((0, 100_000), (-1, 100_001)),
+    "max_new_tokens": ((1, 100_000), (0, 100_001)),
+    "max_context": ((0, 100_000), (-1, 100_001)),
+    "prompt_lookup": ((0, 1000), (-1, 1001)),
+    "draft_tokens": ((1, 1000), (0, 1001)),
+}
+NEUTRAL = {  # what switches a control off
+    "beam_size": 0,
+    "early_stopping": False,
+    "heuristic_stopping": False,
+    "beam_groups": 1,
+    "diversity": 0.0,
+    "temperature": 1.0,
+    "top_k": 0,
+    "top_p": 1.0,
+    "min_p": 0.0,
+    "typical_p": 1.0,
+    "seed": 0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "no_repeat_ngram_size": 0,
+    "no_repeat_source_ngram_size": 0,
+    "min_new_tokens": 0,
+    "prompt_lookup": 0,
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_each_control_takes_the_numbers_of_its_range_and_no_others(name):
+    """They are promised: a value that a recipe may hold today may not be refused tomorrow."""
+    control, (taken, refused) = CONTROLS_BY_NAME[name], RANGES[name]
+    for value in taken:
+        control.refuse(name, value, None)
+    for value in refused:
+        with pytest.raises(ConfigError, match=f"^{name} is "):
+            control.refuse(name, value, None)
+
+
+def test_each_control_is_switched_off_by_its_own_value():
+    declared = {name: control.neutral for name, control in CONTROLS_BY_NAME.items()}
+    assert {name: value for name, value in declared.items() if value is not None} == NEUTRAL
+    for name, value in NEUTRAL.items():
+        assert not Controls(**{name: value}).is_set(name)
+
+
+def test_the_limits_themselves_contradict_nothing():
+    Controls(min_new_tokens=8, max_new_tokens=8)
+    Controls(end_ids=(0,), ban=("x" * 5000,))
+    GenerationSettings(min_length=9, max_length=9, n_best=5, beam_size=5, forced_bos_id=0)
+    assert boosted("a=1000") == ("a", 1000.0)
+    assert boosted("a=-1000") == ("a", -1000.0)
+
+
+@pytest.mark.parametrize(("size", "width"), [(None, 1), (0, 1), (1, 1), (7, 7)])
+def test_a_beam_that_is_not_set_is_greedy(size, width):
+    beam = beam_of(size)
+    assert (beam.width, beam.or_greedy.beam_size, beam.has_beam) == (width, width, size is not None)
+    assert beam.controls == Controls(beam_size=size)
+    assert Controls(beam_size=size).size == (size or None)
+
+
 @pytest.mark.parametrize(
     ("settings", "given", "named"),
     [
@@ -129,6 +208,25 @@ def test_a_search_that_is_asked_for_rules_out_what_was_set_for_others():
     assert (drawn.samples, drawn.beam_groups, drawn.no_repeat_ngram_size) == (True, 1, 3)
     greedy = diverse.changed(Controls(temperature=0.0))
     assert (greedy.samples, greedy.beam_size, greedy.beam_groups) == (False, 1, 1)
+    assert drawn.beam_size == 4, "what it was"
+    assert drawing.changed(Controls(beam_size=1)).samples is False
+    warm = ContinuationSettings(temperature=0.5, top_k=3)
+    assert (warm.changed(Controls(sample=True)).temperature, warm.changed(Controls(sample=True)).top_k) == (
+        0.5,
+        3,
+    )
+    assert ContinuationSettings(temperature=0.0).changed(Controls(sample=True)).temperature == 1.0
+    assert ContinuationSettings(beam_size=4).changed(Controls(sample=True)).beam_size == 0
+    assert warm.changed(Controls(sample=False)).samples is False
+    early = GenerationSettings(beam_size=4, early_stopping=True)
+    assert early.changed(Controls(heuristic_stopping=True)).early_stopping is False
+    late = GenerationSettings(beam_size=4, heuristic_stopping=True)
+    for given in ({"early_stopping": True}, {"must_contain": ("a",)}, {"beam_groups": 2, "diversity": 0.5}):
+        assert late.changed(Controls(**given)).heuristic_stopping is False
+    drafting = ContinuationSettings(draft_model="small", draft_tokens=3)
+    for given in ({"beam_size": 3}, {"prompt_lookup": 5}):
+        changed = drafting.changed(Controls(**given))
+        assert (changed.draft_model, changed.draft_tokens) == (None, None)
     looking = ContinuationSettings(prompt_lookup=4)
     assert looking.changed(Controls(beam_size=3)).prompt_lookup == 0
     assert looking.changed(Controls(draft_model="small")).prompt_lookup == 0

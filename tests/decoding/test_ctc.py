@@ -9,7 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.decoding.ctc import BestAlignment, PrefixBeamSearch, collapsed
+from regard.decoding.controls import beam_of
+from regard.decoding.ctc import BestAlignment, PrefixBeamSearch, alignment_search, collapsed
 
 LABELS = 3  # the blank among them
 
@@ -100,6 +101,12 @@ def test_neither_padding_nor_neighbours_are_heard(search):
     assert alone == together
     assert together[2].ids == ()
     assert together[2].log_prob == 0
+
+
+def test_a_beam_of_one_is_the_best_alignment():
+    assert alignment_search(beam_of(1)) == alignment_search(beam_of(None)) == BestAlignment()
+    assert alignment_search(beam_of(3)) == PrefixBeamSearch(size=3)
+    assert PrefixBeamSearch().size == 8
 
 
 def test_greedy_is_the_most_probable_alignment():

@@ -13,6 +13,7 @@ from regard.decoding.penalties import FrequencyPenalty, PhraseBoost, PresencePen
 from regard.decoding.rules import (
     BannedPhrases,
     BannedTokens,
+    ForcedFirstToken,
     GeneratedTokens,
     LengthLimits,
     MinimumLength,
@@ -110,6 +111,36 @@ def test_no_n_gram_of_its_own_source_is_generated(size, histories, sources):
         for token in range(VOCAB):
             last = [*history, token][-size:]
             assert log_probs[row, token] == (-torch.inf if tuple(last) in known else 0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "raises"),
+    [
+        *((RepetitionPenalty(penalty=value), value < 1) for value in (0.9, 1.0, 1.1)),
+        *((PresencePenalty(penalty=value), value < 0) for value in (-0.1, 0.0, 0.1)),
+        *((FrequencyPenalty(penalty=value), value < 0) for value in (-0.1, 0.0, 0.1)),
+        *((PhraseBoost(phrases=((4,),), strength=value), value > 0) for value in (-0.1, 0.0, 0.1)),
+        (ForcedFirstToken(token=4), False),
+        (BannedTokens(ids=(4,)), False),
+    ],
+    ids=str,
+)
+def test_only_a_rule_that_can_raise_a_score_keeps_a_search_from_ending_early(rule, raises):
+    assert rule.raises is raises
+    assert rule.changes_scores is not isinstance(rule, BannedTokens)
+
+
+@pytest.mark.parametrize("search", [GreedySearch, BeamSearch], ids=["greedy", "beam"])
+def test_a_forced_first_token_costs_nothing_and_has_the_log_probability_of_the_model(make_table, search):
+    table = make_table(vocab=8)
+    strategy = search(limits=LIMITS, rules=(*ALWAYS, ForcedFirstToken(token=6)))
+    for source, (found, *_) in zip(SOURCES, strategy(table.read(SOURCES), ask(SOURCES)), strict=True):
+        assert found.ids[0] == 6
+        expected = table.hypothesis(source, found.ids, lambda length: 1.0)
+        assert found.token_log_probs == pytest.approx(expected.token_log_probs, abs=1e-6)
+        assert found.log_prob == pytest.approx(expected.log_prob, abs=1e-6)
+        if search is BeamSearch:  # whose score is what rules make of it
+            assert found.score == pytest.approx(expected.log_prob - expected.token_log_probs[0], abs=1e-6)
 
 
 RULES = [

@@ -8,8 +8,10 @@ import torch
 from regard.decoding import registries
 from regard.decoding.base_search import Search
 from regard.decoding.batches import decode_all
+from regard.decoding.constrained import ConstrainedBeamSearch
 from regard.decoding.continuation import ContinuationSettings
 from regard.decoding.controls import Controls
+from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.registered import register_rule, register_search
 from regard.decoding.rules import BannedTokens, ForbiddingRule
@@ -142,6 +144,13 @@ def test_a_search_gets_the_controls_that_it_has_fields_for(pruned):
     assert (found.size, found.early_stopping, found.n_best, found.threshold) == (7, True, 2, 2.5)
     assert found.length_penalty(7) == 2**0.3
     assert ContinuationSettings(search="pruned").strategy().size == BeamSearch.size
+
+    register_search("containing")(ConstrainedBeamSearch)
+    containing = strategy(search="containing", beam_size=4, must_contain=("ab", "c|d"))
+    assert containing.constraints == (((10, 11),), ((12,), (13,)))
+    register_search("grouped")(DiverseBeamSearch)
+    grouped = strategy(search="grouped", beam_size=6, beam_groups=3, diversity=0.7)
+    assert (grouped.size, grouped.groups, grouped.diversity) == (6, 3, 0.7)
 
     register_search("sampled")(Sampling)
     sampled = strategy(search="sampled", top_k=3, seed=4)

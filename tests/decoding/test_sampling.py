@@ -137,6 +137,18 @@ def test_min_p_keeps_a_token_of_exactly_p_times_the_greatest_probability():
     assert torch.equal(MinP(p=0.0)(logits), logits)
 
 
+def test_typical_p_keeps_the_tokens_whose_information_is_nearest_the_entropy():
+    """Meister et al. 2023: the most probable token is not always among them."""
+    logits = torch.tensor([[0.4, 0.3, 0.15, 0.1, 0.05, 0.0]]).log()
+    shares = logits.exp()[0]
+    entropy = -(shares[:5] * shares[:5].log()).sum()
+    order = sorted(range(6), key=lambda token: abs(-float(shares[token].log()) - float(entropy)))
+    assert order[0] == 1
+    for p, count in ((0.2, 1), (0.4, 2), (0.8, 3), (0.9, 4), (1.0, 5)):
+        kept = Typical(p=p)(logits)[0].isfinite().nonzero().flatten().tolist()
+        assert kept == sorted(order[:count]), p
+
+
 def test_temperature_divides():
     assert torch.equal(Temperature(temperature=2.0)(torch.tensor([[2.0, -4.0]])), torch.tensor([[1.0, -2.0]]))
 
@@ -160,7 +172,9 @@ def test_noise_is_uniform_and_differs_in_all_that_it_is_made_of():
     ("value", "message"),
     [(lambda: Temperature(temperature=0.0), "temperature is 0.0"), (lambda: TopK(k=0), "top_k is 0"),
      (lambda: TopP(p=0.0), "top_p is 0.0"), (lambda: TopP(p=1.5), "top_p is 1.5"),
-     (lambda: TopP(p=float("nan")), "top_p is nan")],
+     (lambda: TopP(p=float("nan")), "top_p is nan"), (lambda: Typical(p=0.0), "typical_p is 0.0"),
+     (lambda: Typical(p=1.5), "typical_p is 1.5"), (lambda: MinP(p=-0.1), "min_p is -0.1"),
+     (lambda: MinP(p=1.1), "min_p is 1.1")],
 )  # fmt: skip
 def test_nonsense_is_refused(value, message):
     with pytest.raises(ConfigError, match=message):

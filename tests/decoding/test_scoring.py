@@ -9,7 +9,7 @@ from regard.decoding.batches import decode_all
 from regard.decoding.rules import BannedTokens, LengthLimits
 from regard.decoding.scoring import forced_scores
 from regard.decoding.search import BeamSearch
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 
@@ -71,6 +71,19 @@ def test_an_ensemble_scores_with_the_mean_of_the_probabilities():
     for one, other, mean in zip(*scores, both, strict=True):
         for a, b, c in zip(one.token_log_probs, other.token_log_probs, mean.token_log_probs, strict=True):
             assert math.exp(c) == pytest.approx((math.exp(a) + math.exp(b)) / 2, rel=1e-4)
+
+
+def test_a_pair_of_as_many_tokens_as_positions_is_scored_and_a_longer_one_is_named():
+    """The end of each side counts, the beginning of the target does not."""
+    learned = {"positions": "learned", "max_positions": 6, **SIZE}
+    model = build_model(EncoderDecoderConfig.from_table(learned, src_vocab_size=200, tgt_vocab_size=200), 1)
+    fitting = ([4] * 5, [5] * 5)
+    [score] = forced_scores(model, [fitting])
+    assert score.num_tokens == 6
+    for long in (([4] * 6, [5]), ([4], [5] * 6)):
+        with pytest.raises(DataError, match=r"pair 2 has 7 tokens .* only 6 positions") as refusal:
+            forced_scores(model, [fitting, long])
+        assert refusal.value.hint
 
 
 def test_no_pairs_give_no_scores_and_no_models_are_refused():

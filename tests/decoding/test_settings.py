@@ -47,6 +47,26 @@ def test_a_beam_of_one_is_greedy_and_sampling_is_sampling():
     assert not GenerationSettings(sample=True).strategy().filters
 
 
+def test_the_greatest_number_of_new_tokens_replaces_the_length_by_the_source():
+    limits = GenerationSettings(max_new_tokens=7).strategy().limits
+    assert limits == LengthLimits(ratio=0.0, offset=7, least=0, most=7)
+    limits = GenerationSettings(max_length=9, min_length=2, min_new_tokens=4).strategy().limits
+    assert limits == LengthLimits(ratio=1.0, offset=50, least=4, most=9)
+
+
+def test_a_wider_beam_is_at_least_as_wide():
+    assert GenerationSettings(beam_size=4).widened(8).beam_size == 8
+    assert GenerationSettings(beam_size=4).widened(2).beam_size == 4
+
+
+def test_settings_without_a_key_keep_their_meaning():
+    """generation.json holds all that differs from these."""
+    defaults = GenerationSettings()
+    named = {"lower_capitals": False, "split_above": 0, "seed": 0, "top_k": 0, "no_repeat_ngram_size": 0}
+    named |= {"temperature": 1.0, "top_p": 1.0, "sample": False, "min_length": 0, "n_best": 1}
+    assert {name: getattr(defaults, name) for name in named} == named
+
+
 def test_an_end_token_that_also_begins_texts_can_be_generated():
     bart = GenerationSettings(beam_size=1).strategy(pad_id=1, bos_id=2, eos_id=2)
     assert bart.rules == (BannedTokens(ids=(1,)),)
@@ -72,7 +92,11 @@ def test_settings_survive_generation_json_and_a_misspelt_one_is_refused():
      ("max_length_offset", -1, "max_length_offset = 50"), ("min_length", 2000, "max_length = 2000"),
      ("n_best", 6, "beam_size = 6"), ("top_p", 0.0, "top_p = 1.0"),
      ("temperature", -1.0, "temperature = 1.0"),
-     ("no_repeat_ngram_size", -2, "no_repeat_ngram_size = 0")],
+     ("no_repeat_ngram_size", -2, "no_repeat_ngram_size = 0"), ("forced_bos_id", -1, "begin at 0"),
+     ("max_context", 9, "leave it out"), ("split_above", -1, "split_above = 0"),
+     ("beam_size", 1001, "beam_size = 5"), ("n_best", 1001, "n_best = 1"),
+     ("max_length_ratio", 1000.1, "max_length_ratio = 1.0"), ("min_length", 100_001, "min_length = 0"),
+     ("max_length", 10**6 + 1, "max_length = 1024"), ("max_length_offset", 10**6 + 1, "offset = 50")],
 )  # fmt: skip
 def test_nonsense_is_refused_with_what_would_do(name, value, hint):
     with pytest.raises(ConfigError, match=name) as error:

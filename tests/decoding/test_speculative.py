@@ -121,6 +121,41 @@ def test_right_guesses_are_read_at_once_and_come_one_by_one():
     assert max(looks) == 5
 
 
+@pytest.mark.parametrize("name", ["greedy", "drawn"])
+def test_the_model_itself_proposes_what_it_says_and_reads_each_token_once(name):
+    """With the same rules and the same noise; a proposal that is right is not read again."""
+    model, itself = continuing(positions="rotary"), PromptStepper(continuing(positions="rotary"))
+    loop = WALKS[name]
+    loop = type(loop)(
+        **{
+            **vars(loop),
+            "n_best": 1,
+            "limits": LengthLimits(offset=2**40, most=2**40),
+            "rules": (BannedTokens(ids=(0, 1, 2, EOS)),),
+        }
+    )
+    [prompt] = prompts_of(sentences(3), begin_id=BOS)
+    proposed, read = [], []
+    draft = DraftModel(itself, [BOS])
+    propose, stepper_read = draft.propose, itself.read
+
+    def recorded(generated, count):
+        found = propose(generated, count)
+        proposed.append((len(generated), found))
+        return found
+
+    draft.propose = recorded
+    itself.read = lambda ids: (read.append(ids.shape[1]), stepper_read(ids))[1]
+    with torch.no_grad():
+        [[found]] = continue_all(guessing(loop, draft), model, [prompt], max_new_tokens=20)
+    text = [*prompt.ids, *found.ids]
+    for length, tokens in proposed:
+        right = text[length : length + len(tokens)]
+        assert tokens[: len(right)] == right
+        assert len(tokens) == 4
+    assert sum(read) <= 1 + len(text) + 4, "the beginning, the text, the last proposals"
+
+
 class TableReader:
     """A table that reads several tokens at once, and takes them back."""
 
@@ -189,6 +224,19 @@ def test_prompt_lookup_proposes_from_the_latest_and_longest_match():
     assert lookup.propose([7, 5, 6, 9, 5, 6, 8, 7, 5, 6], 3) == [9, 5, 6]
     assert lookup.propose([4, 9], 2) == [8, 7]
     assert lookup.propose([4, 3], 2) == []
+    lookup.begin(WALKS["greedy"], Request(src_len=0), 0)
+    assert lookup.propose([5, 6, 1, 5], 2) == [6, 1], "the beginning counts"
+    assert lookup.propose([5, 5], 3) == [5]
+    assert lookup.propose([5], 3) == lookup.propose([], 3) == []
+    assert lookup.propose([1, 2, 3, 4, 9, 8, 2, 3, 4], 2) == [9, 8]
+    assert lookup.propose([7, 2, 3, 4, 9, 6, 1, 2, 3, 4], 1) == [9], "three tokens are looked up at most"
+
+
+def test_at_least_one_token_is_proposed():
+    with pytest.raises(ConfigError, match="0 tokens are to be proposed"):
+        guessing(WALKS["greedy"], PromptLookup(), 0)
+    assert guessing(WALKS["greedy"], PromptLookup(), 1).tokens == 1
+    assert SpeculativeDecoding(loop=WALKS["greedy"], drafter=PromptLookup()).tokens == 5
 
 
 def test_what_cannot_take_back_is_refused():

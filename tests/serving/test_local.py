@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from regard.errors import DataError
+from regard.errors import DataError, UserError
 from regard.serving import browser_ticket, local
 from regard.serving.local import MAX_BODY_BYTES, LocalServer
 from regard.serving.look_store import LookStore
@@ -169,18 +169,57 @@ def test_an_invalid_first_image_is_refused_before_anything_is_served(
     assert refusal.value.hint
 
 
+def test_answers_are_not_held_back_and_their_threads_end_with_the_server(ask, monkeypatch):
+    """Nagle's algorithm would wait 40 ms between headers and content."""
+    seen, usual = [], local.Handler._get
+
+    def get(self):
+        seen.append(self.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        seen.append(threading.current_thread().daemon)
+        usual(self)
+
+    monkeypatch.setattr(local.Handler, "_get", get)
+    assert ask("GET", "/api/look")[0] == 200
+    assert all(seen)
+    assert len(seen) == 2
+
+
+def test_a_server_can_be_started_again_on_its_port_at_once(server):
+    with LocalServer(server.looks) as first:
+        port = first.port
+        threading.Thread(target=first.serve_forever, daemon=True).start()
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as channel:
+            channel.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")  # without the token
+            assert b"403" in b"".join(iter(lambda: channel.recv(65_536), b"")), "the server closes first"
+        first.shutdown()
+    with LocalServer(server.looks, port) as again:
+        assert again.port == port
+
+
+def test_a_port_that_is_taken_is_refused_by_its_number(untrained, server):
+    with pytest.raises(UserError, match=f"port {server.port}: Address already in use") as refusal:
+        local.serve(Looker(untrained, device="cpu"), port=server.port, browser=False)
+    assert "--port 0" in refusal.value.hint
+
+
 @pytest.mark.parametrize("browser", [True, False])
 def test_a_browser_is_opened_where_one_is_asked_for(untrained, monkeypatch, browser):
-    opened = queue.SimpleQueue()
-    monkeypatch.setattr(local.webbrowser, "open", opened.put)
+    opened, notes = queue.SimpleQueue(), []
+    monkeypatch.setattr(local.console, "note", notes.append)
+    monkeypatch.setattr(
+        local.webbrowser, "open", lambda url: opened.put((url, threading.current_thread().daemon))
+    )
 
     def serve_forever(self):
+        assert notes == [f"the page is at {self.url}; Ctrl-C stops the server"]
+        assert self.port > 1023, "a free port, which needs no rights"
         if browser:
-            assert opened.get(timeout=30) == self.url_for_browser
+            assert opened.get(timeout=30) == (self.url_for_browser, True), "a daemon: Ctrl-C ends all"
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LocalServer, "serve_forever", serve_forever)
-    local.serve(Looker(untrained, device="cpu"), LookRequest(text="1 2 3"), browser=browser)
+    options = {} if browser else {"browser": False}
+    local.serve(Looker(untrained, device="cpu"), LookRequest(text="1 2 3"), **options)
     assert opened.empty()
 
 
@@ -190,7 +229,8 @@ def test_the_page_and_its_modules_are_handed_out(ask):
     assert headers["Content-Type"].startswith("text/html")
     assert b"<script" in content
     assert ask("GET", "/resources.js")[1]["Content-Type"].startswith("text/javascript")
-    assert ask("HEAD", "/")[2] == b""
+    status, headers, nothing = ask("HEAD", "/")
+    assert (status, nothing, int(headers["Content-Length"])) == (200, b"", len(content))
 
 
 def test_every_answer_has_the_headers_that_keep_a_page_to_itself(ask):
@@ -252,6 +292,20 @@ def test_requests_of_other_sites_are_refused(ask, headers):
         assert error_of(ask(method, path, body, **headers))[0] == 403
 
 
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "evil.example@localhost", ""])
+def test_a_name_that_leads_to_this_machine_is_not_enough(ask, host):
+    """DNS rebinding: to the browser the page and the server have the same origin."""
+    for method, path, body in PATHS:
+        for origin in (None, f"http://{host}"):
+            headers = {"Host": host, "Origin": origin, "Sec_Fetch_Site": "same-origin"}
+            assert error_of(ask(method, path, body, **headers)) == (
+                403,
+                "the Host header does not name this machine",
+            )
+    two = ["localhost:80", "localhost:80"]
+    assert error_of(ask("GET", "/api/look", Host=two, Origin="http://localhost:80"))[0] == 403
+
+
 def test_a_request_without_an_origin_is_no_page_of_another_site(ask):
     assert ask("GET", "/api/look", Origin=None)[0] == 200
 
@@ -289,16 +343,47 @@ def test_what_cannot_be_looked_at_is_refused_with_a_reason(ask, body, message):
 
 
 def test_a_body_that_is_no_json_or_too_much_is_refused(ask):
-    assert error_of(ask("POST", "/api/look", raw=b"{"))[0] == 400
-    assert error_of(ask("POST", "/api/look", raw=b"[" * 100_000))[0] == 400
-    assert error_of(ask("POST", "/api/look", raw=b"\xff\xfe"))[0] == 400
-    assert error_of(ask("POST", "/api/look", raw=b" ", Content_Length=str(MAX_BODY_BYTES + 1)))[0] == 413
+    for raw in (b"{", b"[" * 100_000, b"\xff\xfe", b""):
+        assert error_of(ask("POST", "/api/look", raw=raw)) == (400, "the body is not JSON")
+    for length in (str(MAX_BODY_BYTES + 1), "9" * 10, "9" * 5000):
+        assert error_of(ask("POST", "/api/look", raw=b" ", Content_Length=length))[0] == 413
     assert error_of(ask("POST", "/api/look", raw=b"{}", Content_Length="many"))[0] == 411
     assert error_of(ask("POST", "/api/look", raw=b"{}", Content_Type="text/plain"))[0] == 415
     assert (
         error_of(ask("POST", "/api/look", raw=b"{}", Transfer_Encoding="chunked", Content_Length=None))[0]
         == 411
     )
+
+
+def test_the_largest_body_is_read(ask):
+    raw = b'{"text": "1"}'
+    assert ask("POST", "/api/look", raw=raw.ljust(MAX_BODY_BYTES))[0] == 200
+    assert ask("POST", "/api/look", raw=raw, Content_Length=f"{len(raw):09}")[0] == 200
+
+
+def answers(server, *requests):
+    """All that the server sends on one connection; the last request asks to close it."""
+    lines = [f"{line}\r\nHost: 127.0.0.1:{server.port}\r\n{more}" for line, more in requests]
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as channel:
+        channel.sendall("".join(lines).encode())
+        return b"".join(iter(lambda: channel.recv(65_536), b""))
+
+
+def test_several_requests_of_one_connection_have_one_answer_each(server):
+    page = f"GET /{server.token}/api/look HTTP/1.1"
+    redirected = f"GET /{server.token} HTTP/1.1"
+    found = answers(server, (redirected, "\r\n"), (page, "\r\n"), (page, "Connection: close\r\n\r\n"))
+    assert [part.split()[0] for part in found.split(b"HTTP/1.1 ")[1:]] == [b"303", b"200", b"200"]
+
+
+def test_what_follows_a_refused_request_is_not_read_as_another(server):
+    """A body that was not read could hold a request, with any Host and Origin."""
+    hidden = f"GET /{server.token}/api/look HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    head = f"Content-Type: text/plain\r\nContent-Length: {len(hidden)}\r\n\r\n{hidden}"
+    found = answers(server, (f"POST /{server.token}/api/look HTTP/1.1", head))
+    assert found.count(b"HTTP/1.1 ") == 1
+    assert b"Connection: close" in found
+    assert found.split()[1] == b"415"
 
 
 @pytest.mark.parametrize(
@@ -325,22 +410,53 @@ def test_other_methods_are_answered_in_json_too(ask):
     assert error_of(ask("POST", "/", {"text": "1"}))[0] == 404
 
 
-def test_what_fails_in_the_middle_of_an_answer_is_its_last_line(ask, server, monkeypatch):
-    def breaks(body):
-        yield {"token": "1", "log_prob": -0.5}
-        raise ZeroDivisionError("a secret")
+@pytest.mark.parametrize(
+    ("error", "last", "warned"),
+    [
+        (None, [], []),
+        (DataError("it is too long", "shorten it"), [{"error": "it is too long", "hint": "shorten it"}], []),
+        (
+            ZeroDivisionError("a secret"),
+            [{"error": "the model failed: ZeroDivisionError"}],
+            ["/api/stream: ZeroDivisionError: a secret"],
+        ),
+    ],
+    ids=["none", "ours", "other"],
+)
+def test_each_token_is_a_line_and_what_fails_after_them_is_the_last(
+    ask, server, monkeypatch, error, last, warned
+):
+    tokens, found = [{"token": str(number), "log_prob": -0.5} for number in range(3)], []
 
-    monkeypatch.setattr(server.looks, "stream", breaks)
+    def stream(body):
+        yield from tokens
+        if error:
+            raise error
+
+    monkeypatch.setattr(local.console, "warn", found.append)
+    monkeypatch.setattr(server.looks, "stream", stream)
     status, _, content = ask("POST", "/api/stream", {"text": "1"})
-    lines = [json.loads(line) for line in content.splitlines()]
     assert status == 200
-    assert lines == [{"token": "1", "log_prob": -0.5}, {"error": "the model failed: ZeroDivisionError"}]
+    assert [json.loads(line) for line in content.splitlines()] == [*tokens, *last]
+    assert found == warned
+
+
+def test_an_answer_without_tokens_has_no_lines(ask, server, monkeypatch):
+    monkeypatch.setattr(server.looks, "stream", lambda body: iter(()))
+    status, _, content = ask("POST", "/api/stream", {"text": "1"})
+    assert (status, content) == (200, b"")
 
 
 @pytest.mark.parametrize(
     "line",
-    [b'GET "x HTTP/1.1', b"GET /" + b"x" * 70_000 + b" HTTP/1.1", b"BREW / HTTP/1.1", b"GET //[ HTTP/1.1"],
-    ids=["quote", "long", "unknown", "bracket"],
+    [
+        b'GET "x HTTP/1.1',
+        b"GET /" + b"x" * 70_000 + b" HTTP/1.1",
+        b"BREW / HTTP/1.1",
+        b"GET //[ HTTP/1.1",
+        b"GET http://[ HTTP/1.1",
+    ],
+    ids=["quote", "long", "unknown", "bracket", "address"],
 )
 def test_what_is_no_request_is_refused_in_json_with_the_headers_of_all_answers(server, line):
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as channel:
@@ -356,10 +472,13 @@ def test_an_internal_error_is_reported_without_its_traceback(ask, server, monkey
     def fails(body):
         raise ZeroDivisionError("a secret")
 
+    warned = []
+    monkeypatch.setattr(local.console, "warn", warned.append)
     monkeypatch.setattr(server.looks, "create", fails)
     status, error = error_of(ask("POST", "/api/look", {"text": "1"}))
     assert status == 500
     assert "secret" not in error
+    assert warned == ["POST /api/look: ZeroDivisionError: a secret"], "the terminal says what failed"
 
 
 def test_several_pages_at_once_take_turns_at_the_model(ask):

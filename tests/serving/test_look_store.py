@@ -18,6 +18,36 @@ def test_few_looks_are_kept_and_others_are_computed_again(untrained, monkeypatch
     assert store.get(made[2], "steps")
 
 
+def test_a_look_that_is_used_stays_longer(untrained, monkeypatch):
+    monkeypatch.setattr(look_store, "MAX_LOOKS", 2)
+    store = LookStore(Looker(untrained, device="cpu"))
+    one, two = (store.create({"text": text})["id"] for text in ("1", "2"))
+    store.get(one, "summary")
+    three = store.create({"text": "3"})["id"]
+    assert [*store._looks] == [one, three]
+    assert two in store._requests
+
+
+def test_a_resource_that_a_look_does_not_have_is_not_found(untrained):
+    store = LookStore(Looker(untrained, device="cpu"))
+    number = store.create({"text": "1"})["id"]
+    with pytest.raises(look_store.HttpError, match="this look has no 'nothing'") as refusal:
+        store.get(number, "nothing")
+    assert refusal.value.status == 404
+    assert refusal.value.hint
+
+
+def test_requests_of_exactly_the_limit_are_all_remembered(untrained, monkeypatch):
+    store = LookStore(Looker(untrained, device="cpu"))
+    made = [store.create({"text": text})["id"] for text in ("1", "2")]
+    own = store._request_bytes[made[0]]
+    monkeypatch.setattr(look_store, "MAX_REQUEST_BYTES", 3 * own)
+    made += [store.create({"text": "3"})["id"]]
+    assert [*store._requests] == made
+    made += [store.create({"text": "4"})["id"]]
+    assert [*store._requests] == made[1:], "as few as need be are forgotten"
+
+
 def test_requests_are_remembered_by_their_bytes_and_the_first_always(untrained, monkeypatch):
     store = LookStore(Looker(untrained, device="cpu"), LookRequest(text="1 2"))
     first = store.first()
@@ -56,6 +86,18 @@ def test_of_a_look_that_is_too_large_alone_nothing_is_kept_but_its_summary(untra
     found = [store.get(number, path) for path in look.paths()]
     assert look.bytes_held < 20_000 + max(each.nbytes for each in found if isinstance(each, np.ndarray)) * 2
     np.testing.assert_array_equal(store.get(number, "logits"), found[look.paths().index("logits")])
+    assert store._looks[number] is look, "it is not computed from the beginning each time"
+
+
+def test_looks_of_exactly_the_limit_are_kept_with_all_that_they_hold(untrained, monkeypatch):
+    store = LookStore(Looker(untrained, device="cpu"))
+    made = [store.create({"text": text})["id"] for text in ("1", "2")]
+    store.get(made[0], "logits")
+    held = [store._looks[number].bytes_held for number in made]
+    monkeypatch.setattr(look_store, "MAX_BYTES", sum(held))
+    store.get(made[0], "logits")
+    assert sorted(store._looks) == sorted(made)
+    assert [store._looks[number].bytes_held for number in made] == held
 
 
 def test_large_looks_make_room_for_the_most_recently_used(untrained, monkeypatch):

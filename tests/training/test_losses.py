@@ -61,8 +61,11 @@ def test_what_cannot_have_another_loss_is_refused(double, usual):
 
 def test_a_loss_that_is_not_one_number_for_each_target_is_refused():
     register_loss("mean")(F.cross_entropy)
-    with pytest.raises(RecipeError, match="'mean'"):
+    with pytest.raises(RecipeError, match=r"'mean' returns \(\) for 2 targets"):
         chosen_loss("mean", OfThese())(None, None)
+    register_loss("list")(lambda logits, labels: [1.0, 2.0])
+    with pytest.raises(RecipeError, match="'list' returns list for 2 targets"):
+        chosen_loss("list", OfThese())(None, None)
 
 
 def test_a_loss_needs_a_name():

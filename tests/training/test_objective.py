@@ -3,14 +3,24 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from regard.data.batch import IGNORED, collate
+from regard.data.memory_examples import TensorBatch
 from regard.data.token_stream import TextBatch
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training import objective as objectives
-from regard.training.objective import CrossEntropy, LabelCrossEntropy, NextToken, RDrop, real_logits
+from regard.training.objective import (
+    CrossEntropy,
+    LabelCrossEntropy,
+    NextToken,
+    RDrop,
+    SquaredError,
+    build_objective,
+    real_logits,
+)
 
 PAIRS = [([5, 6, 7, 3], [2, 8, 9, 3]), ([4, 3], [2, 10, 3]), ([4, 4, 4, 4, 4, 3], [2, 7, 8, 9, 10, 11, 3])]
 
@@ -93,17 +103,57 @@ def test_r_drop_adds_the_divergence_of_two_dropout_masks():
     nll = (base.of_log_probs(p, labels).total + base.of_log_probs(q, labels).total) / 2
     assert divergence > 0.1
     torch.testing.assert_close(loss.total, nll + 3.0 / 2 * divergence)
+    plain = [CrossEntropy().of_log_probs(each, labels).total.detach() for each in (p, q)]
+    torch.testing.assert_close(loss.nll, sum(plain) / 2)
+    assert loss.num_targets == batch.num_targets
+
+
+def test_the_objective_of_a_recipe_has_r_drop_only_with_a_weight():
+    base = CrossEntropy(smoothing=0.1, pad_id=7)
+    assert build_objective(label_smoothing=0.1, r_drop=0.0, pad_id=7) == base
+    assert build_objective(label_smoothing=0.1, r_drop=0.5, pad_id=7) == RDrop(base=base, weight=0.5)
+    assert RDrop(base=base).weight == 5.0, "the paper's"
+
+
+def labelled(outputs, labels):
+    """A batch whose rows are the outputs of the model."""
+    return TensorBatch(lines=torch.arange(len(labels)), rows_in=outputs, labels=labels)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("weights", [None, (1.0, 2.0, 0.5)])
+def test_labels_without_a_label_do_not_count_and_weights_do_not_change_the_likelihood(smoothing, weights):
+    logits, labels = torch.randn(5, 3), torch.tensor([0, 2, IGNORED, 1, 1])
+    loss = LabelCrossEntropy(smoothing=smoothing, weights=weights)(nn.Identity(), labelled(logits, labels))
+    real, given = labels != IGNORED, None if weights is None else torch.tensor(weights)
+    expected = F.cross_entropy(logits[real], labels[real], given, reduction="sum", label_smoothing=smoothing)
+    torch.testing.assert_close(loss.total, expected)
+    torch.testing.assert_close(loss.nll, F.cross_entropy(logits[real], labels[real], reduction="sum"))
+    assert loss.num_targets == 4
+
+
+def test_squared_errors_are_in_units_of_the_standard_deviation():
+    batch = labelled(torch.tensor([1.0, 4.0]), torch.tensor([2, 0]))
+    loss = SquaredError(std=2.0)(nn.Identity(), batch)
+    assert loss.total == loss.nll == (1 / 2) ** 2 + (4 / 2) ** 2
+    assert loss.num_targets == 2
+    assert SquaredError()(nn.Identity(), batch).total == 17.0
+
+
+def test_without_settings_nothing_is_smoothed():
+    assert CrossEntropy().smoothing == NextToken().smoothing == LabelCrossEntropy().smoothing == 0.0
 
 
 def test_a_loss_with_its_logits_is_the_same(monkeypatch):
-    batch, net, taken = batch_of(), model(), []
+    batch, net, taken, calls = batch_of(), model(), [], []
+    linear = objectives.linear_cross_entropy
+    monkeypatch.setattr(objectives, "linear_cross_entropy", lambda *given: calls.append(1) or linear(*given))
     for fused in (True, False):
-        monkeypatch.setattr(
-            objectives,
-            "can_be_linear_cross_entropy",
-            lambda *_, fused=fused: fused and hasattr(F, "linear_cross_entropy"),
-        )
+        possible = fused and hasattr(F, "linear_cross_entropy")
+        monkeypatch.setattr(objectives, "can_be_linear_cross_entropy", lambda *_, possible=possible: possible)
         loss = CrossEntropy(smoothing=0.1)(net, batch)
+        assert len(calls) == possible, "the logits of all targets would take much memory"
+        calls.clear()
         gradients = torch.autograd.grad(loss.total, list(net.parameters()))
         taken.append([loss.total, loss.nll, *gradients])
     for fast, plain in zip(*taken, strict=True):

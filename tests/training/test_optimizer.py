@@ -128,10 +128,55 @@ def test_state_of_another_model_is_refused_by_name():
         restore_optimizer(net, optimizer, {"0.weight/exp_avg": torch.zeros(3, 3)})
 
 
+def test_the_defaults_are_those_of_the_paper():
+    """Section 5.3 of Vaswani et al. 2017; without decay, and with one rate for all layers."""
+    [*groups] = build_optimizer(network(), OptimizerSettings()).param_groups
+    for group in groups:
+        assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.9, 0.98), 1e-9, 0.0)
+        assert group["scale"] == 1.0
+    assert OptimizerSettings().layer_decay == 1.0
+
+
+def test_only_common_weights_on_a_cpu_have_the_fused_update():
+    """It takes a quarter of the time; a kind of tensor of its own may not support it."""
+    narrow, mixed, special = network().bfloat16(), network(), network()
+    mixed[0].bfloat16()
+    special[0].weight = type("Own", (nn.Parameter,), {})(special[0].weight.detach())
+    expected = [
+        (network(), True),
+        (network().double(), True),
+        (narrow, None),
+        (mixed, None),
+        (special, None),
+        (network().to("meta"), None),
+    ]
+    for net, fused in expected:
+        assert build_optimizer(net, OptimizerSettings()).defaults["fused"] is fused
+
+
+def test_state_is_restored_to_the_device_of_the_weights_but_steps_are_counted_on_the_cpu():
+    net = network().to("meta")
+    optimizer = build_optimizer(net, OptimizerSettings())
+    saved = {f"0.bias/{slot}": torch.ones(8) for slot in ("exp_avg", "exp_avg_sq")}
+    restore_optimizer(net, optimizer, {**saved, "0.bias/step": torch.ones(())})
+    state = optimizer.state[net[0].bias]
+    assert {slot: value.device.type for slot, value in state.items()} == {
+        "exp_avg": "meta",
+        "exp_avg_sq": "meta",
+        "step": "cpu",
+    }
+
+
+def test_settings_at_their_limits_are_accepted():
+    OptimizerSettings(beta1=0.0, beta2=0.0, l2=0.0, weight_decay=0.0, layer_decay=1.0)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {"beta1": 1.0},
+        {"beta2": 1.0},
+        {"beta2": -0.1},
         {"l2": -0.1},
         {"l2": 0.1, "kind": "adamw"},
         {"epsilon": 0.0},
@@ -250,6 +295,17 @@ def test_what_is_added_before_the_layers_is_below_them_and_a_head_above():
     )
     assert images["class_token"] == images["positions.weight"] == 3
     assert images["norm.weight"] == images["head.weight"] == 0
+
+
+def test_lists_inside_a_layer_and_lists_without_weights_are_no_layers():
+    net = Layered()
+    net.blocks = nn.ModuleList(
+        nn.ModuleDict({"parts": nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])}) for _ in range(3)
+    )
+    net.dropouts = nn.ModuleList([nn.Dropout(), nn.Dropout()])
+    found = depths(net)
+    assert [found[f"blocks.{layer}.parts.1.weight"] for layer in range(3)] == [3, 2, 1]
+    assert (found["input.weight"], found["head.weight"]) == (4, 0)
 
 
 def test_a_model_without_layers_has_no_rates_by_layer():

@@ -35,3 +35,25 @@ def test_the_first_update_which_is_slow_does_not_count_once_there_are_others(mon
         pace.exclude(5.0)  # a validation
         assert pace.finish() == seconds
     assert pace.left(90, SETTINGS, TimedCount(count=1, seconds=4.0)).seconds == pytest.approx(10 * 2.0 + 4.0)
+
+
+def test_the_time_of_the_only_update_counts(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("regard.training.pace.time.perf_counter", lambda: now[0])
+    pace, expected = Pace(), [9.0, 1.0]
+    for step, seconds in enumerate((9.0, 1.0), start=1):
+        pace.start()
+        now[0] += seconds
+        pace.finish()
+        left = pace.left(step, SETTINGS, TimedCount(count=1, seconds=0.0))
+        assert left.seconds == (100 - step) * expected[step - 1]
+
+
+def test_after_the_end_nothing_is_left():
+    left = time_left(101, SETTINGS, TimedCount(count=10, seconds=5.0), TimedCount(count=1, seconds=7.0))
+    assert left.seconds == 0.0
+
+
+def test_a_last_validation_that_is_due_anyway_is_one():
+    assert validations_after(0, TrainingSettings(max_steps=90, validate_every=30)) == 3
+    assert validations_after(0, TrainingSettings(max_steps=91, validate_every=30)) == 4

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard.training import products
-from regard.training.products import choose_precision, is_exact, matmul_precision
+from regard.training.products import choose_precision, is_exact, matmul_precision, speed_up
 
 CPU = torch.device("cpu")
 
@@ -32,6 +32,28 @@ def test_auto_takes_what_is_as_exact_and_clearly_faster(monkeypatch, exact, gain
     assert choose_precision("auto", 256, CPU) == chosen
 
 
+def test_the_limits_of_width_and_of_speed_up_are_enough(monkeypatch):
+    monkeypatch.setattr(products, "is_exact", lambda *_: True)
+    monkeypatch.setattr(products, "speed_up", lambda *_: products.MIN_SPEED_UP)
+    assert choose_precision("auto", products.MIN_D_MODEL, CPU) == "medium"
+    assert choose_precision("auto", products.MIN_D_MODEL - 1, CPU) == "highest"
+
+
+def test_the_speed_up_is_the_ratio_of_the_usual_times(monkeypatch):
+    """Of the first product of each setting the library prepares itself, and one may be interrupted."""
+    clock, seconds = [0.0], {"highest": [50.0, 3.0, 3.0, 90.0, 3.0, 3.0, 3.0], "medium": [70.0] + [2.0] * 6}
+    seconds = {name: iter(each) for name, each in seconds.items()}
+
+    def multiply(x, weight):
+        assert x.shape[1] == weight.shape[0] == 64
+        assert weight.shape[1] == 4 * 64, "as the feed-forward layer"
+        clock[0] += next(seconds[torch.get_float32_matmul_precision()])
+
+    monkeypatch.setattr(products.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(products.torch, "mm", multiply)
+    assert speed_up("medium", 64) == 1.5
+
+
 def test_what_auto_chooses_here_has_the_error_of_float32():
     assert is_exact(choose_precision("auto", 128, CPU), 128)
 
@@ -43,17 +65,21 @@ def test_products_in_bfloat16_are_not_exact(monkeypatch):
     assert not is_exact("highest", 64)
 
 
-def test_the_setting_of_before_comes_back_even_after_an_error():
-    before = torch.get_float32_matmul_precision()
-
+@pytest.mark.parametrize(("before", "setting"), [("highest", "medium"), ("medium", "highest")])
+def test_the_setting_of_before_comes_back_even_after_an_error(before, setting):
     def fail() -> None:
-        with matmul_precision("medium"):
-            assert torch.get_float32_matmul_precision() == "medium"
+        with matmul_precision(setting):
+            assert torch.get_float32_matmul_precision() == setting
             raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert torch.get_float32_matmul_precision() == before
+    usual = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(before)
+    try:
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        assert torch.get_float32_matmul_precision() == before
+    finally:
+        torch.set_float32_matmul_precision(usual)
 
 
 def test_a_run_keeps_its_choice(tmp_path):

@@ -4,6 +4,7 @@ import itertools
 import math
 
 import pytest
+import torch
 
 from regard.errors import RecipeError
 from regard.training.schedule import Schedule, ScheduleSettings
@@ -44,16 +45,55 @@ def test_cosine_and_linear_never_rise_after_the_warm_up_and_end_at_their_share(k
     assert math.isclose(rate(1999), 0.01)
 
 
+def test_cosine_and_linear_are_pytorchs():
+    """After a warm-up of 10 updates their rate falls over the other 990."""
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+    theirs = {
+        "cosine": torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=990, eta_min=0.01),
+        "linear": torch.optim.lr_scheduler.LinearLR(
+            optimizer, start_factor=1.0, end_factor=0.1, total_iters=990
+        ),
+    }
+    for kind, expected in theirs.items():
+        rate = schedule(kind=kind, learning_rate=0.1, warmup_steps=10, final=0.1)
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1
+        for step in range(11, 1001):
+            optimizer.step()
+            expected.step()
+            assert math.isclose(rate(step), expected.get_last_lr()[0], rel_tol=1e-9), (kind, step)
+
+
+def test_a_run_that_only_warms_up_ends_at_the_peak_and_beyond_it_at_the_final_rate():
+    rate = schedule(kind="linear", learning_rate=0.1, warmup_steps=1000, final=0.1)
+    assert rate(1000) == 0.1
+    assert math.isclose(rate(1001), 0.01)
+
+
 def test_cooldown_falls_to_nothing_over_its_share_and_changes_nothing_before():
     plain = schedule(kind="constant", learning_rate=1.0, warmup_steps=1)
     cooled = schedule(kind="constant", learning_rate=1.0, warmup_steps=1, cooldown=0.3)
     assert all(plain(step) == cooled(step) for step in range(1, 701))
-    assert 0 < cooled(1000) < 0.01
-    assert math.isclose(cooled(850), 0.5, abs_tol=0.01)
+    assert all(math.isclose(cooled(1001 - left), left / 300) for left in range(1, 301)), "0 after the last"
+    assert cooled(1001) == cooled(1500) == 0.0
+
+
+def test_without_a_warm_up_in_the_recipe_it_takes_1000_updates():
+    assert ScheduleSettings().warmup_of(50_000) == ScheduleSettings().warmup_of(10) == 1000
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"learning_rate": 0.0}, {"warmup_steps": 0}, {"cooldown": 1.5}, {"final": -0.1}]
+    "wrong",
+    [
+        {"learning_rate": 0.0},
+        {"warmup_steps": 0},
+        {"warmup": 1.0},
+        {"warmup": -0.1},
+        {"cooldown": 1.1},
+        {"cooldown": -0.1},
+        {"final": 1.1},
+        {"final": -0.1},
+    ],
 )
 def test_a_value_that_cannot_work_is_refused_by_name(wrong):
     with pytest.raises(RecipeError, match=next(iter(wrong))):

@@ -3,7 +3,9 @@ import torch
 from torch import nn
 
 from regard.errors import FolderError
-from regard.weights.average import MovingAverage, average_tensors
+from regard.weights.average import MovingAverage, average_tensors, used_weights
+from regard.weights.checkpoint import VerifiedFolder
+from regard.weights.folder import write_folder
 
 
 def samples(count, dtype=torch.float32):
@@ -150,3 +152,24 @@ def test_the_warm_up_of_the_moving_average_follows_its_formula():
         decay = [2 / 11, 3 / 12, 0.3, 0.3, 0.3, 0.3][t - 1]
         expected = decay * expected + (1 - decay) * model.first.weight.detach()
         torch.testing.assert_close(average.tensors()["first.weight"], expected)
+
+
+def test_a_checkpoint_is_used_with_its_moving_average_if_that_has_a_model_s_weights(tmp_path):
+    weights, average = {"w": torch.zeros(2)}, {"w": torch.ones(2), "updates": torch.tensor(3)}
+    adapters = {"w.adapter.up": torch.ones(2), "updates": torch.tensor(3)}
+    cases = [({}, 0.0, False), ({"average.safetensors": average}, 1.0, True)]
+    cases += [({"average.safetensors": adapters}, 0.0, False)]
+    for number, (more, value, averaged) in enumerate(cases):
+        write_folder(tmp_path / str(number), {"model.safetensors": weights, **more})
+        found, is_average = used_weights(VerifiedFolder.open(tmp_path / str(number)))
+        assert is_average is averaged
+        assert list(found) == ["w"]
+        assert torch.equal(found["w"], torch.full((2,), value))
+
+
+def test_the_number_of_updates_of_an_average_is_one_number():
+    average = MovingAverage(Tiny(), 0.9)
+    with pytest.raises(FolderError, match="lacks 'updates'"):
+        average.restore({**average.tensors(), "updates": torch.tensor([1, 2])})
+    average.restore({**average.tensors(), "updates": torch.tensor([7])})
+    assert average.updates == 7

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import re
@@ -79,6 +80,54 @@ def test_pruning_keeps_the_newest_and_two_at_least(run, keep):
     run.prune(keep)
     assert steps(run) == [5, 4, 3, 2, 1][: max(keep, 2)]
     assert names(run.path / "checkpoints") == [f"step-0000000{step}" for step in sorted(steps(run))]
+
+
+def test_checkpoints_of_a_signal_are_pruned_with_the_others_but_do_not_count(run):
+    for step in (2, 3, 4, 6, 7):
+        run.save(step, files(step))
+    run.prune(2, every=2)
+    assert steps(run) == [7, 6, 4]
+    run.prune(2, every=7)
+    assert steps(run) == [7, 6, 4], "one of them counts, and two have to"
+    run.prune(2)
+    assert steps(run) == [7, 6]
+
+
+@pytest.mark.parametrize(
+    ("good", "kept"), [(None, [5, 4]), (5, [5, 4]), (4, [5, 4]), (3, [5, 4, 3]), (1, [5, 4, 1]), (0, [5, 4])]
+)
+def test_pruning_keeps_the_newest_up_to_the_step_to_which_a_run_may_go_back(run, good, kept):
+    for step in range(1, 6):
+        run.save(step, files(step))
+    run.prune(2, good=good)
+    assert steps(run) == kept
+
+
+def test_a_damaged_one_is_not_what_a_run_goes_back_to(run):
+    for step in range(1, 6):
+        run.save(step, files(step))
+    damage(run.path / "checkpoints" / "step-00000002" / "model.safetensors")
+    with run_again(run) as other:
+        other.prune(2, good=2)
+        assert steps(other) == [5, 4, 1]
+
+
+@contextlib.contextmanager
+def run_again(run):
+    """The same run in another process, which has verified nothing yet."""
+    other = RunFolder(run.path)
+    other._locked = True
+    yield other
+
+
+def test_going_back_removes_the_later_checkpoints_and_no_others(run):
+    for step in (1, 2, 3, 4):
+        run.save(step, files(step))
+    run.remove_after(2)
+    assert steps(run) == [2, 1]
+    assert names(run.path / "checkpoints") == ["step-00000001", "step-00000002"]
+    run.save(3, files(3, weight=9))
+    assert run.latest().read_tensors("model.safetensors")["w"][0] == 9
 
 
 def test_nothing_is_pruned_for_a_checkpoint_that_does_not_verify(run):

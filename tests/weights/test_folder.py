@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import random
@@ -11,7 +12,14 @@ import torch
 from regard.errors import FolderError, RunError
 from regard.weights import folder as folders
 from regard.weights.checkpoint import VerifiedFolder
-from regard.weights.folder import find_folder, recover, replace_file, verify_folder, write_folder
+from regard.weights.folder import (
+    find_folder,
+    os_errors,
+    recover,
+    replace_file,
+    verify_folder,
+    write_folder,
+)
 
 FILES = {
     "model.safetensors": {"w": torch.arange(100.0)},
@@ -219,6 +227,17 @@ def test_a_hostile_manifest_leads_nowhere(tmp_path, manifest, output):
         verify_folder(tmp_path / "m")
 
 
+def test_a_file_of_gigabytes_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    write_folder(tmp_path / "m", FILES)
+    os.truncate(tmp_path / "m" / "config.json", 3 << 30)  # sparse: it takes no room
+    manifest = json.loads((tmp_path / "m" / "MANIFEST.json").read_text())
+    manifest["files"]["config.json"]["bytes"] = 3 << 30
+    (tmp_path / "m" / "MANIFEST.json").write_text(json.dumps(manifest))
+    monkeypatch.setattr(folders, "_sha256", lambda path: pytest.fail("it was read"))
+    with pytest.raises(FolderError, match=r"config\.json is too large"):
+        verify_folder(tmp_path / "m", {"config.json"})
+
+
 def test_a_path_that_is_no_folder_of_ours_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "dir").mkdir()
@@ -271,6 +290,33 @@ def test_a_disk_that_will_not_is_reported_in_one_line(tmp_path, monkeypatch, num
     assert raised.value.exit_code == (2 if kind is FolderError else 1)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "kind", "hint"),
+    [
+        ((errno.EACCES, errno.EPERM, errno.EROFS), FolderError, "choose a folder that you may write to"),
+        (
+            (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT),
+            FolderError,
+            "choose another folder",
+        ),
+        (
+            (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+            RunError,
+            "free some space and continue: what was saved before is intact",
+        ),
+        ((errno.EIO, errno.ESTALE), RunError, "what was saved before is intact"),
+    ],
+)
+def test_an_error_of_the_disk_has_the_hint_of_its_kind(tmp_path, numbers, kind, hint):
+    for number in numbers:
+        with pytest.raises(kind) as raised, os_errors("save", tmp_path):
+            raise OSError(number, os.strerror(number))
+        assert raised.value.message == f"cannot save {tmp_path}: {os.strerror(number)}"
+        assert raised.value.hint == hint
+    with pytest.raises(RunError, match=r"cannot save .*: broken"), os_errors("save", tmp_path):
+        raise OSError("broken")
+
+
 def test_a_small_file_is_replaced_whole(tmp_path):
     for text in (b"one", b"", b"two"):
         replace_file(tmp_path / "LATEST", text)
@@ -299,3 +345,44 @@ def test_a_power_cut_finds_every_file_on_disk_before_its_name_is(tmp_path, monke
     assert set(flushed[: moment - 2]) == files
     assert flushed[moment - 2 : moment] == [manifest, (tmp_path / "m").stat().st_ino]
     assert flushed[moment:] == [tmp_path.stat().st_ino]
+
+
+def test_a_power_cut_finds_a_small_file_on_disk_before_its_name_is(tmp_path, monkeypatch):
+    done = []
+    fsync, replace = os.fsync, os.replace
+
+    def recorded_replace(source, target):
+        replace(source, target)
+        done.append("named")
+
+    monkeypatch.setattr(
+        folders.os, "fsync", lambda number: done.append(os.fstat(number).st_ino) or fsync(number)
+    )
+    monkeypatch.setattr(folders.os, "replace", recorded_replace)
+    replace_file(tmp_path / "LATEST", b"step-00000001")
+    assert done == [(tmp_path / "LATEST").stat().st_ino, "named", tmp_path.stat().st_ino]
+
+
+def test_a_small_file_that_cannot_be_written_leaves_the_old_one_and_nothing_else(tmp_path, monkeypatch):
+    replace_file(tmp_path / "LATEST", b"old")
+
+    def full(source, target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(folders.os, "replace", full)
+    with pytest.raises(RunError, match="No space left"):
+        replace_file(tmp_path / "LATEST", b"new")
+    assert names(tmp_path) == ["LATEST"]
+    assert (tmp_path / "LATEST").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("length", [200, 201, 255])
+def test_names_of_two_long_names_do_not_meet(tmp_path, length):
+    """What is written beside a folder has its name, or a hash of it where that would be too long."""
+    first, second = ("n" * (length - 1) + end for end in "ab")
+    write_folder(tmp_path / first, FILES)
+    (tmp_path / first).rename(folders._hidden_sibling(tmp_path / first, "aside"))
+    assert find_folder(tmp_path / second) is None
+    assert find_folder(tmp_path / first) is not None
+    hidden = folders._hidden_sibling(tmp_path / first, "aside").name
+    assert (first in hidden) == (length <= 200)

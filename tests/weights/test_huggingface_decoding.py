@@ -111,6 +111,7 @@ def test_each_setting_of_a_model_with_a_source_is_one_of_ours_or_is_named(table,
     [
         ({}, {}, ()),
         ({"do_sample": False}, {"beam_size": 1}, ()),
+        ({"num_beams": 1}, {"beam_size": 1}, ()),
         ({"length_penalty": 2.0, "early_stopping": True}, {}, ()),
         ({"max_new_tokens": 5, "min_new_tokens": 2}, {"max_new_tokens": 5, "min_new_tokens": 2}, ()),
         ({"max_length": 5, "min_length": 2}, {}, ("max_length = 5", "min_length = 2")),
@@ -181,6 +182,8 @@ def test_a_number_is_in_its_range(name):
         with pytest.raises(FolderError, match=f"generation: {name} ") as caught:
             theirs({name: value})
         assert caught.value.hint
+    with pytest.raises(FolderError, match=f"generation: {name} is an integer of 1,329 bits"):
+        theirs({name: 10**400})  # beyond floating point too
     with pytest.raises(FolderError, match=f"config: {name} = 'x' is not supported") as caught:
         theirs(None, config={name: "x"})
     wanted = "true or false" if kind is bool else f"a number from {least:g} to {most:g}"

@@ -1,4 +1,5 @@
 import math
+import os
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -67,3 +68,18 @@ def test_a_damaged_line_in_the_middle_is_named(path):
     path.write_bytes(b'{"step": 1}\n{"step": NaN}\n{"step": 3}\n')
     with pytest.raises(FolderError, match=r"metrics\.jsonl, line 2: NaN"):
         read_records(path)
+
+
+def test_flushed_records_are_on_disk(path, monkeypatch):
+    append_record(path, {"step": 1})
+    flushed, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(os.fstat(number).st_ino) or fsync(number))
+    flush_records(path)
+    assert flushed == [path.stat().st_ino]
+
+
+def test_a_step_that_is_no_number_is_a_record_about_the_whole_run(path):
+    for record in ({"step": None}, {"step": "9"}, {"step": 9}):
+        append_record(path, record)
+    cut_records(path, 0)
+    assert read_records(path) == [{"step": None}, {"step": "9"}]

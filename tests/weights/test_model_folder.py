@@ -123,6 +123,13 @@ def test_the_files_of_a_checkpoint_go_beside_other_weights(tmp_path):
     assert others == {name: content for name, content in files.items() if name != "model.safetensors"}
 
 
+def test_only_a_model_with_classes_has_labels_in_its_config():
+    table = json.loads(model_files(config_of(), (), {}, "")["config.json"])
+    assert sorted(table) == ["format_version", "kind", "settings"]
+    table = json.loads(model_files(config_of(), ("a", "b"), {}, "")["config.json"])
+    assert table["labels"] == ["a", "b"]
+
+
 def test_a_run_folder_is_used_by_its_best_model_else_by_its_newest(tmp_path):
     run = RunFolder(tmp_path / "run")
     with run.lock(), pytest.raises(FolderError, match="no checkpoint yet"):

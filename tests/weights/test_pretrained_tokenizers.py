@@ -171,6 +171,13 @@ def test_a_tokeniser_of_another_model_is_refused(tmp_path):
         read_tokenizers(tmp_path, GPT2(), decoder(size - 1))
 
 
+def test_a_special_token_without_an_embedding_is_refused_by_its_name(tmp_path):
+    size = metaspace(tmp_path).get_vocab_size()
+    for name, ids in (("pad", {"pad_id": size}), ("bos", {"pad_id": 1, "start_id": size + 5})):
+        with pytest.raises(FolderError, match=f"the special token {name} has no embedding"):
+            read_tokenizers(tmp_path, BART(), translator(size, eos_id=2, **ids))
+
+
 def test_a_regular_expression_of_its_own_is_refused(tmp_path):
     metaspace(tmp_path)
     content = json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))
@@ -190,3 +197,10 @@ def test_a_number_of_special_tokens_that_fills_the_memory_is_refused(sentencepie
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"extra_ids": count}))
     with pytest.raises(FolderError, match="extra_ids is not a number from 0 to 100,000"):
         read_tokenizers(tmp_path, T5(), translator(100))
+
+
+def test_no_sentinel_tokens_are_a_number_of_them_too(sentencepiece_folder, tmp_path):
+    shutil.copy(sentencepiece_folder / "spiece.model", tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"extra_ids": 0}))
+    text = read_tokenizers(tmp_path, T5(), translator(100_000))
+    assert not [piece for piece in text.source.vocabulary() if piece.startswith("<extra_id")]

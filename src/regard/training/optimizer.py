@@ -137,13 +137,11 @@ def _depth(name: str, place: int, stacks: Mapping[str, int], first_places: Mappi
     for stack, count in stacks.items():
         if name.startswith(f"{stack}."):
             return count - int(name.removeprefix(f"{stack}.").partition(".")[0])
-    above = name
-    while above:  # in the nearest enclosing module with layers, it comes before or after them
+    above, near = name, list[str]()
+    while not near:  # in the nearest enclosing module with layers, it comes before or after them
         above = above.rpartition(".")[0]
         near = [stack for stack in stacks if not above or stack.startswith(f"{above}.")]
-        if near:
-            return 0 if any(first_places[stack] < place for stack in near) else stacks[near[0]] + 1
-    return 0
+    return 0 if any(first_places[stack] < place for stack in near) else stacks[near[0]] + 1
 
 
 def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

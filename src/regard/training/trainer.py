@@ -85,7 +85,8 @@ class Trainer:
         self.state = TrainingState(cursor=loader.cursor.to_dict(), device=str(self.device))
         self._reported = time.perf_counter(), 0  # the start of the next report's window, in time and tokens
         self.pace = Pace()
-        self._saved_step = -1
+        self._counted = time.perf_counter()  # until when `state.seconds` was counted
+        self._saved_step: int | None = None
         self._best: tuple[int, dict[str, Tensor]] | None = None  # step and weights of an unwritten best model
 
     def train(self) -> TrainingState:
@@ -107,8 +108,8 @@ class Trainer:
     def _train(self) -> None:
         batches = iter(self.loader)
         self.model.train()
+        self._counted = time.perf_counter()
         while True:
-            started = time.perf_counter()
             self.pace.start()
             signal = self.group.maximum(self.stop() or 0)
             if self._validation_is_due() and not signal:
@@ -122,7 +123,6 @@ class Trainer:
             if finished:
                 break
             batches = self._update(batches)
-            self.state.seconds += time.perf_counter() - started
         self._average_last()
 
     def _seed(self) -> int:
@@ -305,7 +305,7 @@ class Trainer:
         state.seconds, state.validations = failed.seconds, failed.validations
         if failed.best_step > state.step:  # the next validation replaces RUN/best
             reset_best(state)
-        self._saved_step = -1
+        self._saved_step = None
         self._save()
         if self.group.is_first:
             self.run.remove_after(state.step)
@@ -375,6 +375,9 @@ class Trainer:
             self.run.write_best({WEIGHTS: tensors, **self.model_files}, step=step)
 
     def _save(self) -> None:
+        now = time.perf_counter()
+        self.state.seconds += now - self._counted
+        self._counted = now
         if self._best is not None:
             self._write_best(*self._best)
             self._best = None

@@ -215,13 +215,12 @@ class RunFolder:
             whole = 0
             for path in self._checkpoint_folders():
                 step = _step(path)
-                if good is not None and step <= good and (path in self._verified or self._open(path, [])):
-                    good = None
-                    whole += step % every == 0
-                elif whole >= max(keep, 2):
+                wanted = good is not None and step <= good
+                if whole >= max(keep, 2) and not wanted:
                     remove_folder(path)
                     self._verified.discard(path)
                 elif path in self._verified or self._open(path, []):
+                    good = None if wanted else good
                     whole += step % every == 0
 
     def remove_after(self, step: int) -> None:

@@ -14,7 +14,7 @@ def main(source: str, target: str) -> int:
     try:
         found = torch.load(source, map_location="cpu", weights_only=True)
     except Exception as error:  # noqa: BLE001 (any error that a hostile file can cause)
-        print(" ".join(str(error).split())[:200], file=sys.stderr)
+        print(" ".join((str(error) or type(error).__name__).split())[:200], file=sys.stderr)
         return 1
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
         print("it has more than a dict of tensors", file=sys.stderr)

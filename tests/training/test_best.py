@@ -1,0 +1,79 @@
+"""The best model is chosen by one metric or by two; NaN is never better, and of one metric equals are not."""
+
+import math
+
+import pytest
+
+from regard.training.best import better, record_best, reset_best
+from regard.training.settings import TrainingSettings
+from regard.training.state import TrainingState
+
+LOSS = TrainingSettings(best_metric="loss")
+BLEU = TrainingSettings(best_metric="bleu")
+TWO = TrainingSettings(best_metric="accuracy", second_metric="loss")
+
+
+@pytest.mark.parametrize(
+    ("settings", "value", "is_better"),
+    [
+        (LOSS, 0.9, True),
+        (LOSS, 1.0, False),
+        (LOSS, 1.1, False),
+        (LOSS, math.nan, False),
+        (BLEU, 0.9, False),
+        (BLEU, 1.0, False),
+        (BLEU, 1.1, True),
+        (BLEU, math.nan, False),
+    ],
+)
+def test_one_metric_has_to_be_better_than_ever(settings, value, is_better):
+    state = TrainingState(best_value=1.0)
+    assert better({settings.best_metric: value}, settings, state) == [is_better]
+
+
+@pytest.mark.parametrize(("value", "is_better"), [(5.0, True), (math.nan, False)])
+def test_the_first_number_is_the_best(value, is_better):
+    assert better({"loss": value}, LOSS, TrainingState()) == [is_better]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "loss", "expected"),
+    [
+        (50.0, 2.0, [True, True]),  # the same
+        (51.0, 1.9, [True, True]),
+        (49.0, 1.9, [False, True]),
+        (51.0, 2.1, [True, False]),
+        (math.nan, 2.0, [False, True]),
+    ],
+)
+def test_each_of_two_metrics_may_be_as_good_as_ever(accuracy, loss, expected):
+    state = TrainingState(best_value=50.0, second_value=2.0)
+    assert better({"accuracy": accuracy, "loss": loss}, TWO, state) == expected
+
+
+def test_what_is_recorded_is_the_best_of_each_metric_and_the_step_of_both():
+    state = TrainingState(step=3)
+    assert record_best({"accuracy": 50.0, "loss": 2.0}, TWO, state)
+    state.step = 6
+    assert not record_best({"accuracy": 60.0, "loss": 3.0}, TWO, state)
+    assert (state.best_step, state.best_value, state.second_value) == (3, 60.0, 2.0)
+    assert state.validations_since_best == 0, "one of them was better"
+    for count in (1, 2, 3):
+        assert not record_best({"accuracy": 10.0, "loss": 9.0}, TWO, state)
+        assert state.validations_since_best == count
+    assert record_best({"accuracy": 60.0, "loss": 2.0}, TWO, state)
+    assert (state.best_step, state.validations_since_best) == (6, 0)
+
+
+def test_one_metric_leaves_the_second_alone():
+    state = TrainingState(step=3)
+    assert record_best({"loss": 2.0}, LOSS, state)
+    assert (state.best_step, state.best_value, state.second_value) == (3, 2.0, None)
+
+
+def test_after_a_reset_the_next_validation_is_the_best():
+    state = TrainingState(step=9, best_step=6, best_value=1.0, second_value=2.0, validations_since_best=4)
+    reset_best(state)
+    assert (state.best_step, state.validations_since_best) == (0, 0)
+    assert record_best({"accuracy": 0.0, "loss": 9.0}, TWO, state)
+    assert state.best_step == 9

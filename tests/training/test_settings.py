@@ -1,0 +1,85 @@
+"""What a recipe's `[training]` section may say, and what it means where it says nothing."""
+
+import dataclasses
+
+import pytest
+
+from regard.errors import RecipeError
+from regard.training.collapse import CollapseSettings
+from regard.training.optimizer import OptimizerSettings
+from regard.training.schedule import ScheduleSettings
+from regard.training.settings import TrainingSettings
+
+POSITIVE = ("max_steps", "accumulate", "report_every", "validate_every", "save_every")
+COUNTS = ("average_last", "patience", "nonfinite_skips", "seed")
+WEIGHTS = ("clip_norm", "r_drop")
+SHARES = ("label_smoothing", "moving_average")
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "least"),
+    [
+        *((name, 0, 1) for name in POSITIVE),
+        *((name, -1, 0) for name in COUNTS),
+        *((name, -0.1, 0.0) for name in WEIGHTS),
+        *((name, wrong, right) for name in SHARES for wrong, right in ((-0.1, 0.0), (1.0, 0.999))),
+        ("seed", 2**62, 2**62 - 1),
+        ("average_last", 1, 2),
+        ("keep", 1, 2),
+    ],
+)
+def test_a_value_that_cannot_work_is_refused_by_name_and_the_nearest_that_can_is_taken(name, wrong, least):
+    with pytest.raises(RecipeError, match=rf"training\.{name}"):
+        TrainingSettings(**{name: wrong})
+    assert getattr(TrainingSettings(**{name: least}), name) == least
+
+
+def test_as_many_checkpoints_are_kept_as_are_averaged():
+    assert TrainingSettings(keep=3).kept_checkpoints == 3
+    assert TrainingSettings(keep=3, average_last=5).kept_checkpoints == 5
+
+
+def test_the_best_model_is_chosen_by_one_metric_or_by_two():
+    assert TrainingSettings(best_metric="bleu").choosing == ("bleu",)
+    assert TrainingSettings(second_metric="accuracy").choosing == ("loss", "accuracy")
+
+
+def test_the_warm_up_of_a_run_is_that_of_its_schedule():
+    assert TrainingSettings(max_steps=300, schedule=ScheduleSettings(warmup=0.1)).warmup == 30
+
+
+def test_a_recipe_without_these_keys_keeps_its_meaning():
+    """The defaults are promised: a change of one changes all recipes that do not name it."""
+    defaults = {
+        "seed": 1,
+        "max_steps": 10_000,
+        "accumulate": 1,
+        "clip_norm": 0.0,
+        "label_smoothing": 0.1,
+        "loss": "",
+        "r_drop": 0.0,
+        "moving_average": 0.0,
+        "average_last": 0,
+        "precision": "auto",
+        "products": "auto",
+        "report_every": 50,
+        "validate_every": 500,
+        "save_every": 500,
+        "keep": 2,
+        "patience": 0,
+        "best_metric": "loss",
+        "second_metric": None,
+        "nonfinite_skips": 5,
+        "collapse": CollapseSettings(retries=2, after=500),
+        "freeze": (),
+        "adapter": None,
+        "schedule": ScheduleSettings(
+            kind="inverse_square_root", learning_rate=1e-3, warmup_steps=None, final=0.0, cooldown=0.0
+        ),
+        "optimizer": OptimizerSettings(
+            kind="adam", beta1=0.9, beta2=0.98, epsilon=1e-9, weight_decay=0.0, l2=0.0, layer_decay=1.0
+        ),
+    }
+    assert {
+        field.name: getattr(TrainingSettings(), field.name) for field in dataclasses.fields(TrainingSettings)
+    } == defaults

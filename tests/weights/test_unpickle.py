@@ -1,0 +1,48 @@
+"""The child process that reads pickles writes tensors, or says in one line what is wrong."""
+
+import pickle
+
+import pytest
+import torch
+
+from regard.weights.tensors import read_tensors
+from regard.weights.unpickle import main
+
+
+def test_tensors_are_written_as_they_are_also_those_that_share_memory(tmp_path):
+    whole = torch.arange(12.0).view(3, 4)
+    found = {"whole": whole, "row": whole[1], "turned": whole.t(), 7: torch.tensor([1, 2])}
+    torch.save(found, tmp_path / "in.bin")
+    assert main(str(tmp_path / "in.bin"), str(tmp_path / "out.safetensors")) == 0
+    written = read_tensors(tmp_path / "out.safetensors")
+    assert sorted(written) == ["7", "row", "turned", "whole"]
+    for name, tensor in found.items():
+        assert torch.equal(written[str(name)], tensor)
+
+
+@pytest.mark.parametrize("content", [[torch.zeros(1)], {"a": torch.zeros(1), "b": 1.0}, torch.zeros(1)])
+def test_more_than_a_dict_of_tensors_is_refused(tmp_path, capsys, content):
+    torch.save(content, tmp_path / "in.bin")
+    assert main(str(tmp_path / "in.bin"), str(tmp_path / "out.safetensors")) == 1
+    assert capsys.readouterr().err == "it has more than a dict of tensors\n"
+    assert not (tmp_path / "out.safetensors").exists()
+
+
+class Hostile:
+    """Code in a pickle."""
+
+    def __reduce__(self):
+        return (exec, ("open('ran', 'w')",))
+
+
+@pytest.mark.parametrize("hostile", [True, False])
+def test_a_pickle_of_anything_else_is_refused_in_one_short_line_and_not_run(
+    tmp_path, monkeypatch, capsys, hostile
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.bin").write_bytes(pickle.dumps({"a": Hostile()}) if hostile else b"")
+    assert main(str(tmp_path / "in.bin"), str(tmp_path / "out.safetensors")) == 1
+    written = capsys.readouterr().err
+    assert written.count("\n") == 1
+    assert 1 < len(written) <= 201
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.bin"]
