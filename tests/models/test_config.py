@@ -69,6 +69,8 @@ def test_a_dict_that_lacks_a_setting_is_refused():
         ({"positions": ["rotary"]}, "positions = ['rotary']", ""),
         ({"d_model": "512"}, "d_model = '512'", "int"),
         ({"d_model": 512.0}, "d_model = 512.0", "int"),
+        ({"d_model": 1.2e9}, "d_model = 1200000000.0", "int"),
+        ({"d_model": 10**9}, "d_model = 1000000000", "at most 1,000,000"),
         ({"dropout": True}, "dropout = True", "float"),
         ({"num_heads": 0}, "num_heads = 0", "at least 1"),
         ({"num_encoder_layers": -1}, "num_encoder_layers = -1", "at least 1"),
