@@ -7,6 +7,7 @@ Each part prints a line of figures; exit code 1 where one failed. The model is t
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import random
@@ -27,6 +28,8 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from benchmarks.serve import Client, Server
+from regard.serving.run import ServeOptions
+from tests.serving.conftest import Running
 
 LINES = [
     "Where is the station?",
@@ -154,6 +157,27 @@ async def _leaving(port: int, number: int, wanted: bytes) -> None:
     await neighbour
 
 
+def objects(number: int) -> str:
+    """Clients that leave a server in this process leave no Python object, task or connection behind."""
+    with Running(ServeOptions(port=0)) as running:
+        wanted = asyncio.run(_alone(running.port, {"x": {"text": LINES[:4]}}))["x"]
+        counts = []
+        for _ in range(3):
+            asyncio.run(_leaving(running.port, number, wanted))
+            while running.service.in_flight or running.service.models.busy:
+                time.sleep(0.1)
+            running.log.lines.clear()
+            gc.collect()
+            counts.append(len(gc.get_objects()))
+        tasks, connections = (
+            len(asyncio.all_tasks(running.loop)),
+            len(running.server.server_state.connections),
+        )
+    assert counts[2] < counts[1] + number, counts
+    assert (tasks, connections) == (1, 0)
+    return f"{3 * number:,} clients left; objects after each third: {counts}"
+
+
 def ended(number: int) -> str:
     """SIGTERM under load: every accepted request is answered, and the exit code is 0."""
     answered = 0
@@ -219,6 +243,7 @@ PARTS: dict[
 ] = {  # part -> how often, in the long and the quick form
     "exact": (exact, 10_000, 200),
     "cancelled": (cancelled, 1000, 100),
+    "objects": (objects, 300, 20),
     "ended": (ended, 50, 2),
     "made_up": (made_up, 10_000, 150),
 }
