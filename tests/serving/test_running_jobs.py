@@ -16,15 +16,18 @@ class Countdown:
 
     def __init__(self, answerer):
         self.answerer, self.left, self.tickets = answerer, {}, 0
+        self.in_parts, self.parts = set(), []
 
     @property
     def tokens(self):
         return len(self.left)
 
-    def add(self, piece, place):
+    def add(self, piece, place, *, in_parts):
         if piece == "refused":
             raise ValueError(piece)
         self.tickets += 1
+        if in_parts:
+            self.in_parts.add(self.tickets)
         self.left[self.tickets] = [int(piece), piece]
         return self.tickets
 
@@ -38,6 +41,7 @@ class Countdown:
             raise MemoryError
         for each in self.left.values():
             each[0] -= 1
+        self.parts = [(ticket, str(self.left[ticket][0])) for ticket in self.in_parts & self.left.keys()]
         done = [ticket for ticket, (left, _) in self.left.items() if left <= 0]
         return [(ticket, self.left.pop(ticket)[1]) for ticket in done]
 
@@ -169,3 +173,15 @@ def test_a_deadline_ends_a_request_while_it_is_decoded(scheduler):
     _, done, found = submitted(scheduler, counter, "100000000", deadline=time.monotonic() + 0.2)
     assert done.wait(10)
     assert isinstance(found["error"], DeadlinePassed)
+
+
+def test_an_answer_in_parts_comes_as_it_is_known_and_beside_others(scheduler):
+    counter, parts = Counter(), []
+    counter.gate.clear()
+    _, done, found = submitted(scheduler, counter, "4", in_parts=True, part=parts.append)
+    _, other, _ = submitted(scheduler, counter, "2")
+    counter.gate.set()
+    assert done.wait(10)
+    assert other.wait(10)
+    assert parts == ["3", "2", "1", "0"]
+    assert found == {0: "4", "error": None}

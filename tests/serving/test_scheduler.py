@@ -40,23 +40,17 @@ class Echo(Answerer[str, str]):
     def joined(self, text, pieces, answers):
         return answers[0]
 
-    def stream(self, text):
-        if text == "bad":
-            raise ValueError(text)
-        yield from text
-
 
 class Asked:
     """A job and what came of it."""
 
     def __init__(self, scheduler, answerer, pieces, **more):
-        self.found, self.error, self.done, self.parts = {}, None, threading.Event(), []
+        self.found, self.error, self.done = {}, None, threading.Event()
         self.job = Job(
             answerer=answerer,
             pieces=pieces,
             answered=self.found.__setitem__,
             finished=self._finished,
-            part=self.parts.append,
             **more,
         )
         scheduler.submit(self.job)
@@ -208,26 +202,3 @@ def test_a_closed_scheduler_answers_what_it_accepted_and_takes_no_more():
     assert waiting.wait() == ["waits"]
     scheduler.close(wait=True)
     assert not scheduler.busy
-
-
-def test_streams_advance_between_batches(scheduler):
-    echo = Echo()
-    streams = [Asked(scheduler, echo, [text], stream=text) for text in ("abc", "de")]
-    whole = Asked(scheduler, echo, ["whole"])
-    for each in (*streams, whole):
-        assert each.done.wait(10)
-    assert [each.parts for each in streams] == [["a", "b", "c"], ["d", "e"]]
-
-
-def test_a_stream_that_fails_or_is_cancelled_ends(scheduler):
-    echo = Echo()
-    bad = Asked(scheduler, echo, ["bad"], stream="bad")
-    assert bad.done.wait(10)
-    assert isinstance(bad.error, ValueError)
-    endless = Asked(scheduler, echo, ["x"], stream="x" * 10**7)
-    while not endless.parts:
-        time.sleep(0.001)
-    scheduler.cancel(endless.job)
-    Asked(scheduler, echo, ["after"]).wait()
-    scheduler.close(wait=True)
-    assert not endless.done.is_set()

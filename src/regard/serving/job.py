@@ -12,14 +12,15 @@ class Job:
     """A request: its pieces, and what to call when they are answered.
 
     `answered(place, answer)` is called for each piece, `finished(error)` once. Both are called by the
-    scheduler's thread. `stream` is the text of a request that is answered in parts, by `part`.
+    scheduler's thread. With `in_parts`, which is for one piece, `part(text)` is called too, with
+    what has become known of its text.
     """
 
     answerer: Answerer[Any, Any]
     pieces: Sequence[Any]
     finished: Callable[[Exception | None], None]
     answered: Callable[[int, Any], None] = lambda place, answer: None
-    stream: str | None = None
+    in_parts: bool = False
     part: Callable[[str], None] = lambda text: None
     deadline: float = float("inf")  # of time.monotonic()
     next: int = 0  # the first piece that is not in a batch yet

@@ -34,7 +34,7 @@ class RunningJobs:
             if answerer not in self._batches:
                 self._batches[answerer] = answerer.running()
                 self._jobs[answerer] = {}
-            ticket = self._batches[answerer].add(job.pieces[place], place)
+            ticket = self._batches[answerer].add(job.pieces[place], place, in_parts=job.in_parts)
         except Exception as error:  # noqa: BLE001 (the request gets it)
             self._drop_if_empty(answerer)
             return [(job, place, error)]
@@ -64,6 +64,8 @@ class RunningJobs:
                 done += [(*each, error) for each in jobs.values()]
                 jobs.clear()
             else:
+                for ticket, text in batch.parts:
+                    jobs[ticket][0].part(text)
                 done += [(*jobs.pop(ticket), answer) for ticket, answer in found]
             self._drop_if_empty(answerer)
         return done

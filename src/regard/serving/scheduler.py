@@ -9,7 +9,7 @@ requests with equal settings; after its turn a request goes to the end of the qu
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -96,7 +96,6 @@ class Scheduler:
         self.limits, self._observer = limits or QueueLimits(), observer
         self._changed = threading.Condition()
         self._jobs: deque[Job] = deque()
-        self._streams: deque[tuple[Job, Iterator[str]]] = deque()
         self._decoded = RunningJobs()
         self._running = 0  # pieces that are computed now
         self._closed = False
@@ -109,7 +108,7 @@ class Scheduler:
     def busy(self) -> bool:
         """True if a request is not answered yet."""
         with self._changed:
-            return bool(self._jobs or self._streams or self._running)
+            return bool(self._jobs or self._running)
 
     def submit(self, job: Job) -> None:
         """Put a request into the queue.
@@ -122,7 +121,7 @@ class Scheduler:
                 raise Closed
             waiting = sum(each.size for each in self._jobs)
             wait = waiting * self._seconds_per_character
-            full = len(self._jobs) + len(self._streams) >= self.limits.requests
+            full = len(self._jobs) >= self.limits.requests
             if full or (waiting and waiting + job.size > self.limits.characters):
                 raise QueueFull(_whole_seconds(wait))
             if time.monotonic() + wait > job.deadline:
@@ -151,24 +150,20 @@ class Scheduler:
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not (self._jobs or self._streams or self._decoded.pieces or self._closed):
+                while not (self._jobs or self._decoded.pieces or self._closed):
                     self._changed.wait()
-                if not (self._jobs or self._streams or self._decoded.pieces):
+                if not (self._jobs or self._decoded.pieces):
                     return
                 expired = self._take_expired()
-                begun = self._take_stream()
                 joining = self._take_pieces()
-                batch = None if begun else self._take_batch()
+                batch = self._take_batch()
                 self._running = self._decoded.pieces + len(joining) + (len(batch.rows) if batch else 0)
                 self._report_queue()
             for job in expired:
                 job.finished(DeadlinePassed())
-            if begun:
-                self._begin(begun)
             self._decode(joining)
             if batch:
                 self._compute(batch)
-            self._advance_streams()
             with self._changed:
                 self._running = self._decoded.pieces
 
@@ -189,7 +184,7 @@ class Scheduler:
         """The pieces that join the running batches now: one of each request, then another."""
         self._decoded.drop_cancelled()
         room = ROWS - self._decoded.pieces if self._decoded.tokens < RUNNING_TOKENS else 0
-        waiting = deque(job for job in self._jobs if job.answerer.decodes and job.stream is None)
+        waiting = deque(job for job in self._jobs if job.answerer.decodes)
         taken: list[tuple[Job, int]] = []
         while waiting and len(taken) < room:
             job = waiting.popleft()
@@ -216,20 +211,13 @@ class Scheduler:
         for each in done:
             self._deliver(*each)
 
-    def _take_stream(self) -> Job | None:
-        """The first request that is answered in parts."""
-        job = next((job for job in self._jobs if job.stream is not None), None)
-        if job is not None:
-            self._jobs.remove(job)
-        return job
-
     def _take_batch(self) -> Batch | None:
         """The pieces of the next batch; jobs with others left go to the end of the queue."""
         first = next((job for job in self._jobs if not job.answerer.decodes), None)
         if first is None:
             return None
         answerer = first.answerer
-        jobs = [job for job in self._jobs if job.answerer is answerer and job.stream is None]
+        jobs = [job for job in self._jobs if job.answerer is answerer]
         rows = _rows([first] if answerer.alone else jobs, SECONDS / self._seconds_per_character)
         taken = list(dict.fromkeys(job for job, _ in rows))
         for job in taken:
@@ -271,36 +259,6 @@ class Scheduler:
     def _fail(self, job: Job, error: Exception) -> None:
         self.cancel(job)
         job.finished(error)
-
-    def _begin(self, job: Job) -> None:
-        job.started = time.monotonic()
-        try:
-            assert job.stream is not None
-            parts = job.answerer.stream(job.stream)
-        except Exception as error:  # noqa: BLE001 (the request gets it)
-            job.finished(error)
-            return
-        with self._changed:
-            self._streams.append((job, parts))
-
-    def _advance_streams(self) -> None:
-        """One more part of each stream."""
-        for job, parts in list(self._streams):
-            error: Exception | None = None
-            if not job.cancelled and time.monotonic() < job.deadline:
-                try:
-                    part = next(parts, None)
-                except Exception as failure:  # noqa: BLE001 (the request gets it)
-                    part, error = None, failure
-                if part is not None:
-                    job.part(part)
-                    continue
-            elif not job.cancelled:
-                error = DeadlinePassed()
-            with self._changed:
-                self._streams.remove((job, parts))
-            if not job.cancelled:
-                job.finished(error)
 
 
 def failure_of(error: Exception) -> RegardError:

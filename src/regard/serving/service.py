@@ -150,7 +150,7 @@ class Service:
         job = Job(
             answerer=answerer,
             pieces=[text],
-            stream=text,
+            in_parts=True,
             part=lambda part: _call(loop, queue.put_nowait, part),
             finished=lambda error: _call(loop, queue.put_nowait, error),
             deadline=time.monotonic() + request.seconds(self.limits),

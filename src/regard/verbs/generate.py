@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from regard import console
-from regard.data.tokenizer import Tokenizer
 from regard.decoding.base_search import DecodingLoop
 from regard.decoding.continuation import (
     ContinuationSettings,
@@ -17,15 +16,15 @@ from regard.decoding.continuation import (
     stream,
 )
 from regard.decoding.hypothesis import Hypothesis
-from regard.decoding.phrases import WINDOW, partial_stop, up_to
 from regard.decoding.running_batch import RunningContinuations
 from regard.errors import ConfigError
 from regard.models.decoder_only import DecoderOnly
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
-from regard.verbs.generation.running_answers import RunningAnswers
+from regard.verbs.generation.running_answers import RunningAnswers, TextReader
 from regard.verbs.generation.search_results import samples_for, selected_texts
+from regard.verbs.generation.text_parts import CharacterStream, UpToStop, before_stop, in_characters
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -37,7 +36,6 @@ from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_verb import TextVerb
 from regard.verbs.shared.texts import OneOrSeveral, several
 
-INCOMPLETE = "\ufffd"  # decoded bytes that are not (yet) a character
 BETWEEN = "---\n"  # between several texts
 
 
@@ -202,7 +200,15 @@ class Generator(TextVerb[str, PromptContinuations]):
                 line=1, prompt=text, continuations=self._selected(prompt, found), precision=self.precision
             )
 
-        return RunningAnswers(batch, queue, answer)
+        def reader(text: str) -> TextReader[PromptContinuations]:
+            self._streamed_strategy()
+            return TextReader(
+                CharacterStream(self.tokenizer, self.tokenizer.encode(text)),
+                UpToStop(self.settings.stop),
+                lambda answer: answer.continuations[0].text,
+            )
+
+        return RunningAnswers(batch, queue, answer, reader)
 
     def stream(self, prompt: str, *, line: int = 1) -> Iterator[str]:
         """The continuation of one prompt as it is generated, in whole characters; errors name its `line`.
@@ -211,12 +217,7 @@ class Generator(TextVerb[str, PromptContinuations]):
             ConfigError: there are several continuations, or a beam, whose text is known at the end only.
             DataError: the prompt is empty, as for `one`.
         """
-        strategy = self._strategy
-        if not isinstance(strategy, DecodingLoop) or strategy.n_best > 1:
-            raise ConfigError(
-                "only a single text can be streamed; a beam search and --mbr finish it only at the end",
-                "leave out --num, --beam-size, --search and --mbr, or --stream",
-            )
+        strategy = self._streamed_strategy()
         start = self._prompt(self.tokenizer.encode(prompt), line - 1)
         self._warn([start])
         ids = stream(
@@ -227,6 +228,16 @@ class Generator(TextVerb[str, PromptContinuations]):
             max_context=self.settings.max_context,
         )
         return before_stop(in_characters(self.tokenizer, start.ids, ids), self.settings.stop)
+
+    def _streamed_strategy(self) -> DecodingLoop:
+        """The strategy, if its text is known as it is generated."""
+        strategy = self._strategy
+        if not isinstance(strategy, DecodingLoop) or strategy.n_best > 1:
+            raise ConfigError(
+                "only a single text can be streamed; a beam search and --mbr finish it only at the end",
+                "leave out --num, --beam-size, --search and --mbr, or --stream",
+            )
+        return strategy
 
     def begins(self, prompt: str) -> bool:
         """True if the prompt has tokens, or the model has a begin token."""
@@ -272,42 +283,6 @@ def context_limit(model: DecoderOnly, max_context: int | None) -> int | None:
             " the text may get worse beyond them"
         )
     return most
-
-
-def in_characters(tokenizer: Tokenizer, before: Sequence[int], ids: Iterable[int]) -> Iterator[str]:
-    """The text of `ids`, which follow the tokens `before`, in whole characters, as soon as it is known.
-
-    A character of several tokens is yielded with the last of them; an incomplete one is left out.
-    """
-    context, waiting = list(before[-WINDOW:]), []
-    shown = tokenizer.decode(context)
-    for token in ids:
-        waiting.append(token)
-        text = tokenizer.decode(context + waiting)
-        if text.endswith(INCOMPLETE):
-            continue
-        if len(text) > len(shown):
-            yield text[len(shown) :]
-        context, waiting = (context + waiting)[-WINDOW:], []
-        shown = tokenizer.decode(context)
-
-
-def before_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:
-    """Pieces of a text as they come, up to the first stop text; what may begin one is held back."""
-    waiting = ""
-    for piece in pieces:
-        waiting += piece
-        text = up_to(waiting, stops)
-        if text != waiting:
-            if text:
-                yield text
-            return
-        ready = len(waiting) - partial_stop(waiting, stops)
-        if ready:
-            yield waiting[:ready]
-        waiting = waiting[ready:]
-    if waiting:
-        yield waiting
 
 
 @needs_model

@@ -7,7 +7,7 @@ prompt. A server may so compute pieces of several requests together, where their
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -88,14 +88,6 @@ class Answerer(ABC, Generic[Piece, Answer]):
         """How much work a piece is, in characters."""
         return len(str(piece)) + 1
 
-    def stream(self, text: str) -> Iterator[str]:
-        """The answer to a text, in parts as they are known.
-
-        Raises:
-            ConfigError: it is only known as a whole.
-        """
-        raise ConfigError("this task has no answer in parts", "leave out stream")
-
 
 class TranslationAnswerer(Answerer[str, Translation]):
     """Translates texts sentence by sentence."""
@@ -155,9 +147,6 @@ class GenerationAnswerer(Answerer[str, PromptContinuations]):
 
     def size(self, piece: str) -> int:
         return len(piece) + self.generator.settings.max_new_tokens
-
-    def stream(self, text: str) -> Iterator[str]:
-        return self.generator.stream(text)
 
 
 class EmbeddingAnswerer(Answerer[str, EmbeddedLine]):

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.verbs.generate import Generator
 from regard.verbs.translate import Translator
 
@@ -81,3 +81,30 @@ def test_what_the_model_cannot_read_is_refused_and_the_others_are_answered(decod
     while running:
         found = running.step()
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(
+    "controls", [{"seed": 3}, {"temperature": 0.0, "stop": ["e"]}, {"seed": 4, "stop": ["th"]}]
+)
+@pytest.mark.parametrize("kind", ["characters", "bytebpe"])
+def test_a_text_in_parts_is_the_text_of_the_whole(decoder_folder, controls, kind):
+    generator = Generator(decoder_folder(kind), max_new_tokens=20, **controls)
+    prompts = ["To be", "naïve 東", "question"]
+    expected = [each.continuations[0].text for each in generator(prompts)]
+    running = generator.running()
+    tickets = [running.add(prompt, place, in_parts=place != 1) for place, prompt in enumerate(prompts)]
+    parts = {ticket: [] for ticket in tickets}
+    while running:
+        running.step()
+        for ticket, text in running.parts:
+            parts[ticket].append(text)
+    assert ["".join(parts[ticket]) for ticket in tickets] == [expected[0], "", expected[2]]
+    assert len(parts[tickets[0]]) > 1 or len(expected[0]) < 2
+
+
+def test_the_text_of_a_beam_is_not_known_in_parts(decoder_folder, untrained):
+    for verb in (Generator(decoder_folder(), beam_size=2), Translator(untrained)):
+        running = verb.running()
+        with pytest.raises(ConfigError, match=r"single text|no answer in parts"):
+            running.add("To", 0, in_parts=True)
+        assert not running

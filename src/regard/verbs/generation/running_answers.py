@@ -8,9 +8,34 @@ from typing import Generic, TypeVar
 
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.running_batch import RunningBatch
+from regard.errors import ConfigError
+from regard.verbs.generation.text_parts import CharacterStream, UpToStop
 
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
+
+
+class TextReader(Generic[Answer]):
+    """The text of an answer, in parts as its tokens are generated."""
+
+    def __init__(
+        self, characters: CharacterStream, up_to_stop: UpToStop, text_of: Callable[[Answer], str]
+    ) -> None:
+        """`text_of`: the text of the answer when it is known."""
+        self._characters, self._up_to_stop, self._text_of = characters, up_to_stop, text_of
+        self._read = self._sent = 0  # tokens; characters
+
+    def read(self, ids: Sequence[int]) -> str:
+        """What is known by all tokens so far, and was not known before."""
+        new = "".join(map(self._characters.push, ids[self._read :]))
+        self._read = max(self._read, len(ids))
+        text = "" if self._up_to_stop.stopped else self._up_to_stop.push(new)
+        self._sent += len(text)
+        return text
+
+    def rest(self, answer: Answer) -> str:
+        """What was not known before the end."""
+        return self._text_of(answer)[self._sent :]
 
 
 class RunningAnswers(Generic[Piece, Answer]):
@@ -24,10 +49,16 @@ class RunningAnswers(Generic[Piece, Answer]):
         batch: RunningBatch,
         queue: Callable[[Piece, int], int],
         answer: Callable[[Piece, Sequence[Hypothesis]], Answer],
+        reader: Callable[[Piece], TextReader[Answer]] | None = None,
     ) -> None:
-        """`queue` adds a piece, which has a place in its request, to `batch`; it returns the ticket."""
-        self._batch, self._queue, self._answer = batch, queue, answer
+        """`queue` adds a piece, which has a place in its request, to `batch`; it returns the ticket.
+
+        `reader` reads the text of a piece in parts; None if it is known at the end only.
+        """
+        self._batch, self._queue, self._answer, self._reader = batch, queue, answer, reader
         self._pieces: dict[int, Piece] = {}
+        self._readers: dict[int, TextReader[Answer]] = {}
+        self.parts: list[tuple[int, str]] = []  # of texts in parts: what became known by the last step
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
@@ -42,31 +73,53 @@ class RunningAnswers(Generic[Piece, Answer]):
         """The tokens of all pieces, also of waiting ones: what memory grows with."""
         return self._batch.tokens
 
-    def add(self, piece: Piece, place: int) -> int:
+    def add(self, piece: Piece, place: int, *, in_parts: bool = False) -> int:
         """Let a piece join at one of the next steps; a sample depends on its place.
 
         Returns:
             A ticket.
 
         Raises:
-            DataError: the model cannot read it.
+            DataError: the model cannot read it. ConfigError: its text is not known in parts.
         """
+        reader = self._reader_of(piece) if in_parts else None
         ticket = self._queue(piece, place)
         self._pieces[ticket] = piece
+        if reader is not None:
+            self._readers[ticket] = reader
         return ticket
+
+    def _reader_of(self, piece: Piece) -> TextReader[Answer]:
+        if self._reader is None:
+            raise ConfigError("this task has no answer in parts", "leave out stream")
+        return self._reader(piece)
 
     def cancel(self, ticket: int) -> None:
         """Drop a piece; nothing happens if it is answered."""
+        self._readers.pop(ticket, None)
         if self._pieces.pop(ticket, None) is not None:
             self._batch.cancel(ticket)
 
     def step(self) -> list[tuple[int, Answer | Exception]]:
         """Advance each piece by a token; the tickets of those that are done, with the answer or the error."""
         done: list[tuple[int, Answer | Exception]] = []
+        self.parts = []
         for ticket, hypotheses in self._batch.step():
-            if (piece := self._pieces.pop(ticket, None)) is not None:
-                done.append((ticket, self._answer(piece, hypotheses)))
+            if ticket in self._pieces:
+                done.append((ticket, self._answer(self._pieces.pop(ticket), hypotheses)))
         for ticket, error in self._batch.refused():
-            if self._pieces.pop(ticket, None) is not None:
+            if ticket in self._pieces:
+                del self._pieces[ticket]
                 done.append((ticket, error))
+        for ticket, answer in done:
+            reader = self._readers.pop(ticket, None)
+            if reader is not None and not isinstance(answer, Exception):
+                self._part(ticket, reader.rest(answer))
+        for ticket, reader in self._readers.items():
+            if ids := self._batch.generated(ticket):
+                self._part(ticket, reader.read(ids[0]))
         return done
+
+    def _part(self, ticket: int, text: str) -> None:
+        if text:
+            self.parts.append((ticket, text))
