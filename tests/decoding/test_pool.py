@@ -90,6 +90,7 @@ def test_a_worker_collects_nothing_of_its_parent(pool_of, tmp_path):
         del cycle
         pool = pool_of(collect)
         workers = set(pool.map([0] * 20)) - {os.getpid()}
+        gc.collect()
     finally:
         gc.enable()
     assert workers

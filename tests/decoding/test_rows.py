@@ -67,7 +67,7 @@ def test_where_each_parent_has_one_child_nothing_moves():
 
 
 def test_where_one_hypothesis_ends_its_row_is_free_and_nothing_moves():
-    rows, cache = of(16)
+    rows, cache = of(16, 2)
     assert rows.select(np.arange(1, 16), np.zeros(15, np.int64)).tolist() == [*range(1, 16)]
     assert rows.live().tolist() == [*range(1, 16)]
     assert cache.moves == []
@@ -94,12 +94,19 @@ def test_a_second_child_takes_a_free_row_of_its_own_sentence_if_there_is_one():
     assert cache.held == source, "each row holds the source that it held"
 
 
-@pytest.mark.parametrize(("live", "count"), [(15, 16), (14, 14), (8, 8), (1, 1)])
+@pytest.mark.parametrize(("live", "count"), [(15, 16), (14, 14), (8, 8), (1, 2)])
 def test_rows_are_given_back_once_an_eighth_is_free(live, count):
-    rows, _ = of(16)
+    rows, _ = of(16, 2)
     rows.select(np.arange(live), np.zeros(live, np.int64))
     assert len(rows.sentence) == count
     assert (rows.sentence != SPARE).sum() == live
+
+
+@pytest.mark.parametrize("live", [15, 8, 1])
+def test_a_row_is_given_back_at_once_where_any_number_of_rows_has_the_same_bits(live):
+    rows, _ = of(16)
+    rows.select(np.arange(live), np.zeros(live, np.int64))
+    assert len(rows.sentence) == live
 
 
 @pytest.mark.parametrize(("multiple", "count"), [(1, 5), (4, 8), (8, 8), (16, 16)])

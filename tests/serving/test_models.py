@@ -27,7 +27,7 @@ def loaded(server):
 def test_a_lazy_model_is_loaded_when_it_is_asked_for(serving, untrained, decoder_folder):
     server = serving({"digits": untrained, "chars": decoder_folder()}, lazy=True)
     assert loaded(server) == []
-    assert ask(server, "GET", "/health/ready").status == 503
+    assert ask(server, "GET", "/health/ready").status == 200  # or a probe would never let a request in
     assert post(server, "/api/v1/generate", {"prompt": "a", "model": "chars"}).status == 200
     assert loaded(server) == ["chars"]
 

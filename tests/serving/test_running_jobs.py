@@ -7,7 +7,15 @@ import pytest
 
 from regard.serving.job import Job
 from regard.serving.running_jobs import RunningJobs
-from regard.serving.scheduler import DeadlinePassed, QueueLimits, Scheduler
+from regard.serving.scheduler import (
+    MOST_ROWS,
+    ROWS,
+    RUNNING_TOKENS,
+    Closed,
+    DeadlinePassed,
+    QueueLimits,
+    Scheduler,
+)
 from regard.verbs.serve import Answerer
 
 
@@ -17,10 +25,6 @@ class Countdown:
     def __init__(self, answerer):
         self.answerer, self.left, self.tickets = answerer, {}, 0
         self.in_parts, self.parts = set(), []
-
-    @property
-    def tokens(self):
-        return len(self.left)
 
     def add(self, piece, place, *, in_parts):
         if piece == "refused":
@@ -50,13 +54,16 @@ class Counter(Answerer):
     decodes = True
 
     def __init__(self):
-        self.most, self.broken, self.batches = 0, False, 0
+        self.most, self.broken, self.batches, self.tokens_each = 0, False, 0, 1
         self.gate = threading.Event()
         self.gate.set()
 
     def running(self):
         self.batches += 1
         return Countdown(self)
+
+    def most_tokens(self, piece):
+        return self.tokens_each
 
     def pieces(self, texts):
         return [[text] for text in texts]
@@ -93,7 +100,7 @@ def test_cancelled_jobs_leave_and_others_stay():
     for each, place in ((gone, 0), (gone, 1), (kept, 0)):
         running.add(each, place)
     gone.cancelled = True
-    running.drop_cancelled()
+    assert running.drop_cancelled() == 2
     assert running.pieces == running.tokens == 1
     assert [*running.step(), *running.step()] == [(kept, 0, "2")]
 
@@ -185,3 +192,60 @@ def test_an_answer_in_parts_comes_as_it_is_known_and_beside_others(scheduler):
     assert other.wait(10)
     assert parts == ["3", "2", "1", "0"]
     assert found == {0: "4", "error": None}
+
+
+def test_a_request_with_many_long_texts_does_not_hold_up_another(scheduler):
+    counter = Counter()
+    long, _, _ = submitted(scheduler, counter, *["100000000"] * (MOST_ROWS + 5))
+    while counter.most < ROWS:
+        time.sleep(0.001)
+    _, done, found = submitted(scheduler, counter, "2")
+    assert done.wait(10)
+    assert found == {0: "2", "error": None}
+    assert counter.most == ROWS + 1
+    scheduler.cancel(long)
+
+
+def test_pieces_join_only_while_their_tokens_fit(scheduler):
+    counter = Counter()
+    counter.tokens_each = RUNNING_TOKENS // 3
+    _, done, found = submitted(scheduler, counter, *"4321234")
+    assert done.wait(10)
+    assert [found[place] for place in range(7)] == [*"4321234"]
+    assert counter.most == 3
+
+
+def test_a_piece_that_needs_more_tokens_than_there_are_is_decoded_alone(scheduler):
+    counter = Counter()
+    counter.tokens_each = 2 * RUNNING_TOKENS
+    _, done, _ = submitted(scheduler, counter, "2", "2")
+    assert done.wait(10)
+    assert counter.most == 1
+
+
+def test_the_time_of_a_cancelled_request_is_not_that_of_the_next(scheduler):
+    counter = Counter()
+    before = dict(scheduler._seconds_per_character)
+    made, _, _ = submitted(scheduler, counter, "100000000")
+    time.sleep(0.3)
+    scheduler.cancel(made)
+    _, done, _ = submitted(scheduler, counter, "1")
+    assert done.wait(10)
+    time.sleep(0.05)
+    assert scheduler._seconds_per_character[True] <= 2 * before[True]
+
+
+def test_an_aborted_scheduler_refuses_what_is_not_answered():
+    scheduler, counter = Scheduler(QueueLimits(requests=9, characters=1000)), Counter()
+    _, done, found = submitted(scheduler, counter, "100000000")
+    _, other, waiting = submitted(scheduler, counter, "100000000")
+    while not counter.most:
+        time.sleep(0.001)
+    scheduler.abort()
+    assert done.wait(1)
+    assert other.wait(1)
+    assert isinstance(found["error"], Closed)
+    assert isinstance(waiting["error"], Closed)
+    assert not scheduler.busy
+    with pytest.raises(Closed):
+        submitted(scheduler, counter, "1")

@@ -106,7 +106,7 @@ def test_pieces_of_different_sizes_do_not_share_a_batch(scheduler):
 
 def test_a_batch_has_no_more_than_it_computes_in_its_time():
     scheduler, echo = Scheduler(), Echo()
-    scheduler._seconds_per_character = SECONDS / 5000
+    scheduler._seconds_per_character[False] = SECONDS / 5000
     held(scheduler, echo)
     asked = Asked(scheduler, echo, ["x" * 3000] * 3)
     echo.gate.set()

@@ -24,16 +24,9 @@ class Metrics:
             buckets=SECONDS,
             registry=self.registry,
         )
-        self.first_part_seconds = Histogram(
-            "regard_first_part_seconds",
-            "To the first part of a streamed answer.",
-            ["model"],
-            buckets=SECONDS,
-            registry=self.registry,
-        )
         self.queue_seconds = Histogram(
             "regard_queue_seconds",
-            "A request's wait for its first batch.",
+            "A request's wait until its first text is computed.",
             ["model"],
             buckets=SECONDS,
             registry=self.registry,

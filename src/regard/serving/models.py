@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard import console
-from regard.errors import RegardError, UserError, did_you_mean
+from regard.errors import UserError, did_you_mean
 from regard.serving.http_error import HttpProblem
 from regard.serving.metrics import Metrics, ModelObserver
 from regard.serving.scheduler import QueueLimits, Scheduler
@@ -110,12 +110,19 @@ class ModelStore:
                     continue
                 old, slot.engine = slot.engine, new
                 old.scheduler.close()
+                self._metrics.loaded_bytes.set(self._loaded_bytes())
                 console.note(f"{slot.name} is reloaded")
 
     @property
     def busy(self) -> bool:
         """True if a request is not answered yet."""
         return any(slot.engine is not None and slot.engine.scheduler.busy for slot in self.slots.values())
+
+    def abort(self) -> None:
+        """Refuse all requests that are not answered."""
+        for slot in self.slots.values():
+            if slot.engine is not None:
+                slot.engine.scheduler.abort()
 
     def close(self) -> None:
         """End all schedulers when they have answered."""
@@ -126,7 +133,7 @@ class ModelStore:
     async def _engine_of(self, slot: Slot) -> Engine:
         try:
             model = await asyncio.to_thread(self._load, slot.path)
-        except (RegardError, OSError) as error:
+        except Exception as error:  # whatever it is, other models are served on
             console.warn(f"{slot.name} cannot be loaded: {error}")
             raise HttpProblem(
                 503,
@@ -136,9 +143,7 @@ class ModelStore:
                 retry_after=30,
             ) from error
         self._metrics.loads.labels(slot.name).inc()
-        engine = Engine(model, self._queue, ModelObserver(self._metrics, slot.name))
-        self._metrics.loaded_bytes.set(self._loaded_bytes() + model.bytes)
-        return engine
+        return Engine(model, self._queue, ModelObserver(self._metrics, slot.name))
 
     def _loaded_bytes(self) -> int:
         return sum(slot.engine.model.bytes for slot in self.slots.values() if slot.engine is not None)

@@ -114,6 +114,7 @@ class ModelServer(uvicorn.Server):
         super().__init__(config)
         self.service, self.sockets = service, sockets
         self.note = ""  # printed when requests are answered
+        self.lost = False  # True if the server ends before it has answered
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -129,8 +130,9 @@ class ModelServer(uvicorn.Server):
 
     async def run_until_stopped(self) -> None:
         """Serve until `stop` is called, and answer what is accepted."""
+        self.service.loaded = True
         await self.serve(sockets=self.sockets)
-        self.service.models.close()
+        self.service.models.abort()
 
     async def load_models(self) -> None:
         """Load all models.
@@ -159,7 +161,7 @@ class ModelServer(uvicorn.Server):
     def stop(self) -> None:
         """Begin to end; called again, end at once."""
         if self.service.draining:
-            self.force_exit = self.should_exit = True
+            self.force_exit = self.should_exit = self.lost = True
             return
         self.service.draining = True
         self._start(self._drain())
@@ -176,6 +178,10 @@ class ModelServer(uvicorn.Server):
             if self.service.in_flight or self.service.models.busy:
                 quiet_since = time.monotonic()
             await asyncio.sleep(0.02)
+        if self.service.models.busy:
+            self.lost = True
+            await asyncio.to_thread(self.service.models.abort)
+            await asyncio.sleep(QUIET)  # for the refusals to be sent
         self.should_exit = True
 
 
@@ -194,7 +200,10 @@ def serve(options: ServeOptions) -> None:
     note = f"serving {', '.join(service.models.slots)} at http://{host}:{port}; Ctrl-C stops the server"
     with closing(sockets[0]):
         asyncio.run(_run(server, options.lazy, note))
-    console.note("all accepted requests are answered")
+    if server.lost:
+        console.warn("the server ended before it had answered all accepted requests")
+    else:
+        console.note("all accepted requests are answered")
 
 
 async def _run(server: ModelServer, lazy: bool, note: str) -> None:

@@ -16,16 +16,16 @@ class RunningJobs:
     def __init__(self) -> None:
         self._batches: dict[Answerer[Any, Any], RunningAnswers[Any, Any]] = {}
         self._jobs: dict[Answerer[Any, Any], dict[int, tuple[Job, int]]] = {}  # by ticket
+        self.tokens = 0  # that all pieces may come to have, of all hypotheses: what memory grows with
 
     @property
     def pieces(self) -> int:
         """The number of pieces that are not answered yet."""
         return sum(map(len, self._jobs.values()))
 
-    @property
-    def tokens(self) -> int:
-        """The tokens of all pieces: what memory grows with."""
-        return sum(batch.tokens for batch in self._batches.values())
+    def jobs(self) -> set[Job]:
+        """The jobs of these pieces."""
+        return {job for job, _ in self._all()}
 
     def add(self, job: Job, place: int) -> list[Done]:
         """Let a piece of a job join. Returns the piece with its error if it cannot."""
@@ -39,15 +39,19 @@ class RunningJobs:
             self._drop_if_empty(answerer)
             return [(job, place, error)]
         self._jobs[answerer][ticket] = job, place
+        self.tokens += _tokens(job, place)
         return []
 
-    def drop_cancelled(self) -> None:
-        """Drop the pieces of cancelled jobs."""
+    def drop_cancelled(self) -> int:
+        """Drop the pieces of cancelled jobs. Returns their number."""
+        dropped = 0
         for answerer, jobs in list(self._jobs.items()):
             for ticket in [ticket for ticket, (job, _) in jobs.items() if job.cancelled]:
                 self._batches[answerer].cancel(ticket)
-                del jobs[ticket]
+                self.tokens -= _tokens(*jobs.pop(ticket))
+                dropped += 1
             self._drop_if_empty(answerer)
+        return dropped
 
     def expired(self, now: float) -> set[Job]:
         """The jobs whose deadline has passed."""
@@ -68,6 +72,7 @@ class RunningJobs:
                     jobs[ticket][0].part(text)
                 done += [(*jobs.pop(ticket), answer) for ticket, answer in found]
             self._drop_if_empty(answerer)
+        self.tokens -= sum(_tokens(job, place) for job, place, _ in done)
         return done
 
     def _all(self) -> Iterator[tuple[Job, int]]:
@@ -78,3 +83,7 @@ class RunningJobs:
         """Drop an idle batch, whose cache would keep its memory."""
         if answerer in self._batches and not self._jobs.get(answerer):
             del self._batches[answerer], self._jobs[answerer]
+
+
+def _tokens(job: Job, place: int) -> int:
+    return job.answerer.most_tokens(job.pieces[place])

@@ -18,11 +18,17 @@ from regard.serving.job import Job
 from regard.serving.running_jobs import RunningJobs
 from regard.verbs.serve import Answerer
 
-RUNNING_TOKENS = 65_536  # of pieces that are decoded: no other joins where there are more
-ROWS = 64  # pieces of a batch,
-SECONDS = 0.3  # and how long it should take: so long do others wait for their turn
+ROWS = (
+    64  # pieces of a batch, or that are decoded at a time; of a request that has none of these there may be
+)
+MOST_ROWS = 128  # so many, so that one request with many long texts does not hold up all others
+RUNNING_TOKENS = 262_144  # that pieces that are decoded may come to have, of all hypotheses: they need memory
+SECONDS = 0.3  # how long a batch should take: so long do others wait for their turn
+SHORT_SECONDS = 0.02  # while others are decoded
+OUTLIER = 10  # times the usual time of a character, for which a longer one counts
 SIMILAR = 4  # pieces of a batch differ at most by this factor in size,
 SMALL = 64  # but all of up to that many characters go together
+ABORT_SECONDS = 5.0  # that `abort` waits for a step to end
 SMOOTHING = 0.1  # of the measured time of a character
 
 
@@ -90,7 +96,10 @@ class Batch:
 
 
 class Scheduler:
-    """Answers requests to one model, in one thread, which `close` ends after the last request."""
+    """Answers requests to one model, in one thread, which `close` ends after the last request.
+
+    Decoding and other work take turns of about the same length.
+    """
 
     def __init__(self, limits: QueueLimits | None = None, observer: Observer | None = None) -> None:
         self.limits, self._observer = limits or QueueLimits(), observer
@@ -98,8 +107,8 @@ class Scheduler:
         self._jobs: deque[Job] = deque()
         self._decoded = RunningJobs()
         self._running = 0  # pieces that are computed now
-        self._closed = False
-        self._seconds_per_character = 1e-4
+        self._closed = self._aborted = False
+        self._seconds_per_character = {True: 1e-4, False: 1e-4}  # of what is decoded, and of other work
         self._spent = 0.0  # seconds of decoding since a piece was done
         self._thread = threading.Thread(target=self._run, name="regard-scheduler", daemon=True)
         self._thread.start()
@@ -120,11 +129,11 @@ class Scheduler:
             if self._closed:
                 raise Closed
             waiting = sum(each.size for each in self._jobs)
-            wait = waiting * self._seconds_per_character
+            wait = sum(each.size * self._seconds_per_character[each.answerer.decodes] for each in self._jobs)
             full = len(self._jobs) >= self.limits.requests
             if full or (waiting and waiting + job.size > self.limits.characters):
                 raise QueueFull(_whole_seconds(wait))
-            if time.monotonic() + wait > job.deadline:
+            if waiting and time.monotonic() + wait > job.deadline:
                 raise QueueFull(_whole_seconds(wait))
             self._jobs.append(job)
             self._report_queue()
@@ -147,12 +156,30 @@ class Scheduler:
         if wait:
             self._thread.join()
 
+    def abort(self) -> None:
+        """Refuse all requests that are not answered, and end the thread soon."""
+        with self._changed:
+            self._closed = self._aborted = True
+            self._changed.notify()
+        self._thread.join(ABORT_SECONDS)
+
+    def _refuse_all(self) -> None:
+        refused = {*self._jobs, *self._decoded.jobs()}
+        self._jobs.clear()
+        for job in refused:
+            if not job.cancelled:
+                job.cancelled = True
+                job.finished(Closed())
+
     def _run(self) -> None:
         while True:
             with self._changed:
                 while not (self._jobs or self._decoded.pieces or self._closed):
                     self._changed.wait()
-                if not (self._jobs or self._decoded.pieces):
+                if self._aborted:
+                    self._refuse_all()
+                if self._aborted or not (self._jobs or self._decoded.pieces):
+                    self._running = 0
                     return
                 expired = self._take_expired()
                 joining = self._take_pieces()
@@ -163,7 +190,9 @@ class Scheduler:
                 job.finished(DeadlinePassed())
             self._decode(joining)
             if batch:
-                self._compute(batch)
+                ends = time.monotonic() + self._compute(batch)
+                while self._decoded.pieces and time.monotonic() < ends:
+                    self._decode([])
             with self._changed:
                 self._running = self._decoded.pieces
 
@@ -182,12 +211,20 @@ class Scheduler:
 
     def _take_pieces(self) -> list[tuple[Job, int]]:
         """The pieces that join the running batches now: one of each request, then another."""
-        self._decoded.drop_cancelled()
-        room = ROWS - self._decoded.pieces if self._decoded.tokens < RUNNING_TOKENS else 0
+        if self._decoded.drop_cancelled():
+            self._spent = 0.0
         waiting = deque(job for job in self._jobs if job.answerer.decodes)
         taken: list[tuple[Job, int]] = []
-        while waiting and len(taken) < room:
+        tokens = self._decoded.tokens
+        while waiting:
             job = waiting.popleft()
+            rows = self._decoded.pieces + len(taken)
+            if rows >= ROWS and (rows >= MOST_ROWS or job.started is not None):
+                continue
+            needed = job.answerer.most_tokens(job.pieces[job.next])
+            if rows and tokens + needed > RUNNING_TOKENS:
+                continue
+            tokens += needed
             job.started = job.started or time.monotonic()
             taken.append((job, job.take()))
             self._jobs.remove(job)
@@ -206,7 +243,9 @@ class Scheduler:
             self._spent += time.monotonic() - begun
             self._report_batch(rows, time.monotonic() - begun)
         if size := sum(job.sizes[place] for job, place, _ in done):
-            self._measure(self._spent, size)
+            self._measure(self._spent, size, decodes=True)
+            self._spent = 0.0
+        if not self._decoded.pieces:
             self._spent = 0.0
         for each in done:
             self._deliver(*each)
@@ -218,7 +257,7 @@ class Scheduler:
             return None
         answerer = first.answerer
         jobs = [job for job in self._jobs if job.answerer is answerer]
-        rows = _rows([first] if answerer.alone else jobs, SECONDS / self._seconds_per_character)
+        rows = _rows([first] if answerer.alone else jobs, self._batch_size)
         taken = list(dict.fromkeys(job for job, _ in rows))
         for job in taken:
             job.started = job.started or time.monotonic()
@@ -226,19 +265,29 @@ class Scheduler:
         self._jobs.extend(job for job in taken if job.next < len(job.pieces))
         return Batch(answerer, rows)
 
-    def _compute(self, batch: Batch) -> None:
+    @property
+    def _batch_size(self) -> float:
+        """How many characters a batch of other work should have."""
+        seconds = SHORT_SECONDS if self._decoded.pieces else SECONDS
+        return seconds / self._seconds_per_character[False]
+
+    def _compute(self, batch: Batch) -> float:
+        """Compute a batch of other work; returns the seconds that it took."""
         size = sum(job.sizes[place] for job, place in batch.rows)
         begun = time.monotonic()
         results = batch.results()
         seconds = time.monotonic() - begun
-        self._measure(seconds, size)
+        self._measure(seconds, size, decodes=False)
         self._report_batch(len(batch.rows), seconds)
         for (job, place), result in zip(batch.rows, results, strict=True):
             self._deliver(job, place, result)
+        return seconds
 
-    def _measure(self, seconds: float, size: int) -> None:
+    def _measure(self, seconds: float, size: int, *, decodes: bool) -> None:
         """Count the time that so many characters took, for the time that a request has to wait."""
-        self._seconds_per_character += SMOOTHING * (seconds / max(1, size) - self._seconds_per_character)
+        usual = self._seconds_per_character[decodes]
+        measured = min(seconds / max(1, size), OUTLIER * usual)
+        self._seconds_per_character[decodes] += SMOOTHING * (measured - usual)
 
     def _report_batch(self, rows: int, seconds: float) -> None:
         if self._observer:

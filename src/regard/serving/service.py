@@ -31,7 +31,10 @@ class Answered:
 
 @dataclass(kw_only=True)
 class Service:
-    """What a server has: models, limits, keys, metrics, a log. `draining`: it takes no new requests."""
+    """What a server has: models, limits, keys, metrics, a log. `draining`: it takes no new requests.
+
+    `loaded`: the models that are loaded at the start are.
+    """
 
     models: ModelStore
     limits: ServerLimits
@@ -40,12 +43,13 @@ class Service:
     log: AccessLog
     public: bool = False  # reachable from other machines
     draining: bool = False
+    loaded: bool = False
     in_flight: int = field(default=0)
 
     @property
     def ready(self) -> bool:
-        """True if the default model is loaded and the server is not ending."""
-        return not self.draining and self.models.default.engine is not None
+        """True if the server has started and is not ending."""
+        return self.loaded and not self.draining
 
     def slot(self, name: str | None, task: Task | None = None) -> Slot:
         """The model of this name; without a name the first loaded one that has the task, or the default."""
@@ -85,12 +89,20 @@ class Service:
         """
         self.check_size([text])
         request.note(model=slot.name, texts=[text])
-        engine = await self.models.engine(slot)
-        answerer = engine.model.answerer(settings)
-        pieces = await _pieces(answerer, [text])
-        if settings.task == "translate":
-            return await _begun(self._sentences(request, engine, answerer, text, pieces[0]))
-        return await _begun(self._tokens(request, engine, answerer, text))
+        for _ in range(TRIES):
+            engine = await self.models.engine(slot)
+            answerer = engine.model.answerer(settings)
+            pieces = await _pieces(answerer, [text])
+            parts = (
+                self._sentences(request, engine, answerer, text, pieces[0])
+                if settings.task == "translate"
+                else self._tokens(request, engine, answerer, text)
+            )
+            try:
+                return await _begun(parts)
+            except Closed:
+                continue
+        raise Closed
 
     def check_size(self, texts: Sequence[Any]) -> None:
         """Raise an HttpProblem if a request has more texts or characters than it may."""
@@ -118,14 +130,14 @@ class Service:
             return []
 
         def finished(error: Exception | None) -> None:
-            loop.call_soon_threadsafe(_resolve, done, error)
+            _call(loop, _resolve, done, error)
 
         job = Job(
             answerer=answerer,
             pieces=work.flat,
             answered=found.__setitem__,
             finished=finished,
-            deadline=time.monotonic() + request.seconds(self.limits),
+            deadline=request.begun + request.seconds(self.limits),
         )
         await self._waited(request, engine, job, done)
         return work.joined(answerer, found)
@@ -153,7 +165,7 @@ class Service:
             in_parts=True,
             part=lambda part: _call(loop, queue.put_nowait, part),
             finished=lambda error: _call(loop, queue.put_nowait, error),
-            deadline=time.monotonic() + request.seconds(self.limits),
+            deadline=request.begun + request.seconds(self.limits),
         )
         engine.scheduler.submit(job)
         try:
@@ -180,7 +192,7 @@ class Service:
             pieces=pieces,
             answered=lambda place, answer: _call(loop, queue.put_nowait, (place, answer)),
             finished=lambda error: _call(loop, queue.put_nowait, error),
-            deadline=time.monotonic() + request.seconds(self.limits),
+            deadline=request.begun + request.seconds(self.limits),
         )
         engine.scheduler.submit(job)
         found: dict[int, Any] = {}

@@ -22,7 +22,7 @@ from regard.models.decoder_only import DecoderOnly
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
-from regard.verbs.generation.running_answers import RunningAnswers, TextReader
+from regard.verbs.generation.running_answers import RunningAnswers, TextReader, width_of
 from regard.verbs.generation.search_results import samples_for, selected_texts
 from regard.verbs.generation.text_parts import CharacterStream, UpToStop, before_stop, in_characters
 from regard.verbs.shared.any_model import AnyModel, open_model
@@ -184,6 +184,10 @@ class Generator(TextVerb[str, PromptContinuations]):
             )
             for place, text, score in selected_texts(self.settings, texts, self.num)
         )
+
+    def most_tokens(self, prompt_len: int) -> int:
+        """How many tokens all hypotheses of a prompt of this length can have together."""
+        return width_of(self._strategy) * (prompt_len + self.settings.max_new_tokens)
 
     def running(self) -> RunningAnswers[str, PromptContinuations]:
         """Prompts of many requests, continued together; each has the continuations that it has alone."""

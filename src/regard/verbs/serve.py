@@ -40,6 +40,7 @@ Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
 KEPT = 64  # answerers with other settings than the model's own
 SURELY_SHORT = 128  # characters: such a text is not checked for its number of tokens
+CHARACTERS_OF_A_TOKEN = 3  # about
 MAX_CHARACTERS = 100_000  # of a prompt or a text that is not split
 
 
@@ -84,6 +85,10 @@ class Answerer(ABC, Generic[Piece, Answer]):
         """A new running batch, for pieces that are decoded a token at a time."""
         raise NotImplementedError
 
+    def most_tokens(self, piece: Piece) -> int:
+        """How many tokens all hypotheses of a piece that is decoded can have together, or a little fewer."""
+        return 0
+
     def size(self, piece: Piece) -> int:
         """How much work a piece is, in characters."""
         return len(str(piece)) + 1
@@ -102,6 +107,9 @@ class TranslationAnswerer(Answerer[str, Translation]):
 
     def running(self) -> RunningAnswers[str, Translation]:
         return self.translator.running()
+
+    def most_tokens(self, piece: str) -> int:
+        return self.translator.most_tokens(len(piece) // CHARACTERS_OF_A_TOKEN + 1)
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         pieces = self.translator.pieces(texts)
@@ -130,6 +138,9 @@ class GenerationAnswerer(Answerer[str, PromptContinuations]):
 
     def running(self) -> RunningAnswers[str, PromptContinuations]:
         return self.generator.running()
+
+    def most_tokens(self, piece: str) -> int:
+        return self.generator.most_tokens(len(piece) // CHARACTERS_OF_A_TOKEN + 1)
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         for text in texts:

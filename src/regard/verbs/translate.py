@@ -32,7 +32,7 @@ from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.prefixes import default_prefix, prefix_of
-from regard.verbs.generation.running_answers import RunningAnswers
+from regard.verbs.generation.running_answers import RunningAnswers, width_of
 from regard.verbs.generation.search_results import samples_for, selected_texts, translation_search
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -243,6 +243,11 @@ class Translator:
                 decoded=None if done is None else _lines_done(numbers, done),
             )
         return [self._translated(*each) for each in zip(numbers, pieces, found, strict=True)]
+
+    def most_tokens(self, src_len: int) -> int:
+        """How many tokens all hypotheses of a source of this length can have together."""
+        limit = min(self._strategy.limits.longest(src_len), max_positions([self.model]))
+        return src_len + width_of(self._strategy) * limit
 
     def running(self) -> RunningAnswers[str, Translation]:
         """Pieces of many texts, decoded together; each has the translation that it has alone."""

@@ -6,6 +6,7 @@ A text's answer is that of the text alone, to the bit (`decoding/running_batch.p
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from regard.decoding.base_search import Search
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.running_batch import RunningBatch
 from regard.errors import ConfigError
@@ -13,6 +14,11 @@ from regard.verbs.generation.text_parts import CharacterStream, UpToStop
 
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
+
+
+def width_of(strategy: Search) -> int:
+    """How many hypotheses a text has at a time."""
+    return max(getattr(strategy, "size", 1), strategy.n_best)
 
 
 class TextReader(Generic[Answer]):
