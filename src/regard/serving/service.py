@@ -259,6 +259,7 @@ def _resolve(done: "asyncio.Future[None]", error: Exception | None) -> None:
         done.set_result(None)
     else:
         done.set_exception(failure_of(error))
+        done.exception()  # nobody may wait for it any more
 
 
 def _call(loop: asyncio.AbstractEventLoop, call: Any, *arguments: Any) -> None:
