@@ -125,6 +125,36 @@ def test_echo_stop_and_temperature_zero(writer, generating):
     assert answer.choices[0].finish_reason == "stop"
 
 
+def test_without_max_tokens_a_text_that_a_stop_ended_says_so(writer, generating, translator):
+    [token] = generating.service.models.default.engine.model.loaded.tokenizers.target.encode("e")
+    for stop, reason in (("eee", "stop"), ("ef", "length")):
+        asked = {"temperature": 0, "logit_bias": {str(token): 100}, "stop": stop}
+        answer = writer.completions.create(model="chars", prompt="To be", **asked)
+        assert answer.choices[0].finish_reason == reason
+    asked = {"model": "en-de", "messages": [{"role": "user", "content": "Where is the station?"}]}
+    answer = translator.chat.completions.create(**asked, stop=["Bahnhof"])
+    assert answer.choices[0].finish_reason == "stop"
+
+
+@pytest.mark.parametrize("most", [2, 3, 100])
+@pytest.mark.parametrize("text", [TEXT, "Yes. Where is the station, please?", "Where is the station?"])
+def test_a_translation_that_max_tokens_cut_says_so_whole_and_streamed(translator, text, most):
+    asked = {"model": "en-de", "messages": [{"role": "user", "content": text}], "max_tokens": most}
+    assert translator.chat.completions.create(**asked).choices[0].finish_reason == (
+        "stop" if most == 100 else "length"
+    )
+    chunks = list(translator.chat.completions.create(**asked, stream=True))
+    assert chunks[-1].choices[0].finish_reason == ("stop" if most == 100 else "length")
+
+
+def test_an_answered_message_can_be_sent_back(translator):
+    messages = [{"role": "user", "content": "Yes.", "name": "somebody"}]
+    first = translator.chat.completions.create(model="en-de", messages=messages).choices[0].message
+    messages += [first.model_dump(), {"role": "user", "content": [{"type": "text", "text": "Yes."}]}]
+    again = translator.chat.completions.create(model="en-de", messages=messages).choices[0].message
+    assert again == first
+
+
 def test_logit_bias_forbids_and_favours_tokens(writer, generating):
     tokenizer = generating.service.models.default.engine.model.loaded.tokenizers.target
     [token] = tokenizer.encode("e")
@@ -180,6 +210,20 @@ REFUSED = [
     ("/v1/chat/completions", {"messages": USER, "n": 2, "stream": True}, "stream"),
     ("/v1/chat/completions", {"messages": USER, "logit_bias": {"x": 1}}, "logit_bias"),
     ("/v1/chat/completions", {"messages": USER, "logit_bias": {"0": 1}}, "logit_bias"),
+    ("/v1/chat/completions", {"messages": [{**USER[0], "tool_calls": [{"id": "x"}]}]}, "tool_calls"),
+    ("/v1/chat/completions", {"messages": [{**USER[0], "no_such": 1}]}, "no_such"),
+    ("/v1/chat/completions", {"messages": USER, "stream_options": {"no_such": 1}}, "no_such"),
+    (
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "no_such": 1}]}]},
+        "no_such",
+    ),
+    (
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "image_url": "b"}]}]},
+        "image_url",
+    ),
+    ("/v1/completions", {"prompt": "a", "stream": True, "logprobs": 0}, "logprobs"),
     ("/v1/completions", {"prompt": [1, 2]}, "tokens"),
     ("/v1/completions", {"prompt": "a", "suffix": "b"}, "suffix"),
     ("/v1/completions", {"prompt": "a", "best_of": 5}, "best_of"),

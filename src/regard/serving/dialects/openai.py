@@ -19,6 +19,8 @@ from regard.serving.dialects.openai_shapes import ChatShape, CompletionShape, Sh
 from regard.serving.dialects.openai_types import (
     BIAS,
     IMPOSSIBLE,
+    IN_MESSAGES,
+    IN_PARTS,
     ChatRequest,
     CompletionRequest,
     EmbeddingRequest,
@@ -34,7 +36,7 @@ from regard.serving.event_stream import DONE, EventStream, event
 from regard.serving.http_error import HttpProblem, problem_of, unsupported
 from regard.serving.models import Engine, Slot
 from regard.serving.request import ClientGone
-from regard.verbs.serve import AnswerSettings, Task
+from regard.verbs.serve import AnswerSettings, Task, TranslationAnswerer
 
 TYPES = {
     400: "invalid_request_error",
@@ -44,6 +46,7 @@ TYPES = {
 }
 TYPES |= {413: "invalid_request_error", 415: "invalid_request_error", 405: "invalid_request_error"}
 TYPES |= {429: "rate_limit_error"}
+WHY = "no model here does that"
 
 
 class OpenAIDialect(Dialect):
@@ -161,7 +164,9 @@ class Asked:
         return (
             self.slot.name,
             self.created,
-            TextLimit(most=controls.max_new_tokens, stops=bool(controls.stop)),
+            TextLimit(
+                most=self._most(), stops=bool(controls.stop), searched=self.settings.task == "translate"
+            ),
         )
 
     def usage(self, texts: Sequence[str], completion_tokens: int) -> Usage:
@@ -195,7 +200,8 @@ class Asked:
             raise unsupported(
                 "stream with several answers", "they are not computed side by side", "n = 1, one prompt"
             )
-        if getattr(self.body, "logprobs", None) not in (None, False):
+        logprobs = getattr(self.body, "logprobs", None)
+        if logprobs is not None and logprobs is not False:
             raise unsupported("stream with logprobs", "they are known at the end only")
         parts = await self.call.service.parts(self.call.request, self.slot, self.settings, texts[0])
         return EventStream(self._events(texts, parts, shape))
@@ -216,7 +222,7 @@ class Asked:
                 yield event(ENCODER.encode({**head, "choices": [shape.delta(part)]}))
             tokens = self._tokens(text)
             self.call.request.output_tokens = tokens
-            reason = "length" if self._is_full(tokens) else "stop"
+            reason = "length" if self._is_full(text) else "stop"
             yield event(ENCODER.encode({**head, "choices": [shape.last_delta(reason)]}))
             if options.include_usage:
                 yield event(ENCODER.encode({**head, "choices": [], "usage": self.usage(texts, tokens)}))
@@ -231,13 +237,22 @@ class Asked:
     def _tokens(self, text: str) -> int:
         return len(self.engine.model.loaded.tokenizers.target.encode(text))
 
-    def _is_full(self, tokens: int) -> bool:
-        """True if the text has as many tokens as it may: of a streamed text no more is known."""
-        most = self.settings.controls.max_new_tokens
-        return self.settings.task == "generate" and tokens >= (most or self._default_most())
+    def _is_full(self, text: str) -> bool:
+        """True if the text, or a sentence of it, has as many tokens as it may; a stream shows no more."""
+        answerer = self.engine.model.answerer(self.settings)
+        if isinstance(answerer, TranslationAnswerer):
+            pieces = [piece.strip() for piece in answerer.translator.pieces([text])[0]]
+        else:
+            pieces = [text]
+        return any(self._tokens(piece) >= self._most() for piece in pieces)
 
-    def _default_most(self) -> int:
-        return self.engine.model.answerer(self.settings).generator.settings.max_new_tokens  # type: ignore[attr-defined]
+    def _most(self) -> int:
+        """The tokens that a text, or a sentence, has at most."""
+        answerer = self.engine.model.answerer(self.settings)
+        if isinstance(answerer, TranslationAnswerer):
+            settings = answerer.translator.settings
+            return settings.max_new_tokens or settings.max_length
+        return answerer.generator.settings.max_new_tokens  # type: ignore[attr-defined]
 
 
 def _controls(body: Sampling, most: int | None, engine: Engine, task: Task) -> dict[str, Any]:
@@ -294,7 +309,9 @@ def _refuse_chat(body: ChatRequest) -> None:
     fields["modalities"] = None if body.modalities == ["text"] else body.modalities
     fields["response_format"] = None if body.response_format == {"type": "text"} else body.response_format
     fields["reasoning_effort"] = None if body.reasoning_effort == "none" else body.reasoning_effort
-    reasons = dict.fromkeys(IMPOSSIBLE, "no model here does that")
+    reasons = dict.fromkeys(IMPOSSIBLE, WHY)
+    for message in body.messages:
+        refuse_set({name: getattr(message, name) for name in IN_MESSAGES}, dict.fromkeys(IN_MESSAGES, WHY))
     refuse_set(
         fields, {**reasons, "top_logprobs": "only the log-probabilities of the tokens taken are known"}
     )
@@ -317,6 +334,7 @@ def _last_user_message(messages: Sequence[Message]) -> str:
     for part in content:
         if part.type != "text" or part.text is None:
             raise unsupported(f"content of type {part.type[:20]}", "no model here reads it", "send text")
+        refuse_set({name: getattr(part, name) for name in IN_PARTS}, dict.fromkeys(IN_PARTS, WHY))
     return "".join(part.text or "" for part in content)
 
 

@@ -8,17 +8,26 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class TextLimit:
-    """Why a text may end: it has `most` new tokens, or one of its stop texts came (`stops`)."""
+    """Why a text, or a sentence, may end: it has `most` tokens, or one of its stop texts came (`stops`).
 
-    most: int | None
+    `searched`: after `most` tokens an end is forced, which looks like any other.
+    """
+
+    most: int
     stops: bool
+    searched: bool = False
 
     def finish_reason(self, candidate: Any) -> str:
-        """ "length" if a text was cut. A text that ended by itself has the log-probability of its end."""
+        """ "length" if a text was cut, or one of its sentences.
+
+        What ended by itself has the log-probability of its end.
+        """
+        if parts := getattr(candidate, "parts", ()):
+            return "length" if any(self.finish_reason(part) == "length" for part in parts) else "stop"
         ended = len(candidate.token_log_probs) > len(candidate.tokens) or not candidate.tokens
+        full = len(candidate.tokens) >= self.most
         if ended:
-            return "stop"
-        full = self.most is None or len(candidate.tokens) >= self.most
+            return "length" if full and self.searched else "stop"
         return "length" if full or not self.stops else "stop"
 
 

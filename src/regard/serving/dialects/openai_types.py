@@ -9,13 +9,15 @@ IMPOSSIBLE = (
     *("tools", "tool_choice", "functions", "function_call", "response_format", "modalities"),
     *("audio", "prediction", "reasoning_effort", "verbosity", "web_search_options"),
 )
+IN_MESSAGES = ("tool_calls", "tool_call_id", "function_call", "audio")  # impossible, as above
+IN_PARTS = ("image_url", "input_audio", "file")
 Bias = Annotated[float, msgspec.Meta(ge=-BIAS, le=BIAS)]
 Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
 Temperature = Annotated[float, msgspec.Meta(ge=0, le=2)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class StreamOptions(msgspec.Struct, kw_only=True):
+class StreamOptions(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     include_usage: bool = False
     include_obfuscation: bool = False
 
@@ -54,15 +56,27 @@ class CompletionRequest(Sampling, kw_only=True, forbid_unknown_fields=True):
     suffix: str | None = None
 
 
-class ContentPart(msgspec.Struct, kw_only=True):
+class ContentPart(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     type: str
     text: str | None = None
+    refusal: str | None = None
+    image_url: Any = None
+    input_audio: Any = None
+    file: Any = None
 
 
-class Message(msgspec.Struct, kw_only=True):
+class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A message as a client writes it, or as it was answered and is sent back."""
+
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[ContentPart] | None = None
     name: str | None = None
+    refusal: str | None = None
+    annotations: list[Any] | None = None
+    tool_calls: list[Any] | None = None
+    tool_call_id: str | None = None
+    function_call: Any = None
+    audio: Any = None
 
 
 class ChatRequest(Sampling, kw_only=True, forbid_unknown_fields=True):
