@@ -5,10 +5,12 @@ import io
 import deepl
 import pytest
 
+from regard.serving.dialects import pairs
 from regard.verbs.translate import Translator
 from tests.serving.asking import ask, post
 
 TEXT = "Thank you. See you tomorrow!"
+SPLITTABLE = "I am here. Where are you? He is not here. We will see."  # its sentences together: another text
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +42,21 @@ def test_sentences_can_be_left_together_and_html_keeps_its_tags(client):
     assert page.text == "<b>Danke.</b>"
 
 
+def test_split_sentences_0_is_the_same_as_a_number_and_as_a_text(included):
+    body = {"text": SPLITTABLE, "target_lang": "DE"}
+    [whole] = [each.text for each in Translator(threads=1, split="off").texts([SPLITTABLE])]
+    [split] = [each.text for each in Translator(threads=1).texts([SPLITTABLE])]
+    for value, wanted in ((0, whole), ("0", whole), (1, split), (None, split)):
+        answer = post(included, "/v2/translate", {**body, "split_sentences": value}).json
+        assert answer["translations"][0]["text"] == wanted
+    assert whole != split
+
+
+def test_too_many_texts_are_refused_before_a_language_is_detected(included, monkeypatch):
+    monkeypatch.setattr(pairs, "detected_among", None)
+    assert post(included, "/v2/translate", {"text": ["a"] * 129, "target_lang": "DE"}).status == 413
+
+
 def test_languages_and_usage(client):
     assert [(each.code, each.name) for each in client.get_source_languages()] == [("EN", "English")]
     [target] = client.get_target_languages()
@@ -59,6 +76,21 @@ def test_a_document_of_plain_text_is_translated(client):
     assert (status.done, status.billed_characters) == (True, len(TEXT))
     with pytest.raises(deepl.DeepLException, match="plain-text"):
         client.translate_document(b"x", io.BytesIO(), target_lang="DE", filename="a.docx")
+
+
+def test_a_document_has_the_tags_and_the_splitting_of_a_text(client):
+    def translated(content, **fields):
+        output = io.BytesIO()
+        asked = {"target_lang": "DE", "filename": "a.txt", "extra_body_parameters": fields}
+        handle = client.translate_document_upload(content.encode(), source_lang="EN", **asked)
+        client.translate_document_download(handle, output)
+        return output.getvalue().decode()
+
+    assert translated("<b>Thank you.</b>", tag_handling="html") == "<b>Danke.</b>"
+    [wanted] = Translator(threads=1, split="off").texts([SPLITTABLE])
+    assert translated(SPLITTABLE, split_sentences="0") == wanted.text
+    with pytest.raises(deepl.DeepLException, match="no field text"):
+        translated(TEXT, text="a")
 
 
 def test_glossaries_are_none_and_refused(client):

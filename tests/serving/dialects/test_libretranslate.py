@@ -2,12 +2,16 @@
 
 import http.client
 import json
+import threading
 import urllib.error
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
+from regard.serving.dialects import pairs
+from regard.serving.dialects.libretranslate import UNKNOWN_BYTES, _scheme
+from regard.serving.request import ServedRequest
 from regard.verbs.translate import Translator
 from tests.serving.asking import ask, post
 
@@ -74,9 +78,27 @@ def test_html_keeps_its_tags_and_translates_the_texts_between(included):
     )
 
 
-def test_a_text_file_is_translated_and_fetched_once_or_more(included):
+def test_too_many_texts_are_refused_before_a_language_is_detected(included, monkeypatch):
+    monkeypatch.setattr(pairs, "detected_among", None)
+    assert post(included, "/translate", {"q": ["a"] * 129, "source": "auto", "target": "de"}).status == 413
+
+
+def test_languages_of_long_texts_are_detected_beside_the_event_loop(included, monkeypatch):
+    detected, threads = pairs.detected_among, []
+
+    def noted(*arguments):
+        threads.append(threading.current_thread())
+        return detected(*arguments)
+
+    monkeypatch.setattr(pairs, "detected_among", noted)
+    body = {"q": " " * (pairs.AT_ONCE + 1), "source": "auto", "target": "de"}
+    post(included, "/translate", body)
+    post(included, "/translate", {**body, "q": "Yes."})
+    assert [thread is included.thread for thread in threads] == [False, True]
+
+
+def file_form(parts):
     boundary = "limit"
-    parts = [("source", None, "en"), ("target", None, "de"), ("file", "../../a.txt", TEXT)]
     raw = "".join(
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"'
         + (f'; filename="{file}"\r\nContent-Type: text/plain' if file else "")
@@ -84,16 +106,42 @@ def test_a_text_file_is_translated_and_fetched_once_or_more(included):
         for name, file, value in parts
     )
     headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-    answer = ask(
-        included, "POST", "/translate_file", raw=(raw + f"--{boundary}--\r\n").encode(), headers=headers
-    )
+    return {"raw": (raw + f"--{boundary}--\r\n").encode(), "headers": headers}
+
+
+PARTS = [("source", None, "en"), ("target", None, "de"), ("file", "../../a.txt", TEXT)]
+
+
+def test_a_text_file_is_translated_and_fetched_once_or_more(included):
+    answer = ask(included, "POST", "/translate_file", **file_form(PARTS))
     path = urlsplit(answer.json["translatedFileUrl"]).path
     [wanted] = Translator(threads=1).texts([TEXT])
     for _ in range(2):
         assert ask(included, "GET", path).content.decode() == wanted.text
     assert ask(included, "GET", "/download_file/..%2f..%2fetc%2fpasswd").status == 404
-    broken = raw.replace("a.txt", "a.pdf") + f"--{boundary}--\r\n"
-    assert ask(included, "POST", "/translate_file", raw=broken.encode(), headers=headers).status == 400
+    for wrong in (("file", "a.pdf", TEXT), ("alternatives", None, "1")):
+        assert ask(included, "POST", "/translate_file", **file_form([*PARTS[:2], wrong])).status == 400
+
+
+@pytest.mark.parametrize(
+    ("said", "scheme"), [("https", "https"), ("HTTPS", "https"), ("ftp", "http"), (None, "http")]
+)
+def test_the_address_of_a_file_has_the_scheme_that_a_proxy_on_this_machine_says(included, said, scheme):
+    asked = file_form(PARTS)
+    asked["headers"] |= {"X-Forwarded-Proto": said} if said else {}
+    answer = ask(included, "POST", "/translate_file", **asked)
+    assert urlsplit(answer.json["translatedFileUrl"]).scheme == scheme
+
+
+def test_what_another_machine_says_of_the_scheme_is_not_believed():
+    async def receive():
+        return {}
+
+    for host, scheme in (("127.0.0.1", "https"), ("::1", "https"), ("192.0.2.1", "http"), ("name", "http")):
+        headers = [(b"x-forwarded-proto", b"https"), (b"host", b"a")]
+        scope = {"type": "http", "scheme": "http", "client": (host, 1), "headers": headers}
+        scope |= {"method": "GET", "path": "/", "query_string": b"", "server": ("a", 80)}
+        assert _scheme(ServedRequest(scope, receive)) == scheme
 
 
 MISTAKES = [
@@ -107,6 +155,7 @@ MISTAKES = [
     ),
     ({"q": "a", "source": "en", "target": "de", "alternatives": 10**6}, "alternatives must be from 0"),
     ({"q": "a", "source": "en", "target": "de", "format": "pdf"}, "format 'pdf' is not supported"),
+    ({"q": "a", "source": "en", "target": "de", "no_such": 1}, "there is no field no_such"),
     ({"q": 3, "source": "en", "target": "de"}, "q must be a text"),
     ({"q": [["a"]], "source": "en", "target": "de"}, "q must be a text"),
     ({"q": "a", "source": ["en"], "target": "de"}, "source must be a text"),
@@ -158,3 +207,17 @@ def test_the_key_is_a_field(serving, tmp_path):
         LibreTranslateAPI(server.url).translate("Yes.", "en", "de")
     known = LibreTranslateAPI(server.url, api_key="0123456789abcdef01234567")
     assert known.translate("Yes.", "en", "de")
+
+
+def test_of_a_client_whose_key_is_not_in_a_header_only_a_small_body_is_read(serving, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("0123456789abcdef01234567\n")
+    server = serving(api_keys=keys)
+    body = {"q": "Yes.", "source": "en", "target": "zz", "api_key": "0123456789abcdef01234567"}
+    large = {**body, "q": "a" * UNKNOWN_BYTES}
+    refused = post(server, "/translate", large)
+    assert (refused.status, "Authorization" in refused.json["error"]) == (413, True)
+    assert form(server, "/translate", large).status == 413
+    known = {"Authorization": "Bearer 0123456789abcdef01234567"}
+    assert post(server, "/translate", large, headers=known).json["error"].startswith("zz is not supported")
+    assert post(server, "/translate", body).json["error"].startswith("zz is not supported")

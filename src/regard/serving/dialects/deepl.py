@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from regard.serving.dialects.dialect import Call, Dialect, Route, error_headers, json_response
 from regard.serving.dialects.fields import Fields, fields_of, uploaded_text, wrong
-from regard.serving.dialects.pairs import model_between, source_of, targets_by_source, translated
+from regard.serving.dialects.pairs import model_between, sources_of, targets_by_source, translated
 from regard.serving.http_error import HttpProblem, unsupported
 from regard.serving.kept_files import KeptFiles
 from regard.serving.languages import language_name
@@ -37,6 +37,7 @@ FIELDS = (
     *("text", "source_lang", "target_lang", "split_sentences", "formality", "tag_handling", "model_type"),
     *(*WITHOUT_EFFECT, *IMPOSSIBLE),
 )
+DOCUMENT_FIELDS = ("file", *(name for name in FIELDS if name != "text"))
 
 
 class DeepLDialect(Dialect):
@@ -77,7 +78,7 @@ class DeepLDialect(Dialect):
             raise HttpProblem(400, "text is missing", "send text", parameter="text")
         texts = [given] if isinstance(given, str) else given
         is_html, split = _handling(fields)
-        target, sources = _languages(call, fields, texts)
+        target, sources = await _languages(call, fields, texts)
         answers = await translated(call, texts, sources, target, is_html=is_html, split=split)
         self._characters += sum(map(len, texts))
         return json_response(
@@ -112,14 +113,14 @@ class DeepLDialect(Dialect):
 
     async def upload(self, call: Call) -> Response:
         fields = await fields_of(call)
-        fields.refuse_others((*FIELDS, "file"))
+        fields.refuse_others(DOCUMENT_FIELDS)
         file = fields.file("file")
         if file is None:
             raise HttpProblem(400, "file is missing", "send a plain-text file", parameter="file")
         text = await uploaded_text(file, fields.text("filename"))
-        _handling(fields)
-        target, sources = _languages(call, fields, [text])
-        [[translation]] = await translated(call, [text], sources, target)
+        is_html, split = _handling(fields)
+        target, sources = await _languages(call, fields, [text])
+        [[translation]] = await translated(call, [text], sources, target, is_html=is_html, split=split)
         self._characters += len(text)
         identifier = self._files.keep(f"translated.{target}.txt", translation, len(text))
         return json_response({"document_id": identifier[:20], "document_key": identifier[20:]})
@@ -160,23 +161,27 @@ def _handling(fields: Fields) -> tuple[bool, SplitMode]:
     tags = fields.text("tag_handling")
     if tags not in (None, "", "html"):
         raise unsupported("tag_handling other than html", "no other markup is read")
-    split = str(fields.given("split_sentences") or "1")
+    given = fields.given("split_sentences")
+    split = "1" if given in (None, "") else str(given)
     if split not in SPLITS:
         raise unsupported("split_sentences other than 0 and 1", "a line break always ends a sentence")
     return tags == "html", SPLITS[split]
 
 
-def _languages(call: Call, fields: Fields, texts: list[str]) -> tuple[str, list[str]]:
+async def _languages(call: Call, fields: Fields, texts: list[str]) -> tuple[str, list[str]]:
     """The target language, and the source language of each text."""
     target = _code(fields.text("target_lang"))
     if not target:
         raise HttpProblem(400, "target_lang is missing", "send target_lang", parameter="target_lang")
     source = _code(fields.text("source_lang"))
-    models = call.service.models
+    call.service.check_size(texts)
     try:
-        sources = [source or source_of(models, text, target)[0] for text in texts]
-        for each in sources:
-            model_between(models, each, target)
+        if source:
+            sources = [source] * len(texts)
+        else:
+            sources = [language for language, _ in await sources_of(call, texts, target)]
+        for each in dict.fromkeys(sources):
+            model_between(call.service.models, each, target)
     except HttpProblem as problem:
         name = f"{problem.parameter}_lang"
         raise wrong(name, f"not supported: {problem.message}; {problem.hint}") from None

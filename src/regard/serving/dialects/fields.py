@@ -7,6 +7,7 @@ from starlette.datastructures import UploadFile
 
 from regard.serving.dialects.dialect import JSON, Call, decoded
 from regard.serving.http_error import HttpProblem
+from regard.serving.limits import ServerLimits
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
@@ -80,13 +81,13 @@ class Fields:
         return value
 
 
-async def fields_of(call: Call, *, may_be_empty: bool = False) -> Fields:
-    """The fields of a request's body, and of its query.
+async def fields_of(call: Call, *, may_be_empty: bool = False, limits: ServerLimits | None = None) -> Fields:
+    """The fields of a request's body, and of its query; `limits` replaces the server's.
 
     Raises:
         HttpProblem: the body is neither a JSON object nor a form.
     """
-    http, limits = call.request.http, call.service.limits
+    http, limits = call.request.http, limits or call.service.limits
     query = {name: http.query_params.getlist(name) for name in http.query_params}
     content_type = http.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == JSON:

@@ -1,17 +1,25 @@
 """LibreTranslate's dialect: texts, lists, forms and JSON, plain-text files."""
 
+import dataclasses
+import ipaddress
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from starlette.responses import Response
 
 from regard.serving.dialects.dialect import Call, Dialect, Route, error_headers, json_response
 from regard.serving.dialects.fields import Fields, fields_of, uploaded_text
-from regard.serving.dialects.pairs import model_between, source_of, targets_by_source, translated
+from regard.serving.dialects.pairs import model_between, sources_of, targets_by_source, translated
 from regard.serving.http_error import HttpProblem
 from regard.serving.kept_files import KeptFiles
 from regard.serving.languages import detected, language_name
+from regard.serving.request import ServedRequest
 
 FIELDS = ("q", "source", "target", "format", "alternatives", "api_key")
+DETECT_FIELDS = ("q", "api_key")
+SUGGEST_FIELDS = ("q", "s", "source", "target", "api_key")
+FILE_FIELDS = ("file", "source", "target", "api_key")
+UNKNOWN_BYTES = 65_536  # of a body that is read before its client's key is known
 SHOWN = 3  # languages that /detect returns at most, of at least
 LEAST = 0.1  # that probability, and always the most probable one
 
@@ -56,7 +64,7 @@ class LibreTranslateDialect(Dialect):
         return json_response({"error": problem.text}, problem.status, error_headers(problem))
 
     async def translate(self, call: Call) -> Response:
-        fields = await self._fields(call)
+        fields = await self._fields(call, FIELDS)
         texts = fields.texts("q")
         if texts is None:
             raise _missing("q")
@@ -71,7 +79,7 @@ class LibreTranslateDialect(Dialect):
         if kind == "html" and alternatives:
             raise HttpProblem(400, "alternatives of HTML are not supported", "leave out alternatives")
         several = [texts] if isinstance(texts, str) else texts
-        found = [_source(call, text, source, target) for text in several]
+        found = await _sources(call, several, source, target)
         answers = await translated(
             call,
             several,
@@ -90,7 +98,7 @@ class LibreTranslateDialect(Dialect):
         )
 
     async def detect(self, call: Call) -> Response:
-        fields = await self._fields(call)
+        fields = await self._fields(call, DETECT_FIELDS)
         text = fields.text("q")
         if text is None:
             raise _missing("q")
@@ -100,20 +108,20 @@ class LibreTranslateDialect(Dialect):
         return json_response([_detection(*each) for each in shown])
 
     async def suggest(self, call: Call) -> Response:
-        await self._fields(call)
+        await self._fields(call, SUGGEST_FIELDS)
         raise HttpProblem(403, "Suggestions are disabled on this server", "regard stores no texts")
 
     async def translate_file(self, call: Call) -> Response:
-        fields = await self._fields(call)
+        fields = await self._fields(call, FILE_FIELDS)
         file = fields.file("file")
         if file is None:
             raise _missing("file")
         source, target = _required(fields, "source"), _required(fields, "target")
         text = await uploaded_text(file)
-        language, _ = _source(call, text, source, target)
+        [(language, _)] = await _sources(call, [text], source, target)
         [[translation, *_]] = await translated(call, [text], [language], target)
         identifier = self._files.keep(f"translated.{target}.txt", translation, len(text))
-        base = f"{call.request.http.url.scheme}://{call.request.http.headers['host']}"
+        base = f"{_scheme(call.request)}://{call.request.http.headers['host']}"
         return json_response({"translatedFileUrl": f"{base}/download_file/{identifier}"})
 
     async def download(self, call: Call) -> Response:
@@ -153,14 +161,31 @@ class LibreTranslateDialect(Dialect):
             }
         )
 
-    async def _fields(self, call: Call) -> Fields:
-        """The fields, after the key among them or in a header is checked."""
-        header = self.key(call.request)
-        if header is not None or not call.service.keys.required:
-            call.service.keys.check(header)
+    async def _fields(self, call: Call, names: Sequence[str]) -> Fields:
+        """The fields, which have these names, after the key among them or in a header is checked."""
+        fields = await self._fields_after_key(call)
+        fields.refuse_others(names)
+        return fields
+
+    async def _fields_after_key(self, call: Call) -> Fields:
+        keys, header = call.service.keys, self.key(call.request)
+        if header is not None or not keys.required:
+            keys.check(header)
             return await fields_of(call)
-        fields = await fields_of(call)
-        call.service.keys.check(fields.text("api_key"))
+        limits = call.service.limits
+        small = dataclasses.replace(
+            limits,
+            body_bytes=min(limits.body_bytes, UNKNOWN_BYTES),
+            upload_bytes=min(limits.upload_bytes, UNKNOWN_BYTES),
+        )
+        try:
+            fields = await fields_of(call, limits=small)
+        except HttpProblem as problem:
+            if problem.status != 413:
+                raise
+            hint = "send the key as Authorization: Bearer KEY, or less text"
+            raise HttpProblem(413, problem.message, hint, code=problem.code) from None
+        keys.check(fields.text("api_key"))
         return fields
 
 
@@ -175,14 +200,29 @@ def _missing(name: str) -> HttpProblem:
     return HttpProblem(400, f"Invalid request: missing {name} parameter", parameter=name)
 
 
-def _source(call: Call, text: str, source: str, target: str) -> tuple[str, float]:
-    """The language of a text, and its probability; refuses pairs without a model."""
-    if source == "auto":
-        source, probability = source_of(call.service.models, text, target)
-    else:
-        probability = 1.0
-    model_between(call.service.models, source, target)
-    return source, probability
+async def _sources(call: Call, texts: Sequence[str], source: str, target: str) -> list[tuple[str, float]]:
+    """The language of each text, and its probability; refuses pairs without a model, and too much text."""
+    call.service.check_size(texts)
+    found = await sources_of(call, texts, target) if source == "auto" else [(source, 1.0)] * len(texts)
+    for language in dict.fromkeys([language for language, _ in found] or [source]):
+        model_between(call.service.models, language, target)
+    return found
+
+
+def _scheme(request: ServedRequest) -> str:
+    """http or https: the connection's, or what a proxy on this machine says of its client's."""
+    http = request.http
+    forwarded = http.headers.get("x-forwarded-proto", "").lower()
+    if forwarded in ("http", "https") and http.client is not None and _is_loopback(http.client.host):
+        return forwarded
+    return http.url.scheme
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _detection(language: str, probability: float) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Which model translates between two languages; from their names ("en-de")."""
 
+import asyncio
 from collections.abc import Collection, Iterator, Sequence
 
 from regard.serving.dialects.dialect import Call
@@ -10,6 +11,8 @@ from regard.serving.markup import Markup
 from regard.serving.models import ModelStore, Slot
 from regard.verbs.serve import AnswerSettings
 from regard.verbs.shared.text_options import SplitMode
+
+AT_ONCE = 2000  # characters whose languages are detected in the event loop; those of more in a thread
 
 
 def pairs(models: ModelStore) -> Iterator[tuple[str, str, Slot]]:
@@ -57,6 +60,20 @@ def source_of(models: ModelStore, text: str, target: str) -> tuple[str, float]:
     _refuse_unknown(target, "target", {each for some in targets_by_source(models).values() for each in some})
     sources = {source for source, its_target, _ in pairs(models) if its_target == target}
     return detected_among(text, sources or set(targets_by_source(models)))
+
+
+async def sources_of(call: Call, texts: Sequence[str], target: str) -> list[tuple[str, float]]:
+    """The language of each text, and its probability, as in `source_of`.
+
+    Raises:
+        HttpProblem: the texts are too many or too long, or no model translates into `target`.
+    """
+    call.service.check_size(texts)
+
+    def found() -> list[tuple[str, float]]:
+        return [source_of(call.service.models, text, target) for text in texts]
+
+    return found() if sum(map(len, texts)) <= AT_ONCE else await asyncio.to_thread(found)
 
 
 def _refuse_unknown(language: str, name: str, known: Collection[str]) -> None:
