@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 
@@ -208,7 +209,7 @@ class Update:
 
 def test_the_first_update_is_shown_at_once_and_the_next_after_silence(plain, capsys, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(console, "time", SimpleNamespace(monotonic=lambda: now[0]))
     with console.Progress(8000, done=5000) as progress:
         for step in range(5001, 5081):
             progress.update(Update(step, left=Left(whole=step > 5010)))
@@ -264,7 +265,7 @@ def test_a_loss_that_is_no_number_is_shown_as_such(plain, capsys):
 
 def test_lines_that_are_done_have_a_bar_on_a_terminal(terminal, capsys, monkeypatch):
     clock = iter([0.0, 0.05, 10.0, 10.01, 20.0])
-    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(console, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with console.LinesProgress(4000) as progress:
         progress.advance(1)  # too soon to be drawn
         progress.advance(999)

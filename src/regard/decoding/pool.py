@@ -97,13 +97,11 @@ def uncollected() -> Iterator[None]:
     of `ProcessPoolExecutor` do: a worker hung when it collected the executor of an earlier pool. Memory that
     is not collected also stays shared.
     """
-    frozen = gc.get_freeze_count()  # by the caller's program
     gc.freeze()
     try:
         yield
     finally:
-        if not frozen:
-            gc.unfreeze()
+        gc.unfreeze()
 
 
 @contextmanager
