@@ -24,6 +24,14 @@ class Lines:
     def flush(self):
         pass
 
+    def wait_for(self, text):
+        """The first line with this text: an answer arrives before its line is written."""
+        for _ in range(1000):
+            if found := [line for line in self.lines if text in line]:
+                return found[0]
+            time.sleep(0.01)
+        raise AssertionError(f"no line has {text!r}: {self.lines}")
+
 
 class Running:
     """A server in a thread."""

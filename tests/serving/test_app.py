@@ -225,7 +225,7 @@ def test_the_log_and_the_metrics_hold_no_text_and_no_key(locked):
 def test_texts_are_logged_if_that_is_asked_for(serving, untrained):
     server = serving({"digits": untrained}, log_texts=True)
     post(server, "/api/v1/translate", {"text": "1 2 3"})
-    assert json.loads(server.log.lines[-1])["content"] == ["1 2 3"]
+    assert json.loads(server.log.wait_for("/api/v1/translate"))["content"] == ["1 2 3"]
 
 
 def test_a_client_that_leaves_costs_nothing_more(serving, decoder_folder):
