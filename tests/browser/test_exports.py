@@ -92,6 +92,23 @@ def test_the_page_is_printed_in_the_light_theme(visit, addresses):
         assert printed["dark"] == printed["light"], view
 
 
+def test_nothing_is_drawn_again_for_the_width_of_paper(visit, addresses):
+    page_visit = visit(addresses["vision"])
+    page_visit.view("patches")
+    page = page_visit.page
+    drawn = page.locator("main > .body").evaluate_handle("body => body")
+    width = page.locator("main").evaluate("main => main.clientWidth")
+    page.emulate_media(media="print")
+    page.wait_for_timeout(600)  # a new width is drawn 200 ms after it
+    assert abs(page.locator("main").evaluate("main => main.clientWidth") - width) > 30
+    assert drawn.evaluate("body => body.isConnected")
+    page.emulate_media(media="screen")
+    page.wait_for_timeout(600)
+    assert drawn.evaluate("body => body.isConnected")
+    page.set_viewport_size({"width": 800, "height": 900})
+    page.wait_for_function("body => !body.isConnected", arg=drawn)
+
+
 def test_all_heads_are_saved_before_they_were_in_sight(visit, addresses, tmp_path):
     page_visit = visit(addresses["encoder_decoder"], viewport={"width": 400, "height": 300})
     page_visit.view("grid", part="encoder")

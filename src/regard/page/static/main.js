@@ -190,9 +190,13 @@ function footer(state) {
 }
 
 /** Redraws charts when the window has a new width and rests. A change by a scroll bar's width does not count. */
+/** Draws again for a new width, but not for paper: it would be printed half drawn, and drawn once more for the screen. */
 function resized(page) {
   clearTimeout(page.waiting);
-  page.waiting = setTimeout(() => Math.abs(page.parts.main.clientWidth - page.width) > SCROLL_BAR && draw(page), 200);
+  page.waiting = setTimeout(() => {
+    const change = Math.abs(page.parts.main.clientWidth - page.width);
+    if (change > SCROLL_BAR && !matchMedia("print").matches) draw(page);
+  }, 200);
 }
 
 async function draw(page) {
