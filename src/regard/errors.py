@@ -14,6 +14,7 @@ RegardError            shown as one `error:` line and one `hint:` line
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class RegardError(Exception):
@@ -25,6 +26,16 @@ class RegardError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors pass between processes, also those that are made of something other than a message."""
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[RegardError], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> RegardError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(attributes)
+    return error
 
 
 class UserError(RegardError):

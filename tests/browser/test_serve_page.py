@@ -22,7 +22,9 @@ def address(decoder_folder):
     from regard.serving.run import ModelServer, ServeOptions, bound, service_of
     from regard.verbs.shared.model_loading import included_model
 
-    service = service_of(ServeOptions(models=[f"en-de={included_model()}", f"chars={decoder_folder()}"]))
+    service = service_of(
+        ServeOptions(workers=0, models=[f"en-de={included_model()}", f"chars={decoder_folder()}"])
+    )
     service.log = AccessLog()
     socket = bound("127.0.0.1", 0)
     server = ModelServer(service, [socket])

@@ -75,12 +75,17 @@ class Running:
 
 @pytest.fixture(scope="session")
 def serving():
-    """Starts a server with these models (name -> folder) and options, stopped at the end."""
+    """Starts a server with these models (name -> folder) and options, stopped at the end.
+
+    Without `workers` a thread of this process answers.
+    """
     with ExitStack() as stack:
 
         def started(models=None, *, limits=None, **options):
             given = ServeOptions(
-                models=[f"{name}={folder}" for name, folder in (models or {}).items()], port=0, **options
+                models=[f"{name}={folder}" for name, folder in (models or {}).items()],
+                port=0,
+                **{"workers": 0, **options},
             )
             if limits:
                 given = replace(given, limits=replace(given.limits, **limits))
@@ -92,7 +97,7 @@ def serving():
 @pytest.fixture(scope="session")
 def included(serving):
     """A server of the included model."""
-    return serving()
+    return serving(workers=2)
 
 
 @pytest.fixture(scope="session")

@@ -230,7 +230,7 @@ def test_texts_are_logged_if_that_is_asked_for(serving, untrained):
 
 def test_a_client_that_leaves_costs_nothing_more(serving, decoder_folder):
     server = serving({"chars": decoder_folder()})
-    scheduler = server.service.models.default.engine.scheduler
+    runner = server.service.models.default.engine.runner
     body = json.dumps(
         {"prompt": "To be", "stream": True, "min_new_tokens": 4096, "max_new_tokens": 4096}
     ).encode()
@@ -240,9 +240,9 @@ def test_a_client_that_leaves_costs_nothing_more(serving, decoder_folder):
             connection.sendall(head + body)
             assert connection.recv(100).startswith(b"HTTP/1.1 200")
     ends = time.monotonic() + 10
-    while (scheduler.busy or server.service.in_flight) and time.monotonic() < ends:
+    while (runner.busy or server.service.in_flight) and time.monotonic() < ends:
         time.sleep(0.01)
-    assert not scheduler.busy
+    assert not runner.busy
     assert server.service.in_flight == 0
     assert post(server, "/api/v1/generate", {"prompt": "To be", "max_new_tokens": 3}).status == 200
 

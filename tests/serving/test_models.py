@@ -41,7 +41,7 @@ def test_the_least_recently_used_model_leaves(serving, untrained, tmp_path):
         assert post(server, "/api/v1/translate", {"text": "1", "model": name}).status == 200
     server.service.models.budget_bytes = 2 * server.service.models.default.engine.model.bytes
     post(server, "/api/v1/translate", {"text": "1", "model": "one"})
-    server.service.models.slots["one"].engine.scheduler.close()
+    server.service.models.slots["one"].engine.runner.close()
     server.service.models.slots["one"].engine = None
     post(server, "/api/v1/translate", {"text": "1", "model": "one"})
     assert loaded(server) == ["one", "three"]

@@ -16,7 +16,7 @@ from regard.serving.scheduler import (
     QueueLimits,
     Scheduler,
 )
-from regard.verbs.serve import Answerer
+from regard.verbs.serve import AnswerSettings, DecodingAnswerer
 
 
 class Countdown:
@@ -50,10 +50,11 @@ class Countdown:
         return [(ticket, self.left.pop(ticket)[1]) for ticket in done]
 
 
-class Counter(Answerer):
-    decodes = True
+class Counter(DecodingAnswerer):
+    longest_answer = 100
 
     def __init__(self):
+        super().__init__(AnswerSettings(task="generate"))
         self.most, self.broken, self.batches, self.tokens_each = 0, False, 0, 1
         self.gate = threading.Event()
         self.gate.set()

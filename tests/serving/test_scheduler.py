@@ -15,13 +15,14 @@ from regard.serving.scheduler import (
     QueueLimits,
     Scheduler,
 )
-from regard.verbs.serve import Answerer
+from regard.verbs.serve import AnswerSettings, BatchAnswerer
 
 
-class Echo(Answerer[str, str]):
+class Echo(BatchAnswerer[str, str]):
     """Answers with the piece itself, when it may; keeps its batches."""
 
     def __init__(self, *, alone=False):
+        super().__init__(AnswerSettings(task="embed"))
         self.alone, self.batches, self.gate = alone, [], threading.Event()
         self.gate.set()
         self.begun = threading.Event()

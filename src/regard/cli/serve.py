@@ -59,6 +59,13 @@ PACKAGES = {
 )
 @click.option("--access-log/--no-access-log", default=True, help="A line of JSON on stderr for each request.")
 @click.option("--log-texts", is_flag=True, help="Write the texts of requests into that log, too.")
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 1024),
+    metavar="N",
+    help="Processes that answer the requests to a model; 0: a thread of the server.  [default: one for each"
+    " core; with --threads, one]",
+)
 @options.fields_of("runtime", DecodingRuntime)
 def command(
     runtime: DecodingRuntime,

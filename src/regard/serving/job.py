@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.verbs.serve import Answerer
+from regard.verbs.serve import Answerer, DecodingAnswerer
 
 
 @dataclass(eq=False, kw_only=True)
@@ -34,6 +34,19 @@ class Job:
         self.left = len(self.pieces)
         self.sizes = [self.answerer.size(piece) for piece in self.pieces]
         self.size = sum(self.sizes)
+
+    @property
+    def decoded(self) -> bool:
+        """True if its pieces are decoded a token at a time, False if they are computed in batches."""
+        return isinstance(self.answerer, DecodingAnswerer)
+
+    def most_tokens(self, place: int) -> int:
+        """How many tokens the piece at this place can come to have, of all hypotheses."""
+        return (
+            self.answerer.most_tokens(self.pieces[place])
+            if isinstance(self.answerer, DecodingAnswerer)
+            else 0
+        )
 
     def take(self) -> int:
         """The place of the next piece, which is now in a batch."""

@@ -1,7 +1,7 @@
 """The models of a server: loaded, unloaded by a memory budget, reloaded without dropping a request.
 
-A model and its scheduler are one engine. A reload puts a new engine in its place; the old one answers what it
-has accepted, with the old weights, and ends.
+A model and what answers its requests are one engine. A reload puts a new engine in its place; the old one
+answers what it has accepted, with the old weights, and ends.
 """
 
 import asyncio
@@ -13,22 +13,14 @@ from pathlib import Path
 
 from regard import console
 from regard.errors import UserError, did_you_mean
+from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
 from regard.serving.metrics import Metrics, ModelObserver
-from regard.serving.scheduler import QueueLimits, Scheduler
-from regard.verbs.serve import ServedModel
+from regard.serving.scheduler import Observer
 
 NAME = re.compile(r"[a-zA-Z0-9][\w.-]{0,63}", re.ASCII)
 PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})(?:[.-].*)?")
-Loader = Callable[[Path | None], ServedModel]
-
-
-class Engine:
-    """A loaded model and its scheduler."""
-
-    def __init__(self, model: ServedModel, limits: QueueLimits, observer: ModelObserver) -> None:
-        self.model = model
-        self.scheduler = Scheduler(limits, observer)
+Loader = Callable[[Path | None, Observer], Engine]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -58,11 +50,10 @@ class ModelStore:
         load: Loader,
         *,
         metrics: Metrics,
-        queue: QueueLimits,
         budget_bytes: int | None = None,
     ) -> None:
         self.slots = {name: Slot(name=name, path=path) for name, path in paths.items()}
-        self._load, self._metrics, self._queue, self.budget_bytes = load, metrics, queue, budget_bytes
+        self._load, self._metrics, self.budget_bytes = load, metrics, budget_bytes
 
     @property
     def default(self) -> Slot:
@@ -109,30 +100,30 @@ class ModelStore:
                     console.warn(f"{slot.name} keeps its weights: {problem.text}")
                     continue
                 old, slot.engine = slot.engine, new
-                old.scheduler.close()
+                old.runner.close()
                 self._metrics.loaded_bytes.set(self._loaded_bytes())
                 console.note(f"{slot.name} is reloaded")
 
     @property
     def busy(self) -> bool:
         """True if a request is not answered yet."""
-        return any(slot.engine is not None and slot.engine.scheduler.busy for slot in self.slots.values())
+        return any(slot.engine is not None and slot.engine.runner.busy for slot in self.slots.values())
 
     def abort(self) -> None:
         """Refuse all requests that are not answered."""
         for slot in self.slots.values():
             if slot.engine is not None:
-                slot.engine.scheduler.abort()
+                slot.engine.runner.abort()
 
     def close(self) -> None:
-        """End all schedulers when they have answered."""
+        """End all engines when they have answered."""
         for slot in self.slots.values():
             if slot.engine is not None:
-                slot.engine.scheduler.close()
+                slot.engine.runner.close()
 
     async def _engine_of(self, slot: Slot) -> Engine:
         try:
-            model = await asyncio.to_thread(self._load, slot.path)
+            engine = await asyncio.to_thread(self._load, slot.path, ModelObserver(self._metrics, slot.name))
         except Exception as error:  # whatever it is, other models are served on
             console.warn(f"{slot.name} cannot be loaded: {error}")
             raise HttpProblem(
@@ -143,7 +134,7 @@ class ModelStore:
                 retry_after=30,
             ) from error
         self._metrics.loads.labels(slot.name).inc()
-        return Engine(model, self._queue, ModelObserver(self._metrics, slot.name))
+        return engine
 
     def _loaded_bytes(self) -> int:
         return sum(slot.engine.model.bytes for slot in self.slots.values() if slot.engine is not None)
@@ -154,8 +145,8 @@ class ModelStore:
             for slot in sorted(self.slots.values(), key=lambda slot: slot.used):
                 if self._loaded_bytes() <= self.budget_bytes:
                     break
-                if slot is not kept and slot.engine is not None and not slot.engine.scheduler.busy:
-                    slot.engine.scheduler.close()
+                if slot is not kept and slot.engine is not None and not slot.engine.runner.busy:
+                    slot.engine.runner.close()
                     slot.engine = None
                     self._metrics.unloads.labels(slot.name).inc()
         self._metrics.loaded_bytes.set(self._loaded_bytes())

@@ -8,6 +8,7 @@ import time
 from collections.abc import Coroutine, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from regard.serving.dialects.openai import OpenAIDialect
 from regard.serving.dialects.operations import OperationsDialect
 from regard.serving.dialects.own import OwnDialect
 from regard.serving.dialects.pages import Pages
+from regard.serving.engine import load_engine
 from regard.serving.http_error import HttpProblem
 from regard.serving.http_protocol import protocol_of
 from regard.serving.keys import ApiKeys, read_keys
@@ -32,7 +34,6 @@ from regard.serving.limits import DEFAULT_LIMITS, ServerLimits
 from regard.serving.metrics import Metrics
 from regard.serving.models import ModelStore, named_paths
 from regard.serving.service import Service
-from regard.verbs.serve import ServedModel
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 
 QUIET = 0.2  # seconds without a request that must pass before the server ends
@@ -53,6 +54,7 @@ class ServeOptions:
     access_log: bool = True
     log_texts: bool = False
     limits: ServerLimits = DEFAULT_LIMITS
+    workers: int | None = None  # None: one for each core
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME
 
 
@@ -72,9 +74,8 @@ def service_of(options: ServeOptions) -> Service:
     metrics = Metrics()
     models = ModelStore(
         named_paths(options.models),
-        lambda path: ServedModel(path, options.runtime),
+        partial(load_engine, workers=options.workers, runtime=options.runtime, limits=options.limits.queue),
         metrics=metrics,
-        queue=options.limits.queue,
         budget_bytes=None if options.memory_mb is None else options.memory_mb << 20,
     )
     return Service(
@@ -132,7 +133,6 @@ class ModelServer(uvicorn.Server):
         """Serve until `stop` is called, and answer what is accepted."""
         self.service.loaded = True
         await self.serve(sockets=self.sockets)
-        self.service.models.abort()
 
     async def load_models(self) -> None:
         """Load all models.
@@ -198,8 +198,11 @@ def serve(options: ServeOptions) -> None:
     port = sockets[0].getsockname()[1]
     host = f"[{options.host}]" if ":" in options.host else options.host
     note = f"serving {', '.join(service.models.slots)} at http://{host}:{port}; Ctrl-C stops the server"
-    with closing(sockets[0]):
-        asyncio.run(_run(server, options.lazy, note))
+    try:
+        with closing(sockets[0]):
+            asyncio.run(_run(server, options.lazy, note))
+    finally:
+        service.models.abort()
     if server.lost:
         console.warn("the server ended before it had answered all accepted requests")
     else:

@@ -5,7 +5,7 @@ from typing import Any
 
 from regard.serving.job import Job
 from regard.verbs.generation.running_answers import RunningAnswers
-from regard.verbs.serve import Answerer
+from regard.verbs.serve import DecodingAnswerer
 
 Done = tuple[Job, int, Any]  # a job, the place of one of its pieces, and the answer or the exception
 
@@ -14,8 +14,8 @@ class RunningJobs:
     """Pieces of jobs, in one running batch for each answerer. Used by one thread."""
 
     def __init__(self) -> None:
-        self._batches: dict[Answerer[Any, Any], RunningAnswers[Any, Any]] = {}
-        self._jobs: dict[Answerer[Any, Any], dict[int, tuple[Job, int]]] = {}  # by ticket
+        self._batches: dict[DecodingAnswerer[Any, Any], RunningAnswers[Any, Any]] = {}
+        self._jobs: dict[DecodingAnswerer[Any, Any], dict[int, tuple[Job, int]]] = {}  # by ticket
         self.tokens = 0  # that all pieces may come to have, of all hypotheses: what memory grows with
 
     @property
@@ -30,6 +30,7 @@ class RunningJobs:
     def add(self, job: Job, place: int) -> list[Done]:
         """Let a piece of a job join. Returns the piece with its error if it cannot."""
         answerer = job.answerer
+        assert isinstance(answerer, DecodingAnswerer)
         try:
             if answerer not in self._batches:
                 self._batches[answerer] = answerer.running()
@@ -39,16 +40,17 @@ class RunningJobs:
             self._drop_if_empty(answerer)
             return [(job, place, error)]
         self._jobs[answerer][ticket] = job, place
-        self.tokens += _tokens(job, place)
+        self.tokens += job.most_tokens(place)
         return []
 
     def drop_cancelled(self) -> int:
         """Drop the pieces of cancelled jobs. Returns their number."""
         dropped = 0
         for answerer, jobs in list(self._jobs.items()):
-            for ticket in [ticket for ticket, (job, _) in jobs.items() if job.cancelled]:
+            for ticket, (job, place) in [each for each in jobs.items() if each[1][0].cancelled]:
                 self._batches[answerer].cancel(ticket)
-                self.tokens -= _tokens(*jobs.pop(ticket))
+                del jobs[ticket]
+                self.tokens -= job.most_tokens(place)
                 dropped += 1
             self._drop_if_empty(answerer)
         return dropped
@@ -72,18 +74,14 @@ class RunningJobs:
                     jobs[ticket][0].part(text)
                 done += [(*jobs.pop(ticket), answer) for ticket, answer in found]
             self._drop_if_empty(answerer)
-        self.tokens -= sum(_tokens(job, place) for job, place, _ in done)
+        self.tokens -= sum(job.most_tokens(place) for job, place, _ in done)
         return done
 
     def _all(self) -> Iterator[tuple[Job, int]]:
         for jobs in self._jobs.values():
             yield from jobs.values()
 
-    def _drop_if_empty(self, answerer: Answerer[Any, Any]) -> None:
+    def _drop_if_empty(self, answerer: DecodingAnswerer[Any, Any]) -> None:
         """Drop an idle batch, whose cache would keep its memory."""
         if answerer in self._batches and not self._jobs.get(answerer):
             del self._batches[answerer], self._jobs[answerer]
-
-
-def _tokens(job: Job, place: int) -> int:
-    return job.answerer.most_tokens(job.pieces[place])

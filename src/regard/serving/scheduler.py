@@ -9,14 +9,14 @@ requests with equal settings; after its turn a request goes to the end of the qu
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import RegardError, RunError
 from regard.serving.job import Job
 from regard.serving.running_jobs import RunningJobs
-from regard.verbs.serve import Answerer
+from regard.verbs.serve import BatchAnswerer
 
 ROWS = (
     64  # pieces of a batch, or that are decoded at a time; of a request that has none of these there may be
@@ -48,10 +48,10 @@ class DeadlinePassed(RegardError):
 
 
 class Closed(RegardError):
-    """The scheduler takes no more requests."""
+    """A model takes no more requests: what answers them is being replaced."""
 
-    def __init__(self) -> None:
-        super().__init__("this model is being replaced", "try again")
+    def __init__(self, message: str = "this model is being replaced", hint: str = "try again") -> None:
+        super().__init__(message, hint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +70,14 @@ class Observer(Protocol):
     def queue(self, requests: int) -> None: ...
 
 
+def _nothing() -> None:
+    pass
+
+
 class Batch:
     """Pieces that are computed together, with the places that they have in their requests."""
 
-    def __init__(self, answerer: Answerer[Any, Any], rows: Sequence[tuple[Job, int]]) -> None:
+    def __init__(self, answerer: BatchAnswerer[Any, Any], rows: Sequence[tuple[Job, int]]) -> None:
         self.answerer, self.rows = answerer, rows
 
     def results(self) -> list[Any]:
@@ -98,11 +102,17 @@ class Batch:
 class Scheduler:
     """Answers requests to one model, in one thread, which `close` ends after the last request.
 
-    Decoding and other work take turns of about the same length.
+    Decoding and other work take turns of about the same length. The thread calls `after_turn` after each,
+    when it has told the requests their answers.
     """
 
-    def __init__(self, limits: QueueLimits | None = None, observer: Observer | None = None) -> None:
-        self.limits, self._observer = limits or QueueLimits(), observer
+    def __init__(
+        self,
+        limits: QueueLimits | None = None,
+        observer: Observer | None = None,
+        after_turn: Callable[[], None] = _nothing,
+    ) -> None:
+        self.limits, self._observer, self._after_turn = limits or QueueLimits(), observer, after_turn
         self._changed = threading.Condition()
         self._jobs: deque[Job] = deque()
         self._decoded = RunningJobs()
@@ -129,7 +139,7 @@ class Scheduler:
             if self._closed:
                 raise Closed
             waiting = sum(each.size for each in self._jobs)
-            wait = sum(each.size * self._seconds_per_character[each.answerer.decodes] for each in self._jobs)
+            wait = sum(each.size * self._seconds_per_character[each.decoded] for each in self._jobs)
             full = len(self._jobs) >= self.limits.requests
             if full or (waiting and waiting + job.size > self.limits.characters):
                 raise QueueFull(_whole_seconds(wait))
@@ -170,6 +180,7 @@ class Scheduler:
             if not job.cancelled:
                 job.cancelled = True
                 job.finished(Closed())
+        self._after_turn()
 
     def _run(self) -> None:
         while True:
@@ -189,10 +200,13 @@ class Scheduler:
             for job in expired:
                 job.finished(DeadlinePassed())
             self._decode(joining)
+            self._after_turn()
             if batch:
                 ends = time.monotonic() + self._compute(batch)
+                self._after_turn()
                 while self._decoded.pieces and time.monotonic() < ends:
                     self._decode([])
+                    self._after_turn()
             with self._changed:
                 self._running = self._decoded.pieces
 
@@ -213,7 +227,7 @@ class Scheduler:
         """The pieces that join the running batches now: one of each request, then another."""
         if self._decoded.drop_cancelled():
             self._spent = 0.0
-        waiting = deque(job for job in self._jobs if job.answerer.decodes)
+        waiting = deque(job for job in self._jobs if job.decoded)
         taken: list[tuple[Job, int]] = []
         tokens = self._decoded.tokens
         while waiting:
@@ -221,7 +235,7 @@ class Scheduler:
             rows = self._decoded.pieces + len(taken)
             if rows >= ROWS and (rows >= MOST_ROWS or job.started is not None):
                 continue
-            needed = job.answerer.most_tokens(job.pieces[job.next])
+            needed = job.most_tokens(job.next)
             if rows and tokens + needed > RUNNING_TOKENS:
                 continue
             tokens += needed
@@ -252,10 +266,11 @@ class Scheduler:
 
     def _take_batch(self) -> Batch | None:
         """The pieces of the next batch; jobs with others left go to the end of the queue."""
-        first = next((job for job in self._jobs if not job.answerer.decodes), None)
+        first = next((job for job in self._jobs if not job.decoded), None)
         if first is None:
             return None
         answerer = first.answerer
+        assert isinstance(answerer, BatchAnswerer)
         jobs = [job for job in self._jobs if job.answerer is answerer]
         rows = _rows([first] if answerer.alone else jobs, self._batch_size)
         taken = list(dict.fromkeys(job for job, _ in rows))

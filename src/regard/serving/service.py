@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regard.serving.access_log import AccessLog
+from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
 from regard.serving.keys import ApiKeys
 from regard.serving.limits import ServerLimits
 from regard.serving.metrics import Metrics
-from regard.serving.models import Engine, ModelStore, Slot
+from regard.serving.models import ModelStore, Slot
 from regard.serving.request import ServedRequest
 from regard.serving.scheduler import Closed, Job, failure_of
 from regard.verbs.serve import Answerer, AnswerSettings, Task
@@ -145,11 +146,11 @@ class Service:
     async def _waited(self, request: ServedRequest, engine: Engine, job: Job, done: Awaitable[None]) -> None:
         """Submit a job and wait for it, or for its client to leave."""
         begun = time.monotonic()
-        engine.scheduler.submit(job)
+        engine.runner.submit(job)
         try:
             await request.or_gone(done)
         finally:
-            engine.scheduler.cancel(job)
+            engine.runner.cancel(job)
             if job.started is not None:
                 request.queue_seconds = job.started - begun
                 self.metrics.queue_seconds.labels(request.model).observe(job.started - begun)
@@ -167,14 +168,14 @@ class Service:
             finished=lambda error: _call(loop, queue.put_nowait, error),
             deadline=request.begun + request.seconds(self.limits),
         )
-        engine.scheduler.submit(job)
+        engine.runner.submit(job)
         try:
             while isinstance(part := await request.or_gone(queue.get()), str):
                 yield part
             if part is not None:
                 raise failure_of(part)
         finally:
-            engine.scheduler.cancel(job)
+            engine.runner.cancel(job)
 
     async def _sentences(
         self,
@@ -194,7 +195,7 @@ class Service:
             finished=lambda error: _call(loop, queue.put_nowait, error),
             deadline=request.begun + request.seconds(self.limits),
         )
-        engine.scheduler.submit(job)
+        engine.runner.submit(job)
         found: dict[int, Any] = {}
         known, sent = 0, ""
         try:
@@ -210,7 +211,7 @@ class Service:
             if item is not None:
                 raise failure_of(item)
         finally:
-            engine.scheduler.cancel(job)
+            engine.runner.cancel(job)
 
 
 async def _pieces(answerer: Answerer[Any, Any], texts: Sequence[Any]) -> list[list[Any]]:

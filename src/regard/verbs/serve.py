@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from regard.decoding.batches import deterministic
 from regard.decoding.scoring import ForcedScore
 from regard.errors import ConfigError, DataError, FolderError
+from regard.fast.decoding_step import fast_step
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -56,14 +58,10 @@ class AnswerSettings:
 
 
 class Answerer(ABC, Generic[Piece, Answer]):
-    """A model that answers texts in one way: by `running` if it `decodes`, else by `answers`.
+    """A model that answers texts in one way."""
 
-    `alone`: only pieces of one request may be computed together, because an answer depends on its place, or
-    its digits on the batch.
-    """
-
-    alone: bool = False
-    decodes: ClassVar[bool] = False  # True if pieces are decoded a token at a time, by `running`
+    def __init__(self, settings: AnswerSettings) -> None:
+        self.settings = settings
 
     @abstractmethod
     def pieces(self, texts: Sequence[Any]) -> list[list[Piece]]:
@@ -73,33 +71,51 @@ class Answerer(ABC, Generic[Piece, Answer]):
             DataError: a text is too long for the model, or empty where it must not be.
         """
 
-    def answers(self, pieces: Sequence[Piece], first: int) -> list[Answer]:
-        """The answer to each piece; `first` is the place of the first among those of its request."""
-        raise NotImplementedError
-
     @abstractmethod
     def joined(self, text: Any, pieces: Sequence[Piece], answers: Sequence[Answer]) -> Answer:
         """The answer to a text, from those to its pieces."""
-
-    def running(self) -> RunningAnswers[Piece, Answer]:
-        """A new running batch, for pieces that are decoded a token at a time."""
-        raise NotImplementedError
-
-    def most_tokens(self, piece: Piece) -> int:
-        """How many tokens all hypotheses of a piece that is decoded can have together, or a little fewer."""
-        return 0
 
     def size(self, piece: Piece) -> int:
         """How much work a piece is, in characters."""
         return len(str(piece)) + 1
 
 
-class TranslationAnswerer(Answerer[str, Translation]):
+class DecodingAnswerer(Answerer[Piece, Answer]):
+    """One whose pieces are decoded a token at a time."""
+
+    @abstractmethod
+    def running(self) -> RunningAnswers[Piece, Answer]:
+        """A new running batch."""
+
+    @abstractmethod
+    def most_tokens(self, piece: Piece) -> int:
+        """How many tokens all hypotheses of a piece can have together, or a little fewer."""
+
+    @property
+    @abstractmethod
+    def longest_answer(self) -> int:
+        """How many tokens the answer to a piece has at most."""
+
+
+class BatchAnswerer(Answerer[Piece, Answer]):
+    """One that answers pieces in batches.
+
+    `alone`: only pieces of one request may be computed together, because an answer depends on its place, or
+    its digits on the batch.
+    """
+
+    alone: bool = False
+
+    @abstractmethod
+    def answers(self, pieces: Sequence[Piece], first: int) -> list[Answer]:
+        """The answer to each piece; `first` is the place of the first among those of its request."""
+
+
+class TranslationAnswerer(DecodingAnswerer[str, Translation]):
     """Translates texts sentence by sentence."""
 
-    decodes = True
-
     def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
+        super().__init__(settings)
         options = TranslationOptions(
             workers=1, prefix=settings.prefix, n_best=settings.count, split=settings.split
         )
@@ -110,6 +126,10 @@ class TranslationAnswerer(Answerer[str, Translation]):
 
     def most_tokens(self, piece: str) -> int:
         return self.translator.most_tokens(len(piece) // CHARACTERS_OF_A_TOKEN + 1)
+
+    @property
+    def longest_answer(self) -> int:
+        return self.translator.settings.max_new_tokens or self.translator.settings.max_length
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         pieces = self.translator.pieces(texts)
@@ -126,12 +146,11 @@ class TranslationAnswerer(Answerer[str, Translation]):
         return self.translator.joined(text, pieces, answers)
 
 
-class GenerationAnswerer(Answerer[str, PromptContinuations]):
+class GenerationAnswerer(DecodingAnswerer[str, PromptContinuations]):
     """Continues prompts."""
 
-    decodes = True
-
     def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
+        super().__init__(settings)
         if settings.prefix is not None:
             raise ConfigError("prefix is for a model that translates", "put it before the prompt")
         self.generator = Generator(loaded, controls=settings.controls, num=settings.count, runtime=runtime)
@@ -141,6 +160,10 @@ class GenerationAnswerer(Answerer[str, PromptContinuations]):
 
     def most_tokens(self, piece: str) -> int:
         return self.generator.most_tokens(len(piece) // CHARACTERS_OF_A_TOKEN + 1)
+
+    @property
+    def longest_answer(self) -> int:
+        return self.generator.settings.max_new_tokens
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         for text in texts:
@@ -160,10 +183,11 @@ class GenerationAnswerer(Answerer[str, PromptContinuations]):
         return len(piece) + self.generator.settings.max_new_tokens
 
 
-class EmbeddingAnswerer(Answerer[str, EmbeddedLine]):
+class EmbeddingAnswerer(BatchAnswerer[str, EmbeddedLine]):
     """Gives each text a vector."""
 
     def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
+        super().__init__(settings)
         self.embedder = Embedder(loaded, runtime=runtime)
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
@@ -178,10 +202,11 @@ class EmbeddingAnswerer(Answerer[str, EmbeddedLine]):
         return answers[0]
 
 
-class ClassAnswerer(Answerer[str, ClassPrediction]):
+class ClassAnswerer(BatchAnswerer[str, ClassPrediction]):
     """Gives each text its most probable classes."""
 
     def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
+        super().__init__(settings)
         options = ClassificationOptions(top=settings.count)
         self.classifier = Classifier(loaded, options=options, runtime=runtime)
 
@@ -197,12 +222,13 @@ class ClassAnswerer(Answerer[str, ClassPrediction]):
         return answers[0]
 
 
-class ScoreAnswerer(Answerer[tuple[str, str], ForcedScore]):
+class ScoreAnswerer(BatchAnswerer[tuple[str, str], ForcedScore]):
     """Scores a given translation of each text."""
 
     alone = True
 
     def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
+        super().__init__(settings)
         self.loaded, self.options = loaded, PrefixOptions(prefix=settings.prefix)
         source_ids([""], loaded, settings.prefix)  # refuses a prefix that is no language of the model
 
@@ -246,6 +272,11 @@ class ServedModel:
         self.tasks = tasks_of(self.loaded)
         self._answerers: OrderedDict[AnswerSettings, Answerer[Any, Any]] = OrderedDict()
         self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        """Build the fast form now: the first answer is quicker, and forks of this process share it."""
+        with deterministic([self.loaded.model]):
+            fast_step(self.loaded.model)
 
     @property
     def bytes(self) -> int:

@@ -36,7 +36,7 @@ from regard.serving.event_stream import DONE, EventStream, event
 from regard.serving.http_error import HttpProblem, problem_of, unsupported
 from regard.serving.models import Engine, Slot
 from regard.serving.request import ClientGone
-from regard.verbs.serve import AnswerSettings, Task, TranslationAnswerer
+from regard.verbs.serve import AnswerSettings, DecodingAnswerer, Task, TranslationAnswerer
 
 TYPES = {
     400: "invalid_request_error",
@@ -249,10 +249,8 @@ class Asked:
     def _most(self) -> int:
         """The tokens that a text, or a sentence, has at most."""
         answerer = self.engine.model.answerer(self.settings)
-        if isinstance(answerer, TranslationAnswerer):
-            settings = answerer.translator.settings
-            return settings.max_new_tokens or settings.max_length
-        return answerer.generator.settings.max_new_tokens  # type: ignore[attr-defined]
+        assert isinstance(answerer, DecodingAnswerer)
+        return answerer.longest_answer
 
 
 def _controls(body: Sampling, most: int | None, engine: Engine, task: Task) -> dict[str, Any]:

@@ -1,0 +1,259 @@
+"""The workers of a model, as the server sees them: requests go to the one that has least to do."""
+
+import itertools
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import warnings
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+
+from regard import console
+from regard.decoding.pool import uncollected
+from regard.serving.job import Job
+from regard.serving.scheduler import Closed, Observer, QueueLimits
+from regard.serving.worker import IGNORED, work
+from regard.serving.worker_messages import Answered, Cancel, Ended, Part, Submit
+from regard.verbs.serve import ServedModel
+
+CAN_FORK = sys.platform == "linux"
+ABORT_SECONDS = 5.0  # that a killed worker may take to end
+PROCESSES = threading.Lock()  # to start one looks after all others, whose exit code a join then misses
+
+
+class Workers:
+    """Several processes that answer requests to one model. A worker that dies is replaced.
+
+    `submit`, `cancel`, `close` and `abort` are those of `Scheduler`, but a request that cannot be taken is
+    not refused by an exception: it is finished by it.
+    """
+
+    def __init__(
+        self,
+        model: ServedModel,
+        number: int,
+        *,
+        threads: int = 1,
+        limits: QueueLimits | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        limits = limits or QueueLimits()
+        limits = QueueLimits(
+            requests=max(1, limits.requests // number), characters=max(1, limits.characters // number)
+        )
+        self._queued = QueuedRequests(observer)
+        self._handles = [WorkerHandle(model, limits, threads, self._queued) for _ in range(number)]
+        self._closed = False
+
+    @property
+    def busy(self) -> bool:
+        """True if a request is not answered yet."""
+        return any(handle.busy for handle in self._handles)
+
+    @property
+    def processes(self) -> list[int]:
+        """The ids of the processes."""
+        return [handle.process for handle in self._handles]
+
+    def submit(self, job: Job) -> None:
+        """Hand a request to the worker with the least work.
+
+        Raises:
+            Closed: see `close`.
+        """
+        if self._closed:
+            raise Closed
+        min(self._handles, key=lambda handle: handle.work).submit(job)
+
+    def cancel(self, job: Job) -> None:
+        """Drop a request; nothing happens if it is answered."""
+        job.cancelled = True
+        for handle in self._handles:
+            handle.cancel(job)
+
+    def close(self, wait: bool = False) -> None:
+        """Take no more requests, and end the processes when all are answered."""
+        self._closed = True
+        for handle in self._handles:
+            handle.close()
+        if wait:
+            for handle in self._handles:
+                handle.join()
+
+    def abort(self) -> None:
+        """Refuse all requests that are not answered, and end the processes."""
+        self._closed = True
+        for handle in self._handles:
+            handle.abort()
+
+
+class QueuedRequests:
+    """The requests that wait, in all workers together; and what else they report."""
+
+    def __init__(self, observer: Observer | None) -> None:
+        self._observer = observer
+        self._numbers: dict[int, int] = {}
+
+    def report(self, process: int, message: Ended) -> None:
+        """Pass on what a worker has reported."""
+        if self._observer is None:
+            return
+        for batch in message.batches:
+            self._observer.batch(*batch)
+        self._set(process, message.queued)
+
+    def forget(self, process: int) -> None:
+        """No request waits in this process any more."""
+        self._set(process, 0)
+
+    def _set(self, process: int, queued: int) -> None:
+        if self._observer is not None and self._numbers.get(process, 0) != queued:
+            self._numbers[process] = queued
+            self._observer.queue(sum(self._numbers.values()))
+
+
+class WorkerHandle:
+    """A worker, and the requests that it has not answered. A thread reads its messages."""
+
+    def __init__(self, model: ServedModel, limits: QueueLimits, threads: int, queued: QueuedRequests) -> None:
+        self._model, self._limits, self._threads, self._queued = model, limits, threads, queued
+        self._lock = threading.RLock()
+        self._numbers = itertools.count()
+        self._jobs: dict[int, Job] = {}
+        self._number_of: dict[Job, int] = {}
+        self._closed = False
+        self._connection, self._process = self._started()
+        self._thread = threading.Thread(target=self._read, name="regard-worker", daemon=True)
+        self._thread.start()
+
+    @property
+    def busy(self) -> bool:
+        with self._lock:
+            return bool(self._jobs)
+
+    @property
+    def process(self) -> int:
+        """The process's id."""
+        return self._process.pid or 0
+
+    @property
+    def work(self) -> tuple[int, int]:
+        """The characters and the requests that are not answered."""
+        with self._lock:
+            return sum(job.size for job in self._jobs.values()), len(self._jobs)
+
+    def submit(self, job: Job) -> None:
+        with self._lock:
+            number = next(self._numbers)
+            self._jobs[number], self._number_of[job] = job, number
+            self._send(
+                Submit(
+                    number=number,
+                    settings=job.answerer.settings,
+                    pieces=job.pieces,
+                    in_parts=job.in_parts,
+                    deadline=job.deadline,
+                )
+            )
+
+    def cancel(self, job: Job) -> None:
+        with self._lock:
+            if (number := self._number_of.get(job)) is not None:
+                self._send(Cancel(number))
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._end_if_idle()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def abort(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._process.kill()
+        self._thread.join(ABORT_SECONDS)
+
+    def _started(self) -> tuple[Connection, BaseProcess]:
+        context = multiprocessing.get_context("fork")
+        own, its = context.Pipe()
+        arguments = (its, self._model, self._limits, self._threads, os.getpid())
+        process = context.Process(target=work, args=arguments, name="regard-worker", daemon=True)
+        with PROCESSES, warnings.catch_warnings(), uncollected():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of a fork in a process with threads
+            unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)  # until the worker ignores them
+            try:
+                process.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        its.close()
+        return own, process
+
+    def _send(self, message: Submit | Cancel) -> None:
+        with suppress(OSError):  # it has died, which the reading thread finds out
+            self._connection.send(message)
+
+    def _read(self) -> None:
+        """Pass the worker's messages on, until it ends; begin another if it has died."""
+        while True:
+            try:
+                messages = self._connection.recv()
+            except (EOFError, OSError):
+                if self._ended():
+                    return
+            else:
+                for message in messages:
+                    self._pass_on(message)
+
+    def _pass_on(self, message: Answered | Part | Ended) -> None:
+        with self._lock:
+            job = self._jobs.get(message.number)
+        if job is None:
+            return
+        if isinstance(message, Ended):
+            self._finish(message, job)
+        elif not job.cancelled and isinstance(message, Part):
+            job.part(message.text)
+        elif not job.cancelled and isinstance(message, Answered):
+            job.answered(message.place, message.answer)
+
+    def _finish(self, message: Ended, job: Job) -> None:
+        job.started = message.started
+        if not job.cancelled:
+            job.finished(message.error)
+        self._queued.report(self.process, message)
+        with self._lock:
+            del self._number_of[self._jobs.pop(message.number)]
+            self._end_if_idle()
+
+    def _end_if_idle(self) -> None:
+        if self._closed and not self._jobs:
+            self._process.kill()
+
+    def _ended(self) -> bool:
+        """Refuse what the ended process has not answered. Returns True if no other is begun."""
+        with PROCESSES:
+            self._process.join()
+        with self._lock:
+            left = list(self._jobs.values())
+            self._jobs.clear()
+            self._number_of.clear()
+            self._connection.close()
+            self._queued.forget(self.process)
+            closed = self._closed
+            if not closed:
+                console.warn(f"a worker has died ({_end_of(self._process.exitcode)}); another one is begun")
+                self._connection, self._process = self._started()
+        for job in left:
+            if not job.cancelled:
+                job.cancelled = True
+                job.finished(Closed() if closed else Closed("the process that computed the answer has died"))
+        return closed
+
+
+def _end_of(exit_code: int | None) -> str:
+    return f"signal {-exit_code}" if exit_code is not None and exit_code < 0 else f"exit code {exit_code}"
