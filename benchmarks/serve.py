@@ -78,7 +78,7 @@ class Client:
 async def load(
     port: int, lines: Sequence[str], clients: int, seconds: float, per_second: float | None = None
 ) -> tuple[list[float], dict[int, int], float]:
-    """The times of all answers, how many had each status, and how long it took.
+    """The times of all answers with status 200, how many had each status, and how long it took.
 
     Without `per_second` each client asks again as soon as it is answered.
     """
@@ -93,7 +93,8 @@ async def load(
         await asyncio.sleep(pause * number / clients)
         while (now := time.perf_counter()) < ends:
             status, _ = await client.post("/api/v1/translate", {"text": lines[place % len(lines)]})
-            times.append(time.perf_counter() - now)
+            if status == 200:
+                times.append(time.perf_counter() - now)
             statuses[status] = statuses.get(status, 0) + 1
             place += 1
             await asyncio.sleep(max(0.0, now + pause - time.perf_counter()))
@@ -105,9 +106,10 @@ async def load(
 
 def offline(lines: Sequence[str], seconds: float) -> float:
     """Lines a second of a `Translator` in one process of one thread, in large batches."""
+    from regard.verbs.shared.runtime import DecodingRuntime
     from regard.verbs.translate import Translator
 
-    translator = Translator(threads=1)
+    translator = Translator(runtime=DecodingRuntime(threads=1))
     list(translator.texts(lines[:64]))
     done, begun = 0, time.perf_counter()
     while time.perf_counter() - begun < seconds:

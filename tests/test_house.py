@@ -38,7 +38,7 @@ MAY_USE = {
     "verbs": "training export inspection evaluation weights decoding distributed fast models layers data "
     "page recipe console stop_signals registry lazy_names errors",
     "page": "",
-    "serving": "verbs inspection decoding weights page console errors",
+    "serving": "verbs inspection decoding weights page console parent_process errors",
     "cli": "serving verbs recipe console stop_signals errors",
     "__init__": "verbs errors",
     "__main__": "cli",

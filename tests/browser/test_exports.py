@@ -92,7 +92,7 @@ def test_the_page_is_printed_in_the_light_theme(visit, addresses):
         assert printed["dark"] == printed["light"], view
 
 
-def test_nothing_is_drawn_again_for_the_width_of_paper(visit, addresses):
+def test_the_width_of_paper_changes_no_chart(visit, addresses):
     page_visit = visit(addresses["vision"])
     page_visit.view("patches")
     page = page_visit.page

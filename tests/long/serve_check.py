@@ -1,4 +1,4 @@
-"""`make serve-check`: the server under random requests, cancellations, SIGTERM and made-up requests.
+"""`make serve-check`: the server under random requests, cancellations, overload, SIGTERM and made-up requests.
 
     python tests/long/serve_check.py [--quick] [--only PART]
 
@@ -27,8 +27,9 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from benchmarks.serve import Client, Server
+from benchmarks.serve import Client, Server, load
 from regard.serving.run import ServeOptions
+from regard.serving.scheduler import MOST_ROWS, QueueLimits
 from tests.serving.conftest import Running
 
 LINES = [
@@ -51,6 +52,8 @@ CONTROLS: list[dict[str, object]] = [
     {"ban": ["Bahnhof"]},
 ]
 CLIENTS, ROUNDS, THREADS = 16, 10, 8
+OVERLOADING, PARTS_OF_OVERLOAD = 600, 6  # clients; times that memory is measured
+FLAT = 1.05  # of the memory after the first two parts
 ROOM = 1.15  # of the memory before; that of decoding alone moves as much (357 to 419 MiB)
 
 
@@ -125,7 +128,12 @@ def _memory_after(port: int, number: int, wanted: bytes, process: psutil.Process
         assert time.monotonic() < ends, f"{busy} requests never ended"
         time.sleep(0.1)
     time.sleep(1.0)
-    return process.memory_info().rss
+    return _memory(process)
+
+
+def _memory(process: psutil.Process) -> int:
+    """The memory of the server and its workers; what they share counts once."""
+    return sum(each.memory_full_info().pss for each in [process, *process.children()])
 
 
 async def _leaving(port: int, number: int, wanted: bytes) -> None:
@@ -155,6 +163,32 @@ async def _leaving(port: int, number: int, wanted: bytes) -> None:
     for first in range(0, number, CLIENTS):
         await asyncio.gather(*(leave(seed) for seed in range(first, min(first + CLIENTS, number))))
     await neighbour
+
+
+def overloaded(seconds: int) -> str:
+    """At twice what the server can do: only 200 and 429, the same memory, and no answer waits for long."""
+    with Server("--no-access-log") as server:
+        process = psutil.Process(server.process.pid)
+        times, statuses, took = asyncio.run(load(server.port, LINES[:4], 64, min(10.0, seconds)))
+        capacity = len(times) / took
+        memory, slowest, refused, answered = [], [], 0, 0
+        for _ in range(PARTS_OF_OVERLOAD):
+            times, statuses, _ = asyncio.run(
+                load(server.port, LINES[:4], OVERLOADING, seconds / PARTS_OF_OVERLOAD, 2 * capacity)
+            )
+            assert set(statuses) <= {200, 429}, statuses
+            refused, answered = refused + statuses.get(429, 0), answered + statuses[200]
+            slowest.append(sorted(times)[int(0.99 * len(times))])
+            memory.append(_memory(process))
+    # the queue and all that are decoded, twice over
+    longest = 2 * (QueueLimits().requests + MOST_ROWS) / capacity + 1
+    assert refused, "the load was no overload"
+    assert max(slowest) <= longest, f"p99 {max(slowest):.1f} s, of {longest:.1f}"
+    assert memory[-1] <= memory[1] * FLAT, f"memory grew: {[each >> 20 for each in memory]} MiB"
+    return (
+        f"{answered:,} answers and {refused:,} refusals in {seconds} s; p99 of answers {max(slowest):.2f} s; "
+        f"memory {memory[1] >> 20} MiB, {memory[-1] >> 20} MiB at the end"
+    )
 
 
 def objects(number: int) -> str:
@@ -243,6 +277,7 @@ PARTS: dict[
 ] = {  # part -> how often, in the long and the quick form
     "exact": (exact, 10_000, 200),
     "cancelled": (cancelled, 1000, 100),
+    "overloaded": (overloaded, 1800, 10),
     "objects": (objects, 300, 20),
     "ended": (ended, 50, 2),
     "made_up": (made_up, 10_000, 150),

@@ -103,7 +103,7 @@ class Scheduler:
     """Answers requests to one model, in one thread, which `close` ends after the last request.
 
     Decoding and other work take turns of about the same length. The thread calls `after_turn` after each,
-    when it has told the requests their answers.
+    when the requests have their answers.
     """
 
     def __init__(

@@ -20,8 +20,8 @@ from regard.serving.scheduler import QueueLimits, Scheduler, failure_of
 from regard.serving.worker_messages import Answered, Cancel, Ended, Part, Submit
 from regard.verbs.serve import ServedModel
 
-IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the server gets them, and tells when to end
-KEPT_BATCHES = 10_000  # of which nothing was told yet
+IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the server gets them, and ends its workers
+KEPT_BATCHES = 10_000  # that are not reported yet
 
 
 def work(connection: Connection, model: ServedModel, limits: QueueLimits, threads: int, server: int) -> None:

@@ -1,4 +1,4 @@
-"""What the server and a worker tell each other."""
+"""The messages between the server and a worker."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
