@@ -1,4 +1,4 @@
-"""`make serve-check`: the server under random requests, cancellations, overload, SIGTERM and made-up requests.
+"""`make serve-check`: the server under random requests, cancellations, overload, SIGTERM, made-up requests.
 
     python tests/long/serve_check.py [--quick] [--only PART]
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -21,6 +22,7 @@ from regard.verbs.serve import ServedModel
 
 CAN_FORK = sys.platform == "linux"
 ABORT_SECONDS = 5.0  # that a killed worker may take to end
+SHORTEST_LIFE = 0.5  # seconds after which the next worker may begin
 PROCESSES = threading.Lock()  # to start one looks after all others, whose exit code a join then misses
 
 
@@ -121,6 +123,7 @@ class WorkerHandle:
     def __init__(self, model: ServedModel, limits: QueueLimits, threads: int, queued: QueuedRequests) -> None:
         self._model, self._limits, self._threads, self._queued = model, limits, threads, queued
         self._lock = threading.RLock()
+        self._sending = threading.Lock()  # not `_lock`: a worker that sends must always find a reader
         self._numbers = itertools.count()
         self._jobs: dict[int, Job] = {}
         self._number_of: dict[Job, int] = {}
@@ -149,20 +152,21 @@ class WorkerHandle:
         with self._lock:
             number = next(self._numbers)
             self._jobs[number], self._number_of[job] = job, number
-            self._send(
-                Submit(
-                    number=number,
-                    settings=job.answerer.settings,
-                    pieces=job.pieces,
-                    in_parts=job.in_parts,
-                    deadline=job.deadline,
-                )
+        self._send(
+            Submit(
+                number=number,
+                settings=job.answerer.settings,
+                pieces=job.pieces,
+                in_parts=job.in_parts,
+                deadline=job.deadline,
             )
+        )
 
     def cancel(self, job: Job) -> None:
         with self._lock:
-            if (number := self._number_of.get(job)) is not None:
-                self._send(Cancel(number))
+            number = self._number_of.get(job)
+        if number is not None:
+            self._send(Cancel(number))
 
     def close(self) -> None:
         with self._lock:
@@ -191,10 +195,11 @@ class WorkerHandle:
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         its.close()
+        self._begun = time.monotonic()
         return own, process
 
     def _send(self, message: Submit | Cancel) -> None:
-        with suppress(OSError):  # it has died, which the reading thread finds out
+        with self._sending, suppress(OSError):  # it has died, which the reading thread finds out
             self._connection.send(message)
 
     def _read(self) -> None:
@@ -238,6 +243,8 @@ class WorkerHandle:
         """Refuse what the ended process has not answered. Returns True if no other is begun."""
         with PROCESSES:
             self._process.join()
+        if not self._closed:
+            time.sleep(max(0.0, self._begun + SHORTEST_LIFE - time.monotonic()))
         with self._lock:
             left = list(self._jobs.values())
             self._jobs.clear()
