@@ -51,11 +51,16 @@ def asset(name: str) -> Asset | None:
 
 
 @cache
-def _files() -> dict[str, Asset]:
+def assets_of(package: str) -> dict[str, Asset]:
+    """The files of a page in the folder `static` of this package, by name."""
     return {
         name: Asset(content=file.read_bytes(), content_type=CONTENT_TYPES["." + name.rpartition(".")[2]])
-        for name, file in sorted(_walk(files("regard.page") / "static"))
+        for name, file in sorted(_walk(files(package) / "static"))
     }
+
+
+def _files() -> dict[str, Asset]:
+    return assets_of("regard.page")
 
 
 def _walk(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable]]:
