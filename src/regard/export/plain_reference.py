@@ -1,0 +1,164 @@
+"""What regard's plain model computes for the sequences of a certificate, without the fast decoding step."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.data.tokenizer import Tokenizer, TokenizerPair
+from regard.decoding.base_search import Search
+from regard.decoding.batches import deterministic, padded
+from regard.decoding.continuation import PromptStepper, prompts_of, start, without_prompt
+from regard.decoding.hypothesis import Hypothesis, Power, Request
+from regard.decoding.rules import LengthLimits
+from regard.decoding.search import BeamSearch, GreedySearch
+from regard.decoding.step import CacheStepper, ModelStepper
+from regard.models.decoder_only import DecoderOnly
+from regard.models.encoder_decoder import EncoderDecoder
+
+ROWS = 32  # sequences of a batch
+Ids = list[int]
+Forced = tuple[Ids, Ids]  # what is given (a source, or a prompt), and the ids that follow
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForcedLogProbs:
+    """The log-probability of each forced id, that of the end included if there is one."""
+
+    ids: Ids
+    log_probs: list[float]
+
+
+class PlainReference(ABC):
+    """A model's own outputs: greedy, by beam search, and the log-probabilities of forced outputs."""
+
+    def __init__(self, model: Any, tokenizers: TokenizerPair) -> None:
+        self.model, self.tokenizers = model, tokenizers
+
+    @property
+    def target(self) -> Tokenizer:
+        return self.tokenizers.target
+
+    def outputs(self, sources: Sequence[Ids], size: int, max_length: int) -> list[Hypothesis]:
+        """The best output of each source: no token is forbidden, and what is as long as it may be is cut.
+
+        A score is the mean log-probability of a token, the end included. A beam stops when as many
+        hypotheses as its size have finished.
+        """
+        limits = LengthLimits(ratio=0.0, offset=max_length, most=max_length)
+        shared: dict[str, Any] = {
+            "limits": limits, "length_penalty": Power(alpha=1.0), "cut": True,
+            "bos_id": self.target.bos_id, "eos_id": self.target.eos_id,
+        }  # fmt: skip
+        greedy = size == 1
+        search = GreedySearch(**shared) if greedy else BeamSearch(size=size, early_stopping=True, **shared)
+        with torch.no_grad(), deterministic([self.model]):
+            return [
+                found for batch in _batches(sources) for found in self._searched(search, batch, max_length)
+            ]
+
+    def log_probs(self, given: Ids, output: Ids, *, ends: bool = True) -> Float[Tensor, "len vocab"]:
+        """The log-probabilities of all ids at each position of an output, and after it if it `ends`."""
+        with torch.no_grad(), deterministic([self.model]):
+            logits = self._logits(given, output)
+        return logits[: len(output) + ends].log_softmax(dim=-1)
+
+    def score(self, given: Ids, output: Ids, *, ended: bool) -> float:
+        """The score that `outputs` would give an output."""
+        ids = [*output, self.target.eos_id] if ended else output
+        if not ids:
+            return 0.0
+        found = self.log_probs(given, output, ends=ended).gather(1, torch.tensor(ids)[:, None])
+        return float(found.sum()) / len(ids)
+
+    @abstractmethod
+    def forced(self, sequences: Sequence[Forced]) -> list[ForcedLogProbs]:
+        """The log-probabilities that the other engine gives too."""
+
+    @abstractmethod
+    def _searched(self, search: Search, sources: Sequence[Ids], max_length: int) -> list[Hypothesis]: ...
+
+    @abstractmethod
+    def _logits(self, given: Ids, output: Ids) -> Float[Tensor, "len vocab"]:
+        """The logits before each id of the output, and after the last."""
+
+
+class TranslationReference(PlainReference):
+    """The outputs of an encoder-decoder."""
+
+    model: EncoderDecoder
+
+    def forced(self, sequences: Sequence[Forced]) -> list[ForcedLogProbs]:
+        ended = [(given, [*output, self.target.eos_id], output) for given, output in sequences]
+        return [
+            ForcedLogProbs(ids=ids, log_probs=_of(self.log_probs(given, output), ids))
+            for given, ids, output in ended
+        ]
+
+    def _searched(self, search: Search, sources: Sequence[Ids], max_length: int) -> list[Hypothesis]:
+        stepper = _PlainModelStepper(self.model)
+        eos_id = self.tokenizers.source.eos_id
+        stepper.start(*padded([[*source, eos_id] for source in sources], self.target.pad_id))
+        found = search(stepper, [Request(src_len=len(source)) for source in sources])
+        return [each[0] for each in found]
+
+    def _logits(self, given: Ids, output: Ids) -> Float[Tensor, "len vocab"]:
+        source = torch.tensor([[*given, self.tokenizers.source.eos_id]])
+        return self.model(
+            source, torch.tensor([source.size(1)]), torch.tensor([[self.target.bos_id, *output]])
+        )[0]
+
+
+class ContinuationReference(PlainReference):
+    """The outputs of a decoder-only model; what is given begins with <s> if the model knows it."""
+
+    model: DecoderOnly
+
+    def forced(self, sequences: Sequence[Forced]) -> list[ForcedLogProbs]:
+        found = []
+        for given, output in sequences:
+            ids = [*given, *output]
+            found.append(
+                ForcedLogProbs(ids=ids[1:], log_probs=_of(self.log_probs(ids[:1], ids[1:-1]), ids[1:]))
+            )
+        return found
+
+    def _searched(self, search: Search, sources: Sequence[Ids], max_length: int) -> list[Hypothesis]:
+        found = []
+        for prompt in prompts_of(sources, begin_id=None):
+            stepper = _PlainPromptStepper(self.model)
+            start(stepper, [prompt])
+            [[best]] = search(stepper, [prompt.request(max_length)])
+            found.append(without_prompt(best, len(prompt.ids)))
+        return found
+
+    def _logits(self, given: Ids, output: Ids) -> Float[Tensor, "len vocab"]:
+        return self.model(torch.tensor([[*given, *output]]))[0, len(given) - 1 :]
+
+
+class _Plain(CacheStepper):
+    """A stepper that never takes the fast step."""
+
+    def begin(self, cache: Any, rows: int) -> None:
+        self.cache, self._fast, self.rows = cache, None, rows
+
+
+class _PlainModelStepper(_Plain, ModelStepper):
+    pass
+
+
+class _PlainPromptStepper(_Plain, PromptStepper):
+    pass
+
+
+def _of(log_probs: Float[Tensor, "len vocab"], ids: Ids) -> list[float]:
+    return log_probs.gather(1, torch.tensor(ids)[:, None])[:, 0].tolist()
+
+
+def _batches(sources: Sequence[Ids]) -> Iterator[Sequence[Ids]]:
+    for first in range(0, len(sources), ROWS):
+        yield sources[first : first + ROWS]
