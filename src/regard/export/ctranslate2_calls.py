@@ -55,20 +55,28 @@ def translations(
 def continuations(
     generator: Any, prompts: Sequence[Tokens], *, size: int, longest: int
 ) -> list[list[Output]]:
-    """The best continuation of each prompt, as `translations`."""
-    found = generator.generate_batch(
-        prompts,
-        beam_size=size,
-        length_penalty=1.0,
-        max_length=longest,
-        min_length=0,
-        sampling_topk=1,
-        include_prompt_in_result=False,
-        return_scores=True,
-        return_end_token=True,
-        **BY_TOKENS,
-    )
-    return [list(map(Output, each.sequences, each.scores)) for each in found]
+    """The best continuation of each prompt, as `translations`.
+
+    Only prompts of one length share a batch: with others a beam of CTranslate2 4.8 depends on its batch.
+    """
+    found: list[list[Output]] = [[] for _ in prompts]
+    for length in sorted({len(prompt) for prompt in prompts}):
+        places = [place for place, prompt in enumerate(prompts) if len(prompt) == length]
+        results = generator.generate_batch(
+            [prompts[place] for place in places],
+            beam_size=size,
+            length_penalty=1.0,
+            max_length=longest,
+            min_length=0,
+            sampling_topk=1,
+            include_prompt_in_result=False,
+            return_scores=True,
+            return_end_token=True,
+            **BY_TOKENS,
+        )
+        for place, each in zip(places, results, strict=True):
+            found[place] = list(map(Output, each.sequences, each.scores))
+    return found
 
 
 def translation_log_probs(

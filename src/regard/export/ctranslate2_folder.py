@@ -154,6 +154,7 @@ def compared(
     texts: Sequence[str] | None,
     quantization: Quantization = "float32",
     *,
+    most_new: int = MOST_NEW,
     compute: Callable[[Any], dict[str, Any]] | None = None,
 ) -> tuple[Comparison, dict[str, Any]]:
     """Compare the outputs of a saved folder with the model's; and the facts of its certificate.
@@ -162,7 +163,7 @@ def compared(
     """
     config = refuse_other_settings(loaded.config)
     positions = most_positions(config) or MOST_READ + MOST_NEW + 1
-    new = max(1, min(MOST_NEW, positions // 2 - 1))
+    new = max(1, min(most_new, positions // 2 - 1))
     begin: tuple[int, ...] = ()
     reference: PlainReference
     if isinstance(config, EncoderDecoderConfig):

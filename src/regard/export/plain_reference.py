@@ -5,17 +5,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer, TokenizerPair
-from regard.decoding.base_search import Search
+from regard.decoding.base_search import RequestConstraints, Search
 from regard.decoding.batches import deterministic, padded
-from regard.decoding.continuation import PromptStepper, prompts_of, start, without_prompt
+from regard.decoding.continuation import ENDLESS, PromptStepper, prompts_of, start, without_prompt
 from regard.decoding.hypothesis import Hypothesis, Power, Request
+from regard.decoding.rows import HypothesisRows
 from regard.decoding.rules import LengthLimits
-from regard.decoding.search import BeamSearch, GreedySearch
+from regard.decoding.search import BeamSearch, Candidates, FinishedHypotheses, GreedySearch
 from regard.decoding.step import CacheStepper, ModelStepper
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
@@ -49,13 +51,12 @@ class PlainReference(ABC):
         A score is the mean log-probability of a token, the end included. A beam stops when as many
         hypotheses as its size have finished.
         """
-        limits = LengthLimits(ratio=0.0, offset=max_length, most=max_length)
         shared: dict[str, Any] = {
-            "limits": limits, "length_penalty": Power(alpha=1.0), "cut": True,
+            "limits": self._limits(max_length), "length_penalty": Power(alpha=1.0), "cut": True,
             "bos_id": self.target.bos_id, "eos_id": self.target.eos_id,
         }  # fmt: skip
         greedy = size == 1
-        search = GreedySearch(**shared) if greedy else BeamSearch(size=size, early_stopping=True, **shared)
+        search = GreedySearch(**shared) if greedy else EarlyStoppingBeam(size=size, **shared)
         with torch.no_grad(), deterministic([self.model]):
             return [
                 found for batch in _batches(sources) for found in self._searched(search, batch, max_length)
@@ -80,6 +81,10 @@ class PlainReference(ABC):
         """The log-probabilities that the other engine gives too."""
 
     @abstractmethod
+    def _limits(self, max_length: int) -> LengthLimits:
+        """The limits of a search for at most so many tokens."""
+
+    @abstractmethod
     def _searched(self, search: Search, sources: Sequence[Ids], max_length: int) -> list[Hypothesis]: ...
 
     @abstractmethod
@@ -98,6 +103,9 @@ class TranslationReference(PlainReference):
             ForcedLogProbs(ids=ids, log_probs=_of(self.log_probs(given, output), ids))
             for given, ids, output in ended
         ]
+
+    def _limits(self, max_length: int) -> LengthLimits:
+        return LengthLimits(ratio=0.0, offset=max_length, most=max_length)
 
     def _searched(self, search: Search, sources: Sequence[Ids], max_length: int) -> list[Hypothesis]:
         stepper = _PlainModelStepper(self.model)
@@ -127,6 +135,9 @@ class ContinuationReference(PlainReference):
             )
         return found
 
+    def _limits(self, max_length: int) -> LengthLimits:
+        return ENDLESS  # each prompt has a limit of its own
+
     def _searched(self, search: Search, sources: Sequence[Ids], max_length: int) -> list[Hypothesis]:
         found = []
         for prompt in prompts_of(sources, begin_id=None):
@@ -138,6 +149,25 @@ class ContinuationReference(PlainReference):
 
     def _logits(self, given: Ids, output: Ids) -> Float[Tensor, "len vocab"]:
         return self.model(torch.tensor([[*given, *output]]))[0, len(given) - 1 :]
+
+
+class EarlyStoppingBeam(BeamSearch):
+    """A beam that stops when as many hypotheses as its size have finished.
+
+    Unlike with `early_stopping`, the step of the greatest length finishes all of its hypotheses.
+    """
+
+    def continued(
+        self,
+        rows: HypothesisRows,
+        constraints: RequestConstraints,
+        found: Candidates,
+        greatest: Float64[np.ndarray, " sentences"],
+        finished: FinishedHypotheses,
+    ) -> Bool[np.ndarray, "sentences candidates"]:
+        on = self.finish(rows, constraints, found, finished)
+        is_last = rows.lengths_by_sentence(len(on)) + 1 >= constraints.longest
+        return on & ((finished.ended < self.size) | is_last)[:, None]
 
 
 class _Plain(CacheStepper):
