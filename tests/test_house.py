@@ -34,8 +34,8 @@ MAY_USE = {
     "inspection": "models layers decoding lazy_names errors",
     "weights": "models layers data registry lazy_names errors",
     "training": "fast models layers data weights distributed console registry lazy_names errors",
-    "export": "models layers data weights decoding user_cache errors",
-    "verbs": "training export inspection evaluation weights decoding distributed fast models layers data "
+    "exports": "models layers data weights decoding user_cache errors",
+    "verbs": "training exports inspection evaluation weights decoding distributed fast models layers data "
     "page recipe console stop_signals registry lazy_names errors",
     "page": "",
     "serving": "verbs inspection decoding weights page console errors",
@@ -58,7 +58,7 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "h11": "serving/",
     "starlette": "serving/",
     "uvicorn": "serving/",
-    "ctranslate2": "export/ctranslate2_",
+    "ctranslate2": "exports/ctranslate2_",
     "anywidget": "verbs/views/widget.py",
     "traitlets": "verbs/views/widget.py",
 }

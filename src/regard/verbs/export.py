@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.export.ctranslate2_folder import export_to_ctranslate2
+from regard.exports.ctranslate2_folder import export_to_ctranslate2
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.lines import lines_of

@@ -18,7 +18,7 @@ from regard.decoding.pool import DecodingPool, one_thread
 from regard.decoding.running_batch import RunningTranslations
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, DataError
-from regard.export.ctranslate2_engine import CTranslate2Engine
+from regard.exports.ctranslate2_engine import CTranslate2Engine
 from regard.fast.decoding_step import fast_step
 from regard.models.build import count_parameters
 from regard.models.sequence_to_sequence import SequenceToSequence

@@ -9,7 +9,7 @@ from regard.decoding.control import controls_of
 from regard.decoding.controls import BeamSize
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError
-from regard.export.ctranslate2_engine import CTranslate2Engine, EngineSearch, cached_export
+from regard.exports.ctranslate2_engine import CTranslate2Engine, EngineSearch, cached_export
 from regard.verbs.generation.controls import CONTROLS_BY_NAME
 from regard.verbs.shared.runtime import DecodingRuntime
 from regard.weights.model_folder import LoadedModel

@@ -11,12 +11,12 @@ from typing import Any
 from regard.decoding.hypothesis import Hypothesis, LengthPenalty
 from regard.decoding.rules import LengthLimits
 from regard.errors import UserError
-from regard.export.certificate import Quantization
-from regard.export.ctranslate2_calls import Output, translations
-from regard.export.ctranslate2_folder import export_to_ctranslate2, pieces
-from regard.export.ctranslate2_layers import most_positions
-from regard.export.ctranslate2_package import ctranslate2
-from regard.export.ctranslate2_settings import refuse_other_settings
+from regard.exports.certificate import Quantization
+from regard.exports.ctranslate2_calls import Output, translations
+from regard.exports.ctranslate2_folder import export_to_ctranslate2, pieces
+from regard.exports.ctranslate2_layers import most_positions
+from regard.exports.ctranslate2_package import ctranslate2
+from regard.exports.ctranslate2_settings import refuse_other_settings
 from regard.user_cache import user_cache
 from regard.weights.folder import verify_folder
 from regard.weights.model_folder import LoadedModel

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from regard.export.ctranslate2_layers import (
+from regard.exports.ctranslate2_layers import (
     fill_block,
     fill_buckets,
     fill_input,
@@ -10,8 +10,8 @@ from regard.export.ctranslate2_layers import (
     fill_norm,
     stack_settings,
 )
-from regard.export.ctranslate2_package import ctranslate2
-from regard.export.model_weights import ModelWeights
+from regard.exports.ctranslate2_package import ctranslate2
+from regard.exports.model_weights import ModelWeights
 from regard.models.decoder_only import DecoderOnlyConfig
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.export.ctranslate2_package import ctranslate2
-from regard.export.model_weights import Array, ModelWeights
+from regard.exports.ctranslate2_package import ctranslate2
+from regard.exports.model_weights import Array, ModelWeights
 from regard.layers.positions import sinusoids
 from regard.models.config import TransformerConfig
 

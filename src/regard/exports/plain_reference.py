@@ -1,9 +1,10 @@
 """What regard's plain model computes for the sequences of a certificate, without the fast decoding step."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from regard.models.encoder_decoder import EncoderDecoder
 
 ROWS = 32  # sequences of a batch
 Ids = list[int]
+Item = TypeVar("Item")
 Forced = tuple[Ids, Ids]  # what is given (a source, or a prompt), and the ids that follow
 
 
@@ -40,6 +42,10 @@ class PlainReference(ABC):
 
     def __init__(self, model: Any, tokenizers: TokenizerPair) -> None:
         self.model, self.tokenizers = model, tokenizers
+
+    @property
+    def _positions(self) -> int:
+        return self.model.max_length or sys.maxsize
 
     @property
     def target(self) -> Tokenizer:
@@ -64,9 +70,14 @@ class PlainReference(ABC):
 
     def log_probs(self, given: Ids, output: Ids, *, ends: bool = True) -> Float[Tensor, "len vocab"]:
         """The log-probabilities of all ids at each position of an output, and after it if it `ends`."""
-        with torch.no_grad(), deterministic([self.model]):
-            logits = self._logits(given, output)
+        [logits] = self._all_logits([(given, output)])
         return logits[: len(output) + ends].log_softmax(dim=-1)
+
+    def _all_logits(self, sequences: Sequence[Forced]) -> Iterator[Float[Tensor, "len vocab"]]:
+        """The logits before each id of each output, and after its last."""
+        with torch.no_grad(), deterministic([self.model]):
+            for batch in _batches(sequences):
+                yield from self._logits(batch)
 
     def score(self, given: Ids, output: Ids, *, ended: bool) -> float:
         """The score that `outputs` would give an output."""
@@ -88,8 +99,8 @@ class PlainReference(ABC):
     def _searched(self, search: Search, sources: Sequence[Ids], max_length: int) -> list[Hypothesis]: ...
 
     @abstractmethod
-    def _logits(self, given: Ids, output: Ids) -> Float[Tensor, "len vocab"]:
-        """The logits before each id of the output, and after the last."""
+    def _logits(self, sequences: Sequence[Forced]) -> Iterator[Float[Tensor, "len vocab"]]:
+        """As `_all_logits`, of a batch."""
 
 
 class TranslationReference(PlainReference):
@@ -98,11 +109,10 @@ class TranslationReference(PlainReference):
     model: EncoderDecoder
 
     def forced(self, sequences: Sequence[Forced]) -> list[ForcedLogProbs]:
-        ended = [(given, [*output, self.target.eos_id], output) for given, output in sequences]
-        return [
-            ForcedLogProbs(ids=ids, log_probs=_of(self.log_probs(given, output), ids))
-            for given, ids, output in ended
-        ]
+        found = []
+        for (_, output), logits in zip(sequences, self._all_logits(sequences), strict=True):
+            found.append(_forced(logits, [*output, self.target.eos_id]))
+        return found
 
     def _limits(self, max_length: int) -> LengthLimits:
         return LengthLimits(ratio=0.0, offset=max_length, most=max_length)
@@ -110,15 +120,23 @@ class TranslationReference(PlainReference):
     def _searched(self, search: Search, sources: Sequence[Ids], max_length: int) -> list[Hypothesis]:
         stepper = _PlainModelStepper(self.model)
         eos_id = self.tokenizers.source.eos_id
-        stepper.start(*padded([[*source, eos_id] for source in sources], self.target.pad_id))
+        ids = [[*source, eos_id] for source in sources]
+        stepper.start(*padded(ids, self.target.pad_id, most=self._positions))
         found = search(stepper, [Request(src_len=len(source)) for source in sources])
         return [each[0] for each in found]
 
-    def _logits(self, given: Ids, output: Ids) -> Float[Tensor, "len vocab"]:
-        source = torch.tensor([[*given, self.tokenizers.source.eos_id]])
-        return self.model(
-            source, torch.tensor([source.size(1)]), torch.tensor([[self.target.bos_id, *output]])
-        )[0]
+    def _logits(self, sequences: Sequence[Forced]) -> Iterator[Float[Tensor, "len vocab"]]:
+        eos_id = self.tokenizers.source.eos_id
+        sources = padded(
+            [[*given, eos_id] for given, _ in sequences], self.target.pad_id, most=self._positions
+        )
+        targets, lengths = padded(
+            [[self.target.bos_id, *output] for _, output in sequences],
+            self.target.pad_id,
+            most=self._positions,
+        )
+        for logits, length in zip(self.model(*sources, targets), lengths, strict=True):
+            yield logits[:length]
 
 
 class ContinuationReference(PlainReference):
@@ -128,27 +146,31 @@ class ContinuationReference(PlainReference):
 
     def forced(self, sequences: Sequence[Forced]) -> list[ForcedLogProbs]:
         found = []
-        for given, output in sequences:
-            ids = [*given, *output]
-            found.append(
-                ForcedLogProbs(ids=ids[1:], log_probs=_of(self.log_probs(ids[:1], ids[1:-1]), ids[1:]))
-            )
+        from_first = [(given[:1], [*given[1:], *output]) for given, output in sequences]
+        for (_, output), logits in zip(from_first, self._all_logits(from_first), strict=True):
+            found.append(_forced(logits[:-1], output))
         return found
 
     def _limits(self, max_length: int) -> LengthLimits:
         return ENDLESS  # each prompt has a limit of its own
 
     def _searched(self, search: Search, sources: Sequence[Ids], max_length: int) -> list[Hypothesis]:
-        found = []
-        for prompt in prompts_of(sources, begin_id=None):
+        prompts = prompts_of(sources, begin_id=None)
+        found: dict[int, Hypothesis] = {}
+        for read in sorted({prompt.read for prompt in prompts}):  # as many tokens are prefilled
+            group = [prompt for prompt in prompts if prompt.read == read]
             stepper = _PlainPromptStepper(self.model)
-            start(stepper, [prompt])
-            [[best]] = search(stepper, [prompt.request(max_length)])
-            found.append(without_prompt(best, len(prompt.ids)))
-        return found
+            start(stepper, group)
+            answers = search(stepper, [prompt.request(max_length) for prompt in group])
+            for prompt, [best] in zip(group, answers, strict=True):
+                found[prompt.number] = without_prompt(best, len(prompt.ids))
+        return [found[number] for number in range(len(sources))]
 
-    def _logits(self, given: Ids, output: Ids) -> Float[Tensor, "len vocab"]:
-        return self.model(torch.tensor([[*given, *output]]))[0, len(given) - 1 :]
+    def _logits(self, sequences: Sequence[Forced]) -> Iterator[Float[Tensor, "len vocab"]]:
+        texts = [[*given, *output] for given, output in sequences]
+        ids, lengths = padded(texts, self.target.pad_id, most=self._positions)
+        for (given, _), logits, length in zip(sequences, self.model(ids), lengths, strict=True):
+            yield logits[len(given) - 1 : length]
 
 
 class EarlyStoppingBeam(BeamSearch):
@@ -185,10 +207,11 @@ class _PlainPromptStepper(_Plain, PromptStepper):
     pass
 
 
-def _of(log_probs: Float[Tensor, "len vocab"], ids: Ids) -> list[float]:
-    return log_probs.gather(1, torch.tensor(ids)[:, None])[:, 0].tolist()
+def _forced(logits: Float[Tensor, "len vocab"], ids: Ids) -> ForcedLogProbs:
+    found = logits.log_softmax(dim=-1).gather(1, torch.tensor(ids)[:, None])[:, 0].tolist()
+    return ForcedLogProbs(ids=ids, log_probs=found)
 
 
-def _batches(sources: Sequence[Ids]) -> Iterator[Sequence[Ids]]:
-    for first in range(0, len(sources), ROWS):
-        yield sources[first : first + ROWS]
+def _batches(sequences: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    for first in range(0, len(sequences), ROWS):
+        yield sequences[first : first + ROWS]

@@ -12,10 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from regard.decoding.hypothesis import Hypothesis
-from regard.export.plain_reference import ForcedLogProbs, PlainReference
+from regard.exports.plain_reference import ForcedLogProbs, PlainReference
 
 Quantization = Literal["float32", "float16", "bfloat16", "int8"]
-QUANTIZATIONS: tuple[Quantization, ...] = ("float32", "float16", "bfloat16", "int8")
 TIE = 1e-4  # nats
 BEAM_SIZE = 5
 

@@ -10,14 +10,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from regard.export.ctranslate2_calls import (
+from regard.exports.ctranslate2_calls import (
     Output,
     continuations,
     text_log_probs,
     translation_log_probs,
     translations,
 )
-from regard.export.ctranslate2_package import ctranslate2
+from regard.exports.ctranslate2_package import ctranslate2
 
 Best = Callable[[int], list[list[Output]]]  # the size of a beam -> the best outputs of each source
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.export.ctranslate2_layers import (
+from regard.exports.ctranslate2_layers import (
     fill_block,
     fill_buckets,
     fill_input,
@@ -12,8 +12,8 @@ from regard.export.ctranslate2_layers import (
     fill_norm,
     stack_settings,
 )
-from regard.export.ctranslate2_package import ctranslate2
-from regard.export.model_weights import ModelWeights
+from regard.exports.ctranslate2_package import ctranslate2
+from regard.exports.model_weights import ModelWeights
 from regard.models.encoder_decoder import EncoderDecoderConfig
 
 

@@ -19,24 +19,23 @@ import torch
 
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RunError, UserError
-from regard.export.certificate import (
+from regard.exports.certificate import (
     BEAM_SIZE,
     BOUNDS,
-    QUANTIZATIONS,
     Comparison,
     EngineOutput,
     Quantization,
     compare_log_probs,
     compare_outputs,
 )
-from regard.export.certified_sequences import CertifiedSequences, certified_sequences
-from regard.export.ctranslate2_decoder_only import decoder_only_spec
-from regard.export.ctranslate2_encoder_decoder import encoder_decoder_spec
-from regard.export.ctranslate2_layers import most_positions, norm_epsilon
-from regard.export.ctranslate2_package import ctranslate2
-from regard.export.ctranslate2_settings import refuse_other_settings
-from regard.export.model_weights import ModelWeights
-from regard.export.plain_reference import ContinuationReference, PlainReference, TranslationReference
+from regard.exports.certified_sequences import CertifiedSequences, certified_sequences
+from regard.exports.ctranslate2_decoder_only import decoder_only_spec
+from regard.exports.ctranslate2_encoder_decoder import encoder_decoder_spec
+from regard.exports.ctranslate2_layers import most_positions, norm_epsilon
+from regard.exports.ctranslate2_package import ctranslate2
+from regard.exports.ctranslate2_settings import refuse_other_settings
+from regard.exports.model_weights import ModelWeights
+from regard.exports.plain_reference import ContinuationReference, PlainReference, TranslationReference
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import LoadedModel
@@ -65,8 +64,6 @@ def export_to_ctranslate2(
         RunError: its outputs are further from regard's than the certificate allows; nothing is written.
         MissingExtra: ctranslate2 is not installed.
     """
-    if quantization not in QUANTIZATIONS:
-        raise UserError(f"quantization = {quantization!r} is unknown", f"one of {', '.join(QUANTIZATIONS)}")
     config = refuse_other_settings(loaded.config)
     if loaded.model.device.type != "cpu":
         raise UserError("a model on a GPU cannot be compared", "load it with device = 'cpu'")
@@ -230,7 +227,7 @@ def _facts(
 def _in_own_process(job: Mapping[str, Any]) -> dict[str, Any]:
     """What CTranslate2 computes in a process of its own."""
     child = subprocess.run(
-        [sys.executable, "-m", "regard.export.ctranslate2_process"],
+        [sys.executable, "-m", "regard.exports.ctranslate2_process"],
         input=json.dumps(job),
         capture_output=True,
         text=True,
@@ -249,7 +246,7 @@ def _in_own_process(job: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _engine_outputs(found: Sequence[tuple[list[str], float]], tokenizer: Tokenizer) -> list[EngineOutput]:
+def _engine_outputs(found: Sequence[Sequence[Any]], tokenizer: Tokenizer) -> list[EngineOutput]:
     names = pieces(tokenizer)
     numbers = {name: number for number, name in enumerate(names)}
     outputs = []

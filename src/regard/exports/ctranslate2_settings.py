@@ -1,10 +1,10 @@
 """The settings that CTranslate2 does not have, or computes differently from regard, each with the nearest.
 
-All other settings of the two kinds of models are equal; tests/export/test_ctranslate2.py compares each.
+All other settings of the two kinds of models are equal; tests/exports/test_ctranslate2.py compares each.
 """
 
 from regard.errors import UserError
-from regard.export.refusal import NotExpressible
+from regard.exports.refusal import NotExpressible
 from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig

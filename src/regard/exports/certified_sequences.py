@@ -9,7 +9,7 @@ from regard.errors import DataError
 
 LENGTH = 32  # ids of a sequence that covers a part of a vocabulary
 MOST_COVERED = 16_384  # ids of a vocabulary that are covered
-MADE_TEXTS, SHORTEST, LONGEST = 40, 2, 12  # texts made of random pieces, and the number of these
+MADE_TEXTS, SHORTEST, LONGEST = 24, 2, 12  # texts made of random pieces, and the number of these
 SEED = 1
 
 
