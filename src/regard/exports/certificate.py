@@ -1,4 +1,4 @@
-"""The certificate of an export: how far another engine's outputs are from those of regard's plain model.
+"""The certificate of an export: how far an engine's outputs are from regard's.
 
 Outputs are equal, tied, or different. They are tied if regard itself is undecided: greedy, if at the first
 token that differs regard's log-probabilities of the two are within `TIE`; of a beam, if regard's scores of

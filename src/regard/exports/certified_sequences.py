@@ -1,4 +1,4 @@
-"""The sequences by which two engines are compared: texts, and outputs with every token of a vocabulary."""
+"""Sequences that engines are compared by: texts, and outputs with every token."""
 
 import random
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Translating by CTranslate2: ids in, hypotheses out; the weights are exported once into the user's cache."""
+"""Translating by CTranslate2; the weights are exported once into the user's cache."""
 
 import hashlib
 from collections import defaultdict

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RunError, UserError
@@ -36,6 +37,7 @@ from regard.exports.ctranslate2_package import ctranslate2
 from regard.exports.ctranslate2_settings import refuse_other_settings
 from regard.exports.model_weights import ModelWeights
 from regard.exports.plain_reference import ContinuationReference, PlainReference, TranslationReference
+from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import LoadedModel
@@ -115,28 +117,46 @@ def save(loaded: LoadedModel, folder: Path, quantization: Quantization = "float3
     Raises:
         NotExpressible: CTranslate2 does not have a setting of the model.
     """
-    config = refuse_other_settings(loaded.config)
-    ctranslate2()
     source, target = loaded.tokenizers.source, loaded.tokenizers.target
-    with ModelWeights.all_of(loaded.model) as weights:
-        if isinstance(config, EncoderDecoderConfig):
-            spec = encoder_decoder_spec(config, weights)
-            spec.register_source_vocabulary(pieces(source))
-            spec.register_target_vocabulary(pieces(target))
-            spec.config.add_source_eos = True
-            spec.config.decoder_start_token = pieces(target)[target.bos_id]
-        else:
-            spec = decoder_only_spec(config, weights)
-            spec.register_vocabulary(pieces(target))
+    vocabularies = pieces(source), pieces(target)
+    special = {}
     for name in ("unk", "bos", "eos"):
-        tokens = [pieces(each)[getattr(each, f"{name}_id")] for each in (source, target)]
-        if tokens[0] != tokens[1]:
+        of_source, special[name] = (
+            names[getattr(each, f"{name}_id")]
+            for names, each in zip(vocabularies, (source, target), strict=True)
+        )
+        if of_source != special[name]:
             raise UserError(
-                f"the {name} token is {tokens[0]!r} in the source and {tokens[1]!r} in the target",
+                f"the {name} token is {of_source!r} in the source and {special[name]!r} in the target",
                 "CTranslate2 has one name for both: train tokenisers of one kind",
             )
-        setattr(spec.config, f"{name}_token", tokens[0])
-    spec.config.layer_norm_epsilon = norm_epsilon(config)
+    write_engine_files(loaded.config, loaded.model.state_dict(), vocabularies, special, folder, quantization)
+
+
+def write_engine_files(
+    config: ModelConfig,
+    tensors: Mapping[str, Tensor],
+    vocabularies: tuple[list[str], list[str]],
+    special: Mapping[str, str],
+    folder: Path,
+    quantization: Quantization = "float32",
+) -> None:
+    """As `save`, from weights by name; `special` has the pieces called "unk", "bos" and "eos"."""
+    known = refuse_other_settings(config)
+    ctranslate2()
+    with ModelWeights.all_of(tensors) as weights:
+        if isinstance(known, EncoderDecoderConfig):
+            spec = encoder_decoder_spec(known, weights)
+            spec.register_source_vocabulary(vocabularies[0])
+            spec.register_target_vocabulary(vocabularies[1])
+            spec.config.add_source_eos = True
+            spec.config.decoder_start_token = special["bos"]
+        else:
+            spec = decoder_only_spec(known, weights)
+            spec.register_vocabulary(vocabularies[1])
+    for name, piece in special.items():
+        setattr(spec.config, f"{name}_token", piece)
+    spec.config.layer_norm_epsilon = norm_epsilon(known)
     try:
         spec.validate()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The process in which CTranslate2 reads an exported folder and computes what the certificate compares.
+"""The process in which CTranslate2 computes what a certificate compares.
 
 A job comes by standard input and the answer goes to standard output, both as JSON. Nothing of regard's models
 is loaded here.

@@ -1,4 +1,4 @@
-"""The settings that CTranslate2 does not have, or computes differently from regard, each with the nearest.
+"""The settings that CTranslate2 does not have, each with the nearest.
 
 All other settings of the two kinds of models are equal; tests/exports/test_ctranslate2.py compares each.
 """

@@ -1,10 +1,10 @@
 """The weights of a model by name, of which an export must use each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.errors import UserError
 
@@ -20,9 +20,9 @@ class ModelWeights:
 
     @classmethod
     @contextmanager
-    def all_of(cls, model: nn.Module) -> Iterator["ModelWeights"]:
-        """The weights of a model; at the end a UserError if one of them was not used."""
-        weights = cls(dict(model.state_dict()))
+    def all_of(cls, tensors: Mapping[str, Tensor]) -> Iterator["ModelWeights"]:
+        """The weights of a model by name; at the end a UserError if one of them was not used."""
+        weights = cls(dict(tensors))
         yield weights
         if weights._unused:
             raise UserError(

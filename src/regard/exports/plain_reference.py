@@ -1,4 +1,4 @@
-"""What regard's plain model computes for the sequences of a certificate, without the fast decoding step."""
+"""What regard's plain model, without the fast step, outputs for a certificate."""
 
 import sys
 from abc import ABC, abstractmethod
