@@ -107,9 +107,36 @@ def choices(annotation):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(3, 16))]
+)
 def test_settings_together_are_computed_as_by_regard(kind, seed, tmp_path):
     loaded = small_model(kind, **random_settings(kind, seed))
+    save(loaded, tmp_path)
+    assert engine_computes_the_same(loaded, tmp_path)
+
+
+FAMILIES = {  # as their converters write them
+    "marian": {"position_layout": "split", "activation": "silu", "output_bias": True},
+    "bart": {
+        "positions": "learned", "max_positions": 40, "position_offset": 2, "embedding_norm": True,
+        "activation": "gelu", "output_bias": True, "scaled_embedding": False,
+    },
+    "t5": {
+        "positions": "t5", "norm": "rms", "norm_position": "pre", "bias": False, "attention_scale": 1.0,
+        "head_dim": 8, "scaled_embedding": False, "scaled_output": True,
+    },
+    "gpt2": {"positions": "learned", "norm_position": "pre", "activation": "gelu_tanh"},
+    "llama": {"norm_eps": 1e-5, "tied": False, "rotary_base": 5e5},
+    "qwen3": {"qk_norm": True, "head_dim": 8},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_models_of_known_families_are_computed_as_by_regard(family, tmp_path):
+    kind = "encoder_decoder" if family in ("marian", "bart", "t5") else "decoder_only"
+    base = "llama" if family in ("llama", "qwen3") else "vaswani"
+    loaded = small_model(kind, base, **FAMILIES[family])
     save(loaded, tmp_path)
     assert engine_computes_the_same(loaded, tmp_path)
 
