@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import sys
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 import regard
 from regard.cli import run
 from regard.decoding.hypothesis import Hypothesis
-from regard.errors import RunError, UserError
+from regard.errors import MissingExtra, RunError, UserError
 from regard.exports import ctranslate2_folder
 from regard.exports.certificate import (
     BOUNDS,
@@ -215,3 +216,10 @@ def test_the_command_refuses_a_folder_with_content(tmp_path, capsys):
     (tmp_path / "file").write_text("mine", "utf-8")
     assert run(["export", "en-de", "--to", "ctranslate2", "--out", str(tmp_path)]) == 2
     assert "exists" in capsys.readouterr().err
+
+
+def test_a_missing_engine_is_named_with_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(MissingExtra) as error:
+        export_to_ctranslate2(small_model("encoder_decoder"), tmp_path / "out")
+    assert error.value.hint == "pip install 'regard[ctranslate2]'"
