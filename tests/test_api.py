@@ -93,6 +93,7 @@ COMMANDS = [  # command, the calls that it stands for, options without a keyword
     ("demo", ["demo"], "", ""),
     ("embed", ["embed", "embed_file", "embed_similar"], "json", ""),
     ("evaluate", ["evaluate"], "json", ""),
+    ("export", ["export"], "", ""),
     ("fill", ["fill", "fill_file"], "json", ""),
     ("generate", ["generate", "generate_file"], "json stream", ""),
     ("new", ["new"], "", ""),

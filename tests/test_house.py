@@ -34,8 +34,8 @@ MAY_USE = {
     "inspection": "models layers decoding lazy_names errors",
     "weights": "models layers data registry lazy_names errors",
     "training": "fast models layers data weights distributed console registry lazy_names errors",
-    "export": "models layers data weights decoding errors",
-    "verbs": "training export inspection evaluation weights decoding distributed fast models layers data "
+    "exports": "models layers data weights decoding user_cache errors",
+    "verbs": "training exports inspection evaluation weights decoding distributed fast models layers data "
     "page recipe console stop_signals registry lazy_names errors",
     "page": "",
     "serving": "verbs inspection decoding weights page console parent_process errors",
@@ -58,6 +58,7 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "h11": "serving/",
     "starlette": "serving/",
     "uvicorn": "serving/",
+    "ctranslate2": "exports/ctranslate2_",
     "anywidget": "verbs/views/widget.py",
     "traitlets": "verbs/views/widget.py",
 }
@@ -153,4 +154,4 @@ def test_the_beam_size_is_named_in_few_files():
         for file in FILES
         if re.search(r"\bbeam_size\b", file.read_text("utf-8"))
     ]
-    assert len(naming) <= 8, naming
+    assert len(naming) <= 9, naming  # one of them is a keyword of CTranslate2

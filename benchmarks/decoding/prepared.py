@@ -9,7 +9,7 @@ import sacrebleu
 
 from benchmarks.common.program import BUILD
 from benchmarks.common.unfit import Unfit
-from benchmarks.convert.to_ctranslate2 import write_pair_model
+from benchmarks.convert.to_ctranslate2 import write_model
 from benchmarks.decoding.sentences import Sentences
 from benchmarks.work.flops import PairShape
 from benchmarks.work.pairs import held_out, shape_of
@@ -93,7 +93,7 @@ def _converted(loaded: LoadedModel) -> tuple[str, str]:
             raise Unfit("the two sides have a vocabulary each, which this converter does not know")
         vocabulary = _vocabulary(loaded.tokenizers.source)
         weights = loaded.model.state_dict()
-        folder = write_pair_model(loaded.config, weights, vocabulary, BUILD / "ctranslate2-pairs")
+        folder = write_model(loaded.config, weights, vocabulary, BUILD / "ctranslate2-pairs")
     except Unfit as unfit:
         return f"!cannot take these weights: {unfit}", f"CTranslate2 cannot take the weights: {unfit}"
     except ModuleNotFoundError as error:

@@ -6,7 +6,7 @@ from typing import cast
 
 from benchmarks.common.program import BUILD
 from benchmarks.common.unfit import Unfit
-from benchmarks.convert.to_ctranslate2 import write_text_model
+from benchmarks.convert.to_ctranslate2 import write_model
 from benchmarks.language.writer import weights_of
 from benchmarks.work.texts import training_task
 from regard.data.tokenizer import Tokenizer
@@ -31,7 +31,7 @@ def prepared(model: str | None) -> tuple[Path, DecoderOnlyConfig]:
     vocabulary = sorted(pieces, key=lambda piece: pieces[piece])
     try:
         folder = BUILD / "ctranslate2-texts"
-        converted = str(write_text_model(config, weights_of(config, model), vocabulary, folder))
+        converted = str(write_model(config, weights_of(config, model), vocabulary, folder))
     except Unfit as unfit:
         converted = f"!cannot take these weights: {unfit}"
     except ModuleNotFoundError as error:

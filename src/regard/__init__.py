@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from regard.verbs.doctor import doctor
     from regard.verbs.embed import Embedder, embed, embed_file, embed_similar
     from regard.verbs.evaluate import evaluate
+    from regard.verbs.export import export
     from regard.verbs.fill import Filler, fill, fill_file
     from regard.verbs.generate import Generator, generate, generate_file
     from regard.verbs.load import load
@@ -81,6 +82,7 @@ __all__ = [
     "embed_file",
     "embed_similar",
     "evaluate",
+    "export",
     "fill",
     "fill_file",
     "generate",

@@ -23,6 +23,7 @@ from regard.verbs.doctor import doctor as doctor
 from regard.verbs.embed import Embedder as _Embedder
 from regard.verbs.embed import SimilarLine
 from regard.verbs.evaluate import Evaluation
+from regard.verbs.export import export as export
 from regard.verbs.fill import Filler as _Filler
 from regard.verbs.generate import Generator as _Generator
 from regard.verbs.load import Loaded as _Loaded
@@ -80,6 +81,7 @@ __all__ = [
     "embed_file",
     "embed_similar",
     "evaluate",
+    "export",
     "fill",
     "fill_file",
     "generate",
@@ -1988,6 +1990,7 @@ class Translator(_Translator):
         workers: int | None = None,
         n_best: int = 1,
         split: Literal["auto", "on", "off"] = "auto",
+        engine: Literal["regard", "ctranslate2"] = "regard",
         device: str = "auto",
         threads: int | None = None,
         precision: Literal["float32", "int8"] = "float32",
@@ -2041,6 +2044,8 @@ class Translator(_Translator):
                 at least as wide.
             split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
                 longer than the lines that the model was trained on.
+            engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
+                does.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
             precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -2091,6 +2096,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     workers: int | None = None,
     n_best: Literal[1] = 1,
     split: Literal["auto", "on", "off"] = "auto",
+    engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -2150,6 +2156,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
             at least as wide.
         split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
             longer than the lines that the model was trained on.
+        engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
+            does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -2202,6 +2210,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     workers: int | None = None,
     n_best: int,
     split: Literal["auto", "on", "off"] = "auto",
+    engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -2252,6 +2261,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     workers: int | None = None,
     n_best: Literal[1] = 1,
     split: Literal["auto", "on", "off"] = "auto",
+    engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -2302,6 +2312,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     workers: int | None = None,
     n_best: int,
     split: Literal["auto", "on", "off"] = "auto",
+    engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -2354,6 +2365,7 @@ def translate_file(
     workers: int | None = None,
     n_best: int = 1,
     split: Literal["auto", "on", "off"] = "auto",
+    engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -2411,6 +2423,8 @@ def translate_file(
             at least as wide.
         split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
             longer than the lines that the model was trained on.
+        engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
+            does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.

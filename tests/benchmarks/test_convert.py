@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from benchmarks.common.unfit import Unfit
-from benchmarks.convert.to_ctranslate2 import write_pair_model, write_text_model
+from benchmarks.convert.to_ctranslate2 import write_model
 from benchmarks.convert.to_torch import transformer_weights
 from benchmarks.decoding.sentences import Sentences
 from benchmarks.language.nanogpt import made
@@ -75,7 +75,7 @@ def test_eole_translates_the_same():
 def test_ctranslate2_translates_the_same(settings, tmp_path):
     ctranslate2 = pytest.importorskip("ctranslate2")
     config, model = pair_model(**settings)
-    folder = write_pair_model(config, model.state_dict(), PIECES, tmp_path / "model")
+    folder = write_model(config, model.state_dict(), PIECES, tmp_path / "model")
     sources = [[4, 5, 6], [7], [8, 9, 10, 11, 12]]
     decoding = GenerationSettings(beam_size=1, min_length=6, max_length=6)
     ours = [found[0].ids for found in decode_all(decoding.strategy(), model, sources)]
@@ -98,7 +98,7 @@ def test_a_plain_gpt_and_ctranslate2_have_the_same_logits(tmp_path):
     ours = model(torch.tensor([ids]))[0].log_softmax(dim=-1).detach()
     plain = made(config, model.state_dict()).eval()(torch.tensor([ids]))[0].log_softmax(dim=-1)
     torch.testing.assert_close(plain, ours, atol=1e-5, rtol=1e-4)
-    folder = write_text_model(config, model.state_dict(), PIECES, tmp_path / "model")
+    folder = write_model(config, model.state_dict(), PIECES, tmp_path / "model")
     (scored,) = ctranslate2.Generator(str(folder), intra_threads=1).score_batch(
         [[PIECES[number] for number in ids]]
     )

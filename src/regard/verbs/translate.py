@@ -17,7 +17,8 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.pool import DecodingPool, one_thread
 from regard.decoding.running_batch import RunningTranslations
 from regard.decoding.settings import GenerationSettings
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
+from regard.exports.ctranslate2_engine import CTranslate2Engine
 from regard.fast.decoding_step import fast_step
 from regard.models.build import count_parameters
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -31,6 +32,7 @@ from regard.verbs.generation.candidates import (
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
+from regard.verbs.generation.engine import engine_search, opened_engine, refuse_device
 from regard.verbs.generation.prefixes import default_prefix, prefix_of
 from regard.verbs.generation.running_answers import RunningAnswers, width_of
 from regard.verbs.generation.search_results import samples_for, selected_texts, translation_search
@@ -124,7 +126,10 @@ class Translator:
         runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
     ) -> None:
         """Load the model; controls that are not given have the model's defaults."""
-        self._load(model, controls, options, runtime, options.split)
+        if options.engine != "regard":
+            refuse_device(runtime)
+            runtime = replace(runtime, device="cpu")
+        self._load(model, controls, options, runtime, options.split, by_regard=options.engine == "regard")
 
     def _load(
         self,
@@ -133,6 +138,7 @@ class Translator:
         options: SummaryOptions,
         runtime: DecodingRuntime,
         split: SplitMode | None,
+        by_regard: bool = True,
     ) -> None:
         """Load the model; without `split` texts are not split into sentences."""
         self.loaded = open_model(model, runtime)
@@ -140,7 +146,10 @@ class Translator:
         self.workers = choose_workers(options.workers, self.device, runtime.threads)
         self.model = model_that(self.does, SequenceToSequence, self.loaded)
         self._threads_are_chosen = runtime.threads is not None or options.workers is not None
-        self.precision: Precision = compute_in(runtime.precision, self.model, self.device)
+        self._engine: CTranslate2Engine | None = None
+        self.precision: Precision = (
+            compute_in(runtime.precision, self.model, self.device) if by_regard else runtime.precision
+        )
         defaults = decoding_defaults(GenerationSettings, self.loaded)
         self.options = options
         self.settings = self._settings(defaults.with_(n_best=1).changed(controls), controls)
@@ -154,6 +163,15 @@ class Translator:
         drafter = drafter_of(self.settings, self.loaded, self.device, (target.bos_id,))
         self._strategy = translation_search(self.settings, self.loaded.tokenizers, drafter)
         self._started: DecodingPool[Job, list[list[Hypothesis]]] | None = None
+        if not by_regard:
+            self._engine_search = engine_search(self.settings, self.loaded.tokenizers, self._strategy)
+            self._engine = opened_engine(self.loaded, runtime, self.workers)
+
+    @property
+    def _most_positions(self) -> int:
+        """How many tokens of a source can be read, its end included."""
+        own = None if self._engine is None else self._engine.positions
+        return min(max_positions([self.model]), own or sys.maxsize)
 
     def _settings(self, settings: GenerationSettings, controls: Controls) -> GenerationSettings:
         """The settings with `n_best` candidates; the beam is widened for them, unless its size was given."""
@@ -229,6 +247,11 @@ class Translator:
         A sample depends on its place, which is counted from `first_index`.
         """
         sources = self._ids(pieces, numbers)
+        if self._engine is not None:
+            found = self._engine.decode(sources, self._engine_search, batch_tokens=self.options.batch_tokens)
+            if done is not None:
+                _lines_done(numbers, done)(range(len(numbers)))
+            return [self._translated(*each) for each in zip(numbers, pieces, found, strict=True)]
         pool = self._pool(len(sources))
         with one_thread() if pool is None and self._is_faster_with_one_thread else nullcontext():
             found = decode_all(
@@ -251,6 +274,8 @@ class Translator:
 
     def running(self) -> RunningAnswers[str, Translation]:
         """Pieces of many texts, decoded together; each has the translation that it has alone."""
+        if self._engine is not None:
+            raise ConfigError("another engine has no running batch", "take engine = 'regard'")
         batch = RunningTranslations(self._strategy, self.model, pad_id=self._pad_id, eos_id=self._eos_id)
 
         def queue(piece: str, place: int) -> int:
@@ -261,7 +286,7 @@ class Translator:
 
     def too_long(self, pieces: Sequence[str]) -> list[bool]:
         """True for each piece of which only the beginning would be read."""
-        most = max_positions([self.model]) - 1
+        most = self._most_positions - 1
         lengths = map(len, self._encoded(pieces))
         return [
             len(piece) > self.max_characters or length > most
@@ -305,7 +330,7 @@ class Translator:
 
     def _ids(self, lines: Sequence[str], numbers: Sequence[int]) -> list[list[int]]:
         """The source ids of each line or sentence; what is too long is truncated, with a warning."""
-        most = max_positions([self.model]) - 1
+        most = self._most_positions - 1
         ids = self._encoded(lines)
         for number, line, of_line in zip(numbers, lines, ids, strict=True):
             if len(line) > self.max_characters or len(of_line) > most:
@@ -321,7 +346,7 @@ class Translator:
 
     def _are_long(self, lines: Sequence[str]) -> list[bool]:
         """True for each line that is longer than the model was trained on, or can read."""
-        most = min(max_positions([self.model]) - 1, self.settings.split_above or sys.maxsize)
+        most = min(self._most_positions - 1, self.settings.split_above or sys.maxsize)
         lengths = map(len, self._encoded(lines))
         return [
             len(line) > self.max_characters or length > most

@@ -159,6 +159,10 @@ def read_config(folder: VerifiedFolder) -> tuple[ModelConfig, tuple[str, ...]]:
             )
         case {"format_version": int(), "kind": str(kind), "settings": dict(settings), **others}:
             pass
+        case _ if "export.json" in folder.names:
+            raise FolderError(
+                f"{folder.path} is an export for another engine", "give the model that was exported"
+            )
         case _:
             raise FolderError(f"{path} lacks format_version, kind or settings", "was it written by regard?")
     labels = others.pop("labels", [])

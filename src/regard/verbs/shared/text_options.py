@@ -88,3 +88,7 @@ class TranslationOptions(SummaryOptions):
         "Translate each sentence alone; auto: of a text always, of a line of a file if it is longer than the"
         " lines that the model was trained on.",
     )
+    engine: Literal["regard", "ctranslate2"] = keyword(
+        "regard",
+        "Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping does.",
+    )

@@ -1,0 +1,45 @@
+"""`regard export`."""
+
+from pathlib import Path
+
+import click
+
+from regard.cli import options
+from regard.cli.group import Command
+from regard.cli.importing import importing
+
+
+@click.command("export", cls=Command)
+@click.argument("model", type=options.FILE_PATH)
+@click.option(
+    "--to",
+    type=click.Choice(["ctranslate2"]),
+    required=True,
+    help="The engine: ctranslate2, for encoder-decoders and decoder-only models.",
+)
+@click.option("--out", type=options.FILE_PATH, required=True, metavar="DIR", help="Folder to write.")
+@click.option(
+    "--quantization",
+    type=click.Choice(["float32", "float16", "bfloat16", "int8"]),
+    default="float32",
+    show_default=True,
+    help="Of the weights.",
+)
+@click.option(
+    "--texts",
+    type=options.FILE_PATH,
+    metavar="FILE",
+    help="Texts to compare by, one a line. [default: texts of random pieces of the vocabulary]",
+)
+def command(model: Path, to: str, out: Path, quantization: str, texts: Path | None) -> None:
+    """Write a model as a folder of another engine, with a certificate.
+
+    The engine reads the folder in a process of its own. The folder appears only if its greedy outputs, its
+    beams and its log-probabilities are those of regard, within the bounds that CERTIFICATE.json has.
+    """
+    with importing():
+        from regard.verbs.export import export
+
+    report = export(model, to=to, out=out, quantization=quantization, texts=texts)  # type: ignore[arg-type]
+    click.echo(report.summary(), err=True)
+    click.echo(report.path)

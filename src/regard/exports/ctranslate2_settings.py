@@ -1,0 +1,50 @@
+"""The settings that CTranslate2 does not have, each with the nearest.
+
+All other settings of the two kinds of models are equal; tests/exports/test_ctranslate2.py compares each.
+"""
+
+from regard.errors import UserError
+from regard.exports.refusal import NotExpressible
+from regard.models.config import ModelConfig
+from regard.models.decoder_only import DecoderOnlyConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
+
+ENGINE = "CTranslate2"
+OWN_POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "t5", "none")
+
+
+def refuse_other_settings(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
+    """The config, if CTranslate2 computes what regard does.
+
+    Raises:
+        NotExpressible: it does not have a setting.
+        UserError: it has no models of this kind.
+    """
+    if not isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig):
+        raise UserError(
+            f"{ENGINE} has no {config.kind} models here",
+            "encoder_decoder and decoder_only models can be exported",
+        )
+    if config.attention != "softmax":
+        raise NotExpressible(ENGINE, "attention", config.attention, "attention = 'softmax' is its only one")
+    if config.positions not in OWN_POSITIONS:
+        raise NotExpressible(ENGINE, "positions", config.positions, "positions = 'rotary' is possible")
+    if isinstance(config, EncoderDecoderConfig) and config.positions == "alibi":
+        raise NotExpressible(
+            ENGINE,
+            "positions",
+            "alibi",
+            "its encoders have no ALiBi; positions = 't5' or 'rotary' is possible",
+        )
+    if isinstance(config, DecoderOnlyConfig) and config.positions == "t5":  # wrong where a prompt is read
+        raise NotExpressible(
+            ENGINE, "positions", "t5", "for a decoder-only model 'alibi' or 'rotary' is possible"
+        )
+    if isinstance(config, DecoderOnlyConfig) and config.window is not None:
+        raise NotExpressible(
+            ENGINE,
+            "window",
+            config.window,
+            "train it without a window; its sliding window differs while a prompt is read",
+        )
+    return config

@@ -1,0 +1,68 @@
+"""Export: a model as a folder of another engine, with a certificate of what that engine computes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from regard.exports.ctranslate2_folder import export_to_ctranslate2
+from regard.verbs.shared.any_model import AnyModel, open_model
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.lines import lines_of
+from regard.verbs.shared.runtime import Runtime
+from regard.weights.huggingface_files import refuse_taken
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportReport:
+    """The folder that was written, the engine that reads it, and the content of its CERTIFICATE.json."""
+
+    path: Path
+    target: str
+    certificate: dict[str, Any]
+
+    def summary(self) -> str:
+        """The certificate in a line."""
+        greedy, beam = self.certificate["greedy"], self.certificate["beam"]
+        shares = ", ".join(
+            f"{name} {each['equal']:.1%} equal" + (f" and {each['tied']:.1%} tied" if each["tied"] else "")
+            for name, each in (("greedy", greedy), (f"beam {beam['size']}", beam))
+        )
+        largest = self.certificate["log_probs"]["largest_difference"]
+        return (
+            f"certificate: {self.certificate['texts']['count']} texts, {shares};"
+            f" log-probabilities within {largest:.1g} of regard's"
+        )
+
+
+@checked
+def export(
+    model: AnyModel,
+    *,
+    to: Literal["ctranslate2"],
+    out: str | Path,
+    quantization: Literal["float32", "float16", "bfloat16", "int8"] = "float32",
+    texts: str | Path | None = None,
+) -> ExportReport:
+    """Write a model as a folder of another engine, with a certificate: what that engine computes.
+
+    The engine reads the folder in a process of its own, and its greedy outputs, its beams and its
+    log-probabilities are compared with those of regard's plain model. The folder appears only if they are
+    within the bounds that its CERTIFICATE.json has.
+
+    Args:
+        model: a model or run folder, en-de, or what `regard.load` returns.
+        to: "ctranslate2", for encoder-decoders and decoder-only models.
+        out: the folder to write.
+        quantization: of the weights: "float32", "float16", "bfloat16" or "int8".
+        texts: a file of texts to compare by, one a line; by default texts of random pieces of the vocabulary.
+
+    Raises:
+        UserError: the engine does not have a setting of the model, which is named with the nearest it has.
+        RunError: the engine computes something else; nothing is written.
+        MissingExtra: the engine is not installed.
+    """
+    refuse_taken(Path(out))
+    given = None if texts is None else lines_of(texts)
+    loaded = open_model(model, Runtime(device="cpu"))
+    certificate = export_to_ctranslate2(loaded, Path(out), quantization=quantization, texts=given)
+    return ExportReport(path=Path(out), target=to, certificate=certificate)

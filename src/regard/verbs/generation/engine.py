@@ -1,0 +1,80 @@
+"""Translating by another engine: which controls it has, and the search that they describe."""
+
+from typing import Any
+
+from regard import console
+from regard.data.tokenizer import TokenizerPair
+from regard.decoding.assembly import score_by
+from regard.decoding.control import controls_of
+from regard.decoding.controls import BeamSize
+from regard.decoding.settings import GenerationSettings
+from regard.errors import ConfigError
+from regard.exports.ctranslate2_engine import CTranslate2Engine, EngineSearch, cached_export
+from regard.verbs.generation.controls import CONTROLS_BY_NAME
+from regard.verbs.shared.runtime import DecodingRuntime
+from regard.weights.model_folder import LoadedModel
+
+ENGINE = "engine = 'ctranslate2'"
+TAKEN = {*controls_of(BeamSize), "length_penalty", "alpha", "early_stopping", "max_new_tokens", "sample"}
+
+
+def opened_engine(loaded: LoadedModel, runtime: DecodingRuntime, workers: int) -> CTranslate2Engine:
+    """The engine with the weights of this model, which are exported if they are not in the cache."""
+
+    def begins() -> None:
+        console.note(f"{ENGINE}: the model is exported and compared with regard's outputs, once")
+
+    folder = cached_export(loaded, runtime.precision, begins=begins)
+    return CTranslate2Engine(folder, loaded, workers=workers, threads=runtime.threads or 1)
+
+
+def engine_search(settings: GenerationSettings, tokenizers: TokenizerPair, strategy: Any) -> EngineSearch:
+    """The search of these settings, whose `strategy` is the same search of regard's.
+
+    Raises:
+        ConfigError: a control has a value that the engine does not have; nothing is ignored.
+    """
+    for name in CONTROLS_BY_NAME:
+        greedy = name == "temperature" and settings.temperature == 0
+        if settings.is_set(name) and name not in TAKEN and not greedy:
+            raise _refusal(name, getattr(settings, name))
+    if settings.samples:
+        raise _refusal("sample", settings.sample)
+    for name, neutral in (("min_length", 0), ("forced_bos_id", None)):
+        if getattr(settings, name) != neutral:
+            raise _refusal(name, getattr(settings, name), "it comes from the model's generation.json")
+    alpha = _alpha(settings)
+    if alpha == 0 and settings.width > 1:
+        if settings.n_best > 1:
+            raise _refusal("n_best", settings.n_best, "it needs length_penalty = 'power'")
+        if settings.early_stopping:
+            raise _refusal("early_stopping", True, "it needs length_penalty = 'power'")
+    target = tokenizers.target
+    ends = {target.eos_id}
+    return EngineSearch(
+        size=settings.width,
+        n_best=settings.n_best,
+        alpha=alpha,
+        never=tuple({number: None for number in (target.pad_id, target.bos_id) if number not in ends}),
+        limits=strategy.limits,
+        length_penalty=score_by(settings.length_penalty, settings.alpha),
+    )
+
+
+def refuse_device(runtime: DecodingRuntime) -> None:
+    """Raise a ConfigError for a device that the engine is not used on."""
+    if runtime.device not in ("auto", "cpu"):
+        raise _refusal("device", runtime.device, "it runs on the CPU: device = 'cpu'")
+
+
+def _alpha(settings: GenerationSettings) -> float:
+    """The exponent of the length in the engine's scores; greedy search needs none."""
+    if settings.width == 1 or settings.length_penalty == "none" or not settings.alpha:
+        return 0.0
+    if settings.length_penalty == "wu":
+        raise _refusal("length_penalty", "wu", "length_penalty = 'power' is its own")
+    return settings.alpha
+
+
+def _refusal(name: str, value: Any, hint: str = "leave it out, or take engine = 'regard'") -> ConfigError:
+    return ConfigError(f"{name} = {value!r} is not possible with {ENGINE}", hint)

@@ -1,0 +1,97 @@
+"""Small random models with their tokenisers, for comparing an engine with regard."""
+
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.data.tokenizer import Tokenizer, TokenizerPair, TokenizerSettings, train_tokenizer
+from regard.models.build import build_model, config_class
+from regard.weights.model_folder import LoadedModel
+
+WORDS = [a + b for a in "bdfgklm" for b in ("a", "e", "i")]
+TEXTS = ["ba", "mi gi xx fa de ba"]
+SIZES = {  # by kind: small, with as many layers as show an error of one
+    "encoder_decoder": {"num_encoder_layers": 2, "num_decoder_layers": 2},
+    "decoder_only": {"num_layers": 2, "max_positions": 64},
+}
+BASES: dict[str, dict[str, Any]] = {  # two recipes that differ in all that a row does not set
+    "vaswani": {
+        "d_model": 24, "num_heads": 4, "d_ff": 20, "norm": "layer", "norm_position": "post",
+        "activation": "relu", "positions": "sinusoidal",
+    },
+    "llama": {
+        "d_model": 20, "num_heads": 4, "head_dim": 6, "num_kv_heads": 2, "d_ff": 22, "norm": "rms",
+        "norm_position": "pre", "activation": "swiglu", "positions": "rotary", "bias": False,
+    },
+}  # fmt: skip
+
+
+@cache
+def tokenizer(count: int = len(WORDS)) -> Tokenizer:
+    """A tokeniser of so many words."""
+    return train_tokenizer([" ".join(WORDS[:count])], "words", TokenizerSettings(kind="words", vocab_size=50))
+
+
+def small_model(kind: str, base: str = "vaswani", *, joint: bool = True, **settings: Any) -> LoadedModel:
+    """A model of random weights, so large that its outputs depend on the text."""
+    source = tokenizer()
+    target = source if joint else tokenizer(17)
+    sizes = (
+        {"src_vocab_size": source.vocab_size, "tgt_vocab_size": target.vocab_size}
+        if kind == "encoder_decoder"
+        else {"vocab_size": target.vocab_size}
+    )
+    table = {**SIZES[kind], **BASES[base], **settings}
+    config = config_class(kind).from_dict({**sizes, **table})
+    model = build_model(config, seed=1).eval()
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += torch.randn(parameter.shape, generator=generator) * 0.15
+    return LoadedModel(
+        model=model,
+        config=config,
+        tokenizer_pair=TokenizerPair(source, target),
+        labels=(),
+        generation={},
+        path=Path("small"),
+    )
+
+
+def random_settings(kind: str, seed: int) -> dict[str, Any]:
+    """Any settings that an engine has, together."""
+    choose = random.Random(seed).choice
+    heads, head_dim = choose([1, 2, 3, 4]), choose([4, 6, 10])
+    of_kind = "t5" if kind == "encoder_decoder" else "alibi"
+    settings: dict[str, Any] = {
+        "d_model": choose([15, 16, 24]),
+        "num_heads": heads,
+        "head_dim": head_dim,
+        "num_kv_heads": choose([None, 1, heads]),
+        "d_ff": choose([7, 16]),
+        "norm": choose(["layer", "rms"]),
+        "norm_eps": choose([None, 1e-3]),
+        "norm_position": choose(["post", "pre", "sandwich"]),
+        "activation": choose(["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]),
+        "bias": choose([True, False]),
+        "qk_norm": choose([True, False]),
+        "attention_scale": choose([None, 0.4]),
+        "positions": choose(["sinusoidal", "learned", "rotary", "none", of_kind]),
+        "max_positions": 70,
+        "position_offset": choose([0, 2]),
+        "position_layout": choose(["interleaved", "split"]),
+        "rotary_base": choose([100.0, 10000.0]),
+        "scaled_embedding": choose([True, False]),
+    }
+    if kind == "decoder_only":
+        return {**settings, "tied": choose([True, False])}
+    return {
+        **settings,
+        "tied": choose(["all", "target", "embeddings", "none"]),
+        "embedding_norm": choose([True, False]),
+        "scaled_output": choose([True, False]),
+        "output_bias": choose([True, False]),
+    }
