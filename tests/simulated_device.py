@@ -5,6 +5,7 @@ tensors of two devices fails, as on a GPU. `SimulatedDevice.waits` lists the ope
 wait for a GPU's whole queue: reading a number, results whose size depends on values, blocking copies.
 """
 
+import warnings
 from typing import Any
 
 import torch
@@ -84,8 +85,47 @@ class SimulatedDevice(TorchDispatchMode):
         self.device = simulated_device()
         self.waits: list[str] = []
 
+    def __enter__(self) -> "SimulatedDevice":
+        _simulations.append(self)
+        self._inference_mode = torch.inference_mode
+        torch.inference_mode = torch.no_grad  # wrappers have no inference tensors
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        torch.inference_mode = self._inference_mode
+        _simulations.remove(self)
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _run(func, args, kwargs or {}, self.waits)
+
+
+_simulations: list[SimulatedDevice] = []
+
+
+def current_simulation() -> SimulatedDevice:
+    """The innermost context of the simulated device."""
+    return _simulations[-1]
+
+
+class CudaWaits:
+    """The same for a real GPU: `waits` are the warnings of PyTorch about waiting for it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.waits: list[str] = []
+
+    def __enter__(self) -> "CudaWaits":
+        self._filters = warnings.catch_warnings()
+        self._filters.__enter__()
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_: self.waits.append(str(message))
+        torch.cuda.set_sync_debug_mode("warn")
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        torch.cuda.set_sync_debug_mode("default")
+        self._filters.__exit__(None, None, None)
 
 
 def moved(model: nn.Module, device: torch.device) -> nn.Module:
