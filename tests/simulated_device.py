@@ -32,11 +32,26 @@ COPIES = {"aten::_to_copy", "aten::copy_"}
 _registered: list[torch.device] = []
 
 
+_library = torch.library.Library("aten", "IMPL")
+
+
+def _empty_strided(size: Any, stride: Any, *, dtype: Any = None, **_: Any) -> "DeviceTensor":
+    """For Python's lists as indices, which PyTorch converts below the mode."""
+    return DeviceTensor(torch.empty_strided(size, stride, dtype=dtype))
+
+
+def _copy_from(source: Tensor, target: Tensor, non_blocking: bool = False) -> Tensor:
+    _inner(target).copy_(_inner(source))
+    return target
+
+
 def simulated_device() -> torch.device:
     """The device; PyTorch allows one such device for each process."""
     if not _registered:
         backend_registration._setup_privateuseone_for_python_backend(NAME)
         _registered.append(torch.device(NAME, 0))
+        _library.impl("empty_strided", _empty_strided, "PrivateUse1")
+        _library.impl("_copy_from", _copy_from, "PrivateUse1")
     return _registered[0]
 
 
@@ -68,6 +83,13 @@ class DeviceTensor(Tensor):
         if not force:
             raise TypeError("a tensor of another device has no NumPy array; call cpu() first")
         return self.cpu().numpy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "DeviceTensor":
+        copied = DeviceTensor(self.inner.clone())
+        if isinstance(self, nn.Parameter):
+            copied = nn.Parameter(copied, requires_grad=self.requires_grad)
+        memo[id(self)] = copied
+        return copied
 
     def data_ptr(self) -> int:
         return self.inner.data_ptr()

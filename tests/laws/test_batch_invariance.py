@@ -105,7 +105,9 @@ def test_rows_that_leave_a_batch_do_not_change_those_that_stay(model):
 def test_in_bfloat16_a_batch_changes_numbers_by_its_rounding_alone(model):
     """Kernels of a GPU differ with the shapes; what is promised is a bound, and not the bits."""
     sentence = SENTENCES[4]
-    with torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=model.device.type != "simulated"):
+    if model.device.type == "simulated":
+        pytest.skip("PyTorch's autocast does not know it")
+    with torch.autocast(model.device.type, dtype=torch.bfloat16):
         (alone,), first = read(model, [sentence])
         hidden, steps = read(model, [SENTENCES[7], sentence, *[SENTENCES[2]] * 5])
     assert (hidden[1] - alone).abs().mean() < 0.02 * alone.square().mean().sqrt()

@@ -56,6 +56,11 @@ def model(request, device) -> DecoderOnly:
     return moved(shaken(config), device)
 
 
+def built(config, seed):
+    """A new model on the device of the inputs."""
+    return moved(build_model(config, seed=seed), IDS.device)
+
+
 def sight(model: DecoderOnly) -> int:
     """How far back a position can see: each layer looks one window further."""
     window = model.config.window
@@ -188,7 +193,7 @@ def test_a_loss_can_be_learned_away(model):
     """Three texts by heart: whatever keeps a variant from learning shows here."""
     if model.config.window == 1:
         pytest.skip("it cannot tell the two that begin alike apart")
-    model = build_model(model.config, seed=0)
+    model = built(model.config, seed=0)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(120):
         logits = model(IDS[:, :-1])
@@ -204,8 +209,8 @@ def test_a_loss_can_be_learned_away(model):
 @pytest.mark.parametrize("where", ["dropout", "attention_dropout", "activation_dropout"])
 def test_each_dropout_acts_in_training_alone(model, where):
     off = {"attention_dropout": 0.0, "activation_dropout": 0.0, "dropout": 0.0}
-    silent = build_model(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
-    loud = build_model(type(model.config)(**{**model.config.to_dict(), **off, where: 0.5}), seed=0)
+    silent = built(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
+    loud = built(type(model.config)(**{**model.config.to_dict(), **off, where: 0.5}), seed=0)
     torch.testing.assert_close(silent(IDS), silent.eval()(IDS), rtol=1e-5, atol=1e-6)  # other kernels
     assert not torch.allclose(loud(IDS), silent(IDS), rtol=1e-3)
     assert torch.equal(loud.eval()(IDS), silent(IDS))
@@ -222,7 +227,7 @@ def test_a_copy_is_whole_and_apart(model):
 
 
 def test_a_state_dict_carries_everything(model):
-    other = build_model(model.config, seed=7).eval()
+    other = built(model.config, seed=7).eval()
     assert not torch.allclose(other(IDS), model(IDS))
     other.load_state_dict(model.state_dict())
     assert torch.equal(other(IDS), model(IDS))

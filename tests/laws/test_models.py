@@ -71,6 +71,11 @@ def model(request, device) -> SequenceToSequence:
     return moved(model.eval(), device)
 
 
+def built(config, seed):
+    """A new model on the device of the inputs."""
+    return moved(build_model(config, seed=seed), SRC.device)
+
+
 def test_the_future_does_not_reach_back(model):
     """To the bit, and one step at a time."""
     before = model(SRC, LENGTHS, TGT)
@@ -214,7 +219,7 @@ def dropouts(model):
 
 
 def test_evaluation_turns_every_dropout_off(model):
-    model = build_model(
+    model = built(
         type(model.config)(**model.config.to_dict() | dict.fromkeys(dropouts(model), 0.5)), seed=0
     )
     assert not torch.equal(model(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))
@@ -224,10 +229,10 @@ def test_evaluation_turns_every_dropout_off(model):
 
 def test_each_dropout_acts_in_training_alone(model):
     off = dict.fromkeys(dropouts(model), 0.0)
-    silent = build_model(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
+    silent = built(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
     torch.testing.assert_close(silent(SRC, LENGTHS, TGT), silent.eval()(SRC, LENGTHS, TGT))
     for where in off:
-        loud = build_model(type(model.config)(**{**model.config.to_dict(), **off, where: 0.5}), seed=0)
+        loud = built(type(model.config)(**{**model.config.to_dict(), **off, where: 0.5}), seed=0)
         assert not torch.allclose(loud(SRC, LENGTHS, TGT), silent(SRC, LENGTHS, TGT))
         assert torch.equal(loud.eval()(SRC, LENGTHS, TGT), silent(SRC, LENGTHS, TGT))
 
@@ -243,7 +248,7 @@ def test_a_copy_is_whole_and_apart(model):
 
 
 def test_a_state_dict_carries_everything(model):
-    other = build_model(model.config, seed=7).eval()
+    other = built(model.config, seed=7).eval()
     assert not torch.allclose(other(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))
     other.load_state_dict(model.state_dict())
     assert torch.equal(other(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))
