@@ -41,6 +41,8 @@ def _empty_strided(size: Any, stride: Any, *, dtype: Any = None, **_: Any) -> "D
 
 
 def _copy_from(source: Tensor, target: Tensor, non_blocking: bool = False) -> Tensor:
+    if _simulations and not non_blocking:
+        _simulations[-1].waits.append("aten::_copy_from, a list as a tensor")
     _inner(target).copy_(_inner(source))
     return target
 

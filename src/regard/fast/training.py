@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.fast.causal_attention import causal_attentions, causal_training_attention
 from regard.fast.bfloat16_products import BFLOAT16_FORMS, linear_layers_are_replaced
 from regard.fast.dropout import FastDropout, dropout_bits
 from regard.fast.fusible import can_be_fused
@@ -135,7 +136,7 @@ def plain_type(module: nn.Module) -> type[nn.Module]:
 
 def plain_attend(module: MultiHeadAttention) -> Callable[..., Tensor]:
     """The `attend` that `module` has without `fuse`."""
-    return attention if module.attend is training_attention else module.attend
+    return attention if module.attend in (training_attention, causal_training_attention) else module.attend
 
 
 def fusible_parts(model: nn.Module) -> dict[str, str | None]:
@@ -186,13 +187,14 @@ def fuse(model: nn.Module) -> None:
     with it.
     """
     forms = FUSED_FORMS | BFLOAT16_FORMS if linear_layers_are_replaced() else FUSED_FORMS
-    output = output_layer(model)
+    output, causal = output_layer(model), set(causal_attentions(model))
     for module in model.modules():
         kind = None if module is output else forms.get(type(module))
         if kind is not None and not overrides(module) and class_is_unchanged(type(module)):
             module.__class__ = kind
         elif type(module) in ATTENTIONS and cast(MultiHeadAttention, module).attend is attention:
-            cast(MultiHeadAttention, module).attend = training_attention
+            attend = causal_training_attention if module in causal else training_attention
+            cast(MultiHeadAttention, module).attend = attend
 
 
 def unfuse(model: nn.Module) -> None:

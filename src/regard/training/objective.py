@@ -1,5 +1,6 @@
 """Training objectives: losses summed over the predictions of a batch, in nats."""
 
+import functools
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -107,7 +108,7 @@ class LabelCrossEntropy:
 
     def __call__(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         logits, labels = self.logits(model, batch)
-        weights = None if self.weights is None else torch.tensor(self.weights, device=logits.device)
+        weights = None if self.weights is None else _on_device(self.weights, logits.device)
         total = F.cross_entropy(logits, labels, weights, reduction="sum", label_smoothing=self.smoothing)
         nll = total.detach()
         if self.smoothing or weights is not None:
@@ -118,6 +119,12 @@ class LabelCrossEntropy:
         """The logits and labels of all predictions, without IGNORED labels."""
         logits, labels = _counted(model(*batch.inputs), batch, IGNORED)
         return logits.float(), labels
+
+
+@functools.lru_cache(maxsize=8)
+def _on_device(numbers: tuple[float, ...], device: torch.device) -> Tensor:
+    """The numbers as a tensor, copied to the device once: a copy makes the processor wait."""
+    return torch.tensor(numbers, device=device)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Chooses the matrix products of training on a CPU: the fastest library of full accuracy, or bfloat16 by name.
+"""The matrix products of training on a CPU: the fastest float32 library, or bfloat16 by name.
 
 PyTorch on a CPU multiplies with MKL, or with oneDNN if `set_float32_matmul_precision("medium")` allows it. On
 AMD's Zen 5 oneDNN is 2.3 times as fast as MKL with the same error. On processors with AMX the same setting
