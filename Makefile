@@ -122,8 +122,8 @@ $(GPU): gpu-%: gpu-install
 	@PYTHONPATH=src $(GPU_PYTHON) -m benchmarks.gpu $*
 
 # The tables of docs/performance.md from the results that are there.
-gpu-table: gpu-install
-	@PYTHONPATH=src $(GPU_PYTHON) -m benchmarks.gpu table
+gpu-table: install
+	$(BIN)/python -m benchmarks.gpu table
 
 gpu-install:
 	@if $(GPU_SEEN); then \

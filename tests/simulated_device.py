@@ -1,8 +1,8 @@
-"""A device that is simulated on the CPU: it holds data, refuses mixed devices and counts what a GPU waits for.
+"""A device that is simulated on the CPU: it holds data, refuses mixed devices and lists waits for a GPU.
 
 Its tensors are wrappers around CPU tensors, so every operation gives the CPU's values. An operation with
-tensors of two devices fails, as on a GPU. `SimulatedDevice.waits` lists the operations that make the processor
-wait for a GPU's whole queue: reading a number, results whose size depends on values, blocking copies.
+tensors of two devices fails, as on a GPU. `SimulatedDevice.waits` lists the operations that make the
+processor wait for a GPU's whole queue: reading a number, results whose size depends on values, blocking copies.
 """
 
 import warnings
@@ -102,7 +102,7 @@ class DeviceTensor(Tensor):
 
 
 class SimulatedDevice(TorchDispatchMode):
-    """A context in which the simulated device exists; `waits` are the operations that would wait for a GPU."""
+    """A context in which the simulated device exists; `waits`: the operations that would wait for a GPU."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -197,7 +197,9 @@ def _refuse_two_devices(name: str, tensors: list[Tensor], own: list[DeviceTensor
         return
     allowed = [leaf for leaf in tree_leaves(args[1]) if isinstance(leaf, Tensor)] if name in INDEXING else []
     for tensor in tensors:
-        others = isinstance(tensor, DeviceTensor) or not tensor.dim() or any(tensor is each for each in allowed)
+        others = (
+            isinstance(tensor, DeviceTensor) or not tensor.dim() or any(tensor is each for each in allowed)
+        )
         if not others:
             raise RuntimeError(f"{name}: tensors on two devices, {NAME} and {tensor.device}")
 
@@ -217,9 +219,11 @@ def _wait(
         indices = [leaf for leaf in tree_leaves(args[1]) if isinstance(leaf, Tensor)]
         if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
             return f"{name} with a mask"
-        return f"{name} with an index of the CPU" if len(own) < len(tensors) and any(
-            not isinstance(index, DeviceTensor) for index in indices
-        ) else None
+        return (
+            f"{name} with an index of the CPU"
+            if len(own) < len(tensors) and any(not isinstance(index, DeviceTensor) for index in indices)
+            else None
+        )
     if name == "aten::_to_copy" and bool(own) != is_result_here and not kwargs.get("non_blocking"):
         return f"{name} {'from' if own else 'to'} the device"
     if name == "aten::copy_":

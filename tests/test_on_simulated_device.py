@@ -11,17 +11,35 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-QUICK = ["tests/training/test_on_device.py", "tests/decoding/test_on_device.py", "tests/fast/test_causal_attention.py"]
+QUICK = [
+    "tests/training/test_on_device.py",
+    "tests/decoding/test_on_device.py",
+    "tests/fast/test_causal_attention.py",
+]
 LAWS = ["tests/laws"]
 # its subject is the device "meta", to which a wrapper cannot be moved
 NOT_HERE = "not test_a_model_runs_on_the_device_it_is_on"
 
 
-@pytest.mark.parametrize("files", [QUICK, pytest.param(LAWS, marks=pytest.mark.nightly)], ids=["quick", "laws"])
+@pytest.mark.parametrize(
+    "files", [QUICK, pytest.param(LAWS, marks=pytest.mark.nightly)], ids=["quick", "laws"]
+)
 def test_tests_with_a_device(files):
     if os.environ.get("REGARD_DEVICE", "cpu") != "cpu":
         pytest.skip("the device is chosen already")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-m", "device", "-k", NOT_HERE, *files]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        "-m",
+        "device",
+        "-k",
+        NOT_HERE,
+        *files,
+    ]
     environment = {**os.environ, "REGARD_DEVICE": "simulated", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:]
@@ -40,8 +58,15 @@ with SimulatedDevice() as here:
         assert "two devices" in str(error)
     else:
         raise SystemExit("mixed devices were not refused")
-    for wait in (lambda: float(x.sum()), lambda: x[x > 0], lambda: x.cpu(), lambda: torch.ones(3).to(here.device),
-                 lambda: x.tolist(), lambda: x.nonzero(), lambda: torch.tensor([1], device=here.device)):
+    for wait in (
+        lambda: float(x.sum()),
+        lambda: x[x > 0],
+        lambda: x.cpu(),
+        lambda: x.tolist(),
+        lambda: x.nonzero(),
+        lambda: torch.ones(3).to(here.device),
+        lambda: torch.tensor([1], device=here.device),
+    ):
         here.waits.clear()
         wait()
         assert here.waits, wait

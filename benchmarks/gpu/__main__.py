@@ -67,13 +67,18 @@ def run(piece: Piece, device: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("groups", nargs="*", choices=[*GROUPS, TABLE, []], help="by default all")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--tiny", action="store_true", help="sizes for a CPU, to try the programs")
     asked = parser.parse_args()
     device = torch.device(asked.device)
+    if asked.groups == [TABLE]:
+        fill_page(asked.results)
+        return 0
     if device.type == "cuda" and not torch.cuda.is_available():
         print(f"error: PyTorch {torch.__version__} sees no GPU here", file=sys.stderr)
         print("hint: give a Python that has a CUDA build: make gpu PYTHON=/path/to/python", file=sys.stderr)
@@ -91,7 +96,9 @@ def main() -> int:
             continue
         print(f"{piece.name}: at most {piece.minutes:g} minutes", flush=True)
         record = run(piece, asked.device)
-        print("\n".join([f"{piece.name}: {record['state']}, {record['seconds']} s", *record.get("output", [])]))
+        print(
+            "\n".join([f"{piece.name}: {record['state']}, {record['seconds']} s", *record.get("output", [])])
+        )
         found |= {"card": card_name(device), "date": now(), "machine": machine(), "versions": versions()}
         found["pieces"][piece.name] = record
         path.write_text(json.dumps(found, indent=1) + "\n", "utf-8")

@@ -40,7 +40,10 @@ class Sizes:
     vocabulary: int
 
 
-SIZES, TINY = Sizes(rows=64, prompt=32, new=128, vocabulary=32_000), Sizes(rows=2, prompt=5, new=6, vocabulary=60)
+SIZES, TINY = (
+    Sizes(rows=64, prompt=32, new=128, vocabulary=32_000),
+    Sizes(rows=2, prompt=5, new=6, vocabulary=60),
+)
 
 
 def config_of(work: str, sizes: Sizes, tiny: bool) -> Any:
@@ -55,7 +58,9 @@ def config_of(work: str, sizes: Sizes, tiny: bool) -> Any:
     )
 
 
-def regard(config: Any, inputs: list[list[int]], sizes: Sizes, device: torch.device, dtype: torch.dtype) -> Run:
+def regard(
+    config: Any, inputs: list[list[int]], sizes: Sizes, device: torch.device, dtype: torch.dtype
+) -> Run:
     model: Any = build_model(config, seed=0).eval().to(device, dtype)
 
     def continued() -> int:
@@ -100,7 +105,9 @@ def hugging_face(
     return run
 
 
-def ctranslate2(config: Any, inputs: list[list[int]], sizes: Sizes, device: torch.device, folder: Path) -> Run:
+def ctranslate2(
+    config: Any, inputs: list[list[int]], sizes: Sizes, device: torch.device, folder: Path
+) -> Run:
     import ctranslate2 as engine
 
     weights = build_model(config, seed=0).state_dict()
@@ -147,7 +154,9 @@ def measured(make: Callable[[], Run], device: torch.device) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("work", choices=("text", "pairs"))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true")
@@ -161,7 +170,8 @@ def main() -> None:
         for name, make in (("regard", regard), ("Hugging Face", hugging_face)):
             row = {"work": asked.work, "system": name, "precision": str(dtype).removeprefix("torch.")}
             rows.append(
-                row | measured(lambda make=make, dtype=dtype: make(config, inputs, sizes, device, dtype), device)
+                row
+                | measured(lambda make=make, dtype=dtype: make(config, inputs, sizes, device, dtype), device)
             )
     with tempfile.TemporaryDirectory() as folder:
         row = {"work": asked.work, "system": "CTranslate2", "precision": "float16"}

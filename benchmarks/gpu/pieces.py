@@ -31,13 +31,21 @@ def pieces(device: str, *, tiny: bool = False) -> list[Piece]:
         Piece(name="NCCL on one GPU", group=CHECK, command=(*PYTEST, "tests/distributed"), minutes=2),
         *(
             Piece(
-                name=f"training {model}", group=BENCH, command=measured("train", model), minutes=4, measures=True
+                name=f"training {model}",
+                group=BENCH,
+                command=measured("train", model),
+                minutes=4,
+                measures=True,
             )
             for model in ("base", "big", "gpt2")
         ),
         *(
             Piece(
-                name=f"decoding {work}", group=BENCH, command=measured("decode", work), minutes=5, measures=True
+                name=f"decoding {work}",
+                group=BENCH,
+                command=measured("decode", work),
+                minutes=5,
+                measures=True,
             )
             for work in ("text", "pairs")
         ),

@@ -1,6 +1,6 @@
 """A recipe that needs no download, trained on the device by the command that users type.
 
-    python -m benchmarks.gpu.recipe [--device cuda] [--tiny]
+python -m benchmarks.gpu.recipe [--device cuda] [--tiny]
 """
 
 import argparse
@@ -16,16 +16,30 @@ SMALL = ("data.train.size=300", "data.valid.size=20", "data.test.size=20", "trai
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true")
     asked = parser.parse_args()
     sets = SMALL if asked.tiny else (f"training.max_steps={STEPS}",)
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        command = [sys.executable, "-m", "regard", "train", RECIPE, "--out", str(run), "--device", asked.device]
+        command = [
+            sys.executable,
+            "-m",
+            "regard",
+            "train",
+            RECIPE,
+            "--out",
+            str(run),
+            "--device",
+            asked.device,
+        ]
         began = time.perf_counter()
-        done = subprocess.run([*command, *(part for each in sets for part in ("--set", each))], stdout=sys.stderr)
+        done = subprocess.run(
+            [*command, *(part for each in sets for part in ("--set", each))], stdout=sys.stderr
+        )
         took = time.perf_counter() - began
         if done.returncode:
             sys.exit(done.returncode)

@@ -41,7 +41,14 @@ def of_card(found: dict[str, Any]) -> str:
     if training := _rows(pieces, "training "):
         parts.append(
             _table(
-                ("training in bfloat16", "form", "target tokens a second", "TFLOP/s", "share of the peak", "GiB"),
+                (
+                    "training in bfloat16",
+                    "form",
+                    "target tokens a second",
+                    "TFLOP/s",
+                    "share of the peak",
+                    "GiB",
+                ),
                 [
                     (row["model"], row["form"], *_numbers(row, TRAINING))
                     if "failed" not in row

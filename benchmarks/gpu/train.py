@@ -154,7 +154,9 @@ def _timed(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", choices=("base", "big", "gpt2"))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true")
@@ -167,7 +169,7 @@ def main() -> None:
         try:
             row |= measured(work, device, compiled=compiled, tiny=asked.tiny)
             row["share_of_peak"] = row["tflops"] / speed["used"]
-        except Exception as error:  # noqa: BLE001, one form may fail and the other not
+        except Exception as error:
             if not compiled:
                 raise
             row["failed"] = f"{type(error).__name__}: {str(error).splitlines()[:1]}"

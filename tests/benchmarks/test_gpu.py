@@ -19,7 +19,11 @@ ROOT = Path(__file__).parents[2]
 def gpu(*arguments):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
+        [sys.executable, "-m", "benchmarks.gpu", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
 
 
@@ -58,8 +62,12 @@ def test_its_benchmarks_run_are_recorded_and_not_run_again(tmp_path):
 def test_a_piece_that_fails_is_recorded_with_its_output(tmp_path, monkeypatch):
     from benchmarks.gpu import __main__ as program
 
-    failing = Piece(name="bad", group=CHECK, command=(sys.executable, "-c", "print('why'); exit(3)"), minutes=1)
-    slow = Piece(name="slow", group=CHECK, command=(sys.executable, "-c", "import time; time.sleep(9)"), minutes=0.01)
+    failing = Piece(
+        name="bad", group=CHECK, command=(sys.executable, "-c", "print('why'); exit(3)"), minutes=1
+    )
+    slow = Piece(
+        name="slow", group=CHECK, command=(sys.executable, "-c", "import time; time.sleep(9)"), minutes=0.01
+    )
     records = [program.run(piece, "cpu") for piece in (failing, slow)]
     assert [record["state"] for record in records] == ["failed (3)", "failed (124)"]
     assert records[0]["output"] == ["why"]
@@ -78,7 +86,11 @@ def test_the_page_has_a_place_and_gets_a_table(tmp_path):
         "laws": {"group": CHECK, "state": "failed (1)", "last": "2 failed"},
         "training base": {"group": BENCH, "state": "done", "rows": [{**row, "share_of_peak": 0.51}, failed]},
         "decoding text": {"group": BENCH, "state": "done", "rows": [decoded]},
-        "recipe": {"group": RECIPE, "state": "done", "rows": [{"recipe": "reverse", "seconds": 61.2, "loss": 0.1}]},
+        "recipe": {
+            "group": RECIPE,
+            "state": "done",
+            "rows": [{"recipe": "reverse", "seconds": 61.2, "loss": 0.1}],
+        },
     }
     card = {"card": "NVIDIA X", "date": "today", "versions": {"torch": "9"}, "pieces": made}
     (tmp_path / "x.json").write_text(json.dumps(card))
@@ -86,7 +98,15 @@ def test_the_page_has_a_place_and_gets_a_table(tmp_path):
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    for part in ("**NVIDIA X**, today", "123,457", "51%", "Error: x", "9,876", "| reverse | 61 | 0.100 |", "2 failed"):
+    for part in (
+        "**NVIDIA X**, today",
+        "123,457",
+        "51%",
+        "Error: x",
+        "9,876",
+        "| reverse | 61 | 0.100 |",
+        "2 failed",
+    ):
         assert part in text
 
 

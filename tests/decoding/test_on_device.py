@@ -4,7 +4,6 @@ import collections
 import copy
 
 import pytest
-import torch
 
 from regard.decoding.batches import decode_all
 from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of

@@ -1,4 +1,4 @@
-"""Products of bfloat16: close to those of float32, in linear layers in training alone, and resumed to the bit."""
+"""Products of bfloat16: close to float32, in linear layers in training alone, and resumed to the bit."""
 
 import json
 

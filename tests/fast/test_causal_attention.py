@@ -27,7 +27,9 @@ def test_it_is_attention_with_a_causal_mask(device, kv_heads):
     key, value = (torch.randn(3, kv_heads, 9, 8).to(device) for _ in range(2))
     mask = causal_mask(9, device=device)
     exact = plain_attention(query, key, value, mask)
-    torch.testing.assert_close(causal_training_attention(query, key, value, mask), exact, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(
+        causal_training_attention(query, key, value, mask), exact, atol=1e-5, rtol=1e-5
+    )
 
 
 def test_another_mask_is_not_taken_for_a_causal_one(device):
@@ -43,10 +45,18 @@ def test_another_mask_is_not_taken_for_a_causal_one(device):
 
 
 def test_it_is_used_in_decoders_whose_masks_are_causal_alone():
-    sizes = {**SMALL, "num_encoder_layers": 1, "num_decoder_layers": 2, "src_vocab_size": 30, "tgt_vocab_size": 30}
+    sizes = {
+        **SMALL,
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 2,
+        "src_vocab_size": 30,
+        "tgt_vocab_size": 30,
+    }
     pairs, texts = build_model(EncoderDecoderConfig(**sizes), seed=0), text_model()
     with fused(pairs), fused(texts):
-        assert [block.self_attention.attend for block in pairs.decoder.blocks] == [causal_training_attention] * 2
+        assert [block.self_attention.attend for block in pairs.decoder.blocks] == [
+            causal_training_attention
+        ] * 2
         assert pairs.encoder.blocks[0].self_attention.attend is training_attention
         assert pairs.decoder.blocks[0].cross_attention.attend is training_attention
         assert [block.self_attention.attend for block in texts.blocks] == [causal_training_attention] * 2

@@ -113,7 +113,9 @@ def test_rows_can_leave_double_and_change_places_between_steps(model, rows):
     rows = IDS.new_tensor(rows)
     again = torch.arange(len(rows), device=IDS.device).flip(0)
     with torch.inference_mode():
-        cache = model.start().select(torch.arange(5, device=IDS.device))  # what has read nothing has any number of rows
+        cache = model.start().select(
+            torch.arange(5, device=IDS.device)
+        )  # what has read nothing has any number of rows
         model.extend(IDS[:, :5], cache)
         found = [model.extend(IDS[rows, 5:6], cache.select(rows))]
         found.append(model.extend(IDS[rows[again], 6:8], cache.select(again)))

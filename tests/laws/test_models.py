@@ -219,9 +219,7 @@ def dropouts(model):
 
 
 def test_evaluation_turns_every_dropout_off(model):
-    model = built(
-        type(model.config)(**model.config.to_dict() | dict.fromkeys(dropouts(model), 0.5)), seed=0
-    )
+    model = built(type(model.config)(**model.config.to_dict() | dict.fromkeys(dropouts(model), 0.5)), seed=0)
     assert not torch.equal(model(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))
     model.eval()
     assert torch.equal(model(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))

@@ -11,7 +11,7 @@ from regard.training.objective import CrossEntropy
 from regard.training.trainer import Trainer
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from tests.simulated_device import moved
-from tests.training.test_trainer import SETTINGS, Broken, shards, trainer  # noqa: F401
+from tests.training.test_trainer import SETTINGS, Broken, trainer
 
 SINGLE = dataclasses.replace(SETTINGS, accumulate=1, nonfinite_skips=2)
 

@@ -22,7 +22,11 @@ def causal_attentions(model: nn.Module) -> Iterator[nn.Module]:
     The mask of several documents in a row has a first axis of rows, so it is not of that shape, unless the
     batch has one row; `causal_training_attention` looks at that.
     """
-    if type(model) is EncoderDecoder and class_is_unchanged(EncoderDecoder) and type(model.decoder) is Decoder:
+    if (
+        type(model) is EncoderDecoder
+        and class_is_unchanged(EncoderDecoder)
+        and type(model.decoder) is Decoder
+    ):
         blocks = model.decoder.blocks
     elif type(model) is DecoderOnly and class_is_unchanged(DecoderOnly) and model.config.window is None:
         blocks = model.blocks

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.fast.causal_attention import causal_attentions, causal_training_attention
 from regard.fast.bfloat16_products import BFLOAT16_FORMS, linear_layers_are_replaced
+from regard.fast.causal_attention import causal_attentions, causal_training_attention
 from regard.fast.dropout import FastDropout, dropout_bits
 from regard.fast.fusible import can_be_fused
 from regard.fast.linear_cross_entropy import output_layer

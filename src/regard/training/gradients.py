@@ -9,8 +9,8 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.distributed.distributed_model import DistributedModel
-from regard.training.objective import Objective
 from regard.training.numbers import is_asynchronous
+from regard.training.objective import Objective
 from regard.training.out_of_memory import with_halved_batches
 
 
@@ -46,7 +46,7 @@ class Gradients:
         gradients = [p.grad for p in self.distributed.model.parameters() if p.grad is not None]
         self.distributed.sum_(gradients, sums)
         if is_asynchronous(self.device):
-            torch._foreach_div_(gradients, sums[1])
+            torch._foreach_div_(gradients, sums[1])  # pyright: ignore[reportPrivateImportUsage]
             return sums
         num_targets = float(sums[1])
         for gradient in gradients:

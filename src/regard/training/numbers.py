@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def is_asynchronous(device: torch.device) -> bool:
-    """True if operations of this device are queued, so that reading their results makes the processor wait."""
+    """True if operations of this device are queued, so that reading a result makes the processor wait."""
     return device.type not in ("cpu", "meta", "mps")
 
 

@@ -94,7 +94,7 @@ def _can_be_fused(model: nn.Module) -> bool:
     On a GPU it can also leave out an update without the processor's knowledge (`step_where`).
     """
     return all(
-        (type(parameter) is nn.Parameter and parameter.device.type == "cpu" or _is_whole_on_gpu(parameter))
+        ((type(parameter) is nn.Parameter and parameter.device.type == "cpu") or _is_whole_on_gpu(parameter))
         and parameter.dtype in (torch.float32, torch.float64)
         for _, parameter in _parameters(model)
     )
@@ -112,7 +112,8 @@ def is_fused(optimizer: torch.optim.Optimizer) -> bool:
 
 def step_where(counts: Bool[Tensor, ""], optimizer: torch.optim.Optimizer) -> None:
     """A step if `counts` is True, else none. Its value is not read, so nothing waits for a GPU."""
-    optimizer.found_inf = (~counts).float()  # what PyTorch's gradient scaler sets, for the fused update
+    # what PyTorch's gradient scaler sets, for the fused update
+    vars(optimizer)["found_inf"] = (~counts).float()
     optimizer.step()
 
 

@@ -79,7 +79,7 @@ def refuse_bfloat16_products(device: torch.device) -> None:
     if not has_bfloat16():
         raise RecipeError(
             'training.products = "bfloat16": this processor has no instructions for bfloat16',
-            'leave it out ("auto" takes the fastest float32 products), or use a processor with AVX512-BF16 or AMX',
+            'leave it out ("auto" takes the fastest float32 products), or use one with AVX512-BF16 or AMX',
         )
 
 

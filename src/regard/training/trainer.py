@@ -231,8 +231,9 @@ class Trainer:
             path = self.run.path / "nonfinite.json"
             if self.group.is_first:
                 path.write_text(json.dumps({"step": launched.step, "lines": lines}) + "\n", "utf-8")
+            times = f"{state.skipped_in_a_row} times in a row"
             raise RunError(
-                f"loss or gradient not finite at step {launched.step}, {state.skipped_in_a_row} times in a row",
+                f"loss or gradient not finite at step {launched.step}, {times}",
                 f"the batch's lines are in {path}; a lower learning_rate or clip_norm = 1.0 often helps",
             )
         self._record({"kind": "rollback", "step": launched.step, "to": checkpoint.step})
