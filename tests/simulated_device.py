@@ -2,7 +2,7 @@
 
 Its tensors are wrappers around CPU tensors, so every operation gives the CPU's values. An operation with
 tensors of two devices fails, as on a GPU. `SimulatedDevice.waits` lists the operations that make the
-processor wait for a GPU's whole queue: reading a number, results whose size depends on values, blocking copies.
+processor wait for a GPU: reading a number, results whose size depends on values, blocking copies.
 """
 
 import warnings

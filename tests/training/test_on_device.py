@@ -1,5 +1,7 @@
 """Training on a device with a queue: the same numbers as on a CPU, and no wait between two reports."""
 
+# ruff: noqa: F811
+
 import dataclasses
 import threading
 
@@ -11,7 +13,7 @@ from regard.training.objective import CrossEntropy
 from regard.training.trainer import Trainer
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from tests.simulated_device import moved
-from tests.training.test_trainer import SETTINGS, Broken, trainer
+from tests.training.test_trainer import SETTINGS, Broken, shards, trainer  # noqa: F401
 
 SINGLE = dataclasses.replace(SETTINGS, accumulate=1, nonfinite_skips=2)
 
