@@ -3,6 +3,10 @@
 #   make demo    install into .venv, train a small date translator from nothing, show what it does
 #   make test    install into .venv, check the code, run every test
 #
+# One on a machine with a GPU of NVIDIA:
+#
+#   make gpu     check and measure everything there; PYTHON=... takes an environment that has PyTorch for CUDA
+#
 # `make install` is their common first step. It runs once and again only when pyproject.toml or
 # constraints.txt change; everything after it works offline.
 
@@ -24,7 +28,14 @@ LONG := crash fuzz corpora guided soak ranks alignment
 
 PEERS := build/benchmarks/peers
 
-.PHONY: help install demo test nightly check clean mutants box-check serve-check bench-serve proposals bench bench-quick bench-install audit sbom hashes $(LONG) $(BENCHES) \
+GPU := gpu-check gpu-bench gpu-recipe
+GPU_VENV := build/gpu-venv
+# $(PYTHON) itself if it sees a GPU, else the Python of an environment made for it
+GPU_PYTHON = $$(if $(GPU_SEEN); then echo $(PYTHON); else echo $(GPU_VENV)/bin/python; fi)
+GPU_SEEN = $(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null
+GPU_NEEDS := beartype click hypothesis jaxtyping numpy pytest rich sacrebleu safetensors tokenizers torch transformers
+
+.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check bench-serve proposals bench bench-quick bench-install audit sbom hashes $(LONG) $(BENCHES) \
   bench-quality bench-quality-install
 
 help:
@@ -100,6 +111,37 @@ $(PEERS)/installed: $(INSTALLED)
 	peer eole eole sentencepiece aiohttp; \
 	peer fairseq fairseq sentencepiece
 	@for data in multi30k tatoeba_en_de; do $(BIN)/regard data get $$data >/dev/null || exit; done
+	@touch $@
+
+# Checks and benchmarks of a GPU (docs/performance.md), in pieces of less than ten minutes; a piece that is done is
+# not done again. `make gpu PYTHON=/path/to/python` takes an environment that has PyTorch for CUDA, as it is.
+gpu: gpu-install
+	@PYTHONPATH=src $(GPU_PYTHON) -m benchmarks.gpu
+
+$(GPU): gpu-%: gpu-install
+	@PYTHONPATH=src $(GPU_PYTHON) -m benchmarks.gpu $*
+
+# The tables of docs/performance.md from the results that are there.
+gpu-table: install
+	$(BIN)/python -m benchmarks.gpu table
+
+gpu-install:
+	@if $(GPU_SEEN); then \
+	  $(PYTHON) -c 'import importlib.util as u, sys; \
+	  lacking = [name for name in "$(GPU_NEEDS)".split() if u.find_spec(name) is None]; \
+	  lacking and sys.exit("error: $(PYTHON) sees a GPU, but lacks " + ", ".join(lacking) + \
+	    "\nhint: $(PYTHON) -m pip install " + " ".join(lacking))'; \
+	else $(MAKE) --no-print-directory $(GPU_VENV)/installed; fi
+
+$(GPU_VENV)/installed: pyproject.toml constraints.txt
+	@echo "installing into $(GPU_VENV) (once; a CUDA build of PyTorch has some gigabytes)"
+	@test -x $(GPU_VENV)/bin/pip || $(PYTHON) -m venv --clear $(GPU_VENV)
+	@$(GPU_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt \
+	  $(GPU_NEEDS) psutil pytest-xdist hatchling editables
+	@$(GPU_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt \
+	  --no-build-isolation --no-deps --editable .
+	@$(GPU_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-input -c constraints.txt ctranslate2 || \
+	  echo 'ctranslate2 did not install, which its rows will say'
 	@touch $@
 
 # Long checks that print their figures (docs/reliability.md), each half an hour or so: runs killed and failed,

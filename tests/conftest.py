@@ -1,17 +1,65 @@
 """What all tests share."""
 
+import contextlib
+import os
+
 import hypothesis
 import pytest
 
 from tests.first_calls import begin_test
+
+DEVICE = os.environ.get("REGARD_DEVICE", "cpu")  # where tests with a device run: cpu, cuda or simulated
 
 # A machine that is busy is not a failure, the same commit gives the same result, and nothing is left on disk.
 hypothesis.settings.register_profile("house", deadline=None, max_examples=40, derandomize=True, database=None)
 hypothesis.settings.load_profile("house")
 
 
+def pytest_configure():
+    if DEVICE == "simulated":
+        from tests.simulated_device import simulated_device
+
+        simulated_device()  # before the first backward pass, which counts the devices
+
+
+def pytest_collection_modifyitems(items):
+    """`-m device` selects the tests with a device."""
+    for item in items:
+        if "device" in getattr(item, "fixturenames", ()):
+            item.add_marker("device")
+
+
 def pytest_runtest_setup():
     begin_test()
+
+
+@pytest.fixture
+def device(request, monkeypatch):
+    """The device of REGARD_DEVICE; the tensors that the module names in ON_DEVICE are moved to it."""
+    import torch
+
+    from tests.simulated_device import SimulatedDevice
+
+    with SimulatedDevice() if DEVICE == "simulated" else contextlib.nullcontext():
+        for name in getattr(request.module, "ON_DEVICE", ()):
+            found = getattr(request.module, name)
+            here = [each.to(DEVICE) for each in found] if isinstance(found, list) else found.to(DEVICE)
+            monkeypatch.setattr(request.module, name, here)
+        yield torch.device(DEVICE)
+
+
+@pytest.fixture
+def queued(device):
+    """What the processor waited for on a device with a queue: `waits`, a list of texts."""
+    from tests.simulated_device import CudaWaits, current_simulation
+
+    if device.type == "cpu":
+        pytest.skip("needs a device with a queue: REGARD_DEVICE=cuda, or simulated")
+    if device.type == "simulated":
+        yield current_simulation()
+        return
+    with CudaWaits(device) as waits:
+        yield waits
 
 
 @pytest.fixture(scope="session")

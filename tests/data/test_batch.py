@@ -1,5 +1,7 @@
 """Batches: padding is on the right, and lengths, targets and lines match their rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -37,8 +39,9 @@ def test_a_batch_is_read_one_place_behind_what_it_predicts():
 
 
 def test_a_batch_moves_whole():
-    batch = collate([[3]], [[2, 3]], [1], pad_id=0).to("meta")
+    batch = replace(collate([[3]], [[2, 3]], [1], pad_id=0), targets=torch.tensor([0])).to("meta")
     assert {str(getattr(batch, name).device) for name in batch.__dataclass_fields__} == {"meta"}
+    assert batch.rows(slice(0, 1)).targets is None, "places of the whole batch are not those of its rows"
 
 
 def test_a_batch_does_not_change():

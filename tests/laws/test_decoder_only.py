@@ -7,6 +7,7 @@ import torch
 
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
+from tests.simulated_device import moved
 
 VOCAB = 30
 SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32, "num_layers": 2, "dropout": 0.0, "attention_dropout": 0.0}
@@ -36,6 +37,7 @@ VARIANTS = {
 }
 IDS = torch.tensor([[2, 7, 19, 4, 23, 8, 8, 3], [2, 28, 28, 5, 9, 17, 25, 6], [5, 3, 11, 12, 13, 14, 3, 2]])
 CLOSE = {"atol": 2e-5, "rtol": 1e-5}
+ON_DEVICE = ("IDS",)
 
 
 def shaken(config: DecoderOnlyConfig) -> DecoderOnly:
@@ -49,8 +51,14 @@ def shaken(config: DecoderOnlyConfig) -> DecoderOnly:
 
 
 @pytest.fixture(params=VARIANTS.values(), ids=VARIANTS)
-def model(request) -> DecoderOnly:
-    return shaken(DecoderOnlyConfig.from_table({**SMALL, **request.param}, vocab_size=VOCAB))
+def model(request, device) -> DecoderOnly:
+    config = DecoderOnlyConfig.from_table({**SMALL, **request.param}, vocab_size=VOCAB)
+    return moved(shaken(config), device)
+
+
+def built(config, seed):
+    """A new model on the device of the inputs."""
+    return moved(build_model(config, seed=seed), IDS.device)
 
 
 def sight(model: DecoderOnly) -> int:
@@ -81,7 +89,7 @@ def test_a_position_sees_as_far_back_as_its_window_lets_it(model):
 
 
 def test_padding_on_the_right_changes_nothing(model):
-    padded = torch.cat([IDS, torch.zeros(3, 5, dtype=torch.int64)], dim=1)
+    padded = torch.cat([IDS, IDS.new_zeros(3, 5)], dim=1)
     torch.testing.assert_close(model(padded)[:, : IDS.size(1)], model(IDS), **CLOSE)
 
 
@@ -102,10 +110,12 @@ def test_extending_a_cache_gives_what_reading_at_once_gives(model, chunks):
 
 @pytest.mark.parametrize("rows", [[2, 1], [0, 0, 1, 1, 2, 2], [2, 0, 1], [1], [2, 2, 0]])
 def test_rows_can_leave_double_and_change_places_between_steps(model, rows):
-    rows = torch.tensor(rows)
-    again = torch.arange(len(rows)).flip(0)
+    rows = IDS.new_tensor(rows)
+    again = torch.arange(len(rows), device=IDS.device).flip(0)
     with torch.inference_mode():
-        cache = model.start().select(torch.arange(5))  # what has read nothing has any number of rows
+        cache = model.start().select(
+            torch.arange(5, device=IDS.device)
+        )  # what has read nothing has any number of rows
         model.extend(IDS[:, :5], cache)
         found = [model.extend(IDS[rows, 5:6], cache.select(rows))]
         found.append(model.extend(IDS[rows[again], 6:8], cache.select(again)))
@@ -117,7 +127,7 @@ def test_rows_can_leave_double_and_change_places_between_steps(model, rows):
 def test_documents_in_one_row_are_read_as_if_each_were_alone(model):
     """Positions begin at 0 in each document, and documents do not attend to each other; padding is one."""
     lengths = [[3, 1, 4], [8], [1, 5, 2]]
-    documents = torch.tensor(
+    documents = IDS.new_tensor(
         [[number for number, length in enumerate(row) for _ in range(length)] for row in lengths]
     )
     packed = model(IDS, documents)
@@ -145,7 +155,7 @@ def test_without_positions_the_past_is_a_set():
     model = shaken(
         DecoderOnlyConfig.from_table({**SMALL, "positions": "none", "num_layers": 1}, vocab_size=VOCAB)
     )
-    order = torch.tensor([4, 0, 6, 2, 5, 1, 3, 7])
+    order = IDS.new_tensor([4, 0, 6, 2, 5, 1, 3, 7])
     torch.testing.assert_close(model(IDS[:, order])[:, -1], model(IDS)[:, -1], **CLOSE)
     for positions in ("learned", "sinusoidal", "rotary", "alibi", "t5"):
         model = shaken(
@@ -185,7 +195,7 @@ def test_a_loss_can_be_learned_away(model):
     """Three texts by heart: whatever keeps a variant from learning shows here."""
     if model.config.window == 1:
         pytest.skip("it cannot tell the two that begin alike apart")
-    model = build_model(model.config, seed=0)
+    model = built(model.config, seed=0)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(120):
         logits = model(IDS[:, :-1])
@@ -201,8 +211,8 @@ def test_a_loss_can_be_learned_away(model):
 @pytest.mark.parametrize("where", ["dropout", "attention_dropout", "activation_dropout"])
 def test_each_dropout_acts_in_training_alone(model, where):
     off = {"attention_dropout": 0.0, "activation_dropout": 0.0, "dropout": 0.0}
-    silent = build_model(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
-    loud = build_model(type(model.config)(**{**model.config.to_dict(), **off, where: 0.5}), seed=0)
+    silent = built(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
+    loud = built(type(model.config)(**{**model.config.to_dict(), **off, where: 0.5}), seed=0)
     torch.testing.assert_close(silent(IDS), silent.eval()(IDS), rtol=1e-5, atol=1e-6)  # other kernels
     assert not torch.allclose(loud(IDS), silent(IDS), rtol=1e-3)
     assert torch.equal(loud.eval()(IDS), silent(IDS))
@@ -219,7 +229,7 @@ def test_a_copy_is_whole_and_apart(model):
 
 
 def test_a_state_dict_carries_everything(model):
-    other = build_model(model.config, seed=7).eval()
+    other = built(model.config, seed=7).eval()
     assert not torch.allclose(other(IDS), model(IDS))
     other.load_state_dict(model.state_dict())
     assert torch.equal(other(IDS), model(IDS))
@@ -236,7 +246,7 @@ def test_a_model_runs_on_the_device_it_is_on(model):
 
 
 def test_texts_longer_than_any_table_are_read(model):
-    ids = torch.randint(4, VOCAB, (1, 1100), generator=torch.Generator().manual_seed(0))
+    ids = torch.randint(4, VOCAB, (1, 1100), generator=torch.Generator().manual_seed(0)).to(IDS.device)
     if model.max_length is not None:
         with pytest.raises(ValueError, match="max_positions"):
             model(ids)

@@ -11,6 +11,7 @@ from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
 from regard.models.sequence_to_sequence import SequenceToSequence
+from tests.simulated_device import moved
 
 VOCAB = 30
 SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32, "num_encoder_layers": 2, "num_decoder_layers": 2}
@@ -55,9 +56,11 @@ SRC = torch.tensor([[4, 9, 17, 25, 6, 3], [8, 8, 29, 3, 0, 0], [5, 3, 0, 0, 0, 0
 LENGTHS = torch.tensor([6, 4, 2, 5])
 TGT = torch.tensor([[2, 7, 19, 4, 23], [2, 28, 28, 5, 0], [2, 6, 0, 0, 0], [2, 10, 11, 12, 13]])
 
+ON_DEVICE = ("SRC", "LENGTHS", "TGT")
+
 
 @pytest.fixture(params=CONFIGS.values(), ids=CONFIGS)
-def model(request) -> SequenceToSequence:
+def model(request, device) -> SequenceToSequence:
     """In evaluation, and shaken: biases of zero and gains of one would hide mistakes."""
     kind, table = request.param
     model = build_model(kind.from_table(table, src_vocab_size=VOCAB, tgt_vocab_size=VOCAB), seed=0)
@@ -65,7 +68,12 @@ def model(request) -> SequenceToSequence:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
-    return model.eval()
+    return moved(model.eval(), device)
+
+
+def built(config, seed):
+    """A new model on the device of the inputs."""
+    return moved(build_model(config, seed=seed), SRC.device)
 
 
 def test_the_future_does_not_reach_back(model):
@@ -98,8 +106,8 @@ def test_padding_has_no_influence(model):
 
 
 def test_more_padding_changes_nothing(model):
-    wider = torch.cat([SRC, torch.zeros(4, 11, dtype=torch.int64)], dim=1)
-    longer = torch.cat([TGT, torch.zeros(4, 3, dtype=torch.int64)], dim=1)
+    wider = torch.cat([SRC, SRC.new_zeros(4, 11)], dim=1)
+    longer = torch.cat([TGT, TGT.new_zeros(4, 3)], dim=1)
     torch.testing.assert_close(
         model(wider, LENGTHS, longer)[:, : TGT.size(1)], model(SRC, LENGTHS, TGT), atol=2e-5, rtol=1e-5
     )
@@ -113,7 +121,7 @@ def test_the_neighbours_do_not_matter(model):
 
 
 def test_an_empty_source_gives_finite_numbers_and_finite_gradients(model):
-    logits = model(SRC, torch.tensor([6, 0, 2, 0]), TGT)
+    logits = model(SRC, LENGTHS * LENGTHS.new_tensor([1, 0, 1, 0]), TGT)
     assert logits.isfinite().all()
     logits.logsumexp(-1).sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
@@ -131,12 +139,12 @@ def test_extending_a_cache_gives_what_decoding_at_once_gives(model, chunks):
 
 @pytest.mark.parametrize("rows", [[3, 1], [0, 0, 1, 1, 2, 2, 3, 3], [2, 0, 1, 3], [1], [3, 3, 0]])
 def test_rows_can_leave_double_and_change_places_between_steps(model, rows):
-    rows = torch.tensor(rows)
+    rows = SRC.new_tensor(rows)
     with torch.inference_mode():
         cache = model.start(model.encode(SRC, LENGTHS))
         model.extend(TGT[:, :2], cache)
         found = [model.extend(TGT[rows, 2:3], cache.select(rows))]
-        again = torch.arange(len(rows)).flip(0)
+        again = torch.arange(len(rows), device=SRC.device).flip(0)
         found.append(model.extend(TGT[rows[again], 3:4], cache.select(again)))
         expected = model(SRC[rows], LENGTHS[rows], TGT[rows])
     torch.testing.assert_close(found[0], expected[:, 2:3], atol=2e-5, rtol=1e-5)
@@ -144,7 +152,7 @@ def test_rows_can_leave_double_and_change_places_between_steps(model, rows):
 
 
 def test_a_memory_can_be_selected_from(model):
-    rows = torch.tensor([2, 0, 0])
+    rows = SRC.new_tensor([2, 0, 0])
     memory = model.encode(SRC, LENGTHS)
     selected = model.decode(TGT[rows], memory.select(rows))
     torch.testing.assert_close(selected, model.decode(TGT, memory)[rows], atol=2e-5, rtol=1e-5)
@@ -211,9 +219,7 @@ def dropouts(model):
 
 
 def test_evaluation_turns_every_dropout_off(model):
-    model = build_model(
-        type(model.config)(**model.config.to_dict() | dict.fromkeys(dropouts(model), 0.5)), seed=0
-    )
+    model = built(type(model.config)(**model.config.to_dict() | dict.fromkeys(dropouts(model), 0.5)), seed=0)
     assert not torch.equal(model(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))
     model.eval()
     assert torch.equal(model(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))
@@ -221,10 +227,10 @@ def test_evaluation_turns_every_dropout_off(model):
 
 def test_each_dropout_acts_in_training_alone(model):
     off = dict.fromkeys(dropouts(model), 0.0)
-    silent = build_model(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
+    silent = built(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
     torch.testing.assert_close(silent(SRC, LENGTHS, TGT), silent.eval()(SRC, LENGTHS, TGT))
     for where in off:
-        loud = build_model(type(model.config)(**{**model.config.to_dict(), **off, where: 0.5}), seed=0)
+        loud = built(type(model.config)(**{**model.config.to_dict(), **off, where: 0.5}), seed=0)
         assert not torch.allclose(loud(SRC, LENGTHS, TGT), silent(SRC, LENGTHS, TGT))
         assert torch.equal(loud.eval()(SRC, LENGTHS, TGT), silent(SRC, LENGTHS, TGT))
 
@@ -240,7 +246,7 @@ def test_a_copy_is_whole_and_apart(model):
 
 
 def test_a_state_dict_carries_everything(model):
-    other = build_model(model.config, seed=7).eval()
+    other = built(model.config, seed=7).eval()
     assert not torch.allclose(other(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))
     other.load_state_dict(model.state_dict())
     assert torch.equal(other(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))
@@ -259,11 +265,11 @@ def test_a_model_runs_on_the_device_it_is_on(model):
 def test_sequences_longer_than_any_table_are_read(model):
     if model.max_length is not None:
         with pytest.raises(ValueError, match="max_positions"):
-            model(torch.full((1, 1100), 5), torch.tensor([1100]), TGT[:1])
+            model(SRC.new_full((1, 1100), 5), SRC.new_tensor([1100]), TGT[:1])
         return
-    ids = torch.randint(4, VOCAB, (1, 1100), generator=torch.Generator().manual_seed(0))
+    ids = torch.randint(4, VOCAB, (1, 1100), generator=torch.Generator().manual_seed(0)).to(SRC.device)
     with torch.inference_mode():
-        assert model(ids, torch.tensor([1100]), ids[:, :1050]).isfinite().all()
+        assert model(ids, SRC.new_tensor([1100]), ids[:, :1050]).isfinite().all()
 
 
 def test_half_precision_gives_nearly_the_same(model):

@@ -151,7 +151,7 @@ def test_an_update_of_four_batches_has_the_gradient_of_one_batch_of_all_their_ro
     accumulated = at_each_update(four, lambda: gradients(four))[0]
     batches = objective.batches
     assert len({batch.num_targets for batch in batches}) > 1, "else any mean is the right one"
-    nll, num_targets = one._backward([in_one(batches)])
+    nll, num_targets, _ = one.gradients([in_one(batches)], one.optimizer.zero_grad)
     assert num_targets == sum(batch.num_targets for batch in batches)
     assert len(batches) == 4
     assert records(four, "train")[0]["loss"] == pytest.approx(nll / num_targets, rel=1e-5)
@@ -162,7 +162,7 @@ def test_an_update_of_four_batches_has_the_gradient_of_one_batch_of_all_their_ro
 def test_gradients_are_those_of_the_mean_loss_over_target_tokens(start):
     current = start()
     batches = list(itertools.islice(current.loader, 3))
-    current._backward(batches)
+    current.gradients(batches, current.optimizer.zero_grad)
     got = gradients(current)
     current.model.zero_grad()
     labels = sum(batch.num_targets for batch in batches)

@@ -1,6 +1,6 @@
 """Batches: the protocols that training needs, and padded pairs of sequences."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -58,18 +58,28 @@ class RowBatch:
     """A batch of tensors whose first axis is the example."""
 
     lines: Int64[Tensor, " batch"]
+    # the places of the labels that count among all labels, row by row; None: to be found from the labels
+    targets: Int64[Tensor, " targets"] | None = None
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def tensors(self) -> dict[str, Tensor]:
-        """The tensors of the batch by field name, without fields that are None."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        """The tensors with one row for each example, by field name, without fields that are None."""
+        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "targets"}
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
     def to(self: SomeRowBatch, device: torch.device | str) -> SomeRowBatch:
-        moved = {name: tensor.to(device, non_blocking=True) for name, tensor in self.tensors().items()}
-        return replace(self, **moved)
+        return self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def pinned(self: SomeRowBatch) -> SomeRowBatch:
+        """The batch in page-locked memory, from which a GPU copies while the processor continues."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self: SomeRowBatch, change: Callable[[Tensor], Tensor]) -> SomeRowBatch:
+        changed = {name: change(tensor) for name, tensor in self.tensors().items()}
+        targets = None if self.targets is None else change(self.targets)
+        return replace(self, **changed, targets=targets)
 
     def halves(self: SomeRowBatch) -> tuple[SomeRowBatch, SomeRowBatch] | None:
         if len(self) < 2:
@@ -79,7 +89,8 @@ class RowBatch:
 
     def rows(self: SomeRowBatch, chosen: slice) -> SomeRowBatch:
         """The batch with only these examples, padding unchanged."""
-        return replace(self, **{name: tensor[chosen] for name, tensor in self.tensors().items()})
+        chosen_rows = {name: tensor[chosen] for name, tensor in self.tensors().items()}
+        return replace(self, **chosen_rows, targets=None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -75,7 +75,7 @@ class LabelledTextBatch(RowBatch):
         row_of_label = self.places.nonzero()[:, 0]
         labels = self.labels[torch.isin(row_of_label, of_rows)]
         rest = {name: tensor[chosen] for name, tensor in self.tensors().items() if name != "labels"}
-        return replace(self, labels=labels, **rest)
+        return replace(self, labels=labels, targets=None, **rest)
 
 
 def text_batch(texts: Sequence[EncodedText], pad_id: int) -> LabelledTextBatch:

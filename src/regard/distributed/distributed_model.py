@@ -27,7 +27,7 @@ class DistributedModel(Protocol):
         """Sums the gradients and `sums` over all processes, in place, after the backward passes."""
         ...
 
-    def clip(self, limit: float) -> float:
+    def clip(self, limit: float) -> Tensor:
         """Clips the gradient to the norm `limit` (0: no clipping); returns the norm before clipping."""
         ...
 

@@ -28,9 +28,9 @@ class ReplicatedModel:
     def sum_(self, gradients: Sequence[Tensor], sums: Tensor) -> None:
         self.group.sum_([*gradients, sums])
 
-    def clip(self, limit: float) -> float:
+    def clip(self, limit: float) -> Tensor:
         """Clips the gradient to the norm `limit` (0: no clipping); returns the norm before clipping."""
-        return float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit or math.inf))
+        return torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit or math.inf)
 
     def gather(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         return tensors

@@ -46,14 +46,14 @@ class ShardedModel:
         """Sums `sums` only: the backward pass has reduced the gradients already."""
         self.group.sum_([sums])
 
-    def clip(self, limit: float) -> float:
+    def clip(self, limit: float) -> Tensor:
         """Clips the gradient to the norm `limit` (0: no clipping); returns the norm before clipping."""
         weights = list(self.model.parameters())
         norm = torch.nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None])
         norm = _full_tensor(norm)
         if limit:
             torch.nn.utils.clip_grads_with_norm_(weights, limit, norm)
-        return float(norm)
+        return norm
 
     def gather(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """The full tensors in the first process, an empty dict in the others."""

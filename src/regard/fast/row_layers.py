@@ -50,7 +50,7 @@ def row_linear(module: nn.Module, relu: bool = False) -> PackedLinear:
     """The linear layer, followed by ReLU if `relu`."""
     if type(module) is Int8Linear:
         return PackedLinear(module.weight, module.bias, scale=module.weight_scale, relu=relu)
-    if type(module) not in (nn.Linear, StackedLinear):
+    if plain_type(module) not in (nn.Linear, StackedLinear):
         raise UnsupportedPart(f"{type(module).__name__} is not a linear layer with a kernel")
     assert isinstance(module, nn.Linear)
     bias = None if module.bias is None else module.bias.detach()

@@ -13,8 +13,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.fast.bfloat16_products import BFLOAT16_FORMS, linear_layers_are_replaced
+from regard.fast.causal_attention import causal_attentions, causal_training_attention
 from regard.fast.dropout import FastDropout, dropout_bits
 from regard.fast.fusible import can_be_fused
+from regard.fast.linear_cross_entropy import output_layer
 from regard.fast.native.residual import AddDropped, AddNorm, DropoutBits, FeedForwardReLU
 from regard.fast.training_attention import training_attention
 from regard.fast.unchanged import class_is_unchanged, has_hooks, overrides
@@ -123,7 +126,7 @@ FUSED_FORMS: dict[type[nn.Module], type[nn.Module]] = {
     SandwichNorm: FusedSandwichNorm,
     FeedForward: FusedFeedForward,
 }
-PLAIN_FORMS = {fused: plain for plain, fused in FUSED_FORMS.items()}
+PLAIN_FORMS = {fused: plain for plain, fused in (FUSED_FORMS | BFLOAT16_FORMS).items()}
 
 
 def plain_type(module: nn.Module) -> type[nn.Module]:
@@ -133,7 +136,7 @@ def plain_type(module: nn.Module) -> type[nn.Module]:
 
 def plain_attend(module: MultiHeadAttention) -> Callable[..., Tensor]:
     """The `attend` that `module` has without `fuse`."""
-    return attention if module.attend is training_attention else module.attend
+    return attention if module.attend in (training_attention, causal_training_attention) else module.attend
 
 
 def fusible_parts(model: nn.Module) -> dict[str, str | None]:
@@ -178,13 +181,20 @@ def _is_known_norm(module: nn.Module) -> bool:
 
 
 def fuse(model: nn.Module) -> None:
-    """Give all modules of known types their fused forms, except modules that were changed."""
+    """Give all modules of known types their fused forms, except modules that were changed.
+
+    Within `bfloat16_products` linear layers get theirs too, except the output layer, whose loss is computed
+    with it.
+    """
+    forms = FUSED_FORMS | BFLOAT16_FORMS if linear_layers_are_replaced() else FUSED_FORMS
+    output, causal = output_layer(model), set(causal_attentions(model))
     for module in model.modules():
-        kind = FUSED_FORMS.get(type(module))
+        kind = None if module is output else forms.get(type(module))
         if kind is not None and not overrides(module) and class_is_unchanged(type(module)):
             module.__class__ = kind
         elif type(module) in ATTENTIONS and cast(MultiHeadAttention, module).attend is attention:
-            cast(MultiHeadAttention, module).attend = training_attention
+            attend = causal_training_attention if module in causal else training_attention
+            cast(MultiHeadAttention, module).attend = attend
 
 
 def unfuse(model: nn.Module) -> None:

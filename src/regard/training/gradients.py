@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.distributed.distributed_model import DistributedModel
+from regard.training.numbers import is_asynchronous
 from regard.training.objective import Objective
 from regard.training.out_of_memory import with_halved_batches
 
@@ -31,6 +33,11 @@ class Gradients:
         Returns the summed negative log-likelihood, the number of targets, and the number of batches, which
         is larger if batches were halved for lack of memory. `reset` clears the gradients of a failed pass.
         """
+        nll, num_targets, parts = self.compute(batches, reset).tolist()
+        return nll, int(num_targets), int(parts)
+
+    def compute(self, batches: Sequence[Batch], reset: Callable[[], None]) -> Float[Tensor, "3"]:
+        """Does the same, and returns the three numbers as a tensor; so nothing waits for a GPU."""
         sums = (
             self._backward(batches)
             if self.distributed.lockstep
@@ -38,10 +45,13 @@ class Gradients:
         )
         gradients = [p.grad for p in self.distributed.model.parameters() if p.grad is not None]
         self.distributed.sum_(gradients, sums)
-        nll, num_targets, parts = sums.tolist()
+        if is_asynchronous(self.device):
+            torch._foreach_div_(gradients, sums[1])  # pyright: ignore[reportPrivateImportUsage]
+            return sums
+        num_targets = float(sums[1])
         for gradient in gradients:
             gradient /= num_targets
-        return nll, int(num_targets), int(parts)
+        return sums
 
     def _backward(self, batches: Sequence[Batch]) -> Tensor:
         """Backpropagates the summed loss; returns the sums of log-likelihoods, targets and batches."""
@@ -51,7 +61,7 @@ class Gradients:
                 loss = self.distributed.loss(self.objective, batch)
             loss.total.backward()
             nll = loss.nll if loss.nll.dtype == torch.float64 else loss.nll.float()
-            sums = sums + torch.stack([nll, nll.new_tensor(float(loss.num_targets)), nll.new_ones(())])
+            sums = sums + torch.stack([nll, nll.new_full((), float(loss.num_targets)), nll.new_ones(())])
         return sums
 
     def _autocast(self):

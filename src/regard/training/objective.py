@@ -1,7 +1,8 @@
 """Training objectives: losses summed over the predictions of a batch, in nats."""
 
+import functools
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +36,15 @@ class Objective(Protocol):
     def __call__(self, model: Any, batch: Any) -> Loss: ...
 
 
+def ignored_label(objective: Any) -> int | None:
+    """The label that `objective` ignores; None if it ignores none, or is not of the kinds of this file.
+
+    If it is known, the labels that count can be found before a batch is copied to a GPU.
+    """
+    base = getattr(objective, "base", None)
+    return getattr(objective, "ignored", None) if base is None else ignored_label(base)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropy:
     """Cross-entropy with label smoothing (Szegedy et al. 2016; section 5.4 of Vaswani et al. 2017).
@@ -45,6 +55,11 @@ class CrossEntropy:
 
     smoothing: float = 0.0
     pad_id: int = 0
+
+    @property
+    def ignored(self) -> int:
+        """The label that is ignored."""
+        return self.pad_id
 
     def __call__(self, model: SequenceToSequence, batch: PairBatch) -> Loss:
         return _of_states(model, *real_states(model, batch, self.pad_id), self.smoothing)
@@ -65,6 +80,7 @@ class NextToken:
     """Cross-entropy of the next token in running text; positions with the label IGNORED are ignored."""
 
     smoothing: float = 0.0
+    ignored: ClassVar[int] = IGNORED
 
     def __call__(self, model: DecoderOnly, batch: TextBatch) -> Loss:
         return _of_states(model, *self._states(model, batch), self.smoothing)
@@ -75,8 +91,7 @@ class NextToken:
         return model.project(states), labels
 
     def _states(self, model: DecoderOnly, batch: TextBatch) -> tuple[Tensor, Tensor]:
-        real = batch.labels != IGNORED
-        return model.states(batch.ids, batch.documents)[real], batch.labels[real]
+        return _counted(model.states(batch.ids, batch.documents), batch, IGNORED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +104,11 @@ class LabelCrossEntropy:
 
     smoothing: float = 0.0
     weights: tuple[float, ...] | None = None
+    ignored: ClassVar[int] = IGNORED
 
     def __call__(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         logits, labels = self.logits(model, batch)
-        weights = None if self.weights is None else torch.tensor(self.weights, device=logits.device)
+        weights = None if self.weights is None else _on_device(self.weights, logits.device)
         total = F.cross_entropy(logits, labels, weights, reduction="sum", label_smoothing=self.smoothing)
         nll = total.detach()
         if self.smoothing or weights is not None:
@@ -101,8 +117,14 @@ class LabelCrossEntropy:
 
     def logits(self, model: nn.Module, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
         """The logits and labels of all predictions, without IGNORED labels."""
-        real = batch.labels != IGNORED
-        return model(*batch.inputs)[real].float(), batch.labels[real]
+        logits, labels = _counted(model(*batch.inputs), batch, IGNORED)
+        return logits.float(), labels
+
+
+@functools.lru_cache(maxsize=8)
+def _on_device(numbers: tuple[float, ...], device: torch.device) -> Tensor:
+    """The numbers as a tensor, copied to the device once: a copy makes the processor wait."""
+    return torch.tensor(numbers, device=device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,9 +167,25 @@ def real_states(
     model: SequenceToSequence, batch: PairBatch, pad_id: int
 ) -> tuple[Float[Tensor, "tokens d_model"], Int64[Tensor, " tokens"]]:
     """The decoder states and labels at all target positions without padding."""
-    real = batch.labels != pad_id
     memory = model.encode(batch.src_ids, batch.src_lengths)
-    return model.decoder_states(batch.tgt_input, memory)[real], batch.labels[real]
+    return _counted(model.decoder_states(batch.tgt_input, memory), batch, pad_id)
+
+
+def _counted(
+    outputs: Float[Tensor, "*places features"], batch: Any, ignored: int
+) -> tuple[Float[Tensor, "targets features"], Int64[Tensor, " targets"]]:
+    """The outputs and labels at all places whose label is not `ignored`.
+
+    How many there are depends on values, for which a GPU would have to be waited for; not so if the batch
+    has their places (`targets`).
+    """
+    labels: Tensor = batch.labels
+    targets = getattr(batch, "targets", None)
+    if targets is None:
+        counted = labels != ignored
+        return outputs[counted], labels[counted]
+    flat = outputs.flatten(0, labels.ndim - 1)
+    return flat.index_select(0, targets), labels.flatten().index_select(0, targets)
 
 
 def real_logits(

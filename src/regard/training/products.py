@@ -1,4 +1,4 @@
-"""Chooses the library for float32 matrix products in training: the fastest one of full accuracy.
+"""The matrix products of training on a CPU: the fastest float32 library, or bfloat16 by name.
 
 PyTorch on a CPU multiplies with MKL, or with oneDNN if `set_float32_matmul_precision("medium")` allows it. On
 AMD's Zen 5 oneDNN is 2.3 times as fast as MKL with the same error. On processors with AMX the same setting
@@ -7,20 +7,28 @@ means bfloat16, whose error is ten thousand times as large, so the error is alwa
 oneDNN compiles a kernel for each shape and caches a thousand of them, which with batches of all lengths took
 3 GB in ten minutes of training. The cache is limited here: compiling a kernel again costs less than a tenth
 of a product.
+
+Products in bfloat16 are faster still and less exact, so they are used only where a recipe asks for them:
+`products = "bfloat16"` (`fast/bfloat16_products.py`).
 """
 
 import os
+import platform
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from statistics import median
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-Products = Literal["auto", "float32"]
-MatmulPrecision = Literal["highest", "medium"]  # values of torch.set_float32_matmul_precision
+from regard.errors import RecipeError
+from regard.fast.bfloat16_products import bfloat16_products
+
+Products = Literal["auto", "float32", "bfloat16"]
+# "highest" and "medium" are values of torch.set_float32_matmul_precision
+MatmulPrecision = Literal["highest", "medium", "bfloat16"]
 
 PRODUCT_ROWS = 1024
 REPEATS = 7
@@ -33,14 +41,46 @@ MIN_D_MODEL = 64  # for smaller models the library makes no difference
 def choose_precision(products: Products, d_model: int, device: torch.device) -> MatmulPrecision:
     """The value of `torch.set_float32_matmul_precision` for a model of this width on this machine.
 
-    "float32" is PyTorch's default. "auto" measures matrix products of the model's width for some tens of
+    "float32" is PyTorch's default. "bfloat16" rounds the factors of linear layers, on a processor with such
+    instructions. "auto" measures matrix products of the model's width for some tens of
     milliseconds and chooses oneDNN if it is at least 1.5 times as fast and as accurate as float32.
+
+    Raises:
+        RecipeError: "bfloat16" on a GPU, or on a processor without its instructions.
     """
+    if products == "bfloat16":
+        refuse_bfloat16_products(device)
+        return "bfloat16"
     if products == "float32" or device.type != "cpu" or d_model < MIN_D_MODEL:
         return "highest"
     return (
         "medium" if is_exact("medium", d_model) and speed_up("medium", d_model) >= MIN_SPEED_UP else "highest"
     )
+
+
+def has_bfloat16() -> bool:
+    """True if this processor has instructions for products of bfloat16 (AVX512-BF16, AMX or Arm's)."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()) and (
+        torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported() or _is_arm()
+    )
+
+
+def _is_arm() -> bool:
+    return platform.machine() in ("aarch64", "arm64")
+
+
+def refuse_bfloat16_products(device: torch.device) -> None:
+    """Raises a RecipeError if products = "bfloat16" is impossible on this device."""
+    if device.type != "cpu":
+        raise RecipeError(
+            f'training.products = "bfloat16" is for a CPU, not for {device.type}',
+            'on a GPU training.precision = "bfloat16" does it, and "auto" where the GPU has it',
+        )
+    if not has_bfloat16():
+        raise RecipeError(
+            'training.products = "bfloat16": this processor has no instructions for bfloat16',
+            'leave it out ("auto" takes the fastest float32 products), or use one with AVX512-BF16 or AMX',
+        )
 
 
 def is_exact(setting: MatmulPrecision, d_model: int) -> bool:
@@ -76,8 +116,10 @@ def matmul_precision(setting: MatmulPrecision) -> Iterator[None]:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", KERNEL_CACHE_SIZE)
     os.environ.setdefault("LRU_CACHE_CAPACITY", KERNEL_CACHE_SIZE)
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(setting)
+    torch.set_float32_matmul_precision("medium" if setting == "bfloat16" else setting)
+    replaced = setting == "bfloat16" and not torch.cpu._is_amx_tile_supported()
     try:
-        yield
+        with bfloat16_products() if replaced else nullcontext():
+            yield
     finally:
         torch.set_float32_matmul_precision(before)

@@ -50,7 +50,8 @@ class TrainingSettings:
     moving_average: float = 0.0  # decay of the exponential moving average of weights, e.g. 0.998
     average_last: int = 0  # also validate the mean of the last k checkpoints at the end
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 if the GPU has it
-    products: Products = "auto"  # float32 matrix products on a CPU: the fastest library, or PyTorch's default
+    # on a CPU: the fastest library of float32 products, PyTorch's default, or bfloat16 by oneDNN
+    products: Products = "auto"
     report_every: int = 50
     validate_every: int = 500
     save_every: int = 500

@@ -2,16 +2,14 @@
 
 import itertools
 import json
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.data.batch import Batch
 from regard.data.loader import Cursor, Loader
 from regard.data.noise import derive_seed
 from regard.distributed.distributed_model import DistributedModel
@@ -22,9 +20,11 @@ from regard.models.adapters import merged
 from regard.models.model import Model
 from regard.training.best import better, record_best, reset_best
 from regard.training.gradients import Gradients
-from regard.training.objective import Objective
-from regard.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer, set_learning_rate
+from regard.training.launch import LaunchedUpdate, launch, may_be_read_later
+from regard.training.objective import Objective, ignored_label
+from regard.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer
 from regard.training.pace import Pace, Update
+from regard.training.prefetch import BatchReader
 from regard.training.schedule import Schedule
 from regard.training.settings import TrainingSettings
 from regard.training.snapshot import WEIGHTS, copies, trained_weights, weight_files
@@ -75,6 +75,7 @@ class Trainer:
         self.distributed = distributed or ReplicatedModel(model)
         self.group = self.distributed.group
         self.device = next(model.parameters()).device
+        self.ignored = ignored_label(objective)
         self.gradients = Gradients(self.distributed, objective, self.device, settings.precision)
         self.entropy = self.group.broadcast(entropy)
         self.optimizer = build_optimizer(model, settings.optimizer)
@@ -86,6 +87,8 @@ class Trainer:
         self._reported = time.perf_counter(), 0  # the start of the next report's window, in time and tokens
         self.pace = Pace()
         self._counted = time.perf_counter()  # until when `state.seconds` was counted
+        self._reader: BatchReader | None = None
+        self._launched: list[LaunchedUpdate] = []  # updates whose numbers were not read yet
         self._saved_step: int | None = None
         self._best: tuple[int, dict[str, Tensor]] | None = None  # step and weights of an unwritten best model
 
@@ -101,28 +104,32 @@ class Trainer:
             self.restore(checkpoint)
         if self.group.is_first:
             self._cut_metrics()
-        with fused(self.model):
-            self._train()
+        try:
+            with fused(self.model):
+                self._train()
+        finally:
+            self._close_reader()
         return self.state
 
     def _train(self) -> None:
-        batches = iter(self.loader)
         self.model.train()
         self._counted = time.perf_counter()
         while True:
             self.pace.start()
             signal = self.group.maximum(self.stop() or 0)
+            if signal or self._is_finished() or self._validation_is_due() or self._save_is_due():
+                self._read_numbers()
             if self._validation_is_due() and not signal:
                 self._check_collapse(self._validate())
             finished = self._is_finished()
-            if finished or signal or self.state.step % self.settings.save_every == 0:
+            if finished or signal or self._save_is_due():
                 self._save()
             if signal:
                 hint = f"continue with `regard train {self.run.path}`"
                 raise Stopped(signal, f"stopped at step {self.state.step}, which is saved", hint)
             if finished:
                 break
-            batches = self._update(batches)
+            self._update()
         self._average_last()
 
     def _seed(self) -> int:
@@ -131,61 +138,70 @@ class Trainer:
 
     # One update
 
-    def _update(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """One optimiser step with the gradients of `accumulate` batches, weighted by their tokens."""
+    def _update(self) -> None:
+        """One optimiser step with the gradients of `accumulate` batches, weighted by their tokens.
+
+        On a GPU its numbers are read when the next update is in the GPU's queue.
+        """
         state = self.state
         state.step += 1
-        group = [next(batches).to(self.device) for _ in range(self.settings.accumulate)]
-        state.cursor = self.loader.cursor.to_dict()
-        rate = self.schedule(state.step) * state.watch.rate_factor
-        set_learning_rate(self.optimizer, rate)
-        self.optimizer.zero_grad(set_to_none=True)
-        nll, num_targets = self._backward(group)
-        norm = self.distributed.clip(self.settings.clip_norm)
-        if not math.isfinite(nll + norm):
-            return self._skip(group, batches)
-        self.optimizer.step()
-        if self.average:
-            self.average.update(self.model)
-        state.skipped_in_a_row = 0
-        state.target_tokens += num_targets
-        state.window_nll += nll
-        state.window_tokens += num_targets
-        state.watch.count(nll, num_targets)
-        due = state.step % self.settings.report_every == 0
-        update = Update(
+        if self._reader is None:
+            self._reader = BatchReader(self.loader, self.settings.accumulate, self.device, self.ignored)
+        group = self._reader.next()
+        state.cursor = group.cursor
+        launched = launch(
+            group,
             step=state.step,
-            loss=nll / num_targets,
-            learning_rate=rate,
-            targets=num_targets,
+            rate=self.schedule(state.step) * state.watch.rate_factor,
+            clip_norm=self.settings.clip_norm,
+            gradients=self.gradients,
+            optimizer=self.optimizer,
+            average=self.average,
+        )
+        self._launched.append(launched)
+        self._read_numbers(left=1 if may_be_read_later(self.device, self.optimizer) else 0)
+
+    def _read_numbers(self, left: int = 0) -> None:
+        """Reads the numbers of the launched updates, except for the last `left`."""
+        while len(self._launched) > left:
+            self._count(self._launched.pop(0))
+
+    def _count(self, launched: LaunchedUpdate) -> None:
+        """Adds the numbers of an update to the state; handles an update that was skipped."""
+        state, found = self.state, launched.read()
+        if found.parts > len(launched.batches) * self.group.size:
+            self._record({"kind": "out of memory", "step": launched.step, "batches": found.parts})
+        if not found.is_finite:
+            self._skip(launched)
+            return
+        state.skipped_in_a_row = 0
+        state.target_tokens += found.num_targets
+        state.window_nll += found.nll
+        state.window_tokens += found.num_targets
+        state.watch.count(found.nll, found.num_targets)
+        due = launched.step % self.settings.report_every == 0
+        update = Update(
+            step=launched.step,
+            loss=found.nll / found.num_targets,
+            learning_rate=launched.rate,
+            targets=found.num_targets,
             seconds=self.pace.finish(),
             is_reported=due,
-            left=self.pace.left(state.step, self.settings, state.validations),
+            left=self.pace.left(launched.step, self.settings, state.validations),
         )
         self.update(update)
         if due:
-            self._report(rate, norm)
-        return batches
+            self._report(launched, found.norm)
 
-    def _backward(self, batches: list[Batch]) -> tuple[float, int]:
-        """Computes the gradients of the mean loss over the target tokens of all batches of all processes.
-
-        Returns the summed negative log-likelihood and the number of those tokens.
-        """
-        nll, num_targets, parts = self.gradients(batches, self.optimizer.zero_grad)
-        if parts > len(batches) * self.group.size:
-            self._record({"kind": "out of memory", "step": self.state.step, "batches": parts})
-        return nll, num_targets
-
-    def _report(self, rate: float, norm: float) -> None:
+    def _report(self, launched: LaunchedUpdate, norm: float) -> None:
         state, now = self.state, time.perf_counter()
         began, tokens = self._reported
         record = {
             "kind": "train",
-            "step": state.step,
-            "epoch": state.cursor["epoch"],
+            "step": launched.step,
+            "epoch": launched.epoch,
             "loss": state.window_nll / state.window_tokens,
-            "learning_rate": rate,
+            "learning_rate": launched.rate,
             "gradient_norm": norm,
             "target_tokens": state.target_tokens,
             "tokens_per_second": (state.target_tokens - tokens) / (now - began),
@@ -201,30 +217,29 @@ class Trainer:
 
     # Non-finite losses
 
-    def _skip(self, group: list[Batch], batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Skips an update; after too many in a row, rolls back to the last checkpoint, once."""
+    def _skip(self, launched: LaunchedUpdate) -> None:
+        """Counts a skipped update; after too many in a row, rolls back to the last checkpoint, once."""
         state = self.state
         state.skipped += 1
         state.skipped_in_a_row += 1
-        own = [line for batch in group for line in batch.lines.tolist()]
-        lines = sorted(itertools.chain(*self.group.all_gather(own)))
-        self._record({"kind": "skipped", "step": state.step, "lines": lines})
+        lines = sorted(itertools.chain(*self.group.all_gather(launched.lines())))
+        self._record({"kind": "skipped", "step": launched.step, "lines": lines})
         if state.skipped_in_a_row <= self.settings.nonfinite_skips:
-            return batches
+            return
         checkpoint = self.run.latest()
         if state.rollbacks or checkpoint is None:
             path = self.run.path / "nonfinite.json"
             if self.group.is_first:
-                path.write_text(json.dumps({"step": state.step, "lines": lines}) + "\n", "utf-8")
+                path.write_text(json.dumps({"step": launched.step, "lines": lines}) + "\n", "utf-8")
+            times = f"{state.skipped_in_a_row} times in a row"
             raise RunError(
-                f"loss or gradient not finite at step {state.step}, {state.skipped_in_a_row} times in a row",
+                f"loss or gradient not finite at step {launched.step}, {times}",
                 f"the batch's lines are in {path}; a lower learning_rate or clip_norm = 1.0 often helps",
             )
-        self._record({"kind": "rollback", "step": state.step, "to": checkpoint.step})
+        self._record({"kind": "rollback", "step": launched.step, "to": checkpoint.step})
         self.restore(checkpoint)
         self.state.rollbacks = 1
         torch.manual_seed(self._seed())
-        return iter(self.loader)
 
     # Validation
 
@@ -232,6 +247,9 @@ class Trainer:
         step = self.state.step
         due = step % self.settings.validate_every == 0 or step >= self.settings.max_steps
         return due and step > self.state.validated_step
+
+    def _save_is_due(self) -> bool:
+        return self.state.step % self.settings.save_every == 0
 
     def _validate(self) -> dict[str, float]:
         state = self.state
@@ -415,10 +433,17 @@ class Trainer:
         if self.average:
             self.average.restore(shard(checkpoint.read_tensors("average.safetensors")))
         self._restore_random()
+        self._close_reader()
+        self._launched.clear()
         self.loader.cursor = Cursor.from_dict(self.state.cursor)
         self._saved_step = self.state.step
         self._best = None
         self._reported = time.perf_counter(), self.state.target_tokens
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def _restore_random(self) -> None:
         """Restores this process's random state; with another number of processes, seeds a new one."""

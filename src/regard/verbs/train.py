@@ -21,7 +21,13 @@ from regard.stop_signals import HANGUP, handlers, redirect_closed_terminal, rest
 from regard.training.collapse import collapse_warning
 from regard.training.losses import chosen_loss
 from regard.training.pace import Update
-from regard.training.products import MatmulPrecision, choose_precision, is_exact, matmul_precision
+from regard.training.products import (
+    MatmulPrecision,
+    choose_precision,
+    is_exact,
+    matmul_precision,
+    refuse_bfloat16_products,
+)
 from regard.training.share_objective import ShareObjective
 from regard.training.trainer import Trainer
 from regard.verbs.recipes import recipe_path
@@ -283,6 +289,10 @@ def _matmul_precision(
         run.write_text(PRODUCTS, json.dumps({"float32_matmul_precision": chosen}) + "\n")
     group.wait()
     setting: MatmulPrecision = read_json(path)["float32_matmul_precision"]
+    if setting == "bfloat16":
+        refuse_bfloat16_products(device)
+        say("matrix products: bfloat16 factors, float32 weights and sums, as the recipe asks")
+        return setting
     if device.type != "cpu":
         return "highest"
     if setting == "medium" and not is_exact(setting, d_model):

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 from regard.errors import FolderError
@@ -71,18 +72,39 @@ class MovingAverage:
 
     def __init__(self, model: nn.Module, decay: float, *, warm_up: bool = True) -> None:
         self.decay, self.warm_up = decay, warm_up
-        self.updates = 0
+        self._updates: int | Tensor = 0  # a tensor if only the device knows which updates count
         self._average = {name: tensor.clone() for name, tensor in model_tensors(model).items()}
+
+    @property
+    def updates(self) -> int:
+        """The number of updates in the average."""
+        return int(self._updates)
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
         """Adds the model's present weights to the average."""
-        self.updates += 1
-        decay = min(self.decay, (1 + self.updates) / (10 + self.updates)) if self.warm_up else self.decay
+        self._updates = self.updates + 1
+        decay = min(self.decay, (1 + self._updates) / (10 + self._updates)) if self.warm_up else self.decay
         for name, weight in model_tensors(model).items():
             average = self._average[name]
             if average.is_floating_point():
                 average.lerp_(weight, 1 - decay)
+            else:
+                average.copy_(weight)
+
+    @torch.no_grad()
+    def update_where(self, counts: Bool[Tensor, ""], model: nn.Module) -> None:
+        """Adds the model's weights if `counts` is True. Its value is not read, so nothing waits for a GPU."""
+        if not isinstance(self._updates, Tensor):
+            self._updates = torch.full((), float(self._updates), dtype=torch.float64, device=counts.device)
+        self._updates = self._updates + counts
+        warm = (1 + self._updates) / (10 + self._updates)
+        decay = warm.clamp(max=self.decay) if self.warm_up else torch.full_like(warm, self.decay)
+        share = (1 - decay) * counts
+        for name, weight in model_tensors(model).items():
+            average = self._average[name]
+            if average.is_floating_point():
+                average.lerp_(weight, share.to(average.dtype))
             else:
                 average.copy_(weight)
 
@@ -108,7 +130,7 @@ class MovingAverage:
         _refuse_mismatch(self._average, stored)
         if updates is None or updates.numel() != 1:
             raise FolderError(f"the moving average lacks {UPDATES!r}", "use another checkpoint")
-        self.updates = int(updates)
+        self._updates = int(updates)
         _copy(stored, self._average)
 
 

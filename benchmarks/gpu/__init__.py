@@ -1,0 +1,1 @@
+"""Checks and benchmarks of a GPU: `make gpu`."""

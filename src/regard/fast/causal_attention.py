@@ -1,0 +1,63 @@
+"""Causal self-attention in training on a GPU, without a mask in memory.
+
+PyTorch's fastest kernels (flash attention, Dao et al. 2022) take no mask, but know causal attention by name.
+The models give a mask, so the attentions whose masks are always causal are found in the model.
+"""
+
+from collections.abc import Iterator
+
+import torch.nn.functional as F
+from torch import nn
+
+from regard.fast.training_attention import training_attention
+from regard.fast.unchanged import class_is_unchanged
+from regard.layers.scaled_dot_product import Key, Mask, Mixed, PositionBias, Query, Value
+from regard.models.decoder_only import DecoderOnly
+from regard.models.encoder_decoder import Decoder, EncoderDecoder
+
+
+def causal_attentions(model: nn.Module) -> Iterator[nn.Module]:
+    """The self-attentions that get a causal mask of shape [1, 1, length, length] and no other of that shape.
+
+    The mask of several documents in a row has a first axis of rows, so it is not of that shape, unless the
+    batch has one row; `causal_training_attention` looks at that.
+    """
+    if (
+        type(model) is EncoderDecoder
+        and class_is_unchanged(EncoderDecoder)
+        and type(model.decoder) is Decoder
+    ):
+        blocks = model.decoder.blocks
+    elif type(model) is DecoderOnly and class_is_unchanged(DecoderOnly) and model.config.window is None:
+        blocks = model.blocks
+    else:
+        return
+    for block in blocks:
+        if isinstance(attention := getattr(block, "self_attention", None), nn.Module):
+            yield attention
+
+
+def causal_training_attention(
+    query: Query,
+    key: Key,
+    value: Value,
+    mask: Mask | None = None,
+    position_bias: PositionBias | None = None,
+    dropout: float = 0.0,
+) -> Mixed:
+    """`training_attention` for attentions whose masks are causal; on a GPU the mask is not used."""
+    length = query.size(2)
+    is_causal = (
+        query.device.type != "cpu"
+        and mask is not None
+        and position_bias is None
+        and query.size(0) > 1
+        and tuple(mask.shape) == (1, 1, length, length)
+        and key.size(2) == length
+    )
+    if not is_causal:
+        return training_attention(query, key, value, mask, position_bias, dropout)
+    grouped = key.size(1) != query.size(1)
+    return F.scaled_dot_product_attention(
+        query, key, value, dropout_p=dropout, is_causal=True, enable_gqa=grouped
+    )
