@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.convert.to_ctranslate2 import write_pair_model, write_text_model
+from benchmarks.convert.to_ctranslate2 import write_model
 from benchmarks.convert.to_hugging_face import pair_model, text_model
 from benchmarks.gpu.card import synchronize
 from regard.decoding.batches import decode_all
@@ -115,7 +115,7 @@ def ctranslate2(
     lines = [[names[number] for number in line] for line in inputs]
     options = {"device": device.type, "compute_type": "float16" if device.type == "cuda" else "float32"}
     if isinstance(config, DecoderOnlyConfig):
-        generator = engine.Generator(str(write_text_model(config, weights, names, folder)), **options)
+        generator = engine.Generator(str(write_model(config, weights, names, folder)), **options)
 
         def run() -> int:
             found = generator.generate_batch(
@@ -125,7 +125,7 @@ def ctranslate2(
             return sum(len(each.sequences[0]) for each in found)
 
         return run
-    translator = engine.Translator(str(write_pair_model(config, weights, names, folder)), **options)
+    translator = engine.Translator(str(write_model(config, weights, names, folder)), **options)
 
     def translate() -> int:
         found = translator.translate_batch(

@@ -141,7 +141,10 @@ def test_a_command_and_its_python_call_have_the_same_names_and_defaults(path):
         for each in command.params
         if each.required or (each.name == "model" and each.callback)  # which says what trains one
     ]
-    typed = [text for each in needed for text in ([each.opts[0], "1"] if each.opts[0][0] == "-" else ["1"])]
+    typed = []
+    for each in needed:
+        value = each.type.choices[0] if isinstance(each.type, click.Choice) else "1"
+        typed += [each.opts[0], value] if each.opts[0][0] == "-" else [value]
     given = {
         name: value for name, value in command.make_context(path, typed).params.items() if name not in DOOR
     }

@@ -147,6 +147,7 @@ def test_a_batch_counts_what_is_predicted_and_moves_whole():
         labels=torch.tensor([[5, 6, -100], [7, -100, -100]]),
         documents=torch.tensor([[0, 0, 0], [0, 0, 1]]),
         lines=torch.tensor([1, 2]),
+        targets=torch.tensor([0, 1, 3]),
     )
     assert batch.num_targets == 3
     assert len(batch) == 2

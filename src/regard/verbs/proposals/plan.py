@@ -1,7 +1,8 @@
 """Translation settings that `regard new` proposes for a corpus and a time: model, vocabulary, updates.
 
 Sizes up to 100,000 pairs come from the experiments in docs/log.md (2026-11-23) and docs/recipes-by-size.md;
-larger ones were run at one size only. A published recipe is this proposal too: tests/verbs/proposals/test_plan.py.
+larger ones were run at one size only. A published recipe is this proposal too, which
+tests/verbs/proposals/test_plan.py compares.
 """
 
 import math
