@@ -223,3 +223,15 @@ def test_a_missing_engine_is_named_with_its_extra(tmp_path, monkeypatch):
     with pytest.raises(MissingExtra) as error:
         export_to_ctranslate2(small_model("encoder_decoder"), tmp_path / "out")
     assert error.value.hint == "pip install 'regard[ctranslate2]'"
+
+
+@pytest.mark.parametrize("kind", ["encoder_decoder", "decoder_only"])
+def test_the_code_of_the_card_runs(kind, tmp_path, capsys):
+    out = tmp_path / "out"
+    export_to_ctranslate2(small_model(kind), out)
+    card = (out / "README.md").read_text("utf-8")
+    code = card.split("```python\n")[1].split("```")[0]
+    exec(code.replace("THIS FOLDER", str(out)).replace("a text", "1 2 3"), {})
+    assert capsys.readouterr().out.endswith("\n")
+    if kind == "decoder_only":
+        assert '["<s>", *pieces]' in code  # a text of this model begins with it

@@ -12,7 +12,7 @@ import pytest
 from regard.errors import DataError, MissingExtra
 from regard.serving.job import Job
 from regard.serving.scheduler import Closed, QueueFull, QueueLimits, Scheduler
-from regard.serving.workers import CAN_FORK, Workers
+from regard.serving.workers import CAN_FORK, WorkerHandle, Workers
 from regard.verbs.generation.controls import Controls
 from regard.verbs.serve import AnswerSettings, ServedModel
 from tests.serving.asking import ask, post
@@ -203,6 +203,67 @@ def test_a_failure_of_the_scheduler_ends_the_process(model, monkeypatch, capfd):
     assert Asked(workers, model.answerer(settings()), LINES).answers()  # the new one is not broken
     assert "RuntimeError: broken" in capfd.readouterr().err
     workers.abort()
+
+
+def test_a_worker_answers_though_it_began_while_an_answerer_was_made(model):
+    begun = []
+    model.lock.acquire()
+    thread = threading.Thread(target=lambda: begun.append(Workers(model, 1)))
+    thread.start()
+    time.sleep(0.2)
+    assert not begun  # it waits: a fork in the middle of a change would keep half of it
+    model.lock.release()
+    thread.join(20)
+    assert Asked(begun[0], model.answerer(settings()), LINES[:1]).answers()
+    begun[0].abort()
+
+
+def test_a_worker_is_begun_again_though_that_fails_at_first(model, monkeypatch, capsys):
+    workers = Workers(model, 1)
+    begin, failures = WorkerHandle._started, [OSError("no memory"), OSError("no memory")]
+
+    def failing(self):
+        if failures:
+            raise failures.pop()
+        return begin(self)
+
+    monkeypatch.setattr(WorkerHandle, "_started", failing)
+    asked = Asked(workers, model.answerer(settings()), LINES * 100)
+    os.kill(workers.processes[0], signal.SIGKILL)
+    assert asked.done.wait(20)
+    assert isinstance(asked.error, Closed)
+    ends = time.monotonic() + 20
+    while failures:
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+    assert Asked(workers, model.answerer(settings()), LINES).answers()
+    assert "a worker cannot be begun: no memory" in capsys.readouterr().err
+    workers.abort()
+
+
+def test_no_worker_stays_if_one_of_them_cannot_be_begun(model, monkeypatch):
+    begin, begun = WorkerHandle._started, []
+
+    def once(self):
+        if begun:
+            raise OSError("no memory")
+        begun.append(begin(self))
+        return begun[0]
+
+    monkeypatch.setattr(WorkerHandle, "_started", once)
+    with pytest.raises(OSError, match="no memory"):
+        Workers(model, 2)
+    assert not begun[0][1].is_alive()
+
+
+def test_an_interpreter_ends_with_workers_that_nobody_closed():
+    script = (
+        "from regard.serving.workers import Workers\n"
+        "from regard.verbs.serve import ServedModel\n"
+        "workers = Workers(ServedModel(), 1)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (found.returncode, found.stderr) == (0, "")
 
 
 def test_errors_pass_between_processes():

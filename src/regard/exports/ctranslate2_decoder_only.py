@@ -4,7 +4,6 @@ from typing import Any
 
 from regard.exports.ctranslate2_layers import (
     fill_block,
-    fill_buckets,
     fill_input,
     fill_linear,
     fill_norm,
@@ -32,8 +31,6 @@ def decoder_only_spec(config: DecoderOnlyConfig, weights: ModelWeights) -> Any:
     )
     for number, layer in enumerate(spec.decoder.layer):
         fill_block(layer, config, weights.below("blocks", number))
-        if config.positions == "t5":
-            fill_buckets(layer.self_attention, config, weights.below("position_bias"))
     if config.norm_position != "post":
         fill_norm(spec.decoder.layer_norm, weights.below("norm"))
     fill_linear(spec.decoder.projection, weights.below("output"))

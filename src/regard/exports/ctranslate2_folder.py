@@ -187,7 +187,7 @@ def compared(
         reference = TranslationReference(loaded.model, loaded.tokenizers)
     else:
         reference = ContinuationReference(loaded.model, loaded.tokenizers)
-        begin = (loaded.tokenizers.target.bos_id,) if loaded.generation.get("begin", True) else ()
+        begin = (loaded.tokenizers.target.bos_id,) if begins(loaded) else ()
     most = max(2, min(MOST_READ, positions - new - 1))
     sequences = certified_sequences(loaded.tokenizers, texts, most=most, begin=begin)
     greedy, beam = (reference.outputs(sequences.sources, size, new) for size in (1, BEAM_SIZE))
@@ -277,13 +277,25 @@ def _engine_outputs(found: Sequence[Sequence[Any]], tokenizer: Tokenizer) -> lis
     return outputs
 
 
+def begins(loaded: LoadedModel) -> bool:
+    """True if a text of this decoder-only model begins with <s>."""
+    return bool(loaded.generation.get("begin", True))
+
+
 def _card(loaded: LoadedModel, quantization: Quantization) -> str:
-    """How to use the folder, as Markdown."""
-    seq = isinstance(loaded.config, EncoderDecoderConfig)
-    engine, call = ("Translator", "translate_batch") if seq else ("Generator", "generate_batch")
-    name = (
-        "source_tokenizer.json" if "source_tokenizer.json" in loaded.tokenizers.files() else "tokenizer.json"
-    )
+    """How to use the folder, as Markdown. The arguments are the certificate's, not CTranslate2's defaults."""
+    files = loaded.tokenizers.files()
+    source = "source_tokenizer.json" if "source_tokenizer.json" in files else "tokenizer.json"
+    target = "target_tokenizer.json" if "target_tokenizer.json" in files else "tokenizer.json"
+    if isinstance(loaded.config, EncoderDecoderConfig):
+        engine = "Translator"
+        call = "translate_batch([pieces], beam_size=5, max_input_length=0, min_decoding_length=0)"
+        found = "hypotheses"
+    else:
+        begin = pieces(loaded.tokenizers.target)[loaded.tokenizers.target.bos_id]
+        engine, prompt = "Generator", f'["{begin}", *pieces]' if begins(loaded) else "pieces"
+        call = f"generate_batch([{prompt}], max_length=100, min_length=0, include_prompt_in_result=False)"
+        found = "sequences"
     return f"""# {loaded.path.resolve().name} for CTranslate2
 
 Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
@@ -293,8 +305,10 @@ regard's own outputs, and how.
 import ctranslate2, tokenizers
 
 engine = ctranslate2.{engine}("THIS FOLDER")
-tokenizer = tokenizers.Tokenizer.from_file("THIS FOLDER/{name}")
-pieces = tokenizer.encode("a text", add_special_tokens=False).tokens
-engine.{call}([pieces])
+source = tokenizers.Tokenizer.from_file("THIS FOLDER/{source}")
+target = tokenizers.Tokenizer.from_file("THIS FOLDER/{target}")
+pieces = source.encode("a text", add_special_tokens=False).tokens
+[answer] = engine.{call}
+print(target.decode([target.token_to_id(piece) for piece in answer.{found}[0]]))
 ```
 """

@@ -15,7 +15,7 @@ from regard.exports.model_weights import Array, ModelWeights
 from regard.layers.positions import sinusoids
 from regard.models.config import TransformerConfig
 
-POSITIONS = 2048  # sinusoidal vectors that are written; longer sequences are refused
+POSITIONS = 2048  # sinusoidal vectors that are written; regard cuts longer sources, with a warning
 ADDED = ("sinusoidal", "learned", "none")  # in place of the sinusoids that CTranslate2 would add
 NORMS = (  # part of a block, and the specification's names: of one norm, of the norms before and after it
     ("self_attention", "self_attention", "input_layer_norm", "post_attention_layer_norm"),

@@ -1,6 +1,7 @@
 """The settings that CTranslate2 does not have, each with the nearest.
 
-All other settings of the two kinds of models are equal; tests/exports/test_ctranslate2.py compares each.
+All other settings of the two kinds of models are equal; tests/exports/test_ctranslate2_settings.py compares
+each.
 """
 
 from regard.errors import UserError

@@ -11,9 +11,9 @@ from regard.verbs.serve import Answerer, DecodingAnswerer
 class Job:
     """A request: its pieces, and what to call when they are answered.
 
-    `answered(place, answer)` is called for each piece, `finished(error)` once. Both are called by the
-    scheduler's thread. With `in_parts`, which is for one piece, `part(text)` is called too, with
-    what has become known of its text.
+    `answered(place, answer)` is called for each piece, `finished(error)` once. Both are called by one
+    thread, the scheduler's or that which reads from a worker. With `in_parts`, which is for one piece,
+    `part(text)` is called too, with what has become known of its text.
     """
 
     answerer: Answerer[Any, Any]

@@ -100,8 +100,9 @@ class ModelStore:
                     console.warn(f"{slot.name} keeps its weights: {problem.text}")
                     continue
                 old, slot.engine = slot.engine, new
-                old.runner.close()
-                self._metrics.loaded_bytes.set(self._loaded_bytes())
+                if old is not None:  # it was not unloaded meanwhile
+                    old.runner.close()
+                self._unload_others(slot)
                 console.note(f"{slot.name} is reloaded")
 
     @property

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.serving.access_log import AccessLog
 from regard.serving.engine import Engine
@@ -14,10 +14,12 @@ from regard.serving.limits import ServerLimits
 from regard.serving.metrics import Metrics
 from regard.serving.models import ModelStore, Slot
 from regard.serving.request import ServedRequest
-from regard.serving.scheduler import Closed, Job, failure_of
+from regard.serving.scheduler import Closed, DeadlinePassed, Job, failure_of
 from regard.verbs.serve import Answerer, AnswerSettings, Task
 
+T = TypeVar("T")
 LONG = 5000  # characters, which take up to 30 ms to split into sentences
+GRACE = 5.0  # seconds after its deadline in which a request should have been refused
 TRIES = 3  # of a request whose model is replaced while it arrives
 
 
@@ -148,7 +150,7 @@ class Service:
         begun = time.monotonic()
         engine.runner.submit(job)
         try:
-            await request.or_gone(done)
+            await _in_time(request, job, done)
         finally:
             engine.runner.cancel(job)
             if job.started is not None:
@@ -170,7 +172,7 @@ class Service:
         )
         engine.runner.submit(job)
         try:
-            while isinstance(part := await request.or_gone(queue.get()), str):
+            while isinstance(part := await _in_time(request, job, queue.get()), str):
                 yield part
             if part is not None:
                 raise failure_of(part)
@@ -199,7 +201,7 @@ class Service:
         found: dict[int, Any] = {}
         known, sent = 0, ""
         try:
-            while isinstance(item := await request.or_gone(queue.get()), tuple):
+            while isinstance(item := await _in_time(request, job, queue.get()), tuple):
                 found[item[0]] = item[1]
                 while known in found:
                     known += 1
@@ -212,6 +214,15 @@ class Service:
                 raise failure_of(item)
         finally:
             engine.runner.cancel(job)
+
+
+async def _in_time(request: ServedRequest, job: Job, awaited: Awaitable[T]) -> T:
+    """What is awaited, unless the client leaves, or a worker that does not answer any more lets time pass."""
+    try:
+        async with asyncio.timeout(max(0.0, job.deadline - time.monotonic()) + GRACE):
+            return await request.or_gone(awaited)
+    except TimeoutError:
+        raise DeadlinePassed from None
 
 
 async def _pieces(answerer: Answerer[Any, Any], texts: Sequence[Any]) -> list[list[Any]]:

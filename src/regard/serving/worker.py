@@ -8,12 +8,14 @@ import os
 import signal
 import stat
 import threading
+import traceback
 from collections import deque
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
 
+from regard.errors import RegardError
 from regard.parent_process import end_with
 from regard.serving.job import Job
 from regard.serving.scheduler import QueueLimits, Scheduler, failure_of
@@ -26,6 +28,7 @@ KEPT_BATCHES = 10_000  # that are not reported yet
 
 def work(connection: Connection, model: ServedModel, limits: QueueLimits, threads: int, server: int) -> None:
     """Answer what comes through the connection, until the server closes it or ends."""
+    model.lock = threading.Lock()  # that of the server was held by the thread that forked
     _let_go_of_sockets(connection)
     for each in IGNORED:
         signal.signal(each, signal.SIG_IGN)
@@ -118,6 +121,8 @@ class Worker:
         job = self._jobs.pop(number, None)
         if job is None and error is None:  # it has ended just before it was cancelled
             return
+        if error is not None and not isinstance(error, RegardError):
+            traceback.print_exception(error)
         batches = [self._batches.popleft() for _ in range(len(self._batches))]
         self._messages.append(
             Ended(

@@ -1,7 +1,9 @@
 """The workers of a model, as the server sees them: requests go to the one that has least to do."""
 
+import atexit
 import itertools
 import multiprocessing
+import multiprocessing.util  # ends its processes at exit; `_kill_all` comes before that
 import os
 import signal
 import sys
@@ -9,6 +11,7 @@ import threading
 import time
 import warnings
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
@@ -20,7 +23,10 @@ from regard.serving.worker import IGNORED, work
 from regard.serving.worker_messages import Answered, Cancel, Ended, Part, Submit
 from regard.verbs.serve import ServedModel
 
+RUNNING: set[BaseProcess] = set()
+EXITING = threading.Event()  # set when this process ends
 CAN_FORK = sys.platform == "linux"
+LEAST_QUEUE = 16  # requests that may wait in each worker, however many there are
 ABORT_SECONDS = 5.0  # that a killed worker may take to end
 SHORTEST_LIFE = 0.5  # seconds after which the next worker may begin
 PROCESSES = threading.Lock()  # to start one looks after all others, whose exit code a join then misses
@@ -43,12 +49,16 @@ class Workers:
         observer: Observer | None = None,
     ) -> None:
         limits = limits or QueueLimits()
-        limits = QueueLimits(
-            requests=max(1, limits.requests // number), characters=max(1, limits.characters // number)
-        )
+        limits = replace(limits, requests=max(min(limits.requests, LEAST_QUEUE), limits.requests // number))
         self._queued = QueuedRequests(observer)
-        self._handles = [WorkerHandle(model, limits, threads, self._queued) for _ in range(number)]
         self._closed = False
+        self._handles: list[WorkerHandle] = []
+        try:
+            for _ in range(number):
+                self._handles.append(WorkerHandle(model, limits, threads, self._queued))
+        except OSError:  # no memory for another process
+            self.abort()
+            raise
 
     @property
     def busy(self) -> bool:
@@ -118,16 +128,19 @@ class QueuedRequests:
 
 
 class WorkerHandle:
-    """A worker, and the requests that it has not answered. A thread reads its messages."""
+    """A worker, and the requests that it has not answered. A thread reads its messages.
+
+    `_lock` guards what is known of requests, `_sending` the connection. Nobody who sends holds `_lock`: a
+    worker that sends must always find a reader.
+    """
 
     def __init__(self, model: ServedModel, limits: QueueLimits, threads: int, queued: QueuedRequests) -> None:
         self._model, self._limits, self._threads, self._queued = model, limits, threads, queued
-        self._lock = threading.RLock()
-        self._sending = threading.Lock()  # not `_lock`: a worker that sends must always find a reader
+        self._lock, self._sending = threading.RLock(), threading.Lock()
         self._numbers = itertools.count()
         self._jobs: dict[int, Job] = {}
         self._number_of: dict[Job, int] = {}
-        self._closed = False
+        self._closed, self._alive = False, True
         self._connection, self._process = self._started()
         self._thread = threading.Thread(target=self._read, name="regard-worker", daemon=True)
         self._thread.start()
@@ -143,24 +156,21 @@ class WorkerHandle:
         return self._process.pid or 0
 
     @property
-    def work(self) -> tuple[int, int]:
-        """The characters and the requests that are not answered."""
+    def work(self) -> tuple[bool, int, int]:
+        """Whether it has died, and the characters and the requests that are not answered."""
         with self._lock:
-            return sum(job.size for job in self._jobs.values()), len(self._jobs)
+            return not self._alive, sum(job.size for job in self._jobs.values()), len(self._jobs)
 
     def submit(self, job: Job) -> None:
+        """Send a request, or keep it for the next process if this one has died."""
         with self._lock:
+            if self._closed:
+                raise Closed
             number = next(self._numbers)
             self._jobs[number], self._number_of[job] = job, number
-        self._send(
-            Submit(
-                number=number,
-                settings=job.answerer.settings,
-                pieces=job.pieces,
-                in_parts=job.in_parts,
-                deadline=job.deadline,
-            )
-        )
+            alive = self._alive
+        if alive:
+            self._send(_message_of(number, job))
 
     def cancel(self, job: Job) -> None:
         with self._lock:
@@ -187,14 +197,20 @@ class WorkerHandle:
         own, its = context.Pipe()
         arguments = (its, self._model, self._limits, self._threads, os.getpid())
         process = context.Process(target=work, args=arguments, name="regard-worker", daemon=True)
-        with PROCESSES, warnings.catch_warnings(), uncollected():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of a fork in a process with threads
-            unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)  # until the worker ignores them
-            try:
-                process.start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
-        its.close()
+        try:
+            with PROCESSES, self._model.lock, warnings.catch_warnings(), uncollected():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of a fork in a process with threads
+                unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)  # until the worker ignores them
+                try:
+                    process.start()
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        except OSError:
+            own.close()
+            raise
+        finally:
+            its.close()
+        RUNNING.add(process)
         self._begun = time.monotonic()
         return own, process
 
@@ -208,7 +224,8 @@ class WorkerHandle:
             try:
                 messages = self._connection.recv()
             except (EOFError, OSError):
-                if self._ended():
+                self._refuse_left()
+                if not self._replaced():
                     return
             else:
                 for message in messages:
@@ -239,27 +256,75 @@ class WorkerHandle:
         if self._closed and not self._jobs:
             self._process.kill()
 
-    def _ended(self) -> bool:
-        """Refuse what the ended process has not answered. Returns True if no other is begun."""
+    def _refuse_left(self) -> None:
+        """Refuse what the ended process has not answered."""
         with PROCESSES:
             self._process.join()
-        if not self._closed:
-            time.sleep(max(0.0, self._begun + SHORTEST_LIFE - time.monotonic()))
+        RUNNING.discard(self._process)
+        with self._sending:
+            self._connection.close()
+        self._queued.forget(self.process)
+        self._refuse_all("the process that computed the answer has died")
+
+    def _refuse_all(self, why: str) -> None:
         with self._lock:
+            self._alive = False
             left = list(self._jobs.values())
             self._jobs.clear()
             self._number_of.clear()
-            self._connection.close()
-            self._queued.forget(self.process)
             closed = self._closed
-            if not closed:
-                console.warn(f"a worker has died ({_end_of(self._process.exitcode)}); another one is begun")
-                self._connection, self._process = self._started()
         for job in left:
             if not job.cancelled:
                 job.cancelled = True
-                job.finished(Closed() if closed else Closed("the process that computed the answer has died"))
-        return closed
+                job.finished(Closed() if closed else Closed(why))
+
+    @property
+    def _needless(self) -> bool:
+        return self._closed or EXITING.is_set()
+
+    def _replaced(self) -> bool:
+        """Begin another process, however often that fails. Returns False if none is needed any more."""
+        if not self._needless:
+            console.warn(f"a worker has died ({_end_of(self._process.exitcode)}); another one is begun")
+        while not self._needless:
+            time.sleep(max(0.0, self._begun + SHORTEST_LIFE - time.monotonic()))
+            try:
+                connection, process = self._started()
+            except OSError as error:
+                console.warn(f"a worker cannot be begun: {error}")
+                self._refuse_all("no process can be begun")
+                self._begun = time.monotonic()
+                continue
+            with self._sending, self._lock:
+                self._connection, self._process = connection, process
+                self._alive = True
+                waiting = list(self._jobs.items())
+                self._end_if_idle()
+            for number, job in waiting:
+                self._send(_message_of(number, job))
+            return True
+        self._refuse_all("")
+        return False
+
+
+def _message_of(number: int, job: Job) -> Submit:
+    return Submit(
+        number=number,
+        settings=job.answerer.settings,
+        pieces=job.pieces,
+        in_parts=job.in_parts,
+        deadline=job.deadline,
+    )
+
+
+def _kill_all() -> None:
+    """Workers ignore the signal by which Python ends its processes at exit."""
+    EXITING.set()
+    for process in tuple(RUNNING):
+        process.kill()
+
+
+atexit.register(_kill_all)
 
 
 def _end_of(exit_code: int | None) -> str:

@@ -271,7 +271,7 @@ class ServedModel:
         self.runtime = replace(runtime, precision="float32")  # the model has its precision already
         self.tasks = tasks_of(self.loaded)
         self._answerers: OrderedDict[AnswerSettings, Answerer[Any, Any]] = OrderedDict()
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()  # of the answerers
 
     def prepare(self) -> None:
         """Build the fast form now: the first answer is quicker, and forks of this process share it."""
@@ -292,7 +292,7 @@ class ServedModel:
         if settings.task not in self.tasks:
             use = " and ".join(f"{task}s" for task in self.tasks)
             raise FolderError(f"this model does not {settings.task}", f"it {use}")
-        with self._lock:
+        with self.lock:
             found = self._answerers.get(settings)
             if found is None:
                 found = self.ANSWERERS[settings.task](self.loaded, settings, self.runtime)

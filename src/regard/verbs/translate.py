@@ -84,7 +84,10 @@ class Translation:
                 "score": each.score,
                 "log_prob": each.log_prob,
                 "tokens": list(each.tokens),
-                "token_log_probs": list(each.token_log_probs),
+                # unknown if another engine has translated
+                "token_log_probs": None
+                if each.tokens and not each.token_log_probs
+                else list(each.token_log_probs),
             }
             for each in self.candidates
         ]
