@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 BATCH_TOKENS = 2048
 BY_TOKENS = {"max_batch_size": BATCH_TOKENS, "batch_type": "tokens"}
+# the same calls, as the README.md of an export has them
+TRANSLATION_CALL = "translate_batch([pieces], beam_size=5, max_input_length=0, min_decoding_length=0)"
+CONTINUATION_CALL = "generate_batch([{prompt}], max_length=100, min_length=0, include_prompt_in_result=False)"
 Tokens = list[str]
 
 

@@ -30,6 +30,7 @@ from regard.exports.certificate import (
     compare_outputs,
 )
 from regard.exports.certified_sequences import CertifiedSequences, certified_sequences
+from regard.exports.ctranslate2_calls import CONTINUATION_CALL, TRANSLATION_CALL
 from regard.exports.ctranslate2_decoder_only import decoder_only_spec
 from regard.exports.ctranslate2_encoder_decoder import encoder_decoder_spec
 from regard.exports.ctranslate2_layers import most_positions, norm_epsilon
@@ -289,12 +290,12 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     target = "target_tokenizer.json" if "target_tokenizer.json" in files else "tokenizer.json"
     if isinstance(loaded.config, EncoderDecoderConfig):
         engine = "Translator"
-        call = "translate_batch([pieces], beam_size=5, max_input_length=0, min_decoding_length=0)"
+        call = TRANSLATION_CALL
         found = "hypotheses"
     else:
         begin = pieces(loaded.tokenizers.target)[loaded.tokenizers.target.bos_id]
         engine, prompt = "Generator", f'["{begin}", *pieces]' if begins(loaded) else "pieces"
-        call = f"generate_batch([{prompt}], max_length=100, min_length=0, include_prompt_in_result=False)"
+        call = CONTINUATION_CALL.format(prompt=prompt)
         found = "sequences"
     return f"""# {loaded.path.resolve().name} for CTranslate2
 
