@@ -15,6 +15,8 @@ def end_with(parent: int) -> None:
     A thread waits for it. The parent-death signal of Linux would come too early: when the thread that started
     this process ends.
     """
+    if os.getppid() != parent:  # it has ended; whatever comes next could keep a thread from running
+        os._exit(1)
     threading.Thread(target=_end_after, args=(parent,), name="parent process", daemon=True).start()
 
 
