@@ -46,9 +46,11 @@ def workers(process: Rank, size: int, command: Sequence[str]) -> Iterator[Group]
 def _with_new_workers(size: int, command: Sequence[str]) -> Iterator[Group]:
     with tempfile.TemporaryDirectory(prefix="regard-workers-") as folder:
         rendezvous_url = (Path(folder) / "meeting").as_uri()
-        others = [_start(rank, size, rendezvous_url, command) for rank in range(1, size)]
+        others: list[subprocess.Popen[bytes]] = []
         failed = True
         try:
+            for rank in range(1, size):
+                others.append(_start(rank, size, rendezvous_url, command))
             with member(Rank(rank=0, size=size, local_rank=0, rendezvous_url=rendezvous_url)) as group:
                 yield group
             failed = False
