@@ -137,7 +137,18 @@ def test_it_is_accessible(page, settings):
 
 def test_the_operations_are_listed(page):
     visit = page()
-    visit.page.click("nav a")
+    visit.page.click("text=Operations")
     visit.page.wait_for_selector("article")
     assert "POST /api/v1/translate" in visit.texts("article h2")
+    visit.assert_quiet()
+
+
+def test_the_chosen_model_can_be_looked_into(page):
+    visit = page()
+    visit.page.select_option("#model", "chars")
+    visit.page.fill("#text", "A man is")
+    visit.page.click("text=Look inside")
+    visit.page.wait_for_url("**/look/chars/**")
+    visit.page.wait_for_selector("main:not([aria-busy]) > .body.of-answer .answer", timeout=20_000)
+    assert visit.page.input_value("textarea") == "A man is"
     visit.assert_quiet()

@@ -60,6 +60,12 @@ PACKAGES = {
 @click.option("--access-log/--no-access-log", default=True, help="A line of JSON on stderr for each request.")
 @click.option("--log-texts", is_flag=True, help="Write the texts of requests into that log, too.")
 @click.option(
+    "--look/--no-look",
+    "look",
+    default=None,
+    help="The page of `regard look` for each model, at /look.  [default: on 127.0.0.1 without keys]",
+)
+@click.option(
     "--workers",
     type=click.IntRange(0, 1024),
     metavar="N",

@@ -22,6 +22,7 @@ from regard.serving.app import App
 from regard.serving.dialects.deepl import DeepLDialect
 from regard.serving.dialects.dialect import Dialect
 from regard.serving.dialects.libretranslate import LibreTranslateDialect
+from regard.serving.dialects.look_pages import LookPages
 from regard.serving.dialects.openai import OpenAIDialect
 from regard.serving.dialects.operations import OperationsDialect
 from regard.serving.dialects.own import OwnDialect
@@ -31,10 +32,11 @@ from regard.serving.http_error import HttpProblem
 from regard.serving.http_protocol import protocol_of
 from regard.serving.keys import ApiKeys, read_keys
 from regard.serving.limits import DEFAULT_LIMITS, ServerLimits
+from regard.serving.looks import Looks
 from regard.serving.metrics import Metrics
 from regard.serving.models import ModelStore, named_paths
 from regard.serving.service import Service
-from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
+from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Runtime
 
 QUIET = 0.2  # seconds without a request that must pass before the server ends
 
@@ -53,6 +55,7 @@ class ServeOptions:
     memory_mb: int | None = None
     access_log: bool = True
     log_texts: bool = False
+    look: bool | None = None  # None: on a loopback address, without keys
     limits: ServerLimits = DEFAULT_LIMITS
     workers: int | None = None  # None: one for each core
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME
@@ -84,6 +87,7 @@ def service_of(options: ServeOptions) -> Service:
         keys=ApiKeys(keys, options.requests_per_minute),
         metrics=metrics,
         log=to_stderr(texts=options.log_texts) if options.access_log else AccessLog(),
+        looks=_looks(options, public=public),
         public=public,
     )
 
@@ -91,7 +95,7 @@ def service_of(options: ServeOptions) -> Service:
 def dialects() -> list[Dialect]:
     """All dialects of the server."""
     found = [OwnDialect(), OpenAIDialect(), LibreTranslateDialect(), DeepLDialect(), OperationsDialect()]
-    return [*found, Pages(found)]
+    return [*found, Pages(found), LookPages()]
 
 
 class ModelServer(uvicorn.Server):
@@ -132,7 +136,12 @@ class ModelServer(uvicorn.Server):
     async def run_until_stopped(self) -> None:
         """Serve until `stop` is called, and answer what is accepted."""
         self.service.loaded = True
-        await self.serve(sockets=self.sockets)
+        try:
+            await self.serve(sockets=self.sockets)
+        finally:
+            if self.service.looks is not None:
+                self.service.looks.close()
+            self.service.models.abort()
 
     async def load_models(self) -> None:
         """Load all models.
@@ -232,6 +241,22 @@ def bound(host: str, port: int) -> socket.socket:
         raise UserError(f"{host}:{port}: {error.strerror or error}", "--port 0 takes a free one") from None
     bound.set_inheritable(False)
     return bound
+
+
+def _looks(options: ServeOptions, *, public: bool) -> Looks | None:
+    """The looks, if the server has them: by default on a loopback address, without keys.
+
+    Raises:
+        UserError: a server with keys should have them.
+    """
+    if options.look and options.api_keys is not None:
+        raise UserError("--look with --api-keys: the page cannot send a key", "leave out one of the two")
+    wanted = options.look if options.look is not None else not public and options.api_keys is None
+    return (
+        Looks(Runtime(device=options.runtime.device, threads=options.runtime.threads or 1))
+        if wanted
+        else None
+    )
 
 
 def _is_loopback(host: str) -> bool:

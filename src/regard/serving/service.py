@@ -11,6 +11,7 @@ from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
 from regard.serving.keys import ApiKeys
 from regard.serving.limits import ServerLimits
+from regard.serving.looks import Looks
 from regard.serving.metrics import Metrics
 from regard.serving.models import ModelStore, Slot
 from regard.serving.request import ServedRequest
@@ -36,7 +37,7 @@ class Answered:
 class Service:
     """What a server has: models, limits, keys, metrics, a log. `draining`: it takes no new requests.
 
-    `loaded`: the models that are loaded at the start are.
+    `loaded`: the models that are loaded at the start are. `looks`: None if it has none.
     """
 
     models: ModelStore
@@ -44,6 +45,7 @@ class Service:
     keys: ApiKeys
     metrics: Metrics
     log: AccessLog
+    looks: Looks | None = None
     public: bool = False  # reachable from other machines
     draining: bool = False
     loaded: bool = False

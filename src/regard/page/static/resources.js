@@ -120,7 +120,7 @@ async function reached(address, options = {}) {
     return await fetch(address, options);
   } catch (problem) {
     if (problem.name === "AbortError") throw problem;
-    throw new Error("the server does not answer: is regard look still running?");
+    throw new Error("the server does not answer: is it still running?");
   }
 }
 

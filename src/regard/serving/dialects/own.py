@@ -139,6 +139,7 @@ class ModelInfo(msgspec.Struct, kw_only=True):
     parameters_bytes: int | None
     source_language: str | None
     target_language: str | None
+    look: str | None  # the path of its page
 
 
 class ModelsResponse(msgspec.Struct, kw_only=True):
@@ -264,7 +265,12 @@ class OwnDialect(Dialect):
 
     async def models(self, call: Call) -> Response:
         return json_response(
-            ModelsResponse(models=[_info(slot) for slot in call.service.models.slots.values()])
+            ModelsResponse(
+                models=[
+                    _info(slot, looks=call.service.looks is not None)
+                    for slot in call.service.models.slots.values()
+                ]
+            )
         )
 
     async def _answered(self, call: Call, body: Any, task: Task, count: int = 1) -> Any:
@@ -334,7 +340,7 @@ def _classified(prediction: ClassPrediction) -> ClassifiedText:
     return ClassifiedText(classes=classes, value=value)
 
 
-def _info(slot: Slot) -> ModelInfo:
+def _info(slot: Slot, *, looks: bool) -> ModelInfo:
     model = slot.engine.model if slot.engine is not None else None
     source, target = slot.languages or (None, None)
     return ModelInfo(
@@ -345,4 +351,5 @@ def _info(slot: Slot) -> ModelInfo:
         parameters_bytes=model.bytes if model else None,
         source_language=source,
         target_language=target,
+        look=f"/look/{slot.name}/" if looks else None,
     )

@@ -57,6 +57,15 @@ function changeModel() {
   byId("text-label").textContent = task === "translate" ? "Text" : "Prompt";
   byId("text").lang = (model && model.source_language) || "";
   byId("answer").lang = (model && model.target_language) || "";
+  linkToLook();
+}
+
+/** The text goes along in the fragment, which no server gets. */
+function linkToLook() {
+  const address = chosen()?.look;
+  const text = byId("text").value;
+  byId("look").hidden = !address;
+  if (address) byId("look").href = `.${address}` + (text ? `#ask=${encodeURIComponent(JSON.stringify({ text }))}` : "");
 }
 
 function probability(candidate) {
@@ -128,6 +137,7 @@ byId("ask").addEventListener("submit", send);
 byId("text").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send(event);
 });
+byId("text").addEventListener("input", linkToLook);
 byId("model").addEventListener("change", changeModel);
 byId("key").addEventListener("change", listModels);
 byId("download").addEventListener("click", download);

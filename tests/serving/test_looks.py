@@ -1,0 +1,149 @@
+"""`/look` in `regard serve`: the page of `regard look`, from a process of its own."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from regard.errors import UserError
+from regard.serving.run import ServeOptions, service_of
+from regard.verbs.look import Looker, LookRequest
+from regard.verbs.views.files import json_text, npy_bytes
+from tests.serving.asking import ask, post
+
+TEXT = "A man is sitting."
+
+
+@pytest.fixture(scope="module")
+def looking(serving, decoder_folder):
+    return serving({"chars": decoder_folder(), "other": decoder_folder()})
+
+
+def process_of(server, name="chars"):
+    return server.service.looks._processes[name][1]._process
+
+
+@pytest.mark.parametrize(
+    ("path", "target"), [("/look", "look/chars/"), ("/look/", "chars/"), ("/look/other", "other/")]
+)
+def test_an_address_without_its_end_leads_to_a_page(looking, path, target):
+    found = ask(looking, "GET", path)
+    assert (found.status, found.headers["Location"]) == (303, target)
+
+
+def test_the_page_and_its_files_are_those_of_look(looking):
+    page = ask(looking, "GET", "/look/chars/")
+    assert page.status == 200
+    assert b"regard" in page.content
+    assert page.headers["Content-Type"].startswith("text/html")
+    assert page.headers["Content-Security-Policy"]
+    assert ask(looking, "GET", "/look/chars/regard.js").status == 200
+    assert ask(looking, "GET", "/look/chars/api/look").json is None
+
+
+def test_a_look_is_that_of_the_verb(looking, decoder_folder):
+    made = post(looking, "/look/chars/api/look", {"text": TEXT})
+    assert made.status == 200
+    look = Looker(decoder_folder()).look(TEXT)
+    assert made.json["summary"] == json.loads(json_text(look.summary))
+    path = next(each for each in look.paths() if "attention" in each)
+    found = ask(looking, "GET", f"/look/chars/api/look/{made.json['id']}/{path}")
+    expected = look.get(path)
+    assert found.content == (
+        npy_bytes(expected) if hasattr(expected, "shape") else json_text(expected).encode()
+    )
+
+
+def test_an_answer_comes_token_by_token(looking, decoder_folder):
+    found = post(looking, "/look/chars/api/stream", {"text": TEXT})
+    assert found.headers["Content-Type"] == "application/x-ndjson"
+    tokens = [json.loads(line) for line in found.content.splitlines()]
+    assert tokens == [token.to_dict() for token in Looker(decoder_folder()).stream(LookRequest(text=TEXT))]
+    assert tokens
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/look/unknown/", 404),
+        ("/look/chars/..%2f..%2fapi/look", 404),
+        ("/look/chars/../other/page.js", 404),
+        ("/look/chars/nothing.js", 404),
+    ],
+)
+def test_there_is_nothing_at_other_paths(looking, path, status):
+    found = ask(looking, "GET", path)
+    assert found.status == status
+    assert "error" in found.json
+
+
+def test_pages_of_other_sites_get_no_look(looking):
+    found = post(looking, "/look/chars/api/look", {"text": TEXT}, headers={"Origin": "http://evil.example"})
+    assert found.status == 403
+
+
+def test_what_is_not_json_or_too_long_is_refused(looking):
+    assert ask(looking, "POST", "/look/chars/api/look", raw=b"{").status == 400
+    assert ask(looking, "POST", "/look/chars/api/look", raw=b"x" * 300_000).status == 413
+    assert post(looking, "/look/chars/api/look", {"text": "a" * 100_000}).status == 400
+
+
+def test_a_process_that_has_died_is_begun_again(looking):
+    assert ask(looking, "GET", "/look/chars/").status == 200
+    os.kill(process_of(looking).pid, signal.SIGKILL)
+    process_of(looking).join(10)
+    assert ask(looking, "GET", "/look/chars/").status == 200
+
+
+def test_a_model_that_is_loaded_again_gets_another_process(looking):
+    assert ask(looking, "GET", "/look/other/").status == 200
+    before, engine = process_of(looking, "other").pid, looking.service.models.slots["other"].engine
+    looking.loop.call_soon_threadsafe(looking.server.reload)
+    for _ in range(500):
+        if looking.service.models.slots["other"].engine is not engine:
+            break
+        time.sleep(0.02)
+    assert ask(looking, "GET", "/look/other/").status == 200
+    assert process_of(looking, "other").pid != before
+
+
+def test_the_processes_end_with_the_server(decoder_folder):
+    from tests.serving.conftest import Running
+
+    with Running(ServeOptions(models=[f"chars={decoder_folder()}"], port=0, workers=0)) as server:
+        assert ask(server, "GET", "/look/chars/").status == 200
+        process = process_of(server)
+    process.join(10)
+    assert not process.is_alive()
+
+
+def test_the_list_of_models_has_the_paths_of_their_pages(looking, serving, decoder_folder):
+    models = ask(looking, "GET", "/api/v1/models").json["models"]
+    assert [each["look"] for each in models] == ["/look/chars/", "/look/other/"]
+    without = serving({"chars": decoder_folder()}, look=False)
+    assert ask(without, "GET", "/api/v1/models").json["models"][0]["look"] is None
+    found = ask(without, "GET", "/look/chars/")
+    assert (found.status, "--look" in found.json["hint"]) == (404, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "has"),
+    [
+        ({}, True),
+        ({"host": "0.0.0.0", "open": True}, False),
+        ({"host": "0.0.0.0", "open": True, "look": True}, True),
+        ({"look": False}, False),
+    ],
+)
+def test_only_a_server_of_this_machine_has_looks_by_itself(options, has):
+    assert (service_of(ServeOptions(**options)).looks is not None) == has
+
+
+def test_a_server_with_keys_has_none(tmp_path):
+    keys = tmp_path / "keys.txt"
+    keys.write_text("k" * 32 + "\n")
+    assert service_of(ServeOptions(api_keys=keys)).looks is None
+    with pytest.raises(UserError, match="--look with --api-keys"):
+        service_of(ServeOptions(api_keys=keys, look=True))
