@@ -31,6 +31,8 @@ COMPANIONS = {  # what a setting needs to have an effect, or to be possible in b
     "position_buckets": {"positions": "t5"},
     "position_distance": {"positions": "t5", "position_buckets": 8},
     "rotary_base": {"positions": "rotary"},
+    "rotary_dim": {"positions": "rotary"},
+    "rotary_scaling": {"positions": "rotary"},
     "alibi": {"positions": "alibi"},
     "num_heads": {"head_dim": 8, "num_kv_heads": None},
     "num_kv_heads": {"num_heads": 4},

@@ -43,7 +43,9 @@ def _learned(config: Config, bidirectional: bool) -> nn.Module:
 
 
 def _rotary(config: Config, bidirectional: bool) -> nn.Module:
-    return RotaryPositions(config.d_head, config.rotary_base)
+    return RotaryPositions(
+        config.d_head, config.rotary_base, rotary_dim=config.rotary_dim, scaling=config.rotary_scaling
+    )
 
 
 def _alibi(config: Config, bidirectional: bool) -> nn.Module:

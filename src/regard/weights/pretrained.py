@@ -22,7 +22,7 @@ from regard.weights.families.bert import BERT, RoBERTa
 from regard.weights.families.distilbert import DistilBERT
 from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, ends_of, refuse_misfit
 from regard.weights.families.gpt2 import GPT2
-from regard.weights.families.llama import Llama, Qwen3
+from regard.weights.families.llama import Llama, Mistral, Qwen2, Qwen3
 from regard.weights.families.marian import BART, Marian
 from regard.weights.families.t5 import T5
 from regard.weights.families.vit import ViT
@@ -41,7 +41,10 @@ from regard.weights.tensors import model_tensors, restore_model
 
 _OWN: dict[str, Family] = {
     family.name: family
-    for family in (GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), T5(), Llama(), Qwen3(), ViT())
+    for family in (
+        *(GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), T5()),
+        *(Llama(), Mistral(), Qwen2(), Qwen3(), ViT()),
+    )
 }
 FAMILIES: Registry[Family] = Registry(
     "family of pretrained models", _OWN, how="register_family of regard.weights"

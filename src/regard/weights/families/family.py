@@ -65,6 +65,10 @@ class ConfigReader:
             )
         return value
 
+    def unless_absent(self, kind: type[Setting], name: str, absent: Setting) -> Setting | None:
+        """The value of a setting, None if it is null; `absent` if config.json does not have it."""
+        return self.optional(kind, name) if name in self.table else absent
+
     def choice(self, known: Mapping[str, Setting], *names: str, default: str | None = None) -> Setting:
         """The value in `known` for the word of a setting."""
         word = self.take(str, *names, default=default)
@@ -79,7 +83,8 @@ class ConfigReader:
         self._read.add(name)
         if name in self.table and self.table[name] not in (*values, None):
             raise FolderError(
-                f"{self.where}: {name} = {self.table[name]!r} is not supported", f"only {values[0]!r} is"
+                f"{self.where}: {name} = {self.table[name]!r} is not supported",
+                f"only {values[0]!r} is" if values else "only null is",
             )
 
     def unused(self, *names: str) -> None:
@@ -229,6 +234,12 @@ def canonical(config: ModelConfig) -> dict[str, Any]:
         table["head_activation"] = table["head_activation"] or usual
     table["num_kv_heads"] = config.num_kv_heads or config.num_heads
     table["head_dim"] = config.d_head
+    table["attention_bias"] = config.attention_biases
+    table["feed_forward_bias"] = config.has_feed_forward_bias
+    if config.norm == "rms":  # its only other effect is on layer norms
+        table.pop("bias")
+    if config.rotary_dim == config.d_head:
+        table["rotary_dim"] = None
     scale = config.attention_scale
     table["attention_scale"] = 1 / math.sqrt(config.d_head) if scale is None else scale
     if config.norm_eps is None:
