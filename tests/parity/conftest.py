@@ -1,6 +1,7 @@
 """Small random pretrained models, saved by transformers and loaded by regard."""
 
 import copy
+import dataclasses
 import json
 import os
 import shutil
@@ -115,7 +116,10 @@ def gradients_by_file_name(tmp_path_factory) -> Callable[[Pair], tuple[dict[str,
             name: torch.zeros_like(weight) if weight.grad is None else weight.grad
             for name, weight in pair.ours.named_parameters(remove_duplicate=False)
         }
-        table = FAMILIES[pair.pretrained.family].table(pair.config)
+        table = [
+            dataclasses.replace(entry, offset=0.0)  # a gradient has none
+            for entry in FAMILIES[pair.pretrained.family].table(pair.config)
+        ]
         ours = write_names(table, {name: own[name] for name in {entry.ours for entry in table}})
         shadow = copy.deepcopy(pair.theirs)
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Pretrained decoders have the outputs of transformers: GPT-2, Llama, Mistral, Qwen2, Qwen3."""
+"""Pretrained decoders have the outputs of transformers: GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma."""
 
 import pytest
 import torch
@@ -165,6 +165,20 @@ CASES |= {
             **MODERN,
         },
     ),
+}
+CASES |= {
+    f"gemma, {name}": ("GemmaForCausalLM", "GemmaConfig", {**HEADS, **MODERN, **settings})
+    for name, settings in {
+        "one key head, wide heads": {"num_key_value_heads": 1, "head_dim": 10, "hidden_size": 12},
+        "untied, biases, another gate": {
+            "head_dim": 4,
+            "tie_word_embeddings": False,
+            "attention_bias": True,
+            "hidden_act": "silu",
+            "rms_norm_eps": 0.01,
+        },
+        "the old name of its activation": {"head_dim": 4, "hidden_act": "gelu"},
+    }.items()
 }
 MARKS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 LENGTHS = torch.tensor([9, 4, 1])

@@ -21,6 +21,7 @@ from regard.weights import huggingface_tokenizer
 from regard.weights.families.bert import BERT, RoBERTa
 from regard.weights.families.distilbert import DistilBERT
 from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, ends_of, refuse_misfit
+from regard.weights.families.gemma import Gemma
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.families.llama import Llama, Mistral, Qwen2, Qwen3
 from regard.weights.families.marian import BART, Marian
@@ -43,7 +44,7 @@ _OWN: dict[str, Family] = {
     family.name: family
     for family in (
         *(GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), T5()),
-        *(Llama(), Mistral(), Qwen2(), Qwen3(), ViT()),
+        *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), ViT()),
     )
 }
 FAMILIES: Registry[Family] = Registry(
