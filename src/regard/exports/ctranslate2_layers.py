@@ -173,5 +173,6 @@ def _positions(config: TransformerConfig, weights: ModelWeights) -> Array:
     if config.positions == "learned":
         return weights.array("positions.weight")[config.position_offset :].copy()
     if config.positions == "sinusoidal":
-        return sinusoids(0, POSITIONS, config.d_model, config.position_layout).numpy()
+        offset = config.position_offset if config.position_layout == "fairseq" else 0
+        return sinusoids(offset, POSITIONS, config.d_model, config.position_layout).numpy()
     return np.zeros((POSITIONS, config.d_model), np.float32)

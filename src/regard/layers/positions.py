@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.layers.rotary_scaling import RotaryScaling
 
-Layout = Literal["interleaved", "split"]
+Layout = Literal["interleaved", "split", "fairseq"]
 
 
 def sinusoids(
@@ -28,8 +28,11 @@ def sinusoids(
 ) -> Float[Tensor, "{length} {d_model}"]:
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(the same): Vaswani et al. 2017, 3.5.
 
-    "split" puts all sines before all cosines (tensor2tensor, Marian). An odd width ends with a sine.
+    "split" puts all sines before all cosines (tensor2tensor, Marian); an odd width ends with a sine.
+    "fairseq" does so too, but its i-th angle is pos / 10000^(i/(d_model/2 - 1)); an odd width ends with 0.
     """
+    if layout == "fairseq":
+        return _fairseq_sinusoids(start, length, d_model, device)
     angles = _angles(start, length, d_model, 10000.0, device)
     sines, cosines = angles.sin(), angles[:, : d_model // 2].cos()
     if layout == "split":
@@ -40,19 +43,25 @@ def sinusoids(
 
 
 class SinusoidalPositions(nn.Module):
-    """The paper's fixed positions, of any length; those beyond `table_len` are computed in each call."""
+    """The paper's fixed positions, of any length; those beyond `table_len` are computed in each call.
+
+    They are counted from `offset`.
+    """
 
     table: Tensor
 
-    def __init__(self, d_model: int, layout: Layout = "interleaved", table_len: int = 1024) -> None:
+    def __init__(
+        self, d_model: int, layout: Layout = "interleaved", table_len: int = 1024, *, offset: int = 0
+    ) -> None:
         super().__init__()
-        self.d_model = d_model
+        self.d_model, self.offset = d_model, offset
         self.layout: Layout = layout
-        self.register_buffer("table", sinusoids(0, table_len, d_model, layout), persistent=False)
+        self.register_buffer("table", sinusoids(offset, table_len, d_model, layout), persistent=False)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "{length} d_model"]:
         if start + length <= self.table.size(0):
             return self.table[start : start + length]
+        start += self.offset
         return sinusoids(start, length, self.d_model, self.layout, device=self.table.device).to(self.table)
 
     def at(self, positions: Int64[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
@@ -241,6 +250,16 @@ def positions_in(documents: Int64[Tensor, "batch len"]) -> Int64[Tensor, "batch 
     begins = torch.ones_like(documents, dtype=torch.bool)
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
     return index - index.where(begins, 0).cummax(dim=1).values
+
+
+def _fairseq_sinusoids(
+    start: int, length: int, d_model: int, device: torch.device | str | None
+) -> Float[Tensor, "{length} {d_model}"]:
+    half = d_model // 2
+    exponents = torch.arange(half, dtype=torch.float64, device=device) / max(1, half - 1)
+    positions = torch.arange(start, start + length, dtype=torch.float64, device=device)
+    angles = positions[:, None] / 10000.0**exponents
+    return F.pad(torch.cat([angles.sin(), angles.cos()], dim=1), (0, d_model % 2)).float()
 
 
 def _rotated(x: Tensor, sine: Tensor, cosine: Tensor) -> Tensor:

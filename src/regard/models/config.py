@@ -113,7 +113,7 @@ class TransformerConfig(ModelConfig):
     attention: str = "softmax"  # self-attention: "softmax", or a registered one
     positions: str = "sinusoidal"  # learned, rotary, alibi, t5, none, or a registered one
     max_positions: int = 1024  # for learned positions only
-    position_offset: int = 0  # rows of the learned table before the first position
+    position_offset: int = 0  # before the first position, of learned ones and of the layout "fairseq"
     position_layout: Layout = "interleaved"  # of sinusoidal positions
     position_buckets: int = 32  # of t5 positions
     position_distance: int = 128  # of t5 positions: larger distances share the last bucket

@@ -104,6 +104,10 @@ class ConfigReader:
             )
         return value
 
+    def token_or(self, name: str, vocab_size: int, absent: int | None) -> int | None:
+        """The id of a special token; `absent` if config.json does not have the setting."""
+        return self.token(name, vocab_size) if name in self.table else absent
+
     def architecture(self) -> str:
         """The class name in `architectures`; empty if it is not set."""
         match self.table.get("architectures"):
@@ -168,6 +172,8 @@ class Family(ABC):
     ] = {}  # the family's names of our special tokens, if no file has them
     renames: ClassVar[Sequence[tuple[str, str]]] = ()  # (pattern, replacement) for older tensor names
     buffers: ClassVar[Sequence[str]] = ()  # patterns of tensors that are not weights
+    writes_fixed_tensors: ClassVar[bool] = False  # True: transformers looks for them in the file
+    language: ClassVar[str | None] = None  # the pattern of language tokens, with which texts begin
     ties: ClassVar[Mapping[str, str]] = {}  # a tied tensor that files may repeat -> the original
 
     @abstractmethod
@@ -189,6 +195,10 @@ class Family(ABC):
     def with_other_files(self, described: ConvertedConfig, folder: Path) -> ConvertedConfig:
         """Adds what other files of the folder say about the model."""
         return described
+
+    def fixed_tensors(self, config: Any) -> Mapping[str, Tensor]:
+        """Tensors that follow from the config: files may lack them; files that have others are refused."""
+        return {}
 
     def special_token_ids(self, config: Any, special_tokens: dict[str, int]) -> dict[str, Any]:
         """The special token ids for config.json, from those of the tokeniser."""
@@ -264,6 +274,8 @@ def canonical(config: ModelConfig) -> dict[str, Any]:
     }
     for name in irrelevant.get(config.positions, ()):
         table.pop(name)
+    if config.positions == "sinusoidal" and config.position_layout == "fairseq":
+        table["position_offset"] = config.position_offset
     return table
 
 
