@@ -1985,6 +1985,8 @@ class Translator(_Translator):
         draft_tokens: int | None = None,
         rules: Sequence[str] = (),
         search: str | None = None,
+        source_lang: str | None = None,
+        target_lang: str | None = None,
         batch_tokens: int = 4096,
         prefix: str | None = None,
         workers: int | None = None,
@@ -2036,6 +2038,9 @@ class Translator(_Translator):
             draft_tokens: How many tokens the draft model proposes. [default: 4]
             rules: Apply the registered decoding rule of this name.
             search: Decode by the registered search of this name. [default: by beam size and sampling]
+            source_lang: The language of the texts, for a model of many languages, by its code there, such
+                as eng_Latn.
+            target_lang: The language of the output, for a model of many languages, by its code.
             batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
             prefix: The text before each source, such as >>fra<<. [default: the model's own]
             workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
@@ -2091,6 +2096,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
     batch_tokens: int = 4096,
     prefix: str | None = None,
     workers: int | None = None,
@@ -2148,6 +2155,9 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        source_lang: The language of the texts, for a model of many languages, by its code there, such
+            as eng_Latn.
+        target_lang: The language of the output, for a model of many languages, by its code.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
@@ -2205,6 +2215,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
     batch_tokens: int = 4096,
     prefix: str | None = None,
     workers: int | None = None,
@@ -2256,6 +2268,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
     batch_tokens: int = 4096,
     prefix: str | None = None,
     workers: int | None = None,
@@ -2307,6 +2321,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
     batch_tokens: int = 4096,
     prefix: str | None = None,
     workers: int | None = None,
@@ -2360,6 +2376,8 @@ def translate_file(
     rules: Sequence[str] = (),
     search: str | None = None,
     as_json: bool = False,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
     batch_tokens: int = 4096,
     prefix: str | None = None,
     workers: int | None = None,
@@ -2415,6 +2433,9 @@ def translate_file(
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        source_lang: The language of the texts, for a model of many languages, by its code there, such
+            as eng_Latn.
+        target_lang: The language of the output, for a model of many languages, by its code.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are

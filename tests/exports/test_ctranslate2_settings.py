@@ -27,10 +27,12 @@ KINDS = {"encoder_decoder": EncoderDecoderConfig, "decoder_only": DecoderOnlyCon
 COMPANIONS = {  # what a setting needs to have an effect, or to be possible in both bases
     "max_positions": {"positions": "learned"},
     "position_offset": {"positions": "learned"},
-    "position_layout": {"positions": "sinusoidal"},
+    "position_layout": {"positions": "sinusoidal", "position_offset": 2},
     "position_buckets": {"positions": "t5"},
     "position_distance": {"positions": "t5", "position_buckets": 8},
     "rotary_base": {"positions": "rotary"},
+    "rotary_dim": {"positions": "rotary"},
+    "rotary_scaling": {"positions": "rotary"},
     "alibi": {"positions": "alibi"},
     "num_heads": {"head_dim": 8, "num_kv_heads": None},
     "num_kv_heads": {"num_heads": 4},

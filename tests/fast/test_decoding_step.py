@@ -7,6 +7,7 @@ from regard.fast.decoding_step import fast_step, why_plain
 from regard.fast.int8 import Int8Linear, to_int8
 from regard.fast.native import kernels
 from regard.inspection.record import record_attention
+from regard.layers.rotary_scaling import YarnScaling
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -26,6 +27,8 @@ SHAPES = [
     {"norm_position": "pre", "positions": "rotary", "qk_norm": True},
     {"positions": "learned", "head_dim": 6, "attention_scale": 1.0, "norm_eps": 1e-3},
     {"positions": "none", "num_kv_heads": 1, "activation": "geglu"},
+    {"positions": "rotary", "rotary_scaling": YarnScaling(factor=4.0, original_length=8, beta_fast=2.0)},
+    {"attention_bias": "inputs", "feed_forward_bias": True, "activation": "swiglu", "bias": False},
 ]
 WINDOWS = [{"window": window, "positions": "rotary"} for window in (1, 2, 6, 30)]
 
@@ -149,6 +152,14 @@ def test_parts_that_it_does_not_know_it_leaves_to_the_model(positions):
     model = translator(positions=positions)
     assert fast_step(model) is None
     assert "positions are a bias of scores" in why_plain(model)
+
+
+@torch.no_grad()
+def test_rotary_positions_of_a_part_of_each_head_are_left_to_the_model():
+    model = writer(positions="rotary", rotary_dim=4)
+    assert fast_step(model) is None
+    assert "its positions rotate a part of each head" in why_plain(model)
+    assert fast_step(writer(positions="rotary", rotary_dim=model.config.d_head)) is not None
 
 
 def test_a_model_without_attention_is_left_to_itself():

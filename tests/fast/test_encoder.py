@@ -10,6 +10,7 @@ from regard.fast.decoding_step import fast_step
 from regard.fast.native import kernels
 from regard.fast.slot_cache import SlotCache
 from regard.layers.feedforward import Activation
+from regard.layers.rotary_scaling import YarnScaling
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 
@@ -24,6 +25,8 @@ SHAPES = [
     {"norm_position": "pre", "positions": "rotary", "qk_norm": True},
     {"positions": "learned", "head_dim": 6, "attention_scale": 1.0, "norm_eps": 1e-3},
     {"positions": "none", "num_kv_heads": 1, "activation": "geglu"},
+    {"positions": "rotary", "rotary_scaling": YarnScaling(factor=4.0, original_length=8, beta_fast=2.0)},
+    {"attention_bias": "inputs", "feed_forward_bias": True, "activation": "swiglu", "bias": False},
 ]
 
 

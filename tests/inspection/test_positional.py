@@ -31,6 +31,14 @@ def test_what_is_learned_is_shown_as_far_as_it_goes(forced_pass):
     torch.testing.assert_close(found.similarity, expected)
 
 
+def test_rotary_positions_of_a_part_of_each_head_are_those_of_that_part(forced_pass):
+    model = forced_pass("decoder_only", positions="rotary", rotary_dim=2).model
+    found = positions_of(model, 12)
+    assert found.d == 2 < model.config.d_head
+    assert found.table.shape == (12, 2)
+    torch.testing.assert_close(found.table[:, :1], model.blocks[0].self_attention.rotary.cosine[:12, :1])
+
+
 def test_rotary_similarity_is_what_a_turned_vector_keeps_of_itself_in_the_mean(forced_pass):
     model = forced_pass("decoder_only", positions="rotary").model
     found = positions_of(model, 12)

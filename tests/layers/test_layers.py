@@ -20,6 +20,7 @@ def around(kind):
     return kind(lambda: norm("layer", 8), 0.1).eval()(X, torch.tanh)
 
 
+LENGTH = {"original_length": 8}
 EXAMPLES = {  # name -> what a line gives, and its shape
     "AdditiveAttention": lambda: layers.AdditiveAttention(6, 8).read(MEMORY),
     "BucketBias": lambda: layers.BucketBias(2, bidirectional=True)(5, 7),
@@ -47,6 +48,12 @@ EXAMPLES = {  # name -> what a line gives, and its shape
     "RecurrentStack": lambda: layers.RecurrentStack("gru", 2, 8, 6, 0.0),
     "RelativePositions": lambda: layers.RelativePositions(8)(5),
     "RelativeSelfAttention": lambda: layers.RelativeSelfAttention(8, 2, layers.RelativePositions(8))(X, X),
+    **{
+        name: lambda name=name: layers.RotaryPositions(
+            4, scaling=getattr(layers, name)(factor=2.0, **({} if name == "LinearScaling" else LENGTH))
+        )(X[None, ..., :4])
+        for name in ("DynamicScaling", "LinearScaling", "Llama3Scaling", "YarnScaling")
+    },
     "RotaryPositions": lambda: layers.SelfAttention(8, 2, rotary=layers.RotaryPositions(4))(X, X),
     "SandwichNorm": lambda: around(layers.SandwichNorm),
     "SelfAttention": lambda: layers.SelfAttention(8, 2)(X, X, layers.causal_mask(5)),

@@ -192,3 +192,21 @@ def test_a_bucket_bias_is_a_score_for_each_head_and_bucket():
     scores = bias(4, 6)
     assert torch.equal(scores[0, 2, 3, 5], bias.weight[0, 2])
     assert torch.equal(scores[0, 1, 0, 5], bias.weight[16 + 3, 1])
+
+
+@given(d_model=st.integers(1, 9), start=st.integers(0, 20))
+def test_the_fairseq_layout_ends_with_the_lowest_frequency_of_10000(d_model, start):
+    half = d_model // 2
+    row = sinusoids(start, 1, d_model, "fairseq")[0]
+    for i in range(half):
+        angle = start / 10000 ** (i / max(1, half - 1))
+        assert row[i].item() == pytest.approx(math.sin(angle), abs=1e-6)
+        assert row[half + i].item() == pytest.approx(math.cos(angle), abs=1e-6)
+    assert d_model % 2 == 0 or row[-1] == 0
+
+
+def test_sinusoidal_positions_may_be_counted_from_an_offset():
+    usual, later = SinusoidalPositions(6, "fairseq", table_len=9), SinusoidalPositions(6, "fairseq", offset=2)
+    assert torch.equal(later(0, 5), usual(2, 5))
+    assert torch.equal(SinusoidalPositions(6, "fairseq", table_len=3, offset=2)(1, 5), usual(3, 5))
+    assert torch.equal(later.at(torch.tensor([[0, 1]])), usual(2, 2)[None])

@@ -1,10 +1,12 @@
 """A config that cannot be built is refused where it is written, in one line and a hint."""
 
 import dataclasses
+import json
 
 import pytest
 
 from regard.errors import ConfigError
+from regard.layers.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, YarnScaling
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 
@@ -51,6 +53,26 @@ def test_a_config_survives_its_dict():
     )
 
 
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        LinearScaling(factor=2.0),
+        DynamicScaling(factor=2.0, original_length=9),
+        Llama3Scaling(factor=8.0, original_length=9, high_frequency=3.0),
+        YarnScaling(factor=4.0, original_length=9, truncate=False, attention_factor=0.5),
+    ],
+    ids=lambda scaling: scaling.kind,
+)
+def test_a_scaling_of_rotary_positions_is_a_table_in_its_dict(scaling):
+    config = EncoderDecoderConfig(
+        src_vocab_size=9, tgt_vocab_size=9, positions="rotary", rotary_scaling=scaling
+    )
+    table = json.loads(json.dumps(config.to_dict()))
+    assert table["rotary_scaling"] == {**dataclasses.asdict(scaling), "kind": scaling.kind}
+    assert EncoderDecoderConfig.from_dict(table) == config
+    assert config.position_limit == (9 if scaling.kind == "dynamic" else None)
+
+
 def test_a_dict_that_lacks_a_setting_is_refused():
     with pytest.raises(ConfigError, match="'tgt_vocab_size' is missing"):
         EncoderDecoderConfig.from_dict({"src_vocab_size": 100})
@@ -81,6 +103,47 @@ def test_a_dict_that_lacks_a_setting_is_refused():
         ({"num_kv_heads": 3}, "num_kv_heads (3)", ""),
         ({"d_model": 24, "positions": "rotary"}, "is 3", "even"),
         ({"pad_id": 100}, "pad_id = 100", "vocabular"),
+        ({"attention_bias": "input"}, "attention_bias = 'input'", "'inputs'"),
+        ({"rotary_dim": 4}, "rotary_dim is a setting of rotary positions", "positions = 'rotary'"),
+        ({"positions": "rotary", "rotary_dim": 7}, "rotary_dim = 7 of 64 features", "from 2 to 64"),
+        ({"positions": "rotary", "rotary_dim": 66}, "rotary_dim = 66 of 64 features", "even"),
+        ({"positions": "rotary", "rotary_dim": 0}, "rotary_dim = 0 of 64 features", "even"),
+        (
+            {"rotary_scaling": {"kind": "linear", "factor": 2}},
+            "rotary_scaling is a setting of rotary positions",
+            "leave rotary_scaling out",
+        ),
+        (
+            {"positions": "rotary", "rotary_scaling": {"kind": "liner", "factor": 2}},
+            "rotary_scaling.kind = 'liner' is unknown",
+            "'linear'",
+        ),
+        (
+            {"positions": "rotary", "rotary_scaling": {"factor": 2.0}},
+            "rotary_scaling.kind = None is unknown",
+            "llama3",
+        ),
+        (
+            {"positions": "rotary", "rotary_scaling": {"kind": "linear", "factr": 2.0}},
+            "rotary_scaling of kind 'linear' has no setting 'factr'",
+            "'factor'",
+        ),
+        (
+            {"positions": "rotary", "rotary_scaling": {"kind": "yarn", "factor": 2.0}},
+            "rotary_scaling of kind 'yarn' needs 'original_length'",
+            "original_length",
+        ),
+        (
+            {"positions": "rotary", "rotary_scaling": {"kind": "linear", "factor": "2"}},
+            "rotary_scaling.factor = '2' has the wrong type",
+            "float",
+        ),
+        (
+            {"positions": "rotary", "rotary_scaling": {"kind": "linear", "factor": 0.5}},
+            "rotary_scaling: factor = 0.5 is below 1",
+            "publication",
+        ),
+        ({"positions": "rotary", "rotary_scaling": "linear"}, "rotary_scaling = 'linear' has the wrong", ""),
     ],
 )
 def test_what_cannot_work_is_named_with_what_would(table, name, hint):

@@ -1,4 +1,4 @@
-"""Pretrained decoders have the outputs of transformers: GPT-2, Llama, Qwen3."""
+"""Pretrained decoders have the outputs of transformers: GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma."""
 
 import pytest
 import torch
@@ -81,6 +81,104 @@ CASES |= {
             **MODERN,
         },
     ),
+}
+YARN = {"rope_type": "yarn", "rope_theta": 300.0, "factor": 4.0, "original_max_position_embeddings": 24}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 300.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 20,
+}
+SCALED = {  # with several frequencies in each part of the range
+    "llama3": {"rope_parameters": LLAMA3, "head_dim": 16, "attention_bias": True},
+    "linear": {"rope_parameters": {"rope_type": "linear", "factor": 2.5}, "mlp_bias": True},
+    "dynamic": {"rope_parameters": {"rope_type": "dynamic", "factor": 3.0}, "hidden_act": "gelu"},
+    "yarn": {"rope_parameters": YARN, "head_dim": 24, "attention_bias": True, "mlp_bias": True},
+    "yarn, untruncated, another factor of scores": {
+        "rope_parameters": {
+            **YARN, "truncate": False, "attention_factor": 0.7, "beta_fast": 3.0, "beta_slow": 0.5,
+        },
+        "head_dim": 24,
+        "tie_word_embeddings": True,
+    },
+    "yarn, two scales": {"rope_parameters": {**YARN, "mscale": 0.8, "mscale_all_dim": 0.4}, "head_dim": 12},
+}  # fmt: skip
+CASES |= {
+    f"llama, {name}": (
+        "LlamaForCausalLM",
+        "LlamaConfig",
+        {"num_attention_heads": 2, "num_key_value_heads": 1, "num_hidden_layers": 2, **MODERN, **settings},
+    )
+    for name, settings in SCALED.items()
+}
+HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2}
+CASES |= {
+    "mistral, a window": ("MistralForCausalLM", "MistralConfig", {**HEADS, "sliding_window": 3, **MODERN}),
+    "mistral, a window of two": (
+        "MistralForCausalLM",
+        "MistralConfig",
+        {**HEADS, "num_key_value_heads": 1, "sliding_window": 2, "head_dim": 6, **MODERN},
+    ),
+    "mistral, no window": (
+        "MistralForCausalLM",
+        "MistralConfig",
+        {**HEADS, "sliding_window": None, "tie_word_embeddings": True, "hidden_act": "gelu_new", **MODERN},
+    ),
+    "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", {**HEADS, **MODERN}),
+    "qwen2, a window, tied": (
+        "Qwen2ForCausalLM",
+        "Qwen2Config",
+        {
+            **HEADS,
+            "num_key_value_heads": 1,
+            "use_sliding_window": True,
+            "sliding_window": 4,
+            "max_window_layers": 0,
+            "tie_word_embeddings": True,
+            **MODERN,
+        },
+    ),
+    "qwen2, windows in no layer, yarn": (
+        "Qwen2ForCausalLM",
+        "Qwen2Config",
+        {
+            **HEADS,
+            "use_sliding_window": True,
+            "sliding_window": 4,
+            "max_window_layers": 2,
+            "rope_parameters": YARN,
+            **MODERN,
+        },
+    ),
+    "qwen3, biases, a window": (
+        "Qwen3ForCausalLM",
+        "Qwen3Config",
+        {
+            **HEADS,
+            "head_dim": 6,
+            "attention_bias": True,
+            "use_sliding_window": True,
+            "sliding_window": 5,
+            "max_window_layers": 0,
+            **MODERN,
+        },
+    ),
+}
+CASES |= {
+    f"gemma, {name}": ("GemmaForCausalLM", "GemmaConfig", {**HEADS, **MODERN, **settings})
+    for name, settings in {
+        "one key head, wide heads": {"num_key_value_heads": 1, "head_dim": 10, "hidden_size": 12},
+        "untied, biases, another gate": {
+            "head_dim": 4,
+            "tie_word_embeddings": False,
+            "attention_bias": True,
+            "hidden_act": "silu",
+            "rms_norm_eps": 0.01,
+        },
+        "the old name of its activation": {"head_dim": 4, "hidden_act": "gelu"},
+    }.items()
 }
 MARKS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 LENGTHS = torch.tensor([9, 4, 1])

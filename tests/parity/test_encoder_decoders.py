@@ -68,6 +68,24 @@ CASES = {
         {**T5, "num_heads": 2, "feed_forward_proj": "gated-silu", "tie_word_embeddings": False},
     ),
 }
+M2M = {**NARROW, "decoder_start_token_id": 2}
+MBART = ("MBartForConditionalGeneration", "MBartConfig")
+PEGASUS = ("PegasusForConditionalGeneration", "PegasusConfig")
+CASES |= {
+    "m2m_100": ("M2M100ForConditionalGeneration", "M2M100Config", M2M),
+    "m2m_100, one layer, unscaled, another gate and width": (
+        "M2M100ForConditionalGeneration",
+        "M2M100Config",
+        {**M2M, **ONE_LAYER, "scale_embedding": False, "activation_function": "gelu", "d_model": 21},
+    ),
+    "mbart": (*MBART, {**DENOISING, "scale_embedding": True}),
+    "mbart, one layer, starting with a language": (
+        *MBART,
+        {**DENOISING, **ONE_LAYER, "decoder_start_token_id": 40, "activation_function": "relu"},
+    ),
+    "pegasus": (*PEGASUS, {**OPUS, "scale_embedding": True, "activation_function": "relu"}),
+    "pegasus, other depths": (*PEGASUS, {**OPUS, "encoder_layers": 1, "d_model": 15}),
+}
 LENGTHS = torch.tensor([9, 4, 2])
 REAL = torch.arange(9) < LENGTHS[:, None]
 

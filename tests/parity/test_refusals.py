@@ -75,7 +75,7 @@ def test_rotary_positions_of_another_kind_are_named(their_folder, place):
     for wrong, words in (
         ({**plain, "partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5 of rotary positions"),
         ({**plain, "mscale": 2}, "mscale = 2 of rotary positions"),
-        ({**plain, "rope_type": "llama3", "factor": 8.0}, "rotary positions of type 'llama3'"),
+        ({**plain, "rope_type": "longrope", "factor": 8.0}, "rotary positions of type 'longrope'"),
     ):
         change(folder, **{place: wrong})
         with pytest.raises(FolderError, match=words):

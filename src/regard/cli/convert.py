@@ -7,6 +7,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.verbs.shared.text_options import LanguageOptions
 
 PICKLE = (
     "Also read weights in a pickle (.bin), which could run code; it is read in a separate process that only"
@@ -27,20 +28,35 @@ PICKLE = (
 @click.option(
     "--family", metavar="NAME", help="With --to hf: the model type to write, such as marian, bert, gpt2."
 )
+@options.field_options(LanguageOptions)
 @click.option("--trust-pickle", is_flag=True, help=PICKLE)
-def command(model: Path, out: Path, to: str, family: str | None, trust_pickle: bool) -> None:
+def command(
+    model: Path,
+    out: Path,
+    to: str,
+    family: str | None,
+    trust_pickle: bool,
+    source_lang: str | None,
+    target_lang: str | None,
+) -> None:
     """Convert a Hugging Face folder to a model folder, or a model to a Hugging Face folder.
 
     \b
-    Known families: gpt2, bert (sentence encoders too), roberta, distilbert, marian, bart, t5, llama, qwen3,
-    vit. The logits do not change.
+    Known families: gpt2, llama, mistral, qwen2, qwen3, gemma, bert (sentence encoders too), roberta,
+    distilbert, marian, bart, mbart, pegasus, m2m_100 (NLLB too), t5, vit. The logits do not change.
     """
     with importing():
         from regard.verbs.convert import convert
 
     to_hf = to == "hf"
     converted = convert(
-        model, out=out, to="hf" if to_hf else "regard", family=family, trust_pickle=trust_pickle
+        model,
+        out=out,
+        to="hf" if to_hf else "regard",
+        family=family,
+        trust_pickle=trust_pickle,
+        source_lang=source_lang,
+        target_lang=target_lang,
     )
     if converted.unused_tensors:
         click.echo(f"tensors that were not converted: {', '.join(converted.unused_tensors)}", err=True)

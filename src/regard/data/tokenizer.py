@@ -6,6 +6,7 @@ after decoding: so a word is the same piece anywhere, and repeated spaces are ke
 do without that. Training is deterministic.
 """
 
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -31,7 +32,7 @@ from regard.data.tokenizer_file import (
     UNKNOWN_WORD,
     validate,
 )
-from regard.data.tokenizer_pretrained import SpecialTokens
+from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
 from regard.data.unigram import Vocabulary, train_unigram
 from regard.errors import DataError, FolderError, RecipeError
 
@@ -104,7 +105,10 @@ class Tokenizer:
         self.mask_id = special.mask  # None: the tokeniser has no mask token
         self.vocab_size = special.vocab_size
         self.prefix = special.prefix  # the ids that `encode` puts before every text
-        self._dropped = {self.pad_id, self.bos_id, self.eos_id, *special.prefix}
+        self.languages = {  # code -> id of its token, one of which may be the prefix
+            (backend.id_to_token(number) or "").strip("_"): number for number in special.languages
+        }
+        self._dropped = {self.pad_id, self.bos_id, self.eos_id, *special.prefix, *special.languages}
         # pieces of a pretrained tokeniser that no text may encode to
         self._unmatchable: set[int | None] = set()
         if not self.trained_by_regard:
@@ -158,6 +162,12 @@ class Tokenizer:
     def encode_words(self, text: str) -> list[list[int]]:
         """The ids of each of `words`; joined they are `encode(text)` without the prefix."""
         return [self.word_ids(word) for word in self.words(text)]
+
+    def with_prefix(self, prefix: tuple[int, ...]) -> "Tokenizer":
+        """This tokeniser of a pretrained model with other ids before every text."""
+        special = dataclasses.replace(_special_tokens(self._backend), prefix=prefix)
+        content = with_special_tokens(json.loads(self._backend.to_str()), special)
+        return Tokenizer.from_bytes(json.dumps(content).encode())
 
     def vocabulary(self) -> dict[str, int]:
         """Every piece and its id."""

@@ -11,6 +11,7 @@ from typing import Any
 from regard.errors import DataError
 
 MAX_IDS = 16  # ids of a prefix; no known model has more than one
+MAX_LANGUAGES = 2000  # NLLB has 202
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +19,7 @@ class SpecialTokens:
     """The ids of a tokeniser's special tokens.
 
     `vocab_size` is the model's, which may be larger than the vocabulary. `prefix` precedes every text,
-    input or output, as BART's <s> does.
+    input or output, as BART's <s> does. `languages` are tokens of which one may be such a prefix.
     """
 
     pad: int
@@ -28,6 +29,7 @@ class SpecialTokens:
     vocab_size: int
     mask: int | None = None
     prefix: tuple[int, ...] = ()
+    languages: tuple[int, ...] = ()
 
     def post_processor(self) -> dict[str, Any]:
         """The `post_processor` that stores these ids; with it the library adds prefix and eos to a text."""
@@ -39,6 +41,7 @@ class SpecialTokens:
             "last": [self.vocab_size - 1],
             **({"mask": [self.mask]} if self.mask is not None else {}),
             **({"prefix": list(self.prefix)} if self.prefix else {}),
+            **({"languages": list(self.languages)} if self.languages else {}),
         }
         begin: list[dict[str, Any]] = [_special("prefix")] if self.prefix else []
         return {
@@ -61,22 +64,27 @@ class SpecialTokens:
             case None:
                 return None
             case {"type": "TemplateProcessing", "single": single, "special_tokens": dict(table)}:
-                numbers = {name: _ids_of(entry) for name, entry in table.items()}
+                numbers = {name: _ids_of(name, entry) for name, entry in table.items()}
             case _:
                 raise ValueError("post_processor is not supported")
         needed = {"pad", "unk", "bos", "eos", "last"}
-        if not needed <= set(numbers) <= {*needed, "mask", "prefix"}:
+        if not needed <= set(numbers) <= {*needed, "mask", "prefix", "languages"}:
             raise ValueError("its special tokens are not those of regard")
-        if any(len(ids) != 1 for name, ids in numbers.items() if name != "prefix"):
+        if any(len(ids) != 1 for name, ids in numbers.items() if name not in SEVERAL):
             raise ValueError("a special token has several ids")
         (last,) = numbers.pop("last")
         prefix = numbers.pop("prefix", ())
-        special = cls(vocab_size=last + 1, prefix=prefix, **{name: ids[0] for name, ids in numbers.items()})
-        if max((*(ids[0] for ids in numbers.values()), *prefix)) > last:
+        languages = numbers.pop("languages", ())
+        one = {name: ids[0] for name, ids in numbers.items()}
+        special = cls(vocab_size=last + 1, prefix=prefix, languages=languages, **one)
+        if max((*one.values(), *prefix, *languages)) > last:
             raise ValueError("a special token is outside the vocabulary")
         if single != special.post_processor()["single"]:  # for example one that repeats the text
             raise ValueError("its template is not that of regard")
         return special
+
+
+SEVERAL = ("prefix", "languages")  # special tokens of several ids
 
 
 def with_special_tokens(content: Mapping[str, Any], special: SpecialTokens) -> dict[str, Any]:
@@ -173,9 +181,10 @@ def _sequence(name: str) -> dict[str, Any]:
     return {"Sequence": {"id": name, "type_id": 0}}
 
 
-def _ids_of(entry: object) -> tuple[int, ...]:
+def _ids_of(name: str, entry: object) -> tuple[int, ...]:
+    most = MAX_LANGUAGES if name == "languages" else MAX_IDS
     match entry:
-        case {"ids": [*ids]} if len(ids) > MAX_IDS:
+        case {"ids": [*ids]} if len(ids) > most:
             raise ValueError(f"a special token has {len(ids):,} ids")
         case {"ids": [*ids]} if ids and all(type(number) is int and 0 <= number < 2**31 for number in ids):
             return tuple(ids)

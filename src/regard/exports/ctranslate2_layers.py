@@ -44,7 +44,7 @@ def stack_settings(config: TransformerConfig) -> dict[str, Any]:
         "rms_norm": config.norm == "rms",
         "num_heads_kv": config.num_kv_heads,
         "head_dim": config.d_head,
-        "rotary_dim": config.d_head if config.positions == "rotary" else None,
+        "rotary_dim": (config.rotary_dim or config.d_head) if config.positions == "rotary" else None,
         "rotary_interleave": False,
         "rotary_base": config.rotary_base,
         "qk_norm": config.qk_norm,
@@ -144,8 +144,10 @@ def _fill_cross_attention(spec: Any, config: TransformerConfig, weights: ModelWe
 def _fill_feed_forward(spec: Any, weights: ModelWeights) -> None:
     """A feed-forward network, gated or not."""
     if hasattr(spec, "linear_0_noact"):
-        gate, inner = torch.chunk(weights.tensor("gate_inner.weight"), 2)
-        spec.linear_0.weight, spec.linear_0_noact.weight = gate.numpy().copy(), inner.numpy().copy()
+        for part in ("weight", "bias") if "gate_inner.bias" in weights else ("weight",):
+            gate, inner = torch.chunk(weights.tensor(f"gate_inner.{part}"), 2)
+            setattr(spec.linear_0, part, gate.numpy().copy())
+            setattr(spec.linear_0_noact, part, inner.numpy().copy())
     else:
         fill_linear(spec.linear_0, weights.below("inner"))
     fill_linear(spec.linear_1, weights.below("outer"))
@@ -171,5 +173,6 @@ def _positions(config: TransformerConfig, weights: ModelWeights) -> Array:
     if config.positions == "learned":
         return weights.array("positions.weight")[config.position_offset :].copy()
     if config.positions == "sinusoidal":
-        return sinusoids(0, POSITIONS, config.d_model, config.position_layout).numpy()
+        offset = config.position_offset if config.position_layout == "fairseq" else 0
+        return sinusoids(offset, POSITIONS, config.d_model, config.position_layout).numpy()
     return np.zeros((POSITIONS, config.d_model), np.float32)

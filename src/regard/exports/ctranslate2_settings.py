@@ -30,6 +30,13 @@ def refuse_other_settings(config: ModelConfig) -> EncoderDecoderConfig | Decoder
         raise NotExpressible(ENGINE, "attention", config.attention, "attention = 'softmax' is its only one")
     if config.positions not in OWN_POSITIONS:
         raise NotExpressible(ENGINE, "positions", config.positions, "positions = 'rotary' is possible")
+    if config.rotary_scaling is not None:
+        raise NotExpressible(
+            ENGINE,
+            "rotary_scaling",
+            config.to_dict()["rotary_scaling"],
+            "train it without; it has other scalings",
+        )
     if isinstance(config, EncoderDecoderConfig) and config.positions == "alibi":
         raise NotExpressible(
             ENGINE,

@@ -141,7 +141,7 @@ def _prefetch(layers: Sequence[object]) -> None:
 def _rotary(blocks: nn.ModuleList) -> RotaryPositions | None:
     """The rotary positions of all self-attentions; they must agree, because a plan has one set of angles."""
     found = [each for each in blocks.modules() if isinstance(each, RotaryPositions)]
-    if len({(each.base, each.d_head) for each in found}) > 1:
+    if len({(each.base, each.d_head, each.scaling) for each in found}) > 1:
         raise UnsupportedPart("its layers have different rotary positions")
     return found[0] if found else None
 

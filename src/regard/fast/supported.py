@@ -79,6 +79,8 @@ def _settings(module: nn.Module, *, is_output: bool) -> Iterator[str]:
         yield "it is in training mode"
     if isinstance(module, MultiHeadAttention) and plain_attend(module) is not attention:
         yield "its attend was exchanged"
+    if isinstance(module, RotaryPositions) and module.rotary_dim != module.d_head:
+        yield "its positions rotate a part of each head"
     if isinstance(module, Encoder | Decoder | DecoderOnly) and module.position_bias is not None:
         yield "positions are a bias of scores"
     if isinstance(module, Int8Linear) and not is_output and not kernels.has_int8():

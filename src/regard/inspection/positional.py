@@ -100,15 +100,15 @@ def _from_table(scheme: Scheme, table: Float[Tensor, "len d"]) -> Positional:
     )
 
 
-def _rotation_table(module: RotaryPositions, length: int) -> Float[Tensor, "{length} d_head"]:
+def _rotation_table(module: RotaryPositions, length: int) -> Float[Tensor, "{length} rotary_dim"]:
     """The rotated vector (1, ..., 1, 0, ..., 0) at each position: cosines of all angles, then their sines.
 
-    Rows p and q have the cosine 2 / d_head * sum_i cos((p - q) theta_i). This is the trace of the rotation
-    from p to q divided by d_head: the mean cosine between a vector and its rotation.
+    Rows p and q have the cosine 2 / d * sum_i cos((p - q) theta_i), of the d features that are rotated. This
+    is the trace of the rotation from p to q divided by d: the mean cosine between a vector and its rotation.
     """
     ones = torch.zeros(1, 1, length, module.d_head, device=module.sine.device)
-    ones[..., : module.d_head // 2] = 1.0
-    return module(ones)[0, 0]
+    ones[..., : module.rotary_dim // 2] = 1.0
+    return module(ones)[0, 0, :, : module.rotary_dim]
 
 
 def _from_bias(scheme: Scheme, bias: Float[Tensor, "heads len len"]) -> Positional:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         RecurrentStack,
     )
     from regard.layers.relative import RelativePositions, RelativeSelfAttention
+    from regard.layers.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, YarnScaling
     from regard.layers.scaled_dot_product import attention_weights
     from regard.layers.subsampling import ConvolutionalSubsampling, StackedFrames
 
@@ -51,6 +52,7 @@ __all__ = [
     "DecoderBlock",
     "DotAttention",
     "DynamicGraphAttention",
+    "DynamicScaling",
     "EncoderBlock",
     "FeedForward",
     "GatedFeedForward",
@@ -60,6 +62,8 @@ __all__ = [
     "KeyValueCache",
     "LearnedPositions",
     "LinearBias",
+    "LinearScaling",
+    "Llama3Scaling",
     "MultiHeadAttention",
     "PatchEmbedding",
     "PostNorm",
@@ -74,6 +78,7 @@ __all__ = [
     "SinusoidalPositions",
     "StackedFrames",
     "TokenEmbedding",
+    "YarnScaling",
     "attention_weights",
     "causal_mask",
     "document_mask",
@@ -126,6 +131,7 @@ _FILES = {  # file -> what it has for others
         "RotaryPositions",
         "SinusoidalPositions",
     ),
+    "rotary_scaling": ("DynamicScaling", "LinearScaling", "Llama3Scaling", "YarnScaling"),
     "recurrent": (
         "AdditiveAttention",
         "DotAttention",

@@ -18,6 +18,7 @@ class MultiHeadAttention(nn.Module):
     Keys are projected from inputs of width `key_dim`, values from inputs of width `value_dim`. The
     `num_heads` query heads share `num_kv_heads` heads of keys and values (Ainslie et al. 2023). A head is
     `d_head` wide (None: d_model / num_heads). Scores are multiplied by `scale` (None: 1 / sqrt(d_head)).
+    The output layer has a bias if `output_bias` (None: if `bias`).
 
     `attend` computes weights and outputs. A recorder or another kernel can replace it by a function with the
     signature of `scaled_dot_product.attention`.
@@ -35,6 +36,7 @@ class MultiHeadAttention(nn.Module):
         scale: float | None = None,
         dropout: float = 0.0,
         bias: bool = True,
+        output_bias: bool | None = None,
     ) -> None:
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
@@ -48,7 +50,9 @@ class MultiHeadAttention(nn.Module):
         self.dropout = dropout
         self.attend = attention
         self._make_inputs(d_model, key_dim or d_model, value_dim or d_model, bias)
-        self.output = nn.Linear(num_heads * self.d_head, d_model, bias)
+        self.output = nn.Linear(
+            num_heads * self.d_head, d_model, bias if output_bias is None else output_bias
+        )
 
     def _make_inputs(self, d_model: int, key_dim: int, value_dim: int, bias: bool) -> None:
         self.query = nn.Linear(d_model, self.num_heads * self.d_head, bias)
@@ -120,6 +124,7 @@ class SelfAttention(MultiHeadAttention):
         scale: float | None = None,
         dropout: float = 0.0,
         bias: bool = True,
+        output_bias: bool | None = None,
         rotary: RotaryPositions | None = None,
         qk_norm: Callable[[int], nn.Module] | None = None,
     ) -> None:
@@ -131,6 +136,7 @@ class SelfAttention(MultiHeadAttention):
             scale=scale,
             dropout=dropout,
             bias=bias,
+            output_bias=output_bias,
         )
         self.rotary = rotary
         self.query_norm = qk_norm(self.d_head) if qk_norm is not None else None

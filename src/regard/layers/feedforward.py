@@ -47,7 +47,7 @@ class FeedForward(nn.Module):
 
 
 class GatedFeedForward(nn.Module):
-    """(activation(x W) * x V) W2, without biases: SwiGLU with `F.silu`, GEGLU with `F.gelu`.
+    """(activation(x W) * x V) W2, usually without biases: SwiGLU with `F.silu`, GEGLU with `F.gelu`.
 
     Shazeer 2020, equation 6.
     """
@@ -73,9 +73,15 @@ class GatedFeedForward(nn.Module):
 
 
 def feed_forward(
-    kind: Activation, d_model: int, d_ff: int, *, dropout: float = 0.0, bias: bool = True
+    kind: Activation,
+    d_model: int,
+    d_ff: int,
+    *,
+    dropout: float = 0.0,
+    bias: bool = True,
+    gated_bias: bool = False,
 ) -> FeedForward | GatedFeedForward:
-    """The network with the activation `kind`; gated networks never have biases."""
+    """The network with the activation `kind`; a gated one has biases if `gated_bias`."""
     if kind in GATES:
-        return GatedFeedForward(d_model, d_ff, GATES[kind], dropout=dropout)
+        return GatedFeedForward(d_model, d_ff, GATES[kind], dropout=dropout, bias=gated_bias)
     return FeedForward(d_model, d_ff, ACTIVATIONS[kind], dropout=dropout, bias=bias)

@@ -13,7 +13,9 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, Int64
 from torch import Tensor, nn
 
-Layout = Literal["interleaved", "split"]
+from regard.layers.rotary_scaling import RotaryScaling
+
+Layout = Literal["interleaved", "split", "fairseq"]
 
 
 def sinusoids(
@@ -26,8 +28,11 @@ def sinusoids(
 ) -> Float[Tensor, "{length} {d_model}"]:
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(the same): Vaswani et al. 2017, 3.5.
 
-    "split" puts all sines before all cosines (tensor2tensor, Marian). An odd width ends with a sine.
+    "split" puts all sines before all cosines (tensor2tensor, Marian); an odd width ends with a sine.
+    "fairseq" does so too, but its i-th angle is pos / 10000^(i/(d_model/2 - 1)); an odd width ends with 0.
     """
+    if layout == "fairseq":
+        return _fairseq_sinusoids(start, length, d_model, device)
     angles = _angles(start, length, d_model, 10000.0, device)
     sines, cosines = angles.sin(), angles[:, : d_model // 2].cos()
     if layout == "split":
@@ -38,19 +43,25 @@ def sinusoids(
 
 
 class SinusoidalPositions(nn.Module):
-    """The paper's fixed positions, of any length; those beyond `table_len` are computed in each call."""
+    """The paper's fixed positions, of any length; those beyond `table_len` are computed in each call.
+
+    They are counted from `offset`.
+    """
 
     table: Tensor
 
-    def __init__(self, d_model: int, layout: Layout = "interleaved", table_len: int = 1024) -> None:
+    def __init__(
+        self, d_model: int, layout: Layout = "interleaved", table_len: int = 1024, *, offset: int = 0
+    ) -> None:
         super().__init__()
-        self.d_model = d_model
+        self.d_model, self.offset = d_model, offset
         self.layout: Layout = layout
-        self.register_buffer("table", sinusoids(0, table_len, d_model, layout), persistent=False)
+        self.register_buffer("table", sinusoids(offset, table_len, d_model, layout), persistent=False)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "{length} d_model"]:
         if start + length <= self.table.size(0):
             return self.table[start : start + length]
+        start += self.offset
         return sinusoids(start, length, self.d_model, self.layout, device=self.table.device).to(self.table)
 
     def at(self, positions: Int64[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
@@ -87,19 +98,35 @@ class LearnedPositions(nn.Module):
 class RotaryPositions(nn.Module):
     """Rotary position embedding: queries and keys are rotated by their positions (Su et al. 2021).
 
-    So scores depend on distance. Features i and i + d_head/2 are rotated together, by the angle
-    pos / base^(2i/d_head) (the half-split layout of GPT-NeoX and Llama).
+    So scores depend on distance. The first `rotary_dim` features of a head are rotated (None: all of them).
+    Features i and i + rotary_dim/2 are rotated together, by the angle pos / base^(2i/rotary_dim) (the
+    half-split layout of GPT-NeoX and Llama). A `scaling` changes these angles.
     """
 
     sine: Tensor
     cosine: Tensor
 
-    def __init__(self, d_head: int, base: float = 10000.0, table_len: int = 1024) -> None:
+    def __init__(
+        self,
+        d_head: int,
+        base: float = 10000.0,
+        table_len: int = 1024,
+        *,
+        rotary_dim: int | None = None,
+        scaling: RotaryScaling | None = None,
+    ) -> None:
         super().__init__()
-        if d_head % 2:
-            raise ValueError(f"rotary positions turn pairs of features: d_head ({d_head}) must be even")
-        self.d_head, self.base = d_head, base
-        sine, cosine = self._turns(0, table_len, None)
+        self.d_head, self.base, self.scaling = d_head, base, scaling
+        self.rotary_dim = d_head if rotary_dim is None else rotary_dim
+        if self.rotary_dim % 2:
+            name = "d_head" if rotary_dim is None else "rotary_dim"
+            raise ValueError(
+                f"rotary positions turn pairs of features: {name} ({self.rotary_dim}) must be even"
+            )
+        if not 0 < self.rotary_dim <= d_head:
+            raise ValueError(f"rotary_dim ({rotary_dim}) must be from 2 to d_head ({d_head})")
+        limit = None if scaling is None else scaling.limit
+        sine, cosine = self._turns(0, table_len if limit is None else min(limit, table_len), None)
         self.register_buffer("sine", sine, persistent=False)
         self.register_buffer("cosine", cosine, persistent=False)
 
@@ -107,22 +134,34 @@ class RotaryPositions(nn.Module):
         self, x: Float[Tensor, "batch heads len d_head"], start: int = 0
     ) -> Float[Tensor, "batch heads len d_head"]:
         sine, cosine = self.sines_and_cosines(start, x.size(2))
-        first, second = x.chunk(2, dim=-1)
-        return x * cosine + torch.cat([-second, first], dim=-1) * sine
+        if self.rotary_dim == self.d_head:
+            return _rotated(x, sine, cosine)
+        turned, same = x[..., : self.rotary_dim], x[..., self.rotary_dim :]
+        return torch.cat([_rotated(turned, sine, cosine), same], dim=-1)
 
     def sines_and_cosines(
         self, start: int, length: int
-    ) -> tuple[Float[Tensor, "{length} d_head"], Float[Tensor, "{length} d_head"]]:
+    ) -> tuple[Float[Tensor, "{length} rotary_dim"], Float[Tensor, "{length} rotary_dim"]]:
         """The sines and cosines of these positions."""
         end = start + length
         if end <= self.sine.size(0):
             return self.sine[start:end], self.cosine[start:end]
+        limit = None if self.scaling is None else self.scaling.limit
+        if limit is not None and end > limit:
+            raise ValueError(f"{end} positions, but their scaling has angles for {limit} only")
         sine, cosine = self._turns(start, length, self.sine.device)
         return sine.to(self.sine), cosine.to(self.sine)
 
     def _turns(self, start: int, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
-        angles = _angles(start, length, self.d_head, self.base, device).repeat(1, 2)
-        return angles.sin().float(), angles.cos().float()
+        if self.scaling is None:
+            angles, amplitude = _angles(start, length, self.rotary_dim, self.base, device), 1.0
+        else:
+            one = _angles(1, 1, self.rotary_dim, self.base, device)[0]
+            positions = torch.arange(start, start + length, dtype=torch.float64, device=device)
+            angles = positions[:, None] * self.scaling.frequencies(one, self.base)
+            amplitude = self.scaling.amplitude
+        angles = angles.repeat(1, 2)
+        return (amplitude * angles.sin()).float(), (amplitude * angles.cos()).float()
 
 
 class LinearBias(nn.Module):
@@ -211,6 +250,22 @@ def positions_in(documents: Int64[Tensor, "batch len"]) -> Int64[Tensor, "batch 
     begins = torch.ones_like(documents, dtype=torch.bool)
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
     return index - index.where(begins, 0).cummax(dim=1).values
+
+
+def _fairseq_sinusoids(
+    start: int, length: int, d_model: int, device: torch.device | str | None
+) -> Float[Tensor, "{length} {d_model}"]:
+    half = d_model // 2
+    exponents = torch.arange(half, dtype=torch.float64, device=device) / max(1, half - 1)
+    positions = torch.arange(start, start + length, dtype=torch.float64, device=device)
+    angles = positions[:, None] / 10000.0**exponents
+    return F.pad(torch.cat([angles.sin(), angles.cos()], dim=1), (0, d_model % 2)).float()
+
+
+def _rotated(x: Tensor, sine: Tensor, cosine: Tensor) -> Tensor:
+    """The first half of the features and the second one, rotated together."""
+    first, second = x.chunk(2, dim=-1)
+    return x * cosine + torch.cat([-second, first], dim=-1) * sine
 
 
 def _angles(

@@ -10,12 +10,14 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from regard.errors import ConfigError, did_you_mean
 from regard.layers.block import NormPosition
-from regard.layers.feedforward import Activation
+from regard.layers.feedforward import GATES, Activation
 from regard.layers.norm import Norm
 from regard.layers.positions import Layout
+from regard.layers.rotary_scaling import SCALINGS, RotaryScaling
 from regard.models.registered import ATTENTIONS, POSITIONS
 
 Config = TypeVar("Config", bound="ModelConfig")
+AttentionBias = Literal["all", "inputs", "none"]
 MAX_INTEGER = 2**62  # larger sizes overflow PyTorch's element counts
 
 
@@ -104,17 +106,21 @@ class TransformerConfig(ModelConfig):
     norm_eps: float | None = None  # None: 1e-5 if the norm is "layer", 1e-6 if it is "rms"
     norm_position: NormPosition = "post"
     activation: Activation = "relu"
-    bias: bool = True  # of linear layers and layer norms; gated feed-forward layers never have one
+    bias: bool = True  # of linear layers and layer norms
+    attention_bias: AttentionBias | None = None  # "inputs": of queries, keys and values only; None: as bias
+    feed_forward_bias: bool | None = None  # None: as bias; gated feed-forward layers then have none
     qk_norm: bool = False  # normalise queries and keys of each head in self-attention
     attention: str = "softmax"  # self-attention: "softmax", or a registered one
     positions: str = "sinusoidal"  # learned, rotary, alibi, t5, none, or a registered one
     max_positions: int = 1024  # for learned positions only
-    position_offset: int = 0  # rows of the learned table before the first position
+    position_offset: int = 0  # before the first position, of learned ones and of the layout "fairseq"
     position_layout: Layout = "interleaved"  # of sinusoidal positions
     position_buckets: int = 32  # of t5 positions
     position_distance: int = 128  # of t5 positions: larger distances share the last bucket
     alibi: Literal["directed", "symmetric"] = "directed"  # of encoders: "symmetric" ignores the direction
     rotary_base: float = 10000.0
+    rotary_dim: int | None = None  # features of a head that are rotated; None: all
+    rotary_scaling: RotaryScaling | None = None  # other angles, for longer texts
     dropout: float = 0.1  # of each sub-layer's output, and of the sum of embeddings and positions
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
@@ -151,8 +157,26 @@ class TransformerConfig(ModelConfig):
             )
         if self.position_offset < 0:
             raise ConfigError(f"position_offset = {self.position_offset} is below 0", "0 is usual")
+        self._check_rotary()
+
+    def _check_rotary(self) -> None:
         if not 1 < self.rotary_base < math.inf:
             raise ConfigError(f"rotary_base = {self.rotary_base} is not above 1", "10000 is usual")
+        for name in ("rotary_dim", "rotary_scaling"):
+            if (
+                getattr(self, name) is not None
+                and self.positions in POSITIONS.own
+                and self.positions != "rotary"
+            ):
+                raise ConfigError(
+                    f"{name} is a setting of rotary positions, but positions = {self.positions!r}",
+                    f"leave {name} out, or use positions = 'rotary'",
+                )
+        if self.rotary_dim is not None and (self.rotary_dim % 2 or not 0 < self.rotary_dim <= self.d_head):
+            raise ConfigError(
+                f"rotary_dim = {self.rotary_dim} of {self.d_head} features is not possible",
+                f"give an even number from 2 to {self.d_head}",
+            )
 
     def _check_heads(self) -> None:
         if self.head_dim is None and self.d_model % self.num_heads:
@@ -165,13 +189,31 @@ class TransformerConfig(ModelConfig):
                 f"num_heads ({self.num_heads}) must be divisible by num_kv_heads ({self.num_kv_heads})",
                 "each key-value head is shared by the same number of query heads",
             )
-        if self.positions == "rotary" and self.d_head % 2:
+        if self.positions == "rotary" and self.rotary_dim is None and self.d_head % 2:
             raise ConfigError(
                 f"rotary positions rotate pairs of features, but d_model / num_heads is {self.d_head}"
                 if self.head_dim is None
                 else f"rotary positions rotate pairs of features, but head_dim is {self.head_dim}",
                 "choose d_model and num_heads so that d_model / num_heads is even",
             )
+
+    @property
+    def attention_biases(self) -> AttentionBias:
+        """Which linear layers of attentions have biases."""
+        return self.attention_bias or ("all" if self.bias else "none")
+
+    @property
+    def has_feed_forward_bias(self) -> bool:
+        """True if the linear layers of feed-forward networks have biases."""
+        own = self.feed_forward_bias
+        return self.bias and self.activation not in GATES if own is None else own
+
+    @property
+    def position_limit(self) -> int | None:
+        """The number of positions that the model has; None without a limit."""
+        if self.positions == "learned":
+            return self.max_positions
+        return None if self.rotary_scaling is None else self.rotary_scaling.limit
 
     @property
     def d_head(self) -> int:
@@ -205,6 +247,8 @@ def _check_type(name: str, value: Any, kind: Any) -> Any:
     """`value`, if its type fits the annotation `kind`; an int becomes a float if needed."""
     _check_size(name, value)
     kinds = typing.get_args(kind) if typing.get_origin(kind) in UNIONS else (kind,)
+    if RotaryScaling in kinds and (isinstance(value, Mapping | RotaryScaling)):
+        return value if isinstance(value, RotaryScaling) else rotary_scaling_of(name, value)
     for each in kinds:
         if typing.get_origin(each) is Literal:
             if isinstance(value, str) and value in typing.get_args(each):
@@ -218,6 +262,29 @@ def _check_type(name: str, value: Any, kind: Any) -> Any:
         raise ConfigError(f"{name} = {value!r} is unknown", did_you_mean(str(value), choices))
     wanted = " or ".join("nothing" if each is type(None) else each.__name__ for each in kinds)
     raise ConfigError(f"{name} = {value!r} has the wrong type", f"{name} must be of type {wanted}")
+
+
+def rotary_scaling_of(name: str, table: Mapping[str, Any]) -> RotaryScaling:
+    """The scaling of a table with its `kind` and its settings."""
+    kind = table.get("kind")
+    if kind not in SCALINGS:
+        raise ConfigError(f"{name}.kind = {kind!r} is unknown", did_you_mean(str(kind), SCALINGS))
+    known = {field.name: field for field in dataclasses.fields(SCALINGS[kind]) if field.init}
+    for each in table.keys() - known.keys() - {"kind"}:
+        raise ConfigError(f"{name} of kind {kind!r} has no setting {each!r}", did_you_mean(each, known))
+    for each, field in known.items():
+        if field.default is dataclasses.MISSING and each not in table:
+            raise ConfigError(f"{name} of kind {kind!r} needs {each!r}", f"give {each}")
+    hints = typing.get_type_hints(SCALINGS[kind])
+    settings = {
+        each: _check_type(f"{name}.{each}", value, hints[each])
+        for each, value in table.items()
+        if each != "kind"
+    }
+    try:
+        return SCALINGS[kind](**settings)
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}", "use the settings of the model's publication") from error
 
 
 UNIONS = (typing.Union, types.UnionType)

@@ -65,7 +65,7 @@ class ConformerConfig(TransformerConfig):
     def __post_init__(self) -> None:
         self.require_positive("num_features", "num_layers", "subsampling_factor", "kernel_size")
         super().__post_init__()
-        self.require_default("head_dim", "attention_scale")
+        self.require_default("head_dim", "attention_scale", "attention_bias", "feed_forward_bias")
         if self.num_labels < 2:
             raise ConfigError(
                 f"num_labels = {self.num_labels} is too small", "count the blank and one symbol or more"

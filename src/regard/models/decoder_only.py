@@ -148,7 +148,7 @@ class DecoderOnly(Model):
     @property
     def max_length(self) -> int | None:
         """The greatest length that the model can read; None without a limit."""
-        return self.config.max_positions if self.config.positions == "learned" else None
+        return self.config.position_limit
 
     @property
     def trained_length(self) -> int | None:

@@ -193,7 +193,7 @@ class EncoderDecoder(SequenceToSequence):
 
     @property
     def max_length(self) -> int | None:
-        return self.config.max_positions if self.config.positions == "learned" else None
+        return self.config.position_limit
 
     @property
     def d_head(self) -> int:

@@ -198,7 +198,7 @@ class EncoderOnly(Model):
     @property
     def max_length(self) -> int | None:
         """The greatest length that the model can read; None without a limit."""
-        return self.config.max_positions if self.config.positions == "learned" else None
+        return self.config.position_limit
 
     def initialise(self, generator: torch.Generator) -> None:
         normal(self, generator)

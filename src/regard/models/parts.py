@@ -78,7 +78,7 @@ def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> 
         d_head=config.head_dim,
         scale=config.attention_scale,
         dropout=config.attention_dropout,
-        bias=config.bias,
+        **_attention_biases(config),
     )
     return DecoderBlock(
         _self_attention(config, rotary), cross_attention, _feed_forward(config), lambda: _residual(config)
@@ -98,15 +98,27 @@ def _self_attention(config: TransformerConfig, rotary: RotaryPositions | None) -
         d_head=config.head_dim,
         scale=config.attention_scale,
         dropout=config.attention_dropout,
-        bias=config.bias,
+        **_attention_biases(config),
         rotary=rotary,
         qk_norm=(lambda d_head: _norm(config, d_head)) if config.qk_norm else None,
     )
 
 
+def _attention_biases(config: TransformerConfig) -> dict[str, bool]:
+    """Which layers of an attention have biases; registered attentions need not know the second argument."""
+    biases = config.attention_biases
+    return {"bias": biases != "none", **({"output_bias": False} if biases == "inputs" else {})}
+
+
 def _feed_forward(config: TransformerConfig) -> nn.Module:
+    bias = config.has_feed_forward_bias
     return feed_forward(
-        config.activation, config.d_model, config.d_ff, dropout=config.activation_dropout, bias=config.bias
+        config.activation,
+        config.d_model,
+        config.d_ff,
+        dropout=config.activation_dropout,
+        bias=bias,
+        gated_bias=bias,
     )
 
 

@@ -35,7 +35,9 @@ class PositionalEncoding(NamedTuple):
 
 
 def _sinusoidal(config: Config, bidirectional: bool) -> nn.Module:
-    return SinusoidalPositions(config.d_model, config.position_layout)
+    layout = config.position_layout
+    offset = config.position_offset if layout == "fairseq" else 0
+    return SinusoidalPositions(config.d_model, layout, offset=offset)
 
 
 def _learned(config: Config, bidirectional: bool) -> nn.Module:
@@ -43,7 +45,9 @@ def _learned(config: Config, bidirectional: bool) -> nn.Module:
 
 
 def _rotary(config: Config, bidirectional: bool) -> nn.Module:
-    return RotaryPositions(config.d_head, config.rotary_base)
+    return RotaryPositions(
+        config.d_head, config.rotary_base, rotary_dim=config.rotary_dim, scaling=config.rotary_scaling
+    )
 
 
 def _alibi(config: Config, bidirectional: bool) -> nn.Module:

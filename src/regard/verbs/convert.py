@@ -1,5 +1,6 @@
 """Convert: a Hugging Face folder to a model folder, and a model to a Hugging Face folder."""
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Literal
 
 from regard.errors import FolderError
 from regard.models.build import count_parameters
+from regard.verbs.generation.languages import in_languages
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.model_loading import model_path
@@ -42,6 +44,8 @@ def convert(
     to: Literal["regard", "hf"] = "regard",
     family: str | None = None,
     trust_pickle: bool = False,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
 ) -> ConversionReport:
     """Convert a Hugging Face folder to a regard model folder; with `to` = "hf" the reverse.
 
@@ -54,23 +58,27 @@ def convert(
         family: with `to` = "hf" the `model_type` to write, such as marian, bert, gpt2; None is the first
             family that has models of this shape.
         trust_pickle: also read weights in a pickle (.bin), in another process.
+        source_lang: the language of the texts, for a model of many languages such as NLLB.
+        target_lang: the language of the output of such a model.
 
     Raises:
         FolderError: `out` is not empty, a file is missing or damaged, files contradict each other, the
             family is unknown, or no family has models of this shape.
+        ConfigError: the model has no such language.
     """
     refuse_taken(Path(out))
     if to == "hf":
         loaded = model if isinstance(model, LoadedModel) else load_model(model_path(model))
-        return _to_huggingface(loaded, Path(out), family)
+        return _to_huggingface(in_languages(loaded, source_lang, target_lang), Path(out), family)
     if isinstance(model, LoadedModel):
         raise FolderError(f"{model.path}: this is a model of regard already", 'give a folder, or to="hf"')
-    return _to_regard(model_path(model), Path(out), trust_pickle)
+    pretrained = load_pretrained(model_path(model), trust_pickle=trust_pickle)
+    loaded = in_languages(pretrained.loaded, source_lang, target_lang)
+    return _to_regard(dataclasses.replace(pretrained, loaded=loaded), Path(out))
 
 
-def _to_regard(folder: Path, out: Path, trust_pickle: bool) -> ConversionReport:
-    pretrained = load_pretrained(folder, trust_pickle=trust_pickle)
-    loaded = pretrained.loaded
+def _to_regard(pretrained: PretrainedModel, out: Path) -> ConversionReport:
+    loaded, folder = pretrained.loaded, pretrained.loaded.path
     if loaded.tokenizer_pair is None and reads_text(loaded.config):
         raise FolderError(
             f"{folder} has no tokeniser",

@@ -33,6 +33,7 @@ from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.engine import engine_search, opened_engine, refuse_device
+from regard.verbs.generation.languages import in_languages
 from regard.verbs.generation.prefixes import default_prefix, prefix_of
 from regard.verbs.generation.running_answers import RunningAnswers, width_of
 from regard.verbs.generation.search_results import samples_for, selected_texts, translation_search
@@ -132,7 +133,16 @@ class Translator:
         if options.engine != "regard":
             refuse_device(runtime)
             runtime = replace(runtime, device="cpu")
-        self._load(model, controls, options, runtime, options.split, by_regard=options.engine == "regard")
+        languages = options.source_lang, options.target_lang
+        self._load(
+            model,
+            controls,
+            options,
+            runtime,
+            options.split,
+            by_regard=options.engine == "regard",
+            languages=languages,
+        )
 
     def _load(
         self,
@@ -142,9 +152,10 @@ class Translator:
         runtime: DecodingRuntime,
         split: SplitMode | None,
         by_regard: bool = True,
+        languages: tuple[str | None, str | None] = (None, None),
     ) -> None:
         """Load the model; without `split` texts are not split into sentences."""
-        self.loaded = open_model(model, runtime)
+        self.loaded = in_languages(open_model(model, runtime), *languages)
         self.device = self.loaded.model.device
         self.workers = choose_workers(options.workers, self.device, runtime.threads)
         self.model = model_that(self.does, SequenceToSequence, self.loaded)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,21 +39,70 @@ def read_tokenizers(folder: Path, family: Family, converted: ConvertedConfig) ->
     try:
         if os.path.isfile(folder / "source.spm") and not os.path.isfile(folder / "tokenizer.json"):
             return _marian(folder, family, converted)
-        content = _content(folder)
+        content = _content(folder, family)
         if content is None:
             return None
         if lowers_case(folder):
             content = tokenizer_pretrained.with_lowercase(content)
         vocabulary = _vocabulary(content)
-        tokenizer = _tokenizer(content, vocabulary, folder, family, converted, is_source=True)
-        return TokenizerPair(tokenizer, tokenizer)
+        languages = _languages(content, vocabulary, folder, family)
+        tokenizer = _tokenizer(content, vocabulary, folder, family, converted, languages, is_source=True)
+        return _in_own_languages(tokenizer, folder)
     except DataError as error:
         raise FolderError(f"{folder}: {error.message}", error.hint) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise FolderError(f"{folder}: its tokeniser is damaged ({error})", OTHER_MODEL_HINT) from error
 
 
-def _content(folder: Path) -> dict[str, Any] | None:
+def _in_own_languages(tokenizer: Tokenizer, folder: Path) -> TokenizerPair:
+    """The tokenisers of source and target: in the languages that the folder names, if it names any."""
+    settings = _settings(folder)
+    source, target = (
+        tokenizer.with_prefix((tokenizer.languages[code],)) if code in tokenizer.languages else tokenizer
+        for code in (settings.get("src_lang"), settings.get("tgt_lang"))
+    )
+    return TokenizerPair(source, target)
+
+
+def _languages(
+    content: Mapping[str, Any], vocabulary: Mapping[str, int], folder: Path, family: Family
+) -> tuple[int, ...]:
+    """The ids of all language tokens, with which texts begin.
+
+    Raises:
+        FolderError: texts end with their language, as in the first mBART.
+    """
+    if family.language is None:
+        return ()
+    special = {token["content"] for token in content.get("added_tokens") or [] if token.get("special")}
+    found = [piece for piece in vocabulary if re.fullmatch(family.language, piece)]
+    found = [piece for piece in found if piece in special] or found
+    settings = _settings(folder)
+    ends = _last_of_template(content.get("post_processor")) in found
+    if (
+        ends
+        or settings.get("legacy_behaviour")
+        or settings.get("tokenizer_class", "").startswith(LANGUAGE_LAST)
+    ):
+        raise FolderError(
+            f"{folder}: its texts end with the token of their language, which is not supported",
+            "mBART-50, M2M-100 and NLLB (with legacy_behaviour = false) begin with it",
+        )
+    return tuple(sorted(vocabulary[piece] for piece in found))
+
+
+LANGUAGE_LAST = "MBartTokenizer"  # of the first mBART; also MBartTokenizerFast, but not MBart50Tokenizer
+
+
+def _last_of_template(processor: object) -> object:
+    """The last token that a tokenizer.json puts after a text; None if there is none."""
+    match processor:
+        case {"type": "TemplateProcessing", "single": [*_, {"SpecialToken": {"id": last}}]}:
+            return last
+    return None
+
+
+def _content(folder: Path, family: Family) -> dict[str, Any] | None:
     """The tokenizer.json of the folder, or one converted from older files; None if there are none."""
     if os.path.isfile(folder / "tokenizer.json"):
         return read_table(folder / "tokenizer.json")
@@ -69,6 +119,11 @@ def _content(folder: Path) -> dict[str, Any] | None:
             _pieces(folder / "vocab.json"),
             _lines(folder / "merges.txt"),
             prefix_space=bool(settings.get("add_prefix_space", False)),
+        )
+    if os.path.isfile(folder / "spiece.model") and family.name == "pegasus":  # its ids begin at 103
+        raise FolderError(
+            f"{folder}: the spiece.model of this family is not supported",
+            "tokenizer.json is: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes it",
         )
     if os.path.isfile(folder / "spiece.model"):
         count = settings.get("extra_ids", 100)
@@ -98,6 +153,7 @@ def _tokenizer(
     folder: Path,
     family: Family,
     converted: ConvertedConfig,
+    languages: tuple[int, ...] = (),
     *,
     is_source: bool,
 ) -> Tokenizer:
@@ -121,7 +177,7 @@ def _tokenizer(
         raise FolderError(f"{folder}: the eos token is unknown", "set eos_token_id in config.json")
     if beyond := [token for token, number in numbers.items() if number >= size]:
         raise FolderError(f"{folder}: the special token {beyond[0]} has no embedding", OTHER_MODEL_HINT)
-    special_tokens = SpecialTokens(vocab_size=size, prefix=converted.prefix, **numbers)
+    special_tokens = SpecialTokens(vocab_size=size, prefix=converted.prefix, languages=languages, **numbers)
     return Tokenizer.from_bytes(
         json.dumps(tokenizer_pretrained.with_special_tokens(content, special_tokens)).encode(),
         str(folder / "tokenizer.json"),
@@ -228,7 +284,7 @@ def write_tokenizers(
     """The files that `transformers.AutoTokenizer` reads: tokenizer.json and tokenizer_config.json.
 
     `adds_bos`: texts of a decoder-only model begin with bos. A separate target tokeniser is written to a file
-    that transformers does not read.
+    that transformers does not read. The languages of a model of many are `src_lang` and `tgt_lang`.
     """
     source, target = tokenizers.source, tokenizers.target
     first = target.bos_id
@@ -246,13 +302,17 @@ def write_tokenizers(
     pieces = {number: piece for piece, number in source.vocabulary().items()}
     settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     settings |= {name: pieces[number] for name, number in named.items() if number in pieces}
+    for name, tokenizer in (("src_lang", source), ("tgt_lang", target)):
+        for code, number in tokenizer.languages.items():
+            if (number,) == tokenizer.prefix:
+                settings[name] = code
     if getattr(config, "num_token_types", 0) > 1:
         settings["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     files = {
         "tokenizer.json": _with_template(source, config, family, adds_bos),
         "tokenizer_config.json": json_bytes(settings),
     }
-    if tokenizers.joint:
+    if tokenizers.joint or source.languages:
         return files
     return {**files, "target_tokenizer.json": _with_template(target, config, family, adds_bos)}
 

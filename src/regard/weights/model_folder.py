@@ -50,12 +50,18 @@ class LoadedModel:
         """The tokenisers of the model.
 
         Raises:
-            FolderError: the model reads no text, or its folder has no tokeniser.
+            FolderError: the model reads no text, its folder has no tokeniser, or no languages are chosen.
         """
         if self.tokenizer_pair is None and reads_text(self.config):
             raise FolderError(f"{self.path} has no tokeniser", "copy the folder again, with all of its files")
         if self.tokenizer_pair is None:
             raise FolderError(f"{self.path}: a {self.config.kind} model reads no text", "give another model")
+        for tokenizer in (self.tokenizer_pair.source, self.tokenizer_pair.target):
+            if tokenizer.languages and not tokenizer.prefix:
+                raise FolderError(
+                    f"{self.path} has {len(tokenizer.languages)} languages, and none is chosen",
+                    "give `regard translate` or `regard convert` --source-lang and --target-lang",
+                )
         return self.tokenizer_pair
 
 

@@ -17,7 +17,7 @@ class Entry:
     """A tensor of ours and its counterpart in a file: one tensor, or several that are stacked in this order.
 
     `widths`: the rows of each of several tensors. `transposed`: the file has inputs before outputs. `shape`:
-    the shape in the file.
+    the shape in the file. `offset`: what is added to the numbers of the file.
     """
 
     ours: str
@@ -25,6 +25,7 @@ class Entry:
     widths: tuple[int, ...] = ()
     transposed: bool = False
     shape: tuple[int, ...] | None = None
+    offset: float = 0.0
 
     def shapes(self, own: torch.Size) -> list[torch.Size]:
         """The shapes of the file's tensors, for ours of shape `own`."""
@@ -36,14 +37,13 @@ class Entry:
     def read(self, parts: Sequence[Tensor], own: torch.Size) -> Tensor:
         """Our tensor, made of the file's tensors."""
         parts_in_order = [part.T if self.transposed else part for part in parts]
-        return (
-            (torch.cat(parts_in_order) if len(parts_in_order) > 1 else parts_in_order[0])
-            .reshape(own)
-            .contiguous()
-        )
+        whole = torch.cat(parts_in_order) if len(parts_in_order) > 1 else parts_in_order[0]
+        whole = whole.reshape(own).contiguous()
+        return whole + self.offset if self.offset else whole
 
     def write(self, own: Tensor) -> list[Tensor]:
         """The file's tensors, made of ours."""
+        own = own - self.offset if self.offset else own
         if self.shape is not None:
             return [own.reshape(self.shape).contiguous()]
         parts = own.split(self.widths) if self.widths else (own,)

@@ -21,9 +21,13 @@ from regard.weights import huggingface_tokenizer
 from regard.weights.families.bert import BERT, RoBERTa
 from regard.weights.families.distilbert import DistilBERT
 from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, ends_of, refuse_misfit
+from regard.weights.families.gemma import Gemma
 from regard.weights.families.gpt2 import GPT2
-from regard.weights.families.llama import Llama, Qwen3
+from regard.weights.families.llama import Llama, Mistral, Qwen2, Qwen3
+from regard.weights.families.m2m100 import M2M100
 from regard.weights.families.marian import BART, Marian
+from regard.weights.families.mbart import MBART
+from regard.weights.families.pegasus import Pegasus
 from regard.weights.families.t5 import T5
 from regard.weights.families.vit import ViT
 from regard.weights.folder import MANIFEST
@@ -41,7 +45,10 @@ from regard.weights.tensors import model_tensors, restore_model
 
 _OWN: dict[str, Family] = {
     family.name: family
-    for family in (GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), T5(), Llama(), Qwen3(), ViT())
+    for family in (
+        *(GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), MBART(), Pegasus(), M2M100(), T5()),
+        *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), ViT()),
+    )
 }
 FAMILIES: Registry[Family] = Registry(
     "family of pretrained models", _OWN, how="register_family of regard.weights"
@@ -141,6 +148,8 @@ def _decoding(
     first = converted.eos_id if tokenizers is None else tokenizers.target.eos_id
     others = [number for number in dict.fromkeys(eos_ids) if number != first]
     settings = {**converted.generation, **found.settings, **({"end_ids": others} if others else {})}
+    if tokenizers is not None and tokenizers.target.languages and tokenizers.target.prefix:
+        settings["forced_bos_id"] = tokenizers.target.prefix[0]
     if settings.get("begin") is False and huggingface_tokenizer.adds_bos(folder):
         settings["begin"] = True
     return ConvertedDecoding(settings=settings, unused=found.unused)
@@ -183,9 +192,10 @@ def _to_family(family: Family, loaded: LoadedModel) -> HuggingFaceFolder:
     config, tensors = family.in_family_form(loaded.config, model_tensors(loaded.model))
     refuse_misfit(family, config, loaded.labels)
     settings = family.write(config, loaded.labels)
-    files: dict[str, bytes | dict[str, Tensor]] = {
-        "model.safetensors": write_names(family.table(config), tensors)
-    }
+    written = write_names(family.table(config), tensors)
+    if family.writes_fixed_tensors:
+        written |= family.fixed_tensors(config)
+    files: dict[str, bytes | dict[str, Tensor]] = {"model.safetensors": written}
     unused_decoding: tuple[str, ...] = ()
     if loaded.tokenizer_pair is not None:
         settings |= family.special_token_ids(
@@ -269,6 +279,11 @@ def _weights_to_convert(
     """The weights to convert, and the names of unused ones; buffers and tied duplicates are dropped."""
     found = dict(tensors)
     needed = {name for entry in family.table(converted.config) for name in entry.hf}
+    for name, tensor in family.fixed_tensors(converted.config).items():
+        if name in found and not _equal(found.pop(name), tensor):
+            raise FolderError(
+                f"{where}: {name!r} is not what follows from config.json", "use the original checkpoint"
+            )
     for name in [name for name in found if any(re.search(pattern, name) for pattern in family.buffers)]:
         del found[name]
     for name, other in family.ties.items():
@@ -287,3 +302,11 @@ def _weights_to_convert(
         )
     )
     return {name: tensor for name, tensor in found.items() if name not in unused}, unused
+
+
+def _equal(found: Tensor, computed: Tensor) -> bool:
+    """True if these are the same numbers, as far as the file's type can hold them."""
+    precision = max(1e-4, torch.finfo(found.dtype).eps if found.is_floating_point() else 0.0)
+    return found.shape == computed.shape and torch.allclose(
+        found.float(), computed, rtol=precision, atol=precision
+    )

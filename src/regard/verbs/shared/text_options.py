@@ -57,6 +57,20 @@ class PrefixOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LanguageOptions:
+    """The languages of a model that translates between many, such as NLLB."""
+
+    source_lang: str | None = keyword(
+        None,
+        "The language of the texts, for a model of many languages, by its code there, such as eng_Latn.",
+        metavar="CODE",
+    )
+    target_lang: str | None = keyword(
+        None, "The language of the output, for a model of many languages, by its code.", metavar="CODE"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
     """How many processes decode."""
 
@@ -80,7 +94,7 @@ class SummaryOptions(WorkerOptions, PrefixOptions, BatchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationOptions(SummaryOptions):
+class TranslationOptions(SummaryOptions, LanguageOptions):
     """How a text is translated."""
 
     split: Literal["auto", "on", "off"] = keyword(

@@ -148,6 +148,8 @@ def _with_shape(source: RecipeFile, start: InitialModel, say: Say) -> RecipeFile
 
 def _copy_tokenizers(start: InitialModel, loaded: LoadedModel, folder: Path, say: Say) -> None:
     """Copy the pretrained model's tokenisers into the data folder of the run."""
+    if loaded.tokenizer_pair is not None:
+        loaded.tokenizers  # noqa: B018 (refuses a model of several languages of which none is chosen)
     if loaded.tokenizer_pair is None or (folder / TOKENIZERS_FOLDER).is_dir():
         return
     folder.mkdir(parents=True, exist_ok=True)

@@ -65,6 +65,10 @@ class ConfigReader:
             )
         return value
 
+    def unless_absent(self, kind: type[Setting], name: str, absent: Setting) -> Setting | None:
+        """The value of a setting, None if it is null; `absent` if config.json does not have it."""
+        return self.optional(kind, name) if name in self.table else absent
+
     def choice(self, known: Mapping[str, Setting], *names: str, default: str | None = None) -> Setting:
         """The value in `known` for the word of a setting."""
         word = self.take(str, *names, default=default)
@@ -79,7 +83,8 @@ class ConfigReader:
         self._read.add(name)
         if name in self.table and self.table[name] not in (*values, None):
             raise FolderError(
-                f"{self.where}: {name} = {self.table[name]!r} is not supported", f"only {values[0]!r} is"
+                f"{self.where}: {name} = {self.table[name]!r} is not supported",
+                f"only {values[0]!r} is" if values else "only null is",
             )
 
     def unused(self, *names: str) -> None:
@@ -98,6 +103,10 @@ class ConfigReader:
                 f"{self.where}: {name} = {value!r} is not a token id", "give 0 to vocab_size - 1"
             )
         return value
+
+    def token_or(self, name: str, vocab_size: int, absent: int | None) -> int | None:
+        """The id of a special token; `absent` if config.json does not have the setting."""
+        return self.token(name, vocab_size) if name in self.table else absent
 
     def architecture(self) -> str:
         """The class name in `architectures`; empty if it is not set."""
@@ -163,6 +172,8 @@ class Family(ABC):
     ] = {}  # the family's names of our special tokens, if no file has them
     renames: ClassVar[Sequence[tuple[str, str]]] = ()  # (pattern, replacement) for older tensor names
     buffers: ClassVar[Sequence[str]] = ()  # patterns of tensors that are not weights
+    writes_fixed_tensors: ClassVar[bool] = False  # True: transformers looks for them in the file
+    language: ClassVar[str | None] = None  # the pattern of language tokens, with which texts begin
     ties: ClassVar[Mapping[str, str]] = {}  # a tied tensor that files may repeat -> the original
 
     @abstractmethod
@@ -184,6 +195,10 @@ class Family(ABC):
     def with_other_files(self, described: ConvertedConfig, folder: Path) -> ConvertedConfig:
         """Adds what other files of the folder say about the model."""
         return described
+
+    def fixed_tensors(self, config: Any) -> Mapping[str, Tensor]:
+        """Tensors that follow from the config: files may lack them; files that have others are refused."""
+        return {}
 
     def special_token_ids(self, config: Any, special_tokens: dict[str, int]) -> dict[str, Any]:
         """The special token ids for config.json, from those of the tokeniser."""
@@ -229,6 +244,12 @@ def canonical(config: ModelConfig) -> dict[str, Any]:
         table["head_activation"] = table["head_activation"] or usual
     table["num_kv_heads"] = config.num_kv_heads or config.num_heads
     table["head_dim"] = config.d_head
+    table["attention_bias"] = config.attention_biases
+    table["feed_forward_bias"] = config.has_feed_forward_bias
+    if config.norm == "rms":  # its only other effect is on layer norms
+        table.pop("bias")
+    if config.rotary_dim == config.d_head:
+        table["rotary_dim"] = None
     scale = config.attention_scale
     table["attention_scale"] = 1 / math.sqrt(config.d_head) if scale is None else scale
     if config.norm_eps is None:
@@ -253,6 +274,8 @@ def canonical(config: ModelConfig) -> dict[str, Any]:
     }
     for name in irrelevant.get(config.positions, ()):
         table.pop(name)
+    if config.positions == "sinusoidal" and config.position_layout == "fairseq":
+        table["position_offset"] = config.position_offset
     return table
 
 

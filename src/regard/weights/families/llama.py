@@ -1,11 +1,12 @@
-"""Llama (Touvron et al. 2023) and Qwen3 (Yang et al. 2025)."""
+"""Llama (Touvron et al. 2023), Mistral (Jiang et al. 2023), Qwen2 and Qwen3 (Yang et al. 2024, 2025)."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnlyConfig
-from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, refuse_large_integer, widths
+from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, widths
+from regard.weights.families.rotary import read_rotary, write_rotary
 from regard.weights.names import Entry, linear, same, stacked_tensors
 
 GATED = {
@@ -15,10 +16,11 @@ GATED = {
     "gelu_new": "geglu_tanh",
     "gelu_pytorch_tanh": "geglu_tanh",
 }
+FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 class Llama(Family):
-    """Llama: pre-norm with RMS norms, rotary positions, gated feed-forward, grouped queries, no biases."""
+    """Llama: pre-norm with RMS norms, rotary positions, gated feed-forward, grouped queries."""
 
     name = "llama"
     config = DecoderOnlyConfig
@@ -28,37 +30,44 @@ class Llama(Family):
     ties: ClassVar = {"lm_head.weight": "model.embed_tokens.weight"}
     qk_norm = False
     adds_bos = True  # True: texts begin with bos
+    max_positions = 2048  # what transformers takes if a setting is absent, here and below
+    num_kv_heads: int | None = None
+    head_dim: int | None = None
+    tied = False
+    scaled_embedding = False
+    norm_offset = 0.0  # added to the gains of the file
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
-        settings.must_be("attention_bias", False)
-        settings.must_be("mlp_bias", False)
-        settings.unused("pretraining_tp", "max_window_layers", "is_decoder")
-        self._refuse_windows(settings)
+        settings.unused("pretraining_tp", "is_decoder", "is_llama_config", "transformers.js_config")
+        settings.must_be("rope_interleaved", False)
         vocab_size, d_model = take(int, "vocab_size"), take(int, "hidden_size")
-        num_heads = take(int, "num_attention_heads")
-        tied = settings.optional(bool, "tie_word_embeddings")
-        max_positions = take(int, "max_position_embeddings", default=2048)
+        num_heads, num_layers = take(int, "num_attention_heads"), take(int, "num_hidden_layers")
+        head_dim = settings.unless_absent(int, "head_dim", self.head_dim)  # type: ignore[type-var]
+        max_positions = take(int, "max_position_embeddings", default=self.max_positions)
+        rotary = read_rotary(settings, max_positions)
         config = DecoderOnlyConfig(
             vocab_size=vocab_size,
             d_model=d_model,
             num_heads=num_heads,
-            num_kv_heads=settings.optional(int, "num_key_value_heads"),
-            head_dim=settings.optional(int, "head_dim"),
-            num_layers=take(int, "num_hidden_layers"),
+            num_kv_heads=settings.unless_absent(int, "num_key_value_heads", self.num_kv_heads),  # type: ignore[type-var]
+            head_dim=head_dim,
+            num_layers=num_layers,
             d_ff=take(int, "intermediate_size"),
             norm="rms",
             norm_eps=take(float, "rms_norm_eps", default=1e-6),
-            activation=settings.choice(GATED, "hidden_act", default="silu"),  # type: ignore[arg-type]
+            activation=self.activation(settings),  # type: ignore[arg-type]
             bias=False,
             qk_norm=self.qk_norm,
-            positions="rotary",
             max_positions=max_positions,
             trained_length=max_positions,
-            rotary_base=_rotary_base(settings),
             dropout=0.0,
             attention_dropout=take(float, "attention_dropout", default=0.0),
-            tied=bool(tied),
+            tied=take(bool, "tie_word_embeddings", default=self.tied),
+            window=self.window(settings, num_layers),
+            scaled_embedding=self.scaled_embedding,
+            **self.biases(settings),
+            **rotary.settings(head_dim or d_model // num_heads),
         )
         return ConvertedConfig(
             config=config,
@@ -68,18 +77,43 @@ class Llama(Family):
             generation={} if self.adds_bos else {"begin": False, "may_end": True},
         )
 
-    def _refuse_windows(self, settings: ConfigReader) -> None:
+    def activation(self, settings: ConfigReader) -> str:
+        """The activation of the feed-forward network."""
+        return settings.choice(GATED, "hidden_act", default="silu")
+
+    def biases(self, settings: ConfigReader) -> dict[str, Any]:
+        """Which linear layers have biases, as our settings."""
+        attention = settings.take(bool, "attention_bias", default=False)
+        network = settings.take(bool, "mlp_bias", default=False)
+        return {
+            "attention_bias": "all" if attention else None,
+            "feed_forward_bias": True if network else None,
+        }
+
+    def window(self, settings: ConfigReader, num_layers: int) -> int | None:
+        """The positions that a position attends to; None for all before it."""
         settings.must_be("use_sliding_window", False)
-        settings.unused("sliding_window")
-        kinds = settings.optional(list, "layer_types") or []
-        if any(kind != "full_attention" for kind in kinds):
+        settings.must_be("sliding_window")
+        settings.unused("max_window_layers")
+        self.one_layer_type(settings, num_layers, [FULL] * num_layers)
+        return None
+
+    def one_layer_type(self, settings: ConfigReader, num_layers: int, usual: Sequence[str]) -> str:
+        """The type of all layers; `usual` are their types if the setting is absent."""
+        kinds = settings.optional(list, "layer_types") or usual
+        if len(kinds) != num_layers or len(set(kinds)) > 1:
             raise FolderError(
-                f"{settings.where}: layer_types has other types than full_attention",
-                "only full_attention is supported",
+                f"{settings.where}: layer_types has several types, or not {num_layers}",
+                f"only layers of one type are supported: all {FULL} or all {SLIDING}",
             )
+        if kinds[0] not in (FULL, *{*usual} & {SLIDING}):
+            raise FolderError(
+                f"{settings.where}: the type {kinds[0]!r} of layer_types does not fit the other settings",
+                f"only {FULL} does",
+            )
+        return kinds[0]
 
     def write(self, config: DecoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
-        activation = next((name for name, ours in GATED.items() if ours == config.activation), "silu")
         return {
             "model_type": self.name,
             "architectures": [self.architecture],
@@ -91,76 +125,136 @@ class Llama(Family):
             "num_hidden_layers": config.num_layers,
             "intermediate_size": config.d_ff,
             "rms_norm_eps": 1e-6 if config.norm_eps is None else config.norm_eps,
-            "hidden_act": activation,
-            "max_position_embeddings": config.trained_length or config.max_positions,
-            "rope_theta": config.rotary_base,
-            "rope_parameters": {"rope_type": "default", "rope_theta": config.rotary_base},
-            "attention_bias": False,
+            "hidden_act": next((name for name, ours in GATED.items() if ours == config.activation), "silu"),
+            "max_position_embeddings": config.position_limit or config.trained_length or config.max_positions,
             "tie_word_embeddings": config.tied,
+            **write_rotary(config),
+            **self.written_biases(config),
+            **self.written_window(config),
         }
+
+    def written_biases(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        """The inverse of `biases`."""
+        return {
+            "attention_bias": config.attention_biases == "all",
+            "mlp_bias": config.has_feed_forward_bias,
+        }
+
+    def written_window(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        """The inverse of `window`."""
+        return {}
 
     def table(self, config: DecoderOnlyConfig) -> list[Entry]:
         entries = [
             same("input.embedding.weight", "model.embed_tokens.weight"),
-            same("norm.weight", "model.norm.weight"),
+            self.norm("norm", "model.norm"),
         ]
         if not config.tied:
             entries.append(same("output.weight", "lm_head.weight"))
         for number in range(config.num_layers):
-            ours, hf = f"blocks.{number}", f"model.layers.{number}"
-            attention, network = f"{ours}.self_attention", f"{ours}.feed_forward"
-            qkv = [f"{hf}.self_attn.{each}_proj" for each in "qkv"]
-            gate = [f"{hf}.mlp.{each}_proj" for each in ("gate", "up")]
+            entries += self.layer(config, f"blocks.{number}", f"model.layers.{number}")
+        return entries
+
+    def norm(self, ours: str, hf: str) -> Entry:
+        """The entry of a norm."""
+        return Entry(ours=f"{ours}.weight", hf=(f"{hf}.weight",), offset=self.norm_offset)
+
+    def layer(self, config: DecoderOnlyConfig, ours: str, hf: str) -> list[Entry]:
+        """The entries of a layer."""
+        attention, network = f"{ours}.self_attention", f"{ours}.feed_forward"
+        qkv = [f"{hf}.self_attn.{each}_proj" for each in "qkv"]
+        gate = [f"{hf}.mlp.{each}_proj" for each in ("gate", "up")]
+        biases, inner = config.attention_biases, config.has_feed_forward_bias
+        entries = [
+            self.norm(f"{ours}.around_self_attention.norm", f"{hf}.input_layernorm"),
+            self.norm(f"{ours}.around_feed_forward.norm", f"{hf}.post_attention_layernorm"),
+            *stacked_tensors(f"{attention}.query_key_value", qkv, widths(config), bias=biases != "none"),
+            *linear(f"{attention}.output", f"{hf}.self_attn.o_proj", bias=biases == "all"),
+            *stacked_tensors(f"{network}.gate_inner", gate, (config.d_ff, config.d_ff), bias=inner),
+            *linear(f"{network}.outer", f"{hf}.mlp.down_proj", bias=inner),
+        ]
+        if self.qk_norm:
             entries += [
-                *linear(f"{ours}.around_self_attention.norm", f"{hf}.input_layernorm", bias=False),
-                *linear(f"{ours}.around_feed_forward.norm", f"{hf}.post_attention_layernorm", bias=False),
-                *stacked_tensors(f"{attention}.query_key_value", qkv, widths(config), bias=False),
-                *linear(f"{attention}.output", f"{hf}.self_attn.o_proj", bias=False),
-                *stacked_tensors(f"{network}.gate_inner", gate, (config.d_ff, config.d_ff), bias=False),
-                *linear(f"{network}.outer", f"{hf}.mlp.down_proj", bias=False),
+                self.norm(f"{attention}.query_norm", f"{hf}.self_attn.q_norm"),
+                self.norm(f"{attention}.key_norm", f"{hf}.self_attn.k_norm"),
             ]
-            if self.qk_norm:
-                entries += [
-                    *linear(f"{attention}.query_norm", f"{hf}.self_attn.q_norm", bias=False),
-                    *linear(f"{attention}.key_norm", f"{hf}.self_attn.k_norm", bias=False),
-                ]
         return entries
 
 
-class Qwen3(Llama):
+class Mistral(Llama):
+    """Mistral: Llama with a sliding window, without biases."""
+
+    name = "mistral"
+    architecture = "MistralForCausalLM"
+    max_positions = 131072
+    num_kv_heads = 8
+
+    def biases(self, settings: ConfigReader) -> dict[str, Any]:
+        settings.must_be("attention_bias", False)
+        settings.must_be("mlp_bias", False)
+        return {}
+
+    def written_biases(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        return {}
+
+    def window(self, settings: ConfigReader, num_layers: int) -> int | None:
+        window = settings.unless_absent(int, "sliding_window", 4096)
+        kind = FULL if window is None else SLIDING
+        if self.one_layer_type(settings, num_layers, [kind] * num_layers) != kind:
+            raise FolderError(
+                f"{settings.where}: layer_types = {FULL}, but sliding_window = {window}",
+                "set sliding_window = null if the layers have no window",
+            )
+        return window
+
+    def written_window(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        return {"sliding_window": config.window}
+
+
+class Qwen2(Llama):
+    """Qwen2 and Qwen2.5: Llama with biases of queries, keys and values."""
+
+    name = "qwen2"
+    architecture = "Qwen2ForCausalLM"
+    special_tokens: ClassVar = {"pad": "<|endoftext|>", "eos": "<|im_end|>"}
+    adds_bos = False
+    max_positions = 32768
+    num_kv_heads = 32
+
+    def biases(self, settings: ConfigReader) -> dict[str, Any]:
+        settings.must_be("attention_bias", True)
+        settings.must_be("mlp_bias", False)
+        return {"attention_bias": "inputs"}
+
+    def written_biases(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        return {}
+
+    def window(self, settings: ConfigReader, num_layers: int) -> int | None:
+        settings.must_be("use_mrope", False)
+        window = settings.unless_absent(int, "sliding_window", 4096)
+        first = settings.take(int, "max_window_layers", default=28)
+        if not settings.take(bool, "use_sliding_window", default=False):
+            window = None
+        kinds = [SLIDING if window is not None and number >= first else FULL for number in range(num_layers)]
+        return window if self.one_layer_type(settings, num_layers, kinds) == SLIDING else None
+
+    def written_window(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        if config.window is None:
+            return {"use_sliding_window": False}
+        return {"use_sliding_window": True, "sliding_window": config.window, "max_window_layers": 0}
+
+
+class Qwen3(Qwen2):
     """Qwen3: Llama with normalised queries and keys in each head."""
 
     name = "qwen3"
     architecture = "Qwen3ForCausalLM"
-    special_tokens: ClassVar = {"pad": "<|endoftext|>", "eos": "<|im_end|>"}
+    head_dim = 128
     qk_norm = True
-    adds_bos = False
 
+    def biases(self, settings: ConfigReader) -> dict[str, Any]:
+        settings.must_be("mlp_bias", False)
+        return {"attention_bias": "all" if settings.take(bool, "attention_bias", default=False) else None}
 
-def _rotary_base(settings: ConfigReader) -> float:
-    """The value of `rope_theta`, which may be at the top or inside `rope_parameters`."""
-    table = settings.optional(dict, "rope_parameters") or {}
-    scaling = settings.optional(dict, "rope_scaling") or {}
-    for place in (table, scaling):
-        kind = place.get("rope_type", place.get("type", "default"))
-        if kind != "default":
-            raise FolderError(
-                f"{settings.where}: rotary positions of type {kind!r} are not supported", "only 'default' is"
-            )
-        for name, value in place.items():
-            if name not in ROTARY and (name, value) != ("partial_rotary_factor", 1.0):
-                raise FolderError(
-                    f"{settings.where}: {name} = {value!r} of rotary positions is not supported",
-                    f"only {', '.join(ROTARY)} are",
-                )
-    settings.must_be("partial_rotary_factor", 1.0)
-    base = {"rope_theta": settings.take(float, "rope_theta", default=10000.0), **scaling, **table}[
-        "rope_theta"
-    ]
-    if type(base) not in (int, float):
-        raise FolderError(f"{settings.where}: rope_theta = {base!r} is not a number", "10000.0 is usual")
-    refuse_large_integer(base, f"{settings.where}: rope_theta")
-    return float(base)
-
-
-ROTARY = ("rope_type", "type", "rope_theta")
+    def written_biases(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        return {"attention_bias": config.attention_biases == "all"}

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import FolderError
+from regard.layers.positions import sinusoids
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.families.family import (
     ACTIVATION_NAMES,
@@ -31,8 +32,15 @@ class Marian(Family):
     config = EncoderDecoderConfig
     class_name = "MarianMTModel"
     positions = "sinusoidal"
+    layout = "split"
     offset = 0
     embedding_norm = False  # True: the embeddings are normalised
+    norm_position = "post"  # "pre": each stack has a final norm, too
+    output_bias = True
+    activation = "gelu"  # what transformers takes if a setting is absent, here and below
+    scaled_embedding = False
+    attention_dropout = 0.0
+    token_ids: ClassVar[Mapping[str, int]] = {}
     special_tokens: ClassVar = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>"}
     ties: ClassVar = {
         "model.encoder.embed_tokens.weight": SHARED,
@@ -54,9 +62,10 @@ class Marian(Family):
         take = settings.take
         settings.must_be("tie_word_embeddings", True)
         settings.must_be("static_position_embeddings", self.positions == "sinusoidal")
-        settings.must_be("normalize_before", False)
+        pre_norm = self.norm_position == "pre"
+        settings.must_be("normalize_before", pre_norm)
         settings.must_be("normalize_embedding", self.embedding_norm)
-        settings.must_be("add_final_layer_norm", False)
+        settings.must_be("add_final_layer_norm", pre_norm)
         settings.must_be("add_bias_logits", False)
         settings.unused("encoder_layerdrop", "decoder_layerdrop", "num_hidden_layers", "extra_pos_embeddings")
         settings.unused(
@@ -67,9 +76,10 @@ class Marian(Family):
         shared = take(bool, "share_encoder_decoder_embeddings", default=True)
         vocab_size = take(int, "vocab_size")
         tgt_vocab_size = take(int, "decoder_vocab_size", default=vocab_size)
-        pad_id = settings.token("pad_token_id", min(vocab_size, tgt_vocab_size))
-        start_id = settings.token("decoder_start_token_id", tgt_vocab_size)
-        eos_id = settings.token("eos_token_id", tgt_vocab_size)
+        ids = self.token_ids
+        pad_id = settings.token_or("pad_token_id", min(vocab_size, tgt_vocab_size), ids.get("pad"))
+        start_id = settings.token_or("decoder_start_token_id", tgt_vocab_size, ids.get("decoder_start"))
+        eos_id = settings.token_or("eos_token_id", tgt_vocab_size, ids.get("eos"))
         config = EncoderDecoderConfig(
             src_vocab_size=vocab_size,
             tgt_vocab_size=tgt_vocab_size if not shared else vocab_size,
@@ -78,17 +88,18 @@ class Marian(Family):
             num_encoder_layers=take(int, "encoder_layers"),
             num_decoder_layers=take(int, "decoder_layers"),
             d_ff=_both(settings, "ffn_dim"),
-            activation=settings.choice(ACTIVATION_NAMES, "activation_function", default="gelu"),  # type: ignore[arg-type]
+            activation=settings.choice(ACTIVATION_NAMES, "activation_function", default=self.activation),  # type: ignore[arg-type]
             positions=self.positions,  # type: ignore[arg-type]
-            position_layout="split",
-            position_offset=self.offset,
+            norm_position=self.norm_position,  # type: ignore[arg-type]
+            position_layout=self.layout,  # type: ignore[arg-type]
+            position_offset=self.position_offset(pad_id),
             max_positions=take(int, "max_position_embeddings", default=1024),
-            scaled_embedding=take(bool, "scale_embedding", default=False),
+            scaled_embedding=take(bool, "scale_embedding", default=self.scaled_embedding),
             embedding_norm=self.embedding_norm,
-            output_bias="final_logits_bias" in names,
+            output_bias=self.output_bias and "final_logits_bias" in names,
             tied="all" if shared else "target",
             dropout=take(float, "dropout", default=0.1),
-            attention_dropout=take(float, "attention_dropout", default=0.0),
+            attention_dropout=take(float, "attention_dropout", default=self.attention_dropout),
             activation_dropout=take(float, "activation_dropout", default=0.0),
             pad_id=0 if pad_id is None else pad_id,
         )
@@ -99,6 +110,19 @@ class Marian(Family):
             eos_id=eos_id,
             prefix=self.prefix(settings, vocab_size),
         )
+
+    def position_offset(self, pad_id: int | None) -> int:
+        """The number of the first position."""
+        return self.offset
+
+    def fixed_tensors(self, config: EncoderDecoderConfig) -> Mapping[str, Tensor]:
+        """The sinusoids, which transformers stores like learned positions."""
+        if self.positions != "sinusoidal":
+            return {}
+        table = sinusoids(
+            config.position_offset, config.max_positions, config.d_model, config.position_layout
+        )
+        return {f"model.{side}.embed_positions.weight": table for side in STACKS}
 
     def prefix(self, settings: ConfigReader, vocab_size: int) -> tuple[int, ...]:
         """The ids before every text."""
@@ -151,15 +175,17 @@ class Marian(Family):
         if self.positions == config.positions == "sinusoidal" and config.position_layout == "interleaved":
             config = dataclasses.replace(config, position_layout="split")
             tensors = split_layout(tensors, config.d_model)
-        if not config.output_bias:
+        if self.output_bias and not config.output_bias:
             tensors = {**tensors, "output.bias": torch.zeros(config.tgt_vocab_size)}
-        return dataclasses.replace(config, output_bias=True, bias=True), tensors
+        return dataclasses.replace(config, output_bias=self.output_bias, bias=True), tensors
 
     def table(self, config: EncoderDecoderConfig) -> list[Entry]:
         entries = self.embeddings(config)
         for side, count in (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers)):
             for number in range(count):
                 entries += _block(config, f"{side}.blocks.{number}", f"model.{side}.layers.{number}", side)
+            if self.norm_position == "pre":
+                entries += linear(f"{side}.norm", f"model.{side}.layer_norm")
         return entries
 
     def embeddings(self, config: EncoderDecoderConfig) -> list[Entry]:

@@ -1,0 +1,44 @@
+"""M2M-100 (Fan et al. 2021) and NLLB (NLLB Team 2022), which translate between many languages."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.weights.families.family import ConfigReader, ConvertedConfig
+from regard.weights.families.marian import Marian
+
+
+class M2M100(Marian):
+    """M2M-100: Marian with norms before the sub-layers and fairseq's sinusoids, without a bias of the logits.
+
+    Texts begin with the token of their language.
+    """
+
+    name = "m2m_100"
+    class_name = "M2M100ForConditionalGeneration"
+    layout = "fairseq"
+    norm_position = "pre"
+    output_bias = False
+    activation = "relu"
+    scaled_embedding = True
+    attention_dropout = 0.1
+    token_ids: ClassVar = {"pad": 1, "eos": 2, "decoder_start": 2}
+    buffers: ClassVar = (r"^model\.(encoder|decoder)\.embed_positions\.weights?$",)
+    language = r"__[a-z]{2,3}__|[a-z]{3}_[A-Z][a-z]{3}"
+
+    def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
+        settings.must_be("share_encoder_decoder_embeddings", True)
+        settings.must_be("decoder_vocab_size")
+        return super().read(settings, names)
+
+    def position_offset(self, pad_id: int | None) -> int:
+        """Positions are counted from the id after that of padding."""
+        return (0 if pad_id is None else pad_id) + 1
+
+    def fixed_tensors(self, config: EncoderDecoderConfig) -> Mapping[str, Tensor]:
+        return {}  # no file of transformers has them
+
+    def separate(self, config: EncoderDecoderConfig) -> dict[str, Any]:
+        return {}

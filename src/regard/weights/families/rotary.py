@@ -1,0 +1,178 @@
+"""Rotary positions in config.json: `rope_theta`, `rope_scaling`, `rope_parameters`; and back."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from regard.errors import ConfigError, FolderError, did_you_mean
+from regard.layers.rotary_scaling import RotaryScaling
+from regard.models.config import TransformerConfig, rotary_scaling_of
+from regard.weights.families.family import ConfigReader, refuse_large_integer
+
+# for each type: the settings of config.json and ours
+NAMES: Mapping[str, Mapping[str, str]] = {
+    "default": {},
+    "linear": {"factor": "factor"},
+    "dynamic": {"factor": "factor"},
+    "llama3": {
+        "factor": "factor",
+        "original_max_position_embeddings": "original_length",
+        "low_freq_factor": "low_frequency",
+        "high_freq_factor": "high_frequency",
+    },
+    "yarn": {
+        "factor": "factor",
+        "original_max_position_embeddings": "original_length",
+        "beta_fast": "beta_fast",
+        "beta_slow": "beta_slow",
+        "attention_factor": "attention_factor",
+        "truncate": "truncate",
+    },
+}
+REQUIRED = {
+    "linear": ("factor",),
+    "dynamic": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
+    "yarn": ("factor",),
+}
+MSCALES = ("mscale", "mscale_all_dim")  # of yarn, as an attention_factor
+GENERAL = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rotary:
+    """The rotary positions of a config.json."""
+
+    base: float
+    rotated: float = 1.0  # the part of the features of a head that is rotated
+    scaling: RotaryScaling | None = None
+
+    def settings(self, d_head: int) -> dict[str, Any]:
+        """Our settings."""
+        width = int(d_head * self.rotated)
+        return {
+            "positions": "rotary",
+            "rotary_base": self.base,
+            "rotary_dim": None if width == d_head else width,
+            "rotary_scaling": self.scaling,
+        }
+
+
+def read_rotary(
+    settings: ConfigReader, max_positions: int, *, rotated: float = 1.0, partial: bool = False
+) -> Rotary:
+    """The rotary positions of a config.json.
+
+    `rotated`: the part of the features that is rotated if the file does not say. `partial`: the family may
+    rotate a part of them; other families ignore `partial_rotary_factor`, so it is refused there.
+    """
+    table = _table(settings)
+    kind = table.get("rope_type", table.get("type", "default"))
+    if not isinstance(kind, str) or kind not in NAMES:
+        raise FolderError(
+            f"{settings.where}: rotary positions of type {kind!r} are not supported",
+            did_you_mean(str(kind), NAMES),
+        )
+    names = NAMES[kind]
+    known = {*GENERAL, *names, *(MSCALES if kind == "yarn" else ())}
+    for name, value in table.items():
+        refuse_large_integer(value, f"{settings.where}: {name}")
+        if name not in known and value is not None:
+            raise FolderError(
+                f"{settings.where}: {name} = {value!r} of rotary positions is not supported",
+                f"with the type {kind!r} only {', '.join(sorted(known))} are",
+            )
+    part = _number(settings, table, "partial_rotary_factor", rotated)
+    if not partial and part != 1.0:
+        raise FolderError(
+            f"{settings.where}: partial_rotary_factor = {part} of rotary positions is not supported",
+            "only 1.0 is in this family",
+        )
+    return Rotary(
+        base=_number(settings, table, "rope_theta", 10000.0),
+        rotated=part,
+        scaling=_scaling(settings, kind, table, max_positions),
+    )
+
+
+def _table(settings: ConfigReader) -> dict[str, Any]:
+    """All settings of rotary positions; those of `rope_parameters` precede those at the top."""
+    tables = [
+        table for name in ("rope_parameters", "rope_scaling") if (table := settings.optional(dict, name))
+    ]
+    if len(tables) > 1 and _plain(tables[0]) != _plain(tables[1]):
+        raise FolderError(
+            f"{settings.where}: rope_parameters and rope_scaling differ", "remove the one that is wrong"
+        )
+    top = {
+        name: value
+        for name in ("rope_theta", "partial_rotary_factor")
+        if (value := settings.optional(float, name)) is not None
+    }
+    return {**top, **(tables[0] if tables else {})}
+
+
+def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table with one name for each setting."""
+    kind = table.get("rope_type", table.get("type", "default"))
+    return {**{name: value for name, value in table.items() if name != "type"}, "rope_type": kind}
+
+
+def _scaling(
+    settings: ConfigReader, kind: str, table: Mapping[str, Any], max_positions: int
+) -> RotaryScaling | None:
+    if kind == "default":
+        return None
+    for name in REQUIRED[kind]:
+        if table.get(name) is None:
+            raise FolderError(
+                f"{settings.where}: {name!r} of rotary positions is missing",
+                "use the config.json of the weights",
+            )
+    ours = {ours: table[name] for name, ours in NAMES[kind].items() if table.get(name) is not None}
+    if kind == "dynamic" or (kind != "linear" and "original_length" not in ours):
+        ours["original_length"] = max_positions
+    if kind == "yarn":
+        for name in ("beta_fast", "beta_slow"):  # 0 is the default, too
+            if ours.get(name) == 0:
+                del ours[name]
+        if "attention_factor" not in ours and (found := _attention_factor(settings, table)) is not None:
+            ours["attention_factor"] = found
+    try:
+        return rotary_scaling_of("rope_scaling", {"kind": kind, **ours})
+    except ConfigError as error:
+        raise FolderError(f"{settings.where}: {error.message}", error.hint) from error
+
+
+def _attention_factor(settings: ConfigReader, table: Mapping[str, Any]) -> float | None:
+    """The attention factor of `mscale` and `mscale_all_dim`, which count only together."""
+    above, below = (_number(settings, table, name, 0.0) for name in MSCALES)
+    factor = _number(settings, table, "factor", 1.0)
+    if not (above and below):
+        return None
+    if factor <= 1:
+        return 1.0
+    return (0.1 * above * math.log(factor) + 1) / (0.1 * below * math.log(factor) + 1)
+
+
+def _number(settings: ConfigReader, table: Mapping[str, Any], name: str, default: float) -> float:
+    value = table.get(name)
+    value = default if value is None else value
+    if type(value) not in (int, float):
+        raise FolderError(f"{settings.where}: {name} = {value!r} is not a number", f"{default} is usual")
+    return float(value)
+
+
+def write_rotary(config: TransformerConfig) -> dict[str, Any]:
+    """The settings of config.json for the rotary positions of a config."""
+    base = {"rope_theta": config.rotary_base}
+    part = {}
+    if config.rotary_dim is not None and config.rotary_dim != config.d_head:
+        part = {"partial_rotary_factor": config.rotary_dim / config.d_head}
+    scaling = config.rotary_scaling
+    if scaling is None:
+        return {**base, **part, "rope_parameters": {"rope_type": "default", **base, **part}}
+    ours = dataclasses.asdict(scaling)
+    theirs = {name: ours[own] for name, own in NAMES[scaling.kind].items() if ours[own] is not None}
+    return {**base, **part, "rope_parameters": {"rope_type": scaling.kind, **theirs, **base, **part}}
