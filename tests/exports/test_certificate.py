@@ -24,7 +24,8 @@ from regard.exports.certificate import (
     compare_log_probs,
     compare_outputs,
 )
-from regard.exports.ctranslate2_folder import export_to_ctranslate2, pieces
+from regard.exports.certified_export import compared
+from regard.exports.ctranslate2_folder import CTRANSLATE2, export_to_ctranslate2, pieces
 from regard.exports.ctranslate2_process import answer
 from regard.exports.plain_reference import ForcedLogProbs, TranslationReference
 from regard.weights.folder import verify_folder
@@ -169,7 +170,7 @@ def test_a_change_of_any_part_is_noticed(part, tmp_path, monkeypatch):
     changed(monkeypatch, part)
     loaded = small_model("encoder_decoder", "llama")
     ctranslate2_folder.save(loaded, tmp_path)
-    found, _ = ctranslate2_folder.compared(loaded, tmp_path, ["ba de"], most_new=3, compute=answer)
+    found, _ = compared(CTRANSLATE2, loaded, tmp_path, ["ba de"], most_new=3, compute=answer)
     assert found.failures
 
 

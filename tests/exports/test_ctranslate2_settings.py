@@ -2,8 +2,6 @@
 
 import ast
 import dataclasses
-import re
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,39 +9,19 @@ from torch import nn
 
 import regard
 from regard.errors import UserError
-from regard.exports.ctranslate2_folder import compared, save
+from regard.exports.certified_export import compared
+from regard.exports.ctranslate2_folder import CTRANSLATE2, save
 from regard.exports.ctranslate2_process import answer
 from regard.exports.refusal import NotExpressible
 from regard.layers.attention import SelfAttention
-from regard.models.decoder_only import DecoderOnlyConfig
-from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.registered import ATTENTIONS, POSITIONS, PositionalEncoding
 from tests.exports.engine_models import BASES, TEXTS, random_settings, small_model
-
-PAGE = Path(__file__).parents[2] / "docs/leaving-and-arriving.md"
-ROW = re.compile(r"^\| `(\w+)` \| `([^`]+)` \| (\w+) \| (\w+) \|$", re.MULTILINE)
-TABLE = ROW.findall(PAGE.read_text("utf-8"))
-KINDS = {"encoder_decoder": EncoderDecoderConfig, "decoder_only": DecoderOnlyConfig}
-COMPANIONS = {  # what a setting needs to have an effect, or to be possible in both bases
-    "max_positions": {"positions": "learned"},
-    "position_offset": {"positions": "learned"},
-    "position_layout": {"positions": "sinusoidal", "position_offset": 2},
-    "position_buckets": {"positions": "t5"},
-    "position_distance": {"positions": "t5", "position_buckets": 8},
-    "rotary_base": {"positions": "rotary"},
-    "rotary_dim": {"positions": "rotary"},
-    "rotary_scaling": {"positions": "rotary"},
-    "alibi": {"positions": "alibi"},
-    "num_heads": {"head_dim": 8, "num_kv_heads": None},
-    "num_kv_heads": {"num_heads": 4},
-    "d_model": {"head_dim": 6},
-    "bias": {"qk_norm": True},
-}
+from tests.exports.settings_table import KINDS, TABLE, settings_of
 
 
 def engine_computes_the_same(loaded, folder):
     """True if the greedy outputs, beams and log-probabilities of a saved model are regard's."""
-    comparison, _ = compared(loaded, folder, TEXTS, most_new=7, compute=answer)
+    comparison, _ = compared(CTRANSLATE2, loaded, folder, TEXTS, most_new=7, compute=answer)
     return (
         comparison.greedy.accepted == comparison.beam.accepted == 1
         and comparison.log_probs.largest_difference <= 1e-4
@@ -51,13 +29,11 @@ def engine_computes_the_same(loaded, folder):
     )
 
 
-def result(kind, base, name, value, folder):
+def result(kind, base, name, text, folder):
     """What the table has to say of a setting."""
-    if name not in {field.name for field in dataclasses.fields(KINDS[kind])}:
+    settings = settings_of(kind, name, text)
+    if settings is None:
         return "absent"
-    if name == "tied" and isinstance(value, bool) != (kind == "decoder_only"):
-        return "absent"
-    settings = {**COMPANIONS.get(name, {}), name: value}
     loaded = small_model(kind, base, **settings)
     if (refused := refusal(loaded, folder)) is not None:
         named = settings[refused.setting] == refused.value and refused.hint
@@ -86,11 +62,10 @@ def refusal(loaded, folder):
 def test_a_row_of_the_documented_table_is_what_the_engine_does(
     name, text, encoder_decoder, decoder_only, base, tmp_path
 ):
-    value = ast.literal_eval(text)
     found = []
     for kind in KINDS:
         (folder := tmp_path / kind).mkdir()
-        found.append(result(kind, base, name, value, folder))
+        found.append(result(kind, base, name, text, folder))
     assert found == [encoder_decoder, decoder_only]
 
 

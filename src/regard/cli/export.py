@@ -13,9 +13,9 @@ from regard.cli.importing import importing
 @click.argument("model", type=options.FILE_PATH)
 @click.option(
     "--to",
-    type=click.Choice(["ctranslate2"]),
+    type=click.Choice(["ctranslate2", "onnx"]),
     required=True,
-    help="The engine: ctranslate2, for encoder-decoders and decoder-only models.",
+    help="The engine: ctranslate2, or onnx; for encoder-decoders and decoder-only models.",
 )
 @click.option("--out", type=options.FILE_PATH, required=True, metavar="DIR", help="Folder to write.")
 @click.option(
@@ -23,7 +23,7 @@ from regard.cli.importing import importing
     type=click.Choice(["float32", "float16", "bfloat16", "int8"]),
     default="float32",
     show_default=True,
-    help="Of the weights.",
+    help="Of the weights; bfloat16 for ctranslate2 only.",
 )
 @click.option(
     "--texts",

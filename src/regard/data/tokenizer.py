@@ -120,6 +120,16 @@ class Tokenizer:
         """True if the tokeniser was trained by regard; False for one of a pretrained model."""
         return self._backend.post_processor is None
 
+    @property
+    def dropped_ids(self) -> list[int]:
+        """The ids that `decode` drops."""
+        return sorted(self._dropped)
+
+    @property
+    def unmatchable_ids(self) -> list[int]:
+        """The ids that `encode` replaces by <unk>; none if the tokeniser was trained by regard."""
+        return sorted(number for number in self._unmatchable if number is not None)
+
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without bos and eos."""
         return self.encode_batch([text])[0]

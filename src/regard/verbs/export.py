@@ -4,12 +4,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.exports.ctranslate2_folder import export_to_ctranslate2
+from regard.exports.certified_export import export_certified
+from regard.exports.ctranslate2_folder import CTRANSLATE2
+from regard.exports.onnx_folder import ONNX
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.lines import lines_of
 from regard.verbs.shared.runtime import Runtime
 from regard.weights.huggingface_files import refuse_taken
+
+TARGETS = {target.key: target for target in (CTRANSLATE2, ONNX)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +42,7 @@ class ExportReport:
 def export(
     model: AnyModel,
     *,
-    to: Literal["ctranslate2"],
+    to: Literal["ctranslate2", "onnx"],
     out: str | Path,
     quantization: Literal["float32", "float16", "bfloat16", "int8"] = "float32",
     texts: str | Path | None = None,
@@ -51,9 +55,9 @@ def export(
 
     Args:
         model: a model or run folder, en-de, or what `regard.load` returns.
-        to: "ctranslate2", for encoder-decoders and decoder-only models.
+        to: "ctranslate2", or "onnx" with a loop in Python; for encoder-decoders and decoder-only models.
         out: the folder to write.
-        quantization: of the weights: "float32", "float16", "bfloat16" or "int8".
+        quantization: of the weights: "float32", "float16", "int8", or "bfloat16" for CTranslate2.
         texts: a file of texts to compare by, one a line; by default texts of random pieces of the vocabulary.
 
     Raises:
@@ -64,5 +68,5 @@ def export(
     refuse_taken(Path(out))
     given = None if texts is None else lines_of(texts)
     loaded = open_model(model, Runtime(device="cpu"))
-    certificate = export_to_ctranslate2(loaded, Path(out), quantization=quantization, texts=given)
+    certificate = export_certified(TARGETS[to], loaded, Path(out), quantization=quantization, texts=given)
     return ExportReport(path=Path(out), target=to, certificate=certificate)

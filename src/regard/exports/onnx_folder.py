@@ -1,0 +1,135 @@
+"""A model as a folder of ONNX graphs, with a loop that needs nothing of regard."""
+
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from regard.data.tokenizer import Tokenizer
+from regard.decoding.settings import GenerationSettings
+from regard.exports.certificate import Quantization
+from regard.exports.certified_export import CERTIFICATE, Generating, Target, begins, export_certified
+from regard.exports.onnx_graphs import DECODER, ENCODER, save_graphs
+from regard.exports.onnx_package import require_onnx
+from regard.exports.onnx_quantization import store_in_float16, store_in_int8
+from regard.exports.onnx_settings import ENGINE, known, most_positions, refuse_other_quantization
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.weights.model_folder import LoadedModel
+from regard.weights.strict_json import json_bytes
+
+FILES = Path(__file__).parent / "onnx_files"
+LOOPS = ("generate.py",)
+FORMAT_VERSION = 1
+NEW_TOKENS = 100  # of a continuation, if the model's own settings have no number
+NOT_APPLIED = {  # decoding defaults that the loops do not have, with the values that change nothing
+    "sample": (False, None), "no_repeat_ngram_size": (0,), "min_length": (0,), "lower_capitals": (False,),
+    "split_above": (0,), "forced_bos_id": (None,), "prefixes": (None,),
+}  # fmt: skip
+
+
+def save(loaded: LoadedModel, folder: Path, quantization: Quantization = "float32") -> None:
+    """Write the graphs of a model, and the loops with their config.json, into a folder.
+
+    Raises:
+        NotExpressible: there are no weights in this form.
+        RunError: torch cannot export the model.
+    """
+    config = known(loaded.config)
+    refuse_other_quantization(quantization)
+    require_onnx()
+    save_graphs(loaded.model, folder)  # type: ignore[arg-type]
+    for path in (folder / ENCODER, folder / DECODER):
+        if path.exists() and quantization != "float32":
+            (store_in_int8 if quantization == "int8" else store_in_float16)(path)
+    (folder / "config.json").write_bytes(json_bytes(loop_config(loaded, config)))
+    for name in LOOPS:
+        (folder / name).write_bytes((FILES / name).read_bytes())
+    for name, content in loaded.tokenizers.files().items():
+        (folder / name).write_bytes(content)
+
+
+def loop_config(loaded: LoadedModel, config: Generating) -> dict[str, Any]:
+    """What the loops read: the content of config.json."""
+    tokenizers = loaded.tokenizers
+    names = ["tokenizer.json"] * 2 if tokenizers.joint else ["source_tokenizer.json", "target_tokenizer.json"]
+    source, target = tokenizers.source, tokenizers.target
+    translates = isinstance(config, EncoderDecoderConfig)
+    begin = [] if translates or not begins(loaded) else [source.bos_id]
+    return {
+        "format_version": FORMAT_VERSION,
+        "kind": config.kind,
+        "source": {
+            "tokenizer": names[0],
+            "first_ids": [*begin, *source.prefix],
+            "eos_id": source.eos_id,
+            "unk_id": source.unk_id,
+            "unknown_ids": source.unmatchable_ids,
+        },
+        "target": {
+            "tokenizer": names[1],
+            "bos_id": target.bos_id,
+            "eos_id": target.eos_id,
+            "dropped_ids": target.dropped_ids,
+        },
+        "cache": {
+            "layers": config.num_decoder_layers if translates else config.num_layers,
+            "kv_heads": config.num_kv_heads or config.num_heads,
+            "head_dim": config.d_head,
+        },
+        "most_positions": most_positions(config),
+        "beam": loaded.generation.get("beam_size") or 5 if translates else 1,
+        "max_new_tokens": _limits(loaded.generation) if translates else _new_tokens(loaded.generation),
+    }
+
+
+def _limits(generation: dict[str, Any]) -> dict[str, Any]:
+    """The greatest length of a translation: ratio * source length + offset, at most `most`."""
+    usual = GenerationSettings()
+    names = {"ratio": "max_length_ratio", "offset": "max_length_offset", "most": "max_length"}
+    return {short: generation.get(name, getattr(usual, name)) for short, name in names.items()}
+
+
+def _new_tokens(generation: dict[str, Any]) -> dict[str, Any]:
+    count = generation.get("max_new_tokens") or NEW_TOKENS
+    return {"ratio": 0.0, "offset": count, "most": count}
+
+
+def _card(loaded: LoadedModel, quantization: Quantization) -> str:
+    """How to use the folder, as Markdown."""
+    does = "translates" if isinstance(loaded.config, EncoderDecoderConfig) else "continues"
+    others = [
+        f"`{name} = {loaded.generation[name]!r}`"
+        for name, usual in NOT_APPLIED.items()
+        if name in loaded.generation and loaded.generation[name] not in usual
+    ]
+    left_out = f"\nThe loops do not apply these decoding defaults of the model: {', '.join(others)}.\n"
+    return f"""# {loaded.path.resolve().name} in ONNX
+
+Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
+regard's own outputs, and how.
+
+```
+pip install numpy onnxruntime tokenizers
+python generate.py "a text"
+```
+
+`generate.py` {does} texts: greedily, or by a beam whose scores are mean log-probabilities, the end included,
+and which stops when as many hypotheses as its size have ended. Its first lines show how to call it.
+{left_out if others else ""}"""
+
+
+def _ids(tokenizer: Tokenizer) -> range:
+    return range(tokenizer.vocab_size)
+
+
+ONNX = Target(
+    name=ENGINE,
+    key="onnx",
+    process="regard.exports.onnx_process",
+    known=known,
+    most_positions=most_positions,
+    save=save,
+    card=_card,
+    names=_ids,
+)
+export_to_onnx = partial(export_certified, ONNX)
