@@ -9,6 +9,7 @@ import copy
 from typing import Any, TypeVar
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
@@ -41,9 +42,9 @@ def traceable(model: AnyModel) -> AnyModel:
 def _traceable_form(module: nn.Module) -> nn.Module | None:
     """Another form of a module of exactly these types."""
     if type(module) is SinusoidalPositions:
-        return ComputedSinusoids(module.d_model, module.layout)
+        return ComputedSinusoids(module)
     if type(module) is RotaryPositions:
-        return ComputedRotation(module.d_head, module.base)
+        return ComputedRotation(module)
     if type(module) is LearnedPositions:
         return UncheckedPositions(module)
     if type(module) is BucketBias:
@@ -81,14 +82,16 @@ class ComputedSinusoids(nn.Module):
 
     divisors: Tensor
 
-    def __init__(self, d_model: int, layout: Layout) -> None:
+    def __init__(self, positions: SinusoidalPositions) -> None:
         super().__init__()
-        self.d_model, self.layout = d_model, layout
-        self.register_buffer("divisors", _divisors(d_model, 10000.0))
+        self.d_model, self.layout, self.offset = positions.d_model, positions.layout, positions.offset
+        self.register_buffer("divisors", _sinusoid_divisors(self.d_model, self.layout))
 
     def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
-        angles = _positions(start, length) / self.divisors
+        angles = _positions(start + self.offset, length) / self.divisors
         sines, cosines = angles.sin(), angles.cos()
+        if self.layout == "fairseq":
+            return F.pad(torch.cat([sines, cosines], dim=1), (0, self.d_model % 2)).float()
         if self.layout == "split":
             return torch.cat([sines, cosines[:, : self.d_model // 2]], dim=1).float()
         return torch.stack([sines, cosines], dim=2).flatten(1)[:, : self.d_model].float()
@@ -99,13 +102,17 @@ class ComputedRotation(RotaryPositions):
 
     divisors: Tensor
 
-    def __init__(self, d_head: int, base: float) -> None:
-        super().__init__(d_head, base, table_len=0)
-        self.register_buffer("divisors", _divisors(d_head, base))
+    def __init__(self, of: RotaryPositions) -> None:
+        super().__init__(of.d_head, of.base, table_len=0, rotary_dim=of.rotary_dim, scaling=of.scaling)
+        divisors = _divisors(of.rotary_dim, of.base)
+        if of.scaling is not None:
+            divisors = 1 / of.scaling.frequencies(1 / divisors, of.base)
+        self.register_buffer("divisors", divisors)
 
     def sines_and_cosines(self, start: int, length: int) -> tuple[Tensor, Tensor]:
         angles = (_positions(start, length) / self.divisors).repeat(1, 2)
-        return angles.sin().float(), angles.cos().float()
+        amplitude = 1.0 if self.scaling is None else self.scaling.amplitude
+        return (amplitude * angles.sin()).float(), (amplitude * angles.cos()).float()
 
 
 class UncheckedPositions(nn.Module):
@@ -138,6 +145,13 @@ class TabulatedBias(nn.Module):
         queries = torch.arange(tgt_len) + (src_len - tgt_len)
         offsets = (keys - queries[:, None]).clamp(-self.limit, self.limit) + self.limit
         return self.table[offsets].permute(2, 0, 1)[None]
+
+
+def _sinusoid_divisors(d_model: int, layout: Layout) -> Float64[Tensor, " pairs"]:
+    if layout != "fairseq":
+        return _divisors(d_model, 10000.0)
+    half = d_model // 2
+    return 10000.0 ** (torch.arange(half, dtype=torch.float64) / max(1, half - 1))
 
 
 def _divisors(width: int, base: float) -> Float64[Tensor, " pairs"]:

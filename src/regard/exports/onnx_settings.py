@@ -26,7 +26,7 @@ def known(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
 
 def most_positions(config: EncoderDecoderConfig | DecoderOnlyConfig) -> int | None:
     """The length of the longest sequence that an export reads; None without a limit."""
-    return config.max_positions if config.positions == "learned" else None
+    return config.position_limit
 
 
 def refuse_other_quantization(quantization: Quantization) -> None:
