@@ -1,40 +1,44 @@
-"""A family of pretrained models: Mistral (Jiang et al. 2023), which is Llama with a sliding window.
+"""A family of pretrained models: Seed-OSS (ByteDance 2025), which is Llama with other biases in attention.
 
-    python examples/pretrained_family.py FOLDER     # a Hugging Face folder with model_type "mistral"
+    python examples/pretrained_family.py FOLDER     # a Hugging Face folder with model_type "seed_oss"
 
 A family says how its config.json and the names of its tensors become those of a model of regard. This one
 inherits nearly all of it. For another architecture write `read`, `write` and `table`; the files of
 `regard/weights/families/` show how.
 """
 
-import dataclasses
 import sys
-from collections.abc import Collection, Sequence
 from typing import Any
 
 import regard
 from regard.models import DecoderOnlyConfig
 from regard.weights import register_family
-from regard.weights.families.family import ConfigReader, ConvertedConfig
+from regard.weights.families.family import ConfigReader
 from regard.weights.families.llama import Llama
 
 
-class Mistral(Llama):
-    """Llama with `sliding_window`: a position attends to itself and the `sliding_window` - 1 before it."""
+class SeedOss(Llama):
+    """Llama with biases of queries, keys and values if `attention_bias`, as by default, and of no output."""
 
-    name = "mistral"
-    architecture = "MistralForCausalLM"
+    name = "seed_oss"
+    architecture = "SeedOssForCausalLM"
+    head_dim = 128
 
-    def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
-        window = settings.optional(int, "sliding_window")
-        converted = super().read(settings, names)
-        return dataclasses.replace(converted, config=dataclasses.replace(converted.config, window=window))
+    def biases(self, settings: ConfigReader) -> dict[str, Any]:
+        settings.must_be("attention_out_bias", False)
+        settings.unused("residual_dropout")  # of training
+        inputs = settings.take(bool, "attention_bias", default=True)
+        network = settings.take(bool, "mlp_bias", default=False)
+        return {"attention_bias": "inputs" if inputs else "none", "feed_forward_bias": network}
 
-    def write(self, config: DecoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
-        return {**super().write(config, labels), "sliding_window": config.window}
+    def written_biases(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        return {
+            "attention_bias": config.attention_biases == "inputs",
+            "mlp_bias": config.has_feed_forward_bias,
+        }
 
 
-register_family(Mistral())
+register_family(SeedOss())
 
 if __name__ == "__main__":
-    print(regard.generate("The sea", model=sys.argv[1]) if sys.argv[1:] else "registered: mistral")
+    print(regard.generate("The sea", model=sys.argv[1]) if sys.argv[1:] else "registered: seed_oss")

@@ -50,19 +50,29 @@ def graph_logits(model, ids, sources, lengths):
     return torch.cat(found, dim=1)
 
 
-@pytest.mark.parametrize(("name", "text", "base"), ROWS)
-def test_what_is_exported_computes_each_setting(name, text, base):
+def assert_graphs_compute(loaded, kind):
     generator = torch.Generator().manual_seed(3)
     ids, sources = (torch.randint(4, 20, (3, length), generator=generator) for length in (12, 9))
     lengths = torch.tensor([9, 4, 1])
+    given = (sources, lengths, ids) if kind == "encoder_decoder" else (ids,)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            graph_logits(loaded.model, ids, sources, lengths), loaded.model(*given), atol=1e-5, rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize(("name", "text", "base"), ROWS)
+def test_what_is_exported_computes_each_setting(name, text, base):
     for kind in KINDS:
-        if (loaded := model_of(kind, base, name, text)) is None:
-            continue
-        given = (sources, lengths, ids) if kind == "encoder_decoder" else (ids,)
-        with torch.no_grad():
-            torch.testing.assert_close(
-                graph_logits(loaded.model, ids, sources, lengths), loaded.model(*given), atol=1e-5, rtol=1e-5
-            )
+        if (loaded := model_of(kind, base, name, text)) is not None:
+            assert_graphs_compute(loaded, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scaling", ["yarn", "llama3"])
+def test_what_is_exported_computes_scaled_angles(kind, scaling):
+    table = {"kind": scaling, "factor": 2.0, "original_length": 8}
+    assert_graphs_compute(small_model(kind, "vaswani", positions="rotary", rotary_scaling=table), kind)
 
 
 @pytest.mark.nightly
