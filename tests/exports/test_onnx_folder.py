@@ -35,7 +35,7 @@ def translator(tmp_path_factory):
 
 def spoiled(source, folder, name, change):
     """A copy of saved graphs, in which `change` was applied to a weight of a graph."""
-    shutil.copytree(source, folder, dirs_exist_ok=True)
+    shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     model = onnx.load(folder / name)
     weights = [each for each in model.graph.initializer if each.data_type == 1 and len(each.dims) == 2]
     weight = weights[change % len(weights)]
