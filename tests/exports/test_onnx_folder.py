@@ -1,7 +1,9 @@
 """A folder of ONNX graphs: its loop gives regard's outputs, and its certificate notices any change."""
 
 import ast
+import dataclasses
 import hashlib
+import itertools
 import json
 import shutil
 import subprocess
@@ -118,6 +120,29 @@ def test_a_folder_has_its_certificate_its_hashes_and_its_loop(box_in_onnx):
     card = (box_in_onnx.path / "README.md").read_text("utf-8")
     assert "do not apply" in card
     assert "`lower_capitals = True`" in card
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_other_ends_and_a_forced_first_token_are_applied(translator, tmp_path, size):
+    """As those of models of many languages, and of chats."""
+    loaded, folder = translator
+    ends = [loaded.tokenizers.target.vocabulary()[word] for word in (" bi", " gi", " de")]
+    generation = {"forced_bos_id": 7, "end_ids": ends, "length_penalty": "power", "alpha": 1.0}
+    changed = dataclasses.replace(loaded, generation=generation)
+    shutil.copytree(folder, tmp_path / "out", ignore=shutil.ignore_patterns("__pycache__"))
+    table = onnx_folder.loop_config(changed, changed.config)
+    (tmp_path / "out" / "config.json").write_text(json.dumps(table))
+    script = loop_of(tmp_path / "out")
+    loop = script.Model(tmp_path / "out")
+    rules = script.Rules(**loop.config["rules"])
+    texts = [" ".join(words) for words in itertools.permutations(["ba", "mi", "ki", "fa"], 2)]
+    if size > 1:  # the end of a text of the greatest length counts in regard's score, and not in the loop's
+        texts = [text for text in texts if loop.search(loop.encode(text), size, 12, rules).ended]
+    assert len(texts) >= 4
+    named = {} if size == 1 else {"early_stopping": True}
+    ours = regard.translate(texts, model=changed, beam_size=size, max_new_tokens=12, **named)
+    assert [loop.generate(text, size, 12) for text in texts] == ours
+    assert all(text.startswith("da") for text in ours)
 
 
 def test_a_folder_does_not_name_the_machine_that_wrote_it(box_in_onnx):

@@ -18,9 +18,12 @@ from regard.exports.ctranslate2_layers import most_positions, norm_epsilon
 from regard.exports.ctranslate2_package import ctranslate2
 from regard.exports.ctranslate2_settings import ENGINE, refuse_other_settings
 from regard.exports.model_weights import ModelWeights
+from regard.exports.unapplied_defaults import unapplied_line
 from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.model_folder import LoadedModel
+
+APPLIED = frozenset({"begin"})  # the decoding default that the code of the README.md has
 
 
 def pieces(tokenizer: Tokenizer) -> list[str]:
@@ -114,7 +117,7 @@ pieces = source.encode("a text", add_special_tokens=False).tokens
 [answer] = engine.{call}
 print(target.decode([target.token_to_id(piece) for piece in answer.{found}[0]]))
 ```
-"""
+{unapplied_line(loaded, APPLIED, "This code does")}"""
 
 
 CTRANSLATE2 = Target(

@@ -13,6 +13,7 @@ from regard.exports.onnx_graphs import DECODER, ENCODER, save_graphs
 from regard.exports.onnx_package import require_onnx
 from regard.exports.onnx_quantization import store_in_float16, store_in_int8
 from regard.exports.onnx_settings import ENGINE, known, most_positions, refuse_other_quantization
+from regard.exports.unapplied_defaults import unapplied_line
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
@@ -21,10 +22,10 @@ FILES = Path(__file__).parent / "onnx_files"
 LOOPS = ("generate.py",)
 FORMAT_VERSION = 1
 NEW_TOKENS = 100  # of a continuation, if the model's own settings have no number
-NOT_APPLIED = {  # decoding defaults that the loops do not have, with the values that change nothing
-    "sample": (False, None), "no_repeat_ngram_size": (0,), "min_length": (0,), "lower_capitals": (False,),
-    "split_above": (0,), "forced_bos_id": (None,), "prefixes": (None,),
-}  # fmt: skip
+APPLIED = frozenset({  # the decoding defaults that the loops have
+    "beam_size", "max_length_ratio", "max_length_offset", "max_length", "max_new_tokens", "begin", "may_end",
+    "end_ids", "forced_bos_id",
+})  # fmt: skip
 
 
 def save(loaded: LoadedModel, folder: Path, quantization: Quantization = "float32") -> None:
@@ -71,6 +72,7 @@ def loop_config(loaded: LoadedModel, config: Generating) -> dict[str, Any]:
             "eos_id": target.eos_id,
             "dropped_ids": target.dropped_ids,
         },
+        "rules": _rules(loaded, target),
         "cache": {
             "layers": config.num_decoder_layers if translates else config.num_layers,
             "kv_heads": config.num_kv_heads or config.num_heads,
@@ -79,6 +81,23 @@ def loop_config(loaded: LoadedModel, config: Generating) -> dict[str, Any]:
         "most_positions": most_positions(config),
         "beam": loaded.generation.get("beam_size") or 5 if translates else 1,
         "max_new_tokens": _limits(loaded.generation) if translates else _new_tokens(loaded.generation),
+    }
+
+
+def _rules(loaded: LoadedModel, target: Tokenizer) -> dict[str, Any]:
+    """What a search obeys besides: special tokens are never put out, except those that end a text."""
+    generation = loaded.generation
+    end_ids = list(generation.get("end_ids", ()))
+    special, ends = {target.pad_id, target.bos_id}, {target.eos_id, *end_ids}
+    if not isinstance(loaded.config, EncoderDecoderConfig):
+        special |= {target.unk_id, target.eos_id}
+        may_end = generation.get("may_end")
+        if not (begins(loaded) if may_end is None else may_end):
+            ends -= {target.eos_id} - set(end_ids)
+    return {
+        "end_ids": end_ids,
+        "forced_id": generation.get("forced_bos_id"),
+        "never_ids": sorted(special - ends),
     }
 
 
@@ -97,12 +116,6 @@ def _new_tokens(generation: dict[str, Any]) -> dict[str, Any]:
 def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     """How to use the folder, as Markdown."""
     does = "translates" if isinstance(loaded.config, EncoderDecoderConfig) else "continues"
-    others = [
-        f"`{name} = {loaded.generation[name]!r}`"
-        for name, usual in NOT_APPLIED.items()
-        if name in loaded.generation and loaded.generation[name] not in usual
-    ]
-    left_out = f"\nThe loops do not apply these decoding defaults of the model: {', '.join(others)}.\n"
     return f"""# {loaded.path.resolve().name} in ONNX
 
 Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
@@ -115,7 +128,7 @@ python generate.py "a text"
 
 `generate.py` {does} texts: greedily, or by a beam whose scores are mean log-probabilities, the end included,
 and which stops when as many hypotheses as its size have ended. Its first lines show how to call it.
-{left_out if others else ""}"""
+{unapplied_line(loaded, APPLIED, "The loops do")}"""
 
 
 def _ids(tokenizer: Tokenizer) -> range:

@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ class Looks:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._processes: dict[str, tuple[Engine | None, LookProcess]] = {}
-        self._starting = asyncio.Lock()
+        self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # by model
         self._now = 0
 
     async def answer(self, slot: Slot, method: str, path: str, body: bytes, seconds: float) -> LookAnswer:
@@ -67,7 +68,7 @@ class Looks:
 
     async def _process(self, slot: Slot) -> LookProcess:
         """The process of a model; another one if the model was loaded again since, or it has died."""
-        async with self._starting:
+        async with self._starting[slot.name]:
             engine, process = self._processes.get(slot.name, (None, None))
             if process is not None and engine is slot.engine and process.alive:
                 return process

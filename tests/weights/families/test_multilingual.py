@@ -136,6 +136,19 @@ def test_sinusoids_in_a_file_are_those_of_the_config_or_the_file_is_refused(fami
                 load_pretrained(folder)
 
 
+def test_sinusoids_in_an_old_file_of_m2m_100_are_those_of_transformers(tmp_path):
+    transformers = pytest.importorskip("transformers.models.m2m_100.modeling_m2m_100")
+    files = to_huggingface(random_model(SMALL["m2m_100"]), "m2m_100").files
+    table = transformers.M2M100SinusoidalPositionalEmbedding(6, 4, SMALL["m2m_100"].pad_id).weights
+    name = "model.encoder.embed_positions.weights"
+    for number, change in enumerate((0.0, 0.01)):
+        tensors = {**files["model.safetensors"], name: table + change}
+        write_plain_folder(tmp_path / str(number), {**files, "model.safetensors": tensors})
+    load_pretrained(tmp_path / "0")
+    with pytest.raises(FolderError, match=r"embed_positions\.weights' is not what follows from"):
+        load_pretrained(tmp_path / "1")
+
+
 def test_a_layout_that_is_not_that_of_the_family_is_refused():
     for layout, offset in (("split", 2), ("fairseq", 0)):
         config = dataclasses.replace(SMALL["m2m_100"], position_layout=layout, position_offset=offset)

@@ -32,6 +32,14 @@ class Hypothesis(NamedTuple):
     ended: bool
 
 
+class Rules(NamedTuple):
+    """What else a search obeys: other tokens that end a text, its first token, those that it never has."""
+
+    end_ids: Sequence[int] = ()
+    forced_id: int | None = None  # at no cost
+    never_ids: Sequence[int] = ()
+
+
 class Model:
     """The graphs and tokenisers of a folder."""
 
@@ -56,7 +64,7 @@ class Model:
         """The translation of a text, or the text with its continuation."""
         ids = self.encode(text)
         longest = self.longest(len(ids)) if max_new_tokens is None else max_new_tokens
-        found = self.search(ids, size or self.config["beam"], longest)
+        found = self.search(ids, size or self.config["beam"], longest, Rules(**self.config["rules"]))
         return self.decode(found.ids if self.encoder else [*ids, *found.ids])
 
     def encode(self, text: str) -> list[int]:
@@ -78,22 +86,28 @@ class Model:
         allowed = math.ceil(limits["ratio"] * length + limits["offset"])
         return int(max(1, min(allowed, limits["most"], most - given)))
 
-    def search(self, ids: Sequence[int], size: int, longest: int) -> Hypothesis:
+    def search(self, ids: Sequence[int], size: int, longest: int, rules: Rules | None = None) -> Hypothesis:
         """The best hypothesis of a beam of `size`, 1 for greedy search, for the ids of a text.
 
         A beam stops when as many hypotheses as its size have ended. One of the greatest length is finished
         without an end. The best one has the greatest score.
         """
-        end = self.config["target"]["eos_id"]
+        rules = rules or Rules()
+        ends = {self.config["target"]["eos_id"], *rules.end_ids}
         finished: list[Hypothesis] = []
         memory, first = self.begin(ids)
         log_probs, cache = self.step([first], memory, self.empty_cache())
+        if rules.forced_id is not None:
+            log_probs = np.where(np.arange(log_probs.shape[1]) == rules.forced_id, 0.0, -np.inf)[None]
         outputs, totals, num_ended = [[]], np.zeros(1), 0
         for length in range(1, longest + 1):
             kept: list[tuple[int, int, float]] = []  # row, token, log-probability of the whole
+            log_probs[:, list(rules.never_ids)] = -np.inf
             for place, candidate in enumerate(candidates(totals[:, None] + log_probs, size)):
                 row, token, total = candidate
-                if token != end:
+                if total == -math.inf:
+                    continue
+                if token not in ends:
                     kept.append(candidate)
                 elif place < size:
                     finished.append(Hypothesis(outputs[row], total / length, True))

@@ -5,9 +5,12 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from regard.layers.positions import sinusoids
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.families.family import ConfigReader, ConvertedConfig
-from regard.weights.families.marian import Marian
+from regard.weights.families.marian import STACKS, Marian
+
+UNUSED = 2  # rows before the first position, whatever the id of padding is
 
 
 class M2M100(Marian):
@@ -25,7 +28,6 @@ class M2M100(Marian):
     scaled_embedding = True
     attention_dropout = 0.1
     token_ids: ClassVar = {"pad": 1, "eos": 2, "decoder_start": 2}
-    buffers: ClassVar = (r"^model\.(encoder|decoder)\.embed_positions\.weights?$",)
     language = r"__[a-z]{2,3}__|[a-z]{3}_[A-Z][a-z]{3}"
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
@@ -38,7 +40,10 @@ class M2M100(Marian):
         return (0 if pad_id is None else pad_id) + 1
 
     def fixed_tensors(self, config: EncoderDecoderConfig) -> Mapping[str, Tensor]:
-        return {}  # no file of transformers has them
+        """The sinusoids that old files have, with zeros at the position of padding."""
+        table = sinusoids(0, config.max_positions + UNUSED, config.d_model, "fairseq")
+        table[config.pad_id : config.pad_id + 1] = 0
+        return {f"model.{side}.embed_positions.weights": table for side in STACKS}
 
     def separate(self, config: EncoderDecoderConfig) -> dict[str, Any]:
         return {}

@@ -1,0 +1,44 @@
+"""The README.md of an export names each decoding default of a model that its code does not apply."""
+
+import dataclasses
+
+import pytest
+
+from regard.decoding.continuation import ContinuationSettings
+from regard.decoding.settings import GenerationSettings
+from regard.exports import ctranslate2_folder, onnx_folder
+from regard.exports.unapplied_defaults import WITHOUT_EFFECT, unapplied_defaults, unapplied_line
+from tests.exports.engine_models import small_model
+
+SETTINGS = {"encoder_decoder": GenerationSettings, "decoder_only": ContinuationSettings}
+NEUTRAL = {"length_penalty": "power", "alpha": 1.0, "beam_size": 3, "ban": [], "repetition_penalty": 1.0}
+
+
+def with_defaults(kind, **generation):
+    return dataclasses.replace(small_model(kind), generation=generation)
+
+
+@pytest.mark.parametrize("applied", [onnx_folder.APPLIED, ctranslate2_folder.APPLIED])
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_every_default_is_applied_or_without_effect_or_named(kind, applied):
+    """A new control is named until somebody sorts it elsewhere."""
+    names = {field.name for field in dataclasses.fields(SETTINGS[kind])} - applied - WITHOUT_EFFECT
+    loaded = with_defaults(kind, **dict.fromkeys(names, "given"))
+    assert unapplied_defaults(loaded, applied).keys() == names
+
+
+def test_what_changes_nothing_is_not_named():
+    loaded = with_defaults("encoder_decoder", **NEUTRAL)
+    assert not unapplied_line(loaded, onnx_folder.APPLIED, "")
+
+
+def test_defaults_that_the_folder_of_a_model_does_not_have_are_named_too():
+    found = unapplied_defaults(small_model("encoder_decoder"), onnx_folder.APPLIED)
+    assert found == {"length_penalty": "wu", "alpha": 0.6}
+
+
+def test_the_line_names_values():
+    loaded = with_defaults("encoder_decoder", **{**NEUTRAL, "ban": ["Hund"]})
+    assert "do not apply these decoding defaults of the model: `ban = ['Hund']`." in unapplied_line(
+        loaded, onnx_folder.APPLIED, "The loops do"
+    )
