@@ -200,7 +200,7 @@ sbom: .venv/installed-audit
 hashes: install
 	@$(PIP) uv
 	@{ sed '/^[^#]/,$$d' requirements-hashed.txt; grep '^hatchling==' constraints.txt | $(BIN)/uv pip compile --quiet \
-	  pyproject.toml - --extra demo --extra plot --extra notebook --extra sentencepiece -c constraints.txt \
+	  pyproject.toml - --extra ctranslate2 --extra demo --extra notebook --extra onnx --extra plot --extra sentencepiece --extra serve -c constraints.txt \
 	  --generate-hashes --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url; \
 	  } > build/hashed.txt && mv build/hashed.txt requirements-hashed.txt
 
