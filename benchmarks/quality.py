@@ -26,6 +26,7 @@ from benchmarks.systems.fairseq import Fairseq
 from benchmarks.systems.joeynmt import JoeyNmt, SmallJoeyNmt
 from benchmarks.systems.marian import Marian
 from benchmarks.systems.pieces import Pieces, difference
+from benchmarks.systems.regard_recipe import RegardRecipe
 from benchmarks.systems.regard_system import Regard
 from benchmarks.systems.significance import ahead, scored
 from benchmarks.systems.system import Job, System
@@ -33,6 +34,7 @@ from benchmarks.systems.system import Job, System
 PEERS = program.BUILD / "peers"  # an environment for each, made by `make bench-quality-install`
 SYSTEMS: dict[str, tuple[type[System], str]] = {  # name on the command line -> class, environment
     "regard": (Regard, ""),
+    "recipe": (RegardRecipe, ""),
     "marian": (Marian, "transformers"),
     "joeynmt": (JoeyNmt, "joeynmt"),
     "joeynmt-small": (SmallJoeyNmt, "joeynmt"),

@@ -25,7 +25,7 @@ class Regard(System):
         budget.run([self.python, "-m", "regard", *proposal], log=job.log)
         training = ["train", recipe, "--out", run, "--threads", "1"]
         budget.run([self.python, "-m", "regard", *training], log=job.log)
-        return TrainingReport(updates=_updates(run), settings="")
+        return TrainingReport(updates=updates_of(run), settings="")
 
     def translate(self, job: Job) -> None:
         run = job.folder / "model"
@@ -39,7 +39,8 @@ def budget_options(minutes: float) -> list[str]:
     return ["--minutes", f"{minutes:g}", "--cores", "1"]
 
 
-def _updates(run: Path) -> int:
+def updates_of(run: Path) -> int:
+    """The updates of the newest checkpoint of a run."""
     newest = RunFolder(run).latest() if run.exists() else None
     if newest is None:
         raise Unfit("no checkpoint within the budget")

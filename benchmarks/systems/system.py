@@ -91,13 +91,13 @@ class System(ABC):
         return [self.python, "-P", Path(__file__).with_name(name)]
 
 
-def affordable(measured: Callable[[int], float], seconds: float) -> int:
+def affordable(measured: Callable[[int], float], seconds: float, probes: tuple[int, int] = PROBES) -> int:
     """The updates that a training of so many seconds can make, from two short runs of `measured`.
 
     `measured(updates)` trains so many updates and gives the seconds of processor time of the whole
     command; what does not depend on the number of updates cancels out.
     """
-    few, many = PROBES
+    few, many = probes
     first, second = measured(few), measured(many)
     update = max((second - first) / (many - few), 1e-3)
     start = max(first - few * update, 0.0)
