@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from regard.decoding.base_search import DecodingLoop
 from regard.decoding.continuation import (
     ContinuationSettings,
     continue_all,
@@ -298,3 +299,57 @@ def test_prompts_of_all_lengths_are_continued_in_one_batch(monkeypatch, settings
     assert continue_all(strategy, model, prompts, max_new_tokens=6) == alone
     assert rows[0] == len(prompts)
     assert len(rows) <= 16 + 6
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        GREEDY,
+        ContinuationSettings(seed=3),
+        ContinuationSettings(beam_size=3),
+        ContinuationSettings(beam_size=4, beam_groups=2, diversity=0.5),
+        ContinuationSettings(temperature=0.0, prompt_lookup=3),
+    ],
+    ids=["greedy", "drawn", "beam", "groups", "speculative"],
+)
+@pytest.mark.parametrize("length", [4, 20, 33])
+def test_an_end_token_within_a_prompt_ends_nothing(settings, length):
+    """A chat's prompt has one after each message. The same as a model that reads another token there."""
+    model = made(positions="rotary", tied=False)
+    with torch.no_grad():
+        model.input.embedding.weight[EOS] = model.input.embedding.weight[7]
+    [plain] = texts(length)
+    plain[length // 2] = plain[-1] = 7
+    ended = [EOS if token == 7 else token for token in plain]
+    strategy = settings.strategy()
+    found = [
+        continue_all(strategy, model, prompts_of([each], begin_id=BOS), max_new_tokens=6)[0]
+        for each in (ended, plain)
+    ]
+    assert found[0][0].token_log_probs
+    if settings.seed == 0:  # the noise of a sample depends on the ids of its prompt
+        assert [each.ids for each in found[0]] == [each.ids for each in found[1]]
+    if isinstance(strategy, DecodingLoop):
+        [prompt] = prompts_of([ended], begin_id=BOS)
+        assert [*stream(strategy, model, prompt, max_new_tokens=6)] == found[0][0].ids
+
+
+class OneWord:
+    """A tokeniser for which every text is these two tokens."""
+
+    vocab_size = VOCAB
+
+    def encode_words(self, text: str) -> list[list[int]]:
+        return [[5, 6]]
+
+    def decode(self, ids: Any) -> str:
+        return "x"
+
+
+def test_constraints_do_not_forbid_the_end_tokens_of_a_prompt():
+    model = made(positions="rotary")
+    [ids] = texts(20)
+    ids[9] = EOS
+    search = ContinuationSettings(beam_size=3, must_contain=("x",)).strategy(tokenizer=OneWord())
+    [[best, *_]] = continue_all(search, model, prompts_of([ids], begin_id=BOS), max_new_tokens=6)
+    assert [5, 6] in [best.ids[at : at + 2] for at in range(len(best.ids))]

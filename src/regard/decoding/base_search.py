@@ -344,7 +344,7 @@ class DecodingLoop(Search):
         live = rows.live()
         chosen = self.next_tokens(rows, constraints, rank)
         values, ids, own = (part[live, 0] for part in chosen)
-        possible, ends = np.isfinite(values), self.is_end(ids)
+        possible, ends = np.isfinite(values), self.is_end(ids) & ~constraints.in_prompt(rows)[live]
         done = possible & ends
         for row, value in zip(live[done].tolist(), own[done].tolist(), strict=True):
             ended = self.hypothesis(rows, constraints, row, value, value)

@@ -71,7 +71,7 @@ class ConstrainedBeamSearch(BeamSearch):
         states: list[MatchState] = [start] * len(rows.sentence)
         while len(rows.live()):
             prepared = self.prepare(rows.step(self.bos_id), rows, constraints)
-            chosen = self._chosen(prepared, rows, states)
+            chosen = self._chosen(prepared, rows, constraints, states)
             kept = []
             for sentence, candidates in self._by_sentence(rows, constraints, chosen, states):
                 going = self._end(rows, constraints, chosen, finished, sentence, candidates)
@@ -101,11 +101,16 @@ class ConstrainedBeamSearch(BeamSearch):
             )
 
     def _chosen(
-        self, prepared: NextTokenScores, rows: HypothesisRows, states: list[MatchState]
+        self,
+        prepared: NextTokenScores,
+        rows: HypothesisRows,
+        constraints: RequestConstraints,
+        states: list[MatchState],
     ) -> SelectedTokens:
         """The most probable tokens of each row, and after them those that continue a phrase."""
-        live, log_probs = rows.live(), prepared.log_probs
-        unmet = torch.tensor([row for row in live.tolist() if not self._met(states[row])], dtype=torch.int64)
+        live, log_probs, in_prompt = rows.live(), prepared.log_probs, constraints.in_prompt(rows)
+        open_rows = [row for row in live.tolist() if not (self._met(states[row]) or in_prompt[row])]
+        unmet = torch.tensor(open_rows, dtype=torch.int64)
         for end in (self.eos_id, *self.ends):
             log_probs[unmet.to(log_probs.device), end] = -torch.inf
         values, ids = top_candidates(log_probs, self.size + 1)
@@ -156,13 +161,18 @@ class ConstrainedBeamSearch(BeamSearch):
         candidates: list[ConstrainedCandidate],
     ) -> list[ConstrainedCandidate]:
         """Finish those of the best candidates that end and meet all constraints. Returns the others."""
+        in_prompt = constraints.in_prompt(rows)
+
+        def ends(each: ConstrainedCandidate) -> bool:
+            return self.ends_by(each.token) and not in_prompt[each.row]
+
         met = [each for each in candidates if self._met(each.state)]
         for each in met[: self.size]:
-            if self.ends_by(each.token):
+            if ends(each):
                 place = (each.row, each.column)
                 value, own = float(chosen.values[place]), float(chosen.own[place])
                 finished.add(sentence, self.hypothesis(rows, constraints, each.row, value, own))
-        return [each for each in candidates if not self.ends_by(each.token)]
+        return [each for each in candidates if not ends(each)]
 
     def _may_win(
         self,

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 
 from regard.decoding.hypothesis import Request
 from regard.decoding.rows import SPARE, HypothesisRows
@@ -67,6 +67,10 @@ class RequestConstraints:
             prefix = np.where(at < width, self.prefix[of, np.minimum(at, width - 1)], FREE)
             tokens = np.where(prefix == FREE, tokens, prefix)
         return np.where(spare, FREE, tokens)
+
+    def in_prompt(self, rows: HypothesisRows) -> Bool[np.ndarray, " rows"]:
+        """True for each row whose next token belongs to its prompt, where an end token ends nothing."""
+        return rows.lengths < self.uncounted[np.where(rows.sentence == SPARE, 0, rows.sentence)]
 
     def is_free(self, rows: HypothesisRows) -> bool:
         """True if no token is forced in any row."""

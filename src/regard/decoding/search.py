@@ -161,7 +161,8 @@ class BeamSearch(Search):
         finished: FinishedHypotheses,
     ) -> Bool[np.ndarray, "sentences candidates"]:
         """Add the hypotheses that end. True for each other candidate that the beam has room for."""
-        possible, ends = np.isfinite(found.total), self.is_end(found.ids)
+        possible = np.isfinite(found.total)
+        ends = self.is_end(found.ids) & ~constraints.in_prompt(rows)[found.parents]
         for sentence, place in np.argwhere((possible & ends)[:, : self.size]):
             parent, value, own = (part[sentence, place] for part in (found.parents, found.values, found.own))
             ended = self.hypothesis(rows, constraints, int(parent), float(value), float(own))

@@ -173,7 +173,7 @@ class SpeculativeDecoding(DecodingLoop):
                 if not np.isfinite(value):
                     return
                 each.append(own)
-                if self.ends_by(token):
+                if self.ends_by(token) and len(generated) >= request.uncounted:
                     found[sample] = self._hypothesis(request, generated, each)
                     return
                 generated.append(token)
