@@ -130,9 +130,19 @@ def encoder_folder(tmp_path_factory):
     return made
 
 
+CHAT = (
+    "{% for message in messages %}{{ message.role }}: {{ message.content }}{{ eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+
+
 @pytest.fixture(scope="session")
 def decoder_folder(tmp_path_factory):
-    """Makes model folders of decoders without a source, with random weights; `kind` of tokeniser."""
+    """Makes model folders of decoders without a source, with random weights; `kind` of tokeniser.
+
+    `chat`: the text of a chat template.
+    """
+    from regard.data.chat_template import ChatTemplate
     from regard.data.tokenizer import TokenizerSettings, train_tokenizer
     from regard.decoding.continuation import ContinuationSettings
     from regard.models.build import build_model
@@ -145,7 +155,7 @@ def decoder_folder(tmp_path_factory):
     text = "To be, or not to be:\nthat is the question. Ärger, naïve 東京 — whether 'tis nobler\n" * 3
     small = {"d_model": 16, "num_heads": 2, "d_ff": 32, "num_layers": 1, "positions": "rotary"}
 
-    def made(kind="characters", *, decoding=None, **changes):
+    def made(kind="characters", *, decoding=None, chat=None, **changes):
         folder = tmp_path_factory.mktemp("decoders") / kind
         tokenizer = train_tokenizer([text], kind, TokenizerSettings(kind=kind, vocab_size=300))
         config = DecoderOnlyConfig.from_table({**small, **changes}, vocab_size=tokenizer.vocab_size)
@@ -157,6 +167,9 @@ def decoder_folder(tmp_path_factory):
             "tokenizer.json": tokenizer.to_bytes(),
             "generation.json": json_bytes(settings.to_dict()),
         }
+        if chat is not None:
+            template = ChatTemplate(template=chat, special_tokens={"eos_token": "</s>"})
+            others["chat_template.json"] = json_bytes(template.to_dict())
         files = model_files(config, (), others, f'name = "{kind}"\n')
         weights = {"model.safetensors": model_tensors(model), "README.md": b"# a decoder\n"}
         write_folder(folder, {**files, **weights})

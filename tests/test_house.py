@@ -51,6 +51,7 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "rich": "console.py",
     "click": "cli/",
     "babel": "data/synthetic.py",
+    "jinja2": "data/template_process.py",
     "matplotlib": "inspection/",
     "msgspec": "serving/",
     "prometheus_client": "serving/",

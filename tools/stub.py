@@ -16,7 +16,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Union
@@ -33,16 +33,21 @@ RETURNED = {"Loaded": "regard.verbs.load"}  # classes that are not exported, but
 
 @dataclass(frozen=True)
 class Answers:
-    """The type of an answer to one text: where the number `count` is 1, and where it may be more."""
+    """The type of an answer to one text: where the number `count` is 1, and where it may be more.
+
+    `text`, `texts`: the types of one text and of several.
+    """
 
     one: str
     many: str = ""
     count: str = ""
+    text: Any = str
+    texts: Any = Iterable[str]
 
-    def overloads(self, *, file: bool) -> Iterator[tuple[str, str, str]]:
-        """The type of the first parameter ("" for a file's own), that of the number, and the result."""
-        for text in [""] if file else ["str", "Iterable[str]"]:
-            several = text != "str"
+    def overloads(self, *, file: bool) -> Iterator[tuple[Any, str, str]]:
+        """The type of the first parameter (None for a file's own), that of the number, and the result."""
+        for text in [None] if file else [self.text, self.texts]:
+            several = text is None or text != self.text
             for number, answer in [("Literal[1] = 1", self.one), ("int", self.many)][
                 : 2 if self.count else 1
             ]:
@@ -50,6 +55,7 @@ class Answers:
 
 
 TEXTS, GUESSES = "list[str]", "list[list[tuple[str, float]]]"
+ASKED = str | Sequence[Mapping[str, str]]  # a message of the user, or a conversation
 CLASSES = "list[tuple[str, float]]"
 OVERLOADED = {
     "classify": Answers("str | float | None", f"{CLASSES} | float", "top"),
@@ -57,7 +63,7 @@ OVERLOADED = {
     "classify_images": Answers("str", CLASSES, "top"),
     "classify_nodes": Answers("str", CLASSES, "top"),
     "fill": Answers(GUESSES),
-    "generate": Answers("str", TEXTS, "num"),
+    "generate": Answers("str", TEXTS, "num", ASKED, Iterable[ASKED]),
     "generate_file": Answers("str", TEXTS, "num"),
     "summarize": Answers("str", TEXTS, "n_best"),
     "translate": Answers("str", TEXTS, "n_best"),
@@ -104,7 +110,9 @@ class Stub:
         answers, [first, *_] = OVERLOADED[name], inspect.signature(call).parameters
         parts = []
         for text, number, result in answers.overloads(file=first == "input"):
-            changes = {name: kind for name, kind in ((first, text), (answers.count, number)) if kind}
+            changes = {answers.count: number} if number else {}
+            if text is not None:
+                changes[first] = self.shown(text)
             part = self.function(name, call, "", changes=changes, result=result, documented=not parts)
             parts.append(f"@overload\n{part}")
         return "\n".join(parts)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from numpy import ndarray
 from pathlib import Path
@@ -608,18 +609,20 @@ def fill_file(
 
 
 class Generator(_Generator):
-    """A model, loaded once, that continues texts.
+    """A model, loaded once, that continues texts, or answers messages by its chat template.
 
-    A continuation depends on its prompt and the seed alone, not on the batch. Controls that are not given are
-    the model's own, from its generation.json. A draft model stays float32.
+    A prompt is a text. With `chat` it is a message of the user, or a conversation: a list of messages such as
+    {"role": "user", "content": "Hello"}. A continuation depends on its prompt and the seed alone, not on the
+    batch. Controls that are not given are the model's own, from its generation.json. A draft model stays
+    float32.
 
     Args:
         model: a model or run folder, or what `regard.load` returns.
         num: texts for each prompt.
 
     Raises:
-        FolderError: the model does not continue texts. ConfigError: a control cannot work, or contradicts
-            another. RecipeError: there is no int8 on this device.
+        FolderError: the model does not continue texts, or has no chat template. ConfigError: a control cannot
+            work, or contradicts another. RecipeError: there is no int8 on this device.
     """
 
     def __init__(
@@ -661,6 +664,8 @@ class Generator(_Generator):
         rules: Sequence[str] = (),
         search: str | None = None,
         num: int = 1,
+        chat: bool = False,
+        system: str | None = None,
         device: str = "auto",
         threads: int | None = None,
         precision: Literal["float32", "int8"] = "float32",
@@ -706,6 +711,8 @@ class Generator(_Generator):
             draft_tokens: How many tokens the draft model proposes. [default: 4]
             rules: Apply the registered decoding rule of this name.
             search: Decode by the registered search of this name. [default: by beam size and sampling]
+            chat: Answer each prompt as a user's message, by the model's chat template.
+            system: The system message at the beginning of each conversation.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
             precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -714,7 +721,7 @@ class Generator(_Generator):
 
 @overload
 def generate(  # pyright: ignore[reportOverlappingOverload]
-    prompt: str,
+    prompt: str | Sequence[Mapping[str, str]],
     *,
     model: str | Path | LoadedModel,
     beam_size: int | None = None,
@@ -752,17 +759,20 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     rules: Sequence[str] = (),
     search: str | None = None,
     num: Literal[1] = 1,
+    chat: bool = False,
+    system: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
 ) -> str:
-    """The prompt and its continuation, or those of each prompt of several.
+    """The prompt and its continuation, or those of each prompt of several; with `chat` the answer alone.
 
     For many calls, or to stream the text, keep a `Generator`. Of several prompts an empty one stays empty if
     the model has no begin token.
 
     Args:
-        prompt: one text to continue, or several.
+        prompt: one text to continue, or several. With `chat` a message of the user, or a conversation (a list
+            of messages such as {"role": "user", "content": "Hello"}), or several.
         model: a model or run folder, or what `regard.load` returns.
         num: texts for each prompt.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
@@ -803,6 +813,8 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        chat: Answer each prompt as a user's message, by the model's chat template.
+        system: The system message at the beginning of each conversation.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -813,7 +825,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
 
 @overload
 def generate(  # pyright: ignore[reportOverlappingOverload]
-    prompt: str,
+    prompt: str | Sequence[Mapping[str, str]],
     *,
     model: str | Path | LoadedModel,
     beam_size: int | None = None,
@@ -851,6 +863,8 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     rules: Sequence[str] = (),
     search: str | None = None,
     num: int,
+    chat: bool = False,
+    system: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -859,7 +873,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
 
 @overload
 def generate(  # pyright: ignore[reportOverlappingOverload]
-    prompt: Iterable[str],
+    prompt: Iterable[str | Sequence[Mapping[str, str]]],
     *,
     model: str | Path | LoadedModel,
     beam_size: int | None = None,
@@ -897,6 +911,8 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     rules: Sequence[str] = (),
     search: str | None = None,
     num: Literal[1] = 1,
+    chat: bool = False,
+    system: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -905,7 +921,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
 
 @overload
 def generate(  # pyright: ignore[reportOverlappingOverload]
-    prompt: Iterable[str],
+    prompt: Iterable[str | Sequence[Mapping[str, str]]],
     *,
     model: str | Path | LoadedModel,
     beam_size: int | None = None,
@@ -943,6 +959,8 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     rules: Sequence[str] = (),
     search: str | None = None,
     num: int,
+    chat: bool = False,
+    system: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -990,6 +1008,8 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
     rules: Sequence[str] = (),
     search: str | None = None,
     num: Literal[1] = 1,
+    chat: bool = False,
+    system: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -1038,6 +1058,8 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        chat: Answer each prompt as a user's message, by the model's chat template.
+        system: The system message at the beginning of each conversation.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -1083,6 +1105,8 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
     rules: Sequence[str] = (),
     search: str | None = None,
     num: int,
+    chat: bool = False,
+    system: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",

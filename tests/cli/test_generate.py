@@ -1,5 +1,6 @@
 """`regard generate`: continues a text, streamed or whole; mistakes are one line and a hint."""
 
+import io
 import json
 import subprocess
 import sys
@@ -10,11 +11,17 @@ from regard.cli import run
 from regard.cli.options import SINGULAR
 from regard.verbs.generate import generate
 from regard.verbs.generation.controls import CONTROLS_BY_NAME
+from tests.conftest import CHAT
 
 
 @pytest.fixture(scope="module")
 def model(decoder_folder):
     return str(decoder_folder("bytes"))
+
+
+@pytest.fixture(scope="module")
+def talking(decoder_folder):
+    return str(decoder_folder("bytes", chat=CHAT))
 
 
 def shown(capsys) -> str:
@@ -51,6 +58,41 @@ def test_several_texts_are_parted_by_a_line(capsys, model):
     assert run(["generate", "To be", "--model", model, "--num", "2", "--temperature", "2"]) == 0
     first, second = generate("To be", model=model, num=2, temperature=2.0)
     assert shown(capsys) == f"{first}\n---\n{second}\n"
+
+
+@pytest.mark.parametrize("streamed", [[], ["--stream"]], ids=["whole", "streamed"])
+def test_a_chat_prints_the_answer_alone(capsys, talking, tmp_path, streamed):
+    arguments = ["generate", "--model", talking, "--chat", "--system", "that is", *streamed]
+    to_be, nobler = generate(["To be", "nobler"], model=talking, chat=True, system="that is")
+    assert run([*arguments, "To be"]) == 0
+    assert shown(capsys) == f"{to_be}\n"
+    assert generate("To be", model=talking, chat=True) != to_be
+    (tmp_path / "messages.txt").write_text("To be\nnobler\n")
+    assert run([*arguments, "--input", str(tmp_path / "messages.txt")]) == 0
+    assert shown(capsys) == f"{to_be}\n---\n{nobler}\n"
+
+
+def test_lines_typed_at_a_terminal_are_one_conversation(capsys, monkeypatch, talking):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("To be\nnobler\n"))
+    messages = []
+    for text in ("To be", "nobler"):
+        messages.append({"role": "user", "content": text})
+        messages.append({"role": "assistant", "content": generate(messages, model=talking, chat=True)})
+    assert run(["generate", "--model", talking, "--chat"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "".join(f"{each['content']}\n" for each in messages[1::2])
+    assert "Ctrl-D ends" in printed.err
+
+
+def test_a_chat_needs_a_template_and_a_system_message_a_chat(capsys, model):
+    assert run(["generate", "--model", model, "--chat", "To be"]) == 2
+    assert "has no chat template" in capsys.readouterr().err
+    assert run(["generate", "--model", model, "--system", "x", "To be"]) == 2
+    assert "system is for a chat" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("streamed", [[], ["--stream"]])

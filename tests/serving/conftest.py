@@ -10,6 +10,7 @@ import pytest
 
 from regard.serving.access_log import AccessLog
 from regard.serving.run import ModelServer, ServeOptions, bound, service_of
+from tests.conftest import CHAT
 
 
 class Lines:
@@ -104,3 +105,9 @@ def included(serving):
 def generating(serving, decoder_folder):
     """A server of a small language model."""
     return serving({"chars": decoder_folder()})
+
+
+@pytest.fixture(scope="session")
+def talking(serving, decoder_folder):
+    """A server of a small chat model."""
+    return serving({"chat": decoder_folder("bytes", chat=CHAT)}, workers=2)

@@ -1,5 +1,6 @@
 """`regard generate`."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from regard.cli.text_command import chunks_of, input_option, refuse_two, write_o
 from regard.errors import UserError
 from regard.verbs.generation.controls import Controls
 from regard.verbs.shared.runtime import DecodingRuntime
+from regard.verbs.shared.text_options import ChatOptions
 
 if TYPE_CHECKING:
     from regard.verbs.generate import Generator
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 @options.controls
 @click.option("--stream", "streamed", is_flag=True, help="Show the text as it is generated.")
 @options.as_json
+@options.fields_of("options", ChatOptions)
 @options.fields_of("runtime", DecodingRuntime)
 def command(
     prompt: str | None,
@@ -42,14 +45,18 @@ def command(
     num: int,
     streamed: bool,
     as_json: bool,
+    options: ChatOptions,
     runtime: DecodingRuntime,
 ) -> None:
-    """Continue a text, each line of a file or of a pipe.
+    """Continue a text, each line of a file or of a pipe; or answer messages.
 
     Without PROMPT (or with - for it) and --input standard input is read, each line a prompt. The text is
     printed after its prompt; with several prompts a line of --- stands between the texts. The same seed gives
     the same text. An empty line is continued from the beginning of a text; it stays empty if the model knows
     no beginning.
+
+    With --chat the prompt is a message to a chat model, and only its answer is printed. Each line of a file
+    or of a pipe is a conversation of its own; lines typed at a terminal are one conversation.
     """
     refuse_two(prompt is not None, input, "PROMPT")
     if streamed and as_json:
@@ -58,7 +65,11 @@ def command(
     with importing():
         from regard.verbs.generate import BETWEEN, Generator, output_lines
 
-    generator = Generator(model, controls=controls, num=num, runtime=runtime)
+    generator = Generator(model, controls=controls, num=num, options=options, runtime=runtime)
+    typed = prompt in (None, "-") and input is None and sys.stdin.isatty()
+    if options.chat and typed and num == 1 and not as_json:
+        _converse(generator)
+        return
     single = None if prompt in (None, "-") else prompt
     prompts = chunks_of(None if single is None else [single], input, "type a line to continue it")
     if streamed:
@@ -75,7 +86,23 @@ def _streamed(
     """The pieces of all texts as they are generated. An empty prompt is an error only if it is `single`."""
     texts = (line for lines in prompts for line in lines)
     for number, text in enumerate(texts, start=1):
-        pieces = generator.stream(text, line=number) if single or generator.begins(text) else ()
-        yield text if number == 1 else between + text
+        chat = generator.prompts.chat
+        pieces = generator.stream(text, line=number) if single or chat or generator.begins(text) else ()
+        shown = "" if chat else text
+        yield shown if number == 1 else between + shown
         yield from pieces
         yield "\n"
+
+
+def _converse(generator: "Generator") -> None:
+    """Answer what is typed at a terminal; each answer is part of the conversation that the next one reads."""
+    click.echo("type a message; Ctrl-D ends", err=True)
+    messages: list[dict[str, str]] = []
+    for line in sys.stdin:
+        messages.append({"role": "user", "content": line.rstrip("\n")})
+        answer = []
+        for piece in generator.stream(messages):
+            answer.append(piece)
+            write_output([piece])
+        write_output(["\n"])
+        messages.append({"role": "assistant", "content": "".join(answer)})

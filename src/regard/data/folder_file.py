@@ -21,6 +21,9 @@ MAX_FILE_BYTES = {  # five times the largest known file of each name
     "MANIFEST.json": MEGABYTE,
     "generation.json": MEGABYTE,
     "generation_config.json": MEGABYTE,
+    "chat_template.json": 4 * MEGABYTE,
+    "chat_template.jinja": MEGABYTE,
+    "tokenizer_config.json": 16 * MEGABYTE,
     "config.json": 16 * MEGABYTE,
 }
 MAX_BYTES_OF_OTHERS = 64 * MEGABYTE  # vocabularies, sentencepiece files, tensor indices, the state of a run

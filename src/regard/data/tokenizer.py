@@ -95,6 +95,9 @@ class Tokenizer:
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         backend.encode_special_tokens = True  # the file does not keep it
         self._backend = backend
+        self._spelling: tokenizers.Tokenizer | None = (
+            None  # the same; encodes special tokens that are spelled
+        )
         special = _special_tokens(backend)
         self.pad_id, self.unk_id, self.bos_id, self.eos_id = (
             special.pad,
@@ -142,6 +145,20 @@ class Tokenizer:
             except TypeError as error:
                 raise _surrogate(texts) from error
         return [[*self.prefix, *self._known(encoding.ids)] for encoding in found]
+
+    def encode_rendered(self, text: str) -> list[int]:
+        """The ids of a text that a chat template wrote: special tokens that it spells are themselves."""
+        if self._spelling is None:
+            self._spelling = tokenizers.Tokenizer.from_str(self._backend.to_str())
+            self._spelling.encode_special_tokens = False
+        with _translated_panics("encode this text"):
+            ids = self._spelling.encode(text, add_special_tokens=False).ids
+        return [number if number < self.vocab_size else self.unk_id for number in ids]
+
+    def special_texts(self) -> list[str]:
+        """The special tokens as a text spells them."""
+        added = self._backend.get_added_tokens_decoder().values()
+        return [token.content for token in added if token.special]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; special tokens except <unk> are dropped."""

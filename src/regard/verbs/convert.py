@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
+from regard.data import chat_template
 from regard.errors import FolderError
 from regard.models.build import count_parameters
 from regard.verbs.generation.languages import in_languages
@@ -88,6 +89,8 @@ def _to_regard(pretrained: PretrainedModel, out: Path) -> ConversionReport:
     other_files = dict(loaded.tokenizer_pair.files()) if loaded.tokenizer_pair is not None else {}
     if loaded.config.generates:
         other_files["generation.json"] = json_bytes(loaded.generation)
+    if loaded.chat_template is not None:
+        other_files[chat_template.FILE] = json_bytes(loaded.chat_template.to_dict())
     recipe = f"# Not trained by a recipe: converted from a Hugging Face folder.\nname = {json.dumps(name)}\n"
     parameters = count_parameters(loaded.model)
     write_folder(

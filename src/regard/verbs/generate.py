@@ -1,10 +1,10 @@
-"""Generate: prompts in, continuations out; each depends on its prompt and the seed alone."""
+"""Generate: prompts in, continuations or answers out; each depends on its prompt and the seed alone."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from regard import console
 from regard.decoding.base_search import DecodingLoop
@@ -22,6 +22,7 @@ from regard.models.decoder_only import DecoderOnly
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
+from regard.verbs.generation.prompts import Asked, prompts_of, single
 from regard.verbs.generation.running_answers import RunningAnswers, TextReader, width_of
 from regard.verbs.generation.search_results import samples_for, selected_texts
 from regard.verbs.generation.text_parts import CharacterStream, UpToStop, before_stop, in_characters
@@ -33,10 +34,12 @@ from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.precision import compute_in, with_precision
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.suggested_recipes import needs_model
+from regard.verbs.shared.text_options import ChatOptions
 from regard.verbs.shared.text_verb import TextVerb
-from regard.verbs.shared.texts import OneOrSeveral, several
+from regard.verbs.shared.texts import OneOrSeveral
 
 BETWEEN = "---\n"  # between several texts
+NO_CHAT = ChatOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,17 +62,21 @@ class Continuation:
 class PromptContinuations:
     """A prompt, its line (from 1), and its continuations; best first, or samples in their order.
 
-    An empty line has none if the model has no begin token.
+    An empty line has none if the model has no begin token. The prompt of a `chat` is the conversation as its
+    template wrote it.
     """
 
     line: int
     prompt: str
     continuations: tuple[Continuation, ...]
     precision: Precision = "float32"  # of scores and log-probabilities
+    chat: bool = False
 
     @property
     def texts(self) -> list[str]:
-        """The prompt with each of its continuations; the prompt alone if it has none."""
+        """The prompt with each continuation, or alone if there is none; of a chat the answers alone."""
+        if self.chat:
+            return [each.text for each in self.continuations]
         return [self.prompt + each.text for each in self.continuations] or [self.prompt]
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,19 +89,21 @@ class PromptContinuations:
         return with_precision(found, self.precision)
 
 
-class Generator(TextVerb[str, PromptContinuations]):
-    """A model, loaded once, that continues texts.
+class Generator(TextVerb[Asked, PromptContinuations]):
+    """A model, loaded once, that continues texts, or answers messages by its chat template.
 
-    A continuation depends on its prompt and the seed alone, not on the batch. Controls that are not given are
-    the model's own, from its generation.json. A draft model stays float32.
+    A prompt is a text. With `chat` it is a message of the user, or a conversation: a list of messages such as
+    {"role": "user", "content": "Hello"}. A continuation depends on its prompt and the seed alone, not on the
+    batch. Controls that are not given are the model's own, from its generation.json. A draft model stays
+    float32.
 
     Args:
         model: a model or run folder, or what `regard.load` returns.
         num: texts for each prompt.
 
     Raises:
-        FolderError: the model does not continue texts. ConfigError: a control cannot work, or contradicts
-            another. RecipeError: there is no int8 on this device.
+        FolderError: the model does not continue texts, or has no chat template. ConfigError: a control cannot
+            work, or contradicts another. RecipeError: there is no int8 on this device.
     """
 
     @needs_model
@@ -106,6 +115,7 @@ class Generator(TextVerb[str, PromptContinuations]):
         *,
         controls: Controls = UNSET,
         num: int = 1,
+        options: ChatOptions = NO_CHAT,
         runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
     ) -> None:
         """Load the model; controls that are not given have the model's defaults."""
@@ -118,8 +128,8 @@ class Generator(TextVerb[str, PromptContinuations]):
         self.settings = defaults.changed(controls)
         self.num = num
         self._most = context_limit(self.model, self.settings.max_context)
-        self._begin_id = self.tokenizer.bos_id if self.settings.begin else None
-        begin = () if self._begin_id is None else (self._begin_id,)
+        self.prompts = prompts_of(self.loaded, options, begin=self.settings.begin)
+        begin = () if self.prompts.begin_id is None else (self.prompts.begin_id,)
         self._strategy = self.settings.strategy(
             num=samples_for(self.settings, num),
             pad_id=self.tokenizer.pad_id,
@@ -130,31 +140,40 @@ class Generator(TextVerb[str, PromptContinuations]):
             drafter=drafter_of(self.settings, self.loaded, device, begin),
         )
 
-    def checked(self, texts: Iterable[str]) -> Iterator[str]:
-        return several(texts)
+    def checked(self, texts: Iterable[Asked]) -> Iterator[Asked]:
+        return self.prompts.texts(texts)
 
-    def answers(self, texts: Sequence[str], first: int) -> Iterator[PromptContinuations]:
+    def answers(self, texts: Sequence[Asked], first: int) -> Iterator[PromptContinuations]:
         """The continuations of each prompt. Of a prompt longer than the context only the end is read."""
+        read = [*map(self.prompts.text, texts)]
         prompts = [
             self._prompt(ids, number)
-            for number, ids in enumerate(self.tokenizer.encode_batch(texts), start=first - 1)
+            for number, ids in enumerate(self.prompts.encode(read), start=first - 1)
             if self._begins(ids)
         ]
         found = self._continuations(prompts)
-        for number, text in enumerate(texts, start=first):
+        for number, text in enumerate(read, start=first):
             continuations = found.get(number - 1, ())
-            yield PromptContinuations(
-                line=number, prompt=text, continuations=continuations, precision=self.precision
-            )
+            yield self._answer(number, text, continuations)
 
-    def one(self, prompt: str) -> PromptContinuations:
-        """The continuations of one prompt.
+    def _answer(self, number: int, text: str, continuations: tuple[Continuation, ...]) -> PromptContinuations:
+        return PromptContinuations(
+            line=number,
+            prompt=text,
+            continuations=continuations,
+            precision=self.precision,
+            chat=self.prompts.chat,
+        )
+
+    def one(self, prompt: Asked) -> PromptContinuations:
+        """The continuations of one prompt, or the answers to one conversation.
 
         Raises:
             DataError: the prompt is empty, and the model has no begin token.
         """
-        self._prompt(self.tokenizer.encode(prompt), 0)
-        [generated] = self.answers([prompt], 1)
+        text = self.prompts.text(prompt)
+        self._prompt_of(text, 0)
+        [generated] = self.answers([text], 1)
         return generated
 
     def _continuations(self, prompts: Sequence[Prompt]) -> dict[int, tuple[Continuation, ...]]:
@@ -190,39 +209,41 @@ class Generator(TextVerb[str, PromptContinuations]):
         return width_of(self._strategy) * (prompt_len + self.settings.max_new_tokens)
 
     def running(self) -> RunningAnswers[str, PromptContinuations]:
-        """Prompts of many requests, continued together; each has the continuations that it has alone."""
+        """Texts of many requests, continued together; each has the continuations that it has alone.
+
+        A conversation comes as the text that `prompts` makes of it.
+        """
         batch = RunningContinuations(self._strategy, self.model, max_context=self.settings.max_context)
 
         def queue(text: str, place: int) -> int:
-            prompt = self._prompt(self.tokenizer.encode(text), place)
+            prompt = self._prompt_of(text, place)
             [ticket] = batch.add([prompt], max_new_tokens=self.settings.max_new_tokens)
             return ticket
 
         def answer(text: str, found: Sequence[Hypothesis]) -> PromptContinuations:
-            prompt = self._prompt(self.tokenizer.encode(text), 0)
-            return PromptContinuations(
-                line=1, prompt=text, continuations=self._selected(prompt, found), precision=self.precision
-            )
+            return self._answer(1, text, self._selected(self._prompt_of(text, 0), found))
 
         def reader(text: str) -> TextReader[PromptContinuations]:
             self._streamed_strategy()
             return TextReader(
-                CharacterStream(self.tokenizer, self.tokenizer.encode(text)),
+                CharacterStream(self.tokenizer, self._prompt_of(text, 0).ids),
                 UpToStop(self.settings.stop),
                 lambda answer: answer.continuations[0].text,
             )
 
         return RunningAnswers(batch, queue, answer, reader)
 
-    def stream(self, prompt: str, *, line: int = 1) -> Iterator[str]:
-        """The continuation of one prompt as it is generated, in whole characters; errors name its `line`.
+    def stream(self, prompt: Asked, *, line: int = 1) -> Iterator[str]:
+        """The continuation of one prompt, or the answer to one conversation, as it is generated.
+
+        It comes in whole characters. Errors name its `line`.
 
         Raises:
             ConfigError: there are several continuations, or a beam, whose text is known at the end only.
             DataError: the prompt is empty, as for `one`.
         """
         strategy = self._streamed_strategy()
-        start = self._prompt(self.tokenizer.encode(prompt), line - 1)
+        start = self._prompt_of(self.prompts.text(prompt), line - 1)
         self._warn([start])
         ids = stream(
             strategy,
@@ -245,13 +266,16 @@ class Generator(TextVerb[str, PromptContinuations]):
 
     def begins(self, prompt: str) -> bool:
         """True if the prompt has tokens, or the model has a begin token."""
-        return self._begins(self.tokenizer.encode(prompt))
+        return self._begins(self.prompts.encode([prompt])[0])
 
     def _begins(self, ids: Sequence[int]) -> bool:
-        return self._begin_id is not None or bool(ids)
+        return self.prompts.begin_id is not None or bool(ids)
+
+    def _prompt_of(self, text: str, number: int) -> Prompt:
+        return self._prompt(self.prompts.encode([text])[0], number)
 
     def _prompt(self, ids: Sequence[int], number: int) -> Prompt:
-        return prompt_of(ids, begin_id=self._begin_id, number=number)
+        return prompt_of(ids, begin_id=self.prompts.begin_id, number=number)
 
     def _warn(self, prompts: Sequence[Prompt]) -> None:
         """Warn of unknown tokens, and of prompts that are longer than the context."""
@@ -261,7 +285,7 @@ class Generator(TextVerb[str, PromptContinuations]):
                     f"prompt {prompt.number + 1} has {length} tokens, but the model reads at most the last"
                     f" {self._most}: its beginning is left out"
                 )
-            if unknown := prompt.ids.count(self.tokenizer.unk_id):
+            if unknown := 0 if self.prompts.chat else prompt.ids.count(self.tokenizer.unk_id):
                 tokens = "a token" if unknown == 1 else f"{unknown} tokens"
                 console.warn(f"prompt {prompt.number + 1} has {tokens} unknown to the model")
 
@@ -293,31 +317,33 @@ def context_limit(model: DecoderOnly, max_context: int | None) -> int | None:
 @checked
 @keyword_fields
 def generate(
-    prompt: str | Iterable[str],
+    prompt: Asked | Iterable[Asked],
     *,
     model: AnyModel,
     controls: Controls = UNSET,
     num: int = 1,
+    options: ChatOptions = NO_CHAT,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> OneOrSeveral:
-    """The prompt and its continuation, or those of each prompt of several.
+    """The prompt and its continuation, or those of each prompt of several; with `chat` the answer alone.
 
     For many calls, or to stream the text, keep a `Generator`. Of several prompts an empty one stays empty if
     the model has no begin token.
 
     Args:
-        prompt: one text to continue, or several.
+        prompt: one text to continue, or several. With `chat` a message of the user, or a conversation (a list
+            of messages such as {"role": "user", "content": "Hello"}), or several.
         model: a model or run folder, or what `regard.load` returns.
         num: texts for each prompt.
 
     Returns:
         str for a str, list[str] for several; with `num` above 1 list[str] and list[list[str]].
     """
-    generator = Generator(model, controls=controls, num=num, runtime=runtime)
-    if isinstance(prompt, str):
-        texts = generator.one(prompt).texts
+    generator = Generator(model, controls=controls, num=num, options=options, runtime=runtime)
+    if (one := single(prompt)) is not None:
+        texts = generator.one(one).texts
         return texts[0] if num == 1 else texts
-    found = [each.texts for each in generator(prompt)]
+    found = [each.texts for each in generator(cast(Iterable[Asked], prompt))]
     return [texts[0] for texts in found] if num == 1 else found
 
 
@@ -330,6 +356,7 @@ def generate_file(
     model: AnyModel,
     controls: Controls = UNSET,
     num: int = 1,
+    options: ChatOptions = NO_CHAT,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> list[str] | list[list[str]]:
     """The answers of `generate` to the lines of a file, plain or gzipped.
@@ -339,7 +366,7 @@ def generate_file(
         model: a model or run folder, or what `regard.load` returns.
         num: texts for each prompt.
     """
-    generator = Generator(model, controls=controls, num=num, runtime=runtime)
+    generator = Generator(model, controls=controls, num=num, options=options, runtime=runtime)
     found = [each.texts for each in generator(stream_lines(input))]
     return [texts[0] for texts in found] if num == 1 else found
 

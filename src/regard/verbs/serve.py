@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from regard.data.chat_template import Message
 from regard.decoding.batches import deterministic
 from regard.decoding.scoring import ForcedScore
 from regard.errors import ConfigError, DataError, FolderError
@@ -22,6 +23,7 @@ from regard.verbs.classify import Classifier, ClassPrediction
 from regard.verbs.embed import EmbeddedLine, Embedder
 from regard.verbs.generate import Generator, PromptContinuations
 from regard.verbs.generation.controls import UNSET, Controls
+from regard.verbs.generation.prompts import ChatPrompts, Rendered
 from regard.verbs.generation.running_answers import RunningAnswers
 from regard.verbs.score import pair_scores, source_ids
 from regard.verbs.shared.any_model import AnyModel, open_model
@@ -29,6 +31,7 @@ from regard.verbs.shared.model_loading import MODEL_USES
 from regard.verbs.shared.precision import compute_in
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.text_options import (
+    ChatOptions,
     ClassificationOptions,
     PrefixOptions,
     SplitMode,
@@ -48,13 +51,17 @@ MAX_CHARACTERS = 100_000  # of a prompt or a text that is not split
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerSettings:
-    """How texts are answered; `count`: candidates of a translation, texts of a prompt, or classes."""
+    """How texts are answered; `count`: candidates of a translation, texts of a prompt, or classes.
+
+    The texts of a `chat` are those that `ServedModel.rendered` gives.
+    """
 
     task: Task
     controls: Controls = UNSET
     count: int = 1
     prefix: str | None = None
     split: SplitMode = "auto"
+    chat: bool = False
 
 
 class Answerer(ABC, Generic[Piece, Answer]):
@@ -153,7 +160,10 @@ class GenerationAnswerer(DecodingAnswerer[str, PromptContinuations]):
         super().__init__(settings)
         if settings.prefix is not None:
             raise ConfigError("prefix is for a model that translates", "put it before the prompt")
-        self.generator = Generator(loaded, controls=settings.controls, num=settings.count, runtime=runtime)
+        options = ChatOptions(chat=settings.chat)
+        self.generator = Generator(
+            loaded, controls=settings.controls, num=settings.count, options=options, runtime=runtime
+        )
 
     def running(self) -> RunningAnswers[str, PromptContinuations]:
         return self.generator.running()
@@ -270,6 +280,7 @@ class ServedModel:
         self.loaded.model.eval()
         self.runtime = replace(runtime, precision="float32")  # the model has its precision already
         self.tasks = tasks_of(self.loaded)
+        self._chat = ChatPrompts(self.loaded, None) if self.loaded.chat_template is not None else None
         self._answerers: OrderedDict[AnswerSettings, Answerer[Any, Any]] = OrderedDict()
         self.lock = threading.Lock()  # of the answerers
 
@@ -302,9 +313,25 @@ class ServedModel:
             self._answerers.move_to_end(settings)
             return found
 
+    @property
+    def has_chat(self) -> bool:
+        """True if the model has a chat template."""
+        return self._chat is not None
+
+    def rendered(self, messages: Sequence[Message]) -> Rendered:
+        """A conversation as the model reads it.
+
+        Raises:
+            FolderError: the model has no chat template, or it fails. DataError: see `ChatPrompts.text`.
+        """
+        if self._chat is None:
+            raise FolderError("this model has no chat template", "send a prompt instead of messages")
+        return self._chat.text(messages)
+
     def count_tokens(self, text: str) -> int:
-        """How many tokens of the source's tokeniser a text has."""
-        return len(self.loaded.tokenizers.source.encode(text))
+        """How many tokens of the source's tokeniser a text or a rendered conversation has."""
+        tokenizer = self.loaded.tokenizers.source
+        return len(tokenizer.encode_rendered(text) if isinstance(text, Rendered) else tokenizer.encode(text))
 
 
 def tasks_of(loaded: LoadedModel) -> tuple[Task, ...]:

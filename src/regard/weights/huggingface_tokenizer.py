@@ -112,7 +112,7 @@ def _content(folder: Path, family: Family) -> dict[str, Any] | None:
             _lines(folder / "vocab.txt"),
             lowercase=bool(settings.get("do_lower_case", True)),
             strip_accents=settings.get("strip_accents"),
-            unk=_token_text(settings.get("unk_token")) or "[UNK]",
+            unk=token_text(settings.get("unk_token")) or "[UNK]",
         )
     if os.path.isfile(folder / "merges.txt"):
         return tokenizer_pretrained.from_bytes_bpe(
@@ -203,7 +203,7 @@ def _special_names(folder: Path) -> dict[str, str]:
     special = folder / "special_tokens_map.json"
     for table in (_settings(folder), read_table(special) if os.path.isfile(special) else {}):
         for hf_names in {each for all_names in HF_NAMES.values() for each in all_names}:
-            if (text := _token_text(table.get(hf_names))) is not None:
+            if (text := token_text(table.get(hf_names))) is not None:
                 names[hf_names] = text
     return names
 
@@ -213,7 +213,7 @@ def _settings(folder: Path) -> dict[str, Any]:
     return read_table(path) if os.path.isfile(path) else {}
 
 
-def _token_text(token: object) -> str | None:
+def token_text(token: object) -> str | None:
     """The text of a special token, which a file has as text or in an object; None for other values."""
     match token:
         case str(text) | {"content": str(text)}:

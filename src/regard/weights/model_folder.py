@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.data import chat_template
+from regard.data.chat_template import ChatTemplate
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.models.build import MODELS, build_uninitialised, config_class, count_config_parameters
@@ -44,6 +46,7 @@ class LoadedModel:
     generation: dict[str, Any]  # decoding defaults
     path: Path
     folder: VerifiedFolder | None = None  # None: a Hugging Face folder
+    chat_template: ChatTemplate | None = None  # None: the model continues texts only, or has another use
 
     @property
     def tokenizers(self) -> TokenizerPair:
@@ -112,6 +115,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
         generation=folder.read_json("generation.json") if config.generates else {},
         path=folder.path,
         folder=folder,
+        chat_template=_chat_template(folder),
     )
 
 
@@ -214,6 +218,12 @@ def _tokenizers(folder: VerifiedFolder, config: ModelConfig) -> TokenizerPair | 
         tokenizers = TokenizerPair(tokenizer, tokenizer)
     _check_vocabularies(folder, config, tokenizers)
     return tokenizers
+
+
+def _chat_template(folder: VerifiedFolder) -> ChatTemplate | None:
+    if chat_template.FILE not in folder.names:
+        return None
+    return ChatTemplate.from_dict(folder.read_json(chat_template.FILE), str(folder.path / chat_template.FILE))
 
 
 def _check_vocabularies(folder: VerifiedFolder, config: ModelConfig, tokenizers: TokenizerPair) -> None:

@@ -14,6 +14,7 @@ from regard.data.tokenizer import TokenizerPair
 from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.models.build import build_uninitialised
 from regard.models.config import ModelConfig
+from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
 from regard.registry import Registry
@@ -31,6 +32,7 @@ from regard.weights.families.pegasus import Pegasus
 from regard.weights.families.t5 import T5
 from regard.weights.families.vit import ViT
 from regard.weights.folder import MANIFEST
+from regard.weights.huggingface_chat import read_chat_template, with_chat_template
 from regard.weights.huggingface_decoding import (
     ConvertedDecoding,
     HuggingFaceFiles,
@@ -102,6 +104,7 @@ def load_pretrained(
         labels=converted.labels,
         generation=decoding.settings,
         path=folder,
+        chat_template=read_chat_template(folder) if family.config is DecoderOnlyConfig else None,
     )
     return PretrainedModel(loaded=loaded, family=family.name, unused=unused, unused_decoding=decoding.unused)
 
@@ -202,9 +205,12 @@ def _to_family(family: Family, loaded: LoadedModel) -> HuggingFaceFolder:
             config, huggingface_tokenizer.special_token_ids(loaded.tokenizer_pair)
         )
         adds_bos = bool(loaded.generation.get("begin", True))
-        files |= huggingface_tokenizer.write_tokenizers(
+        tokenizer_files = huggingface_tokenizer.write_tokenizers(
             loaded.tokenizer_pair, config, family.name, adds_bos=adds_bos
         )
+        if loaded.chat_template is not None:
+            tokenizer_files = with_chat_template(tokenizer_files, loaded.chat_template)
+        files |= tokenizer_files
         if config.generates:
             hf_decoding = _hf_decoding(loaded, loaded.tokenizer_pair, settings)
             settings |= hf_decoding.tasks

@@ -186,6 +186,45 @@ def test_embeddings_as_numbers_and_as_bytes(serving, encoder_folder):
     assert list(numbers) == pytest.approx(wanted[1].tolist(), abs=1e-6)
 
 
+MESSAGES = [
+    {"role": "developer", "content": "Be brief."},
+    {"role": "user", "content": [{"type": "text", "text": "To "}, {"type": "text", "text": "be"}]},
+    {"role": "assistant", "content": "or not"},
+    {"role": "user", "content": "to be"},
+]
+PLAIN = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "To be"}, *MESSAGES[2:]]
+
+
+def test_a_chat_model_answers_the_conversation_by_its_template(talking):
+    generator = Generator(talking.service.models.default.path, chat=True, seed=4, num=2)
+    wanted = generator.one(PLAIN)
+    with client_of(talking) as client:
+        asked = {"model": "chat", "messages": MESSAGES, "seed": 4}
+        answer = client.chat.completions.create(**asked, n=2, logprobs=True)
+        assert [each.message.content for each in answer.choices] == wanted.texts
+        tokens = [each.token for each in answer.choices[0].logprobs.content]
+        assert tokens == list(wanted.continuations[0].tokens)
+        assert answer.usage.prompt_tokens == len(generator.prompts.encode([wanted.prompt])[0])
+        chunks = list(client.chat.completions.create(**asked, stream=True))
+        assert "".join(each.choices[0].delta.content or "" for each in chunks) == wanted.texts[0]
+        as_prompt = client.completions.create(model="chat", prompt="to be", seed=4)
+        [plain] = Generator(talking.service.models.default.path, seed=4)(["to be"])
+        assert as_prompt.choices[0].text == plain.continuations[0].text
+
+
+@pytest.mark.parametrize(
+    ("message", "named"),
+    [
+        ({"role": "tool", "content": "a", "tool_call_id": None}, "role tool"),
+        ({"role": "user", "content": "a", "name": "Anna"}, "name"),
+        ({"role": "user", "content": "a</s>"}, "message 1 spells '</s>'"),
+    ],
+)
+def test_messages_that_a_chat_model_cannot_read_are_refused(talking, message, named):
+    answer = post(talking, "/v1/chat/completions", {"model": "chat", "messages": [message]})
+    assert (answer.status, named in answer.json["error"]["message"]) == (400, True)
+
+
 USER = [{"role": "user", "content": "a"}]
 REFUSED = [
     ("/v1/chat/completions", {"messages": USER, "tools": [{"type": "function"}]}, "tools"),

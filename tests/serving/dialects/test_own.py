@@ -66,6 +66,23 @@ def test_continuations_are_those_of_the_python_call(generating, decoder_folder):
         assert [python_keys(one) for one in each["continuations"]] == wanted.to_dict()["continuations"]
 
 
+def test_a_chat_is_that_of_the_python_call(talking):
+    chat = Generator(talking.service.models.default.path, chat=True, system="that is", seed=3)
+    body = {"prompt": ["To be", "nobler"], "chat": True, "system": "that is", "seed": 3}
+    found = post(talking, "/api/v1/generate", body).json["results"]
+    wanted = [each.to_dict()["continuations"] for each in chat(body["prompt"])]
+    assert [[python_keys(one) for one in each["continuations"]] for each in found] == wanted
+    streamed = post(talking, "/api/v1/generate", {**body, "prompt": "To be", "stream": True}).events()
+    assert "".join(json.loads(part)["text"] for part in streamed[:-1]) == wanted[0][0]["text"]
+
+
+def test_a_chat_needs_a_template_and_a_system_message_a_chat(generating, talking):
+    refused = post(generating, "/api/v1/generate", {"prompt": "To be", "chat": True})
+    assert (refused.status, "has no chat template" in str(refused.json)) == (400, True)
+    refused = post(talking, "/api/v1/generate", {"prompt": "To be", "system": "x"})
+    assert (refused.status, "system is for a chat" in str(refused.json)) == (400, True)
+
+
 def test_a_streamed_continuation_is_the_whole_one(generating):
     body = {"prompt": "To be", "seed": 5, "min_new_tokens": 20, "max_new_tokens": 20}
     whole = post(generating, "/api/v1/generate", body).json["results"][0]["continuations"][0]["text"]

@@ -4,6 +4,7 @@ What changes an answer and cannot be honoured is refused by name; an unknown fie
 Fields that only describe the client or the account (`user`, `metadata`, `store`) are accepted.
 """
 
+import asyncio
 import base64
 import struct
 import time
@@ -15,16 +16,15 @@ from starlette.responses import Response
 from regard.errors import RegardError
 from regard.serving.dialects.controls import checked_controls, count_in, refuse_set
 from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_headers, json_response
+from regard.serving.dialects.openai_messages import conversation, last_user_message
 from regard.serving.dialects.openai_shapes import ChatShape, CompletionShape, Shape, TextLimit
 from regard.serving.dialects.openai_types import (
     BIAS,
     IMPOSSIBLE,
     IN_MESSAGES,
-    IN_PARTS,
     ChatRequest,
     CompletionRequest,
     EmbeddingRequest,
-    Message,
     OpenAIError,
     OpenAIErrorBody,
     Sampling,
@@ -68,7 +68,13 @@ class OpenAIDialect(Dialect):
                 "Continue prompts, or translate.",
                 True,
             ),
-            post("/v1/chat/completions", self.chat, ChatRequest, "Translate the last message.", True),
+            post(
+                "/v1/chat/completions",
+                self.chat,
+                ChatRequest,
+                "Answer a conversation, or translate the last message.",
+                True,
+            ),
             post("/v1/embeddings", self.embeddings, EmbeddingRequest, "Embed texts as vectors."),
         ]
 
@@ -104,8 +110,12 @@ class OpenAIDialect(Dialect):
     async def chat(self, call: Call) -> Any:
         body = await call.body(ChatRequest)
         _refuse_chat(body)
-        asked = await Asked.of(call, body, body.max_completion_tokens or body.max_tokens)
-        if asked.settings.task != "translate":
+        asked = await Asked.of(call, body, body.max_completion_tokens or body.max_tokens, chat=True)
+        if asked.settings.task == "translate":
+            texts = [last_user_message(body.messages)]
+        elif asked.engine.model.has_chat:
+            texts = [await asyncio.to_thread(asked.engine.model.rendered, conversation(body.messages))]
+        else:
             raise HttpProblem(
                 400,
                 f"{asked.slot.name} has no chat template",
@@ -113,7 +123,6 @@ class OpenAIDialect(Dialect):
                 parameter="model",
                 code="unsupported_value",
             )
-        texts = [_last_user_message(body.messages)]
         if body.stream:
             return await asked.stream(texts, ChatShape(*asked.shape))
         found = await call.service.answer(call.request, asked.slot, asked.settings, texts)
@@ -146,14 +155,17 @@ class Asked:
         self.created = int(time.time())
 
     @classmethod
-    async def of(cls, call: Call, body: Sampling, most: int | None) -> "Asked":
+    async def of(cls, call: Call, body: Sampling, most: int | None, *, chat: bool = False) -> "Asked":
         slot = call.service.models.slot(body.model)
         engine = await call.service.models.engine(slot)
         task: Task = "translate" if "translate" in engine.model.tasks else "generate"
         limits = call.service.limits
         values = _controls(body, most, engine, task)
         settings = AnswerSettings(
-            task=task, controls=checked_controls(values, limits), count=count_in("n", body.n or 1, limits)
+            task=task,
+            controls=checked_controls(values, limits),
+            count=count_in("n", body.n or 1, limits),
+            chat=chat and task == "generate" and engine.model.has_chat,
         )
         return cls(call, body, slot, engine, settings)
 
@@ -313,27 +325,6 @@ def _refuse_chat(body: ChatRequest) -> None:
     refuse_set(
         fields, {**reasons, "top_logprobs": "only the log-probabilities of the tokens taken are known"}
     )
-
-
-def _last_user_message(messages: Sequence[Message]) -> str:
-    """The text of the last message, which is the user's.
-
-    Raises:
-        HttpProblem: another message follows it, or it is not text.
-    """
-    message = messages[-1]
-    if message.role != "user":
-        raise unsupported(
-            "a last message that is not the user's", "a translator answers it", "end with a user message"
-        )
-    content = message.content or ""
-    if isinstance(content, str):
-        return content
-    for part in content:
-        if part.type != "text" or part.text is None:
-            raise unsupported(f"content of type {part.type[:20]}", "no model here reads it", "send text")
-        refuse_set({name: getattr(part, name) for name in IN_PARTS}, dict.fromkeys(IN_PARTS, WHY))
-    return "".join(part.text or "" for part in content)
 
 
 def _texts(given: Any, name: str) -> list[str]:

@@ -1,5 +1,6 @@
 """regard's own dialect, below /api/v1: everything that the Python calls can do, strictly typed."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -56,7 +57,14 @@ TRANSLATE_FIELDS = [
     ("split", Literal["auto", "on", "off"], "auto"),
     ("stream", bool, False),
 ]
-GENERATE_FIELDS = [("prompt", Texts), ("model", ModelName, None), ("num", Count, 1), ("stream", bool, False)]
+GENERATE_FIELDS = [
+    ("prompt", Texts),
+    ("model", ModelName, None),
+    ("num", Count, 1),
+    ("chat", bool, False),
+    ("system", str | None, None),
+    ("stream", bool, False),
+]
 TranslateRequest: Any = msgspec.defstruct(
     "TranslateRequest", [*TRANSLATE_FIELDS, *control_fields()], bases=(Strict,), kw_only=True
 )
@@ -216,12 +224,16 @@ class OwnDialect(Dialect):
         body = await call.body(GenerateRequest)
         limits = call.service.limits
         settings = AnswerSettings(
-            task="generate", controls=controls_in(body, limits), count=count_in("num", body.num, limits)
+            task="generate",
+            controls=controls_in(body, limits),
+            count=count_in("num", body.num, limits),
+            chat=body.chat,
         )
         slot = call.service.slot(body.model, "generate")
+        prompts = await _prompts(call, slot, body)
         if body.stream:
-            return await self._stream(call, slot, settings, body.prompt)
-        found = await call.service.answer(call.request, slot, settings, listed(body.prompt))
+            return await self._stream(call, slot, settings, prompts)
+        found = await call.service.answer(call.request, slot, settings, listed(prompts))
         count_output(call, [candidate for each in found.answers for candidate in each.continuations])
         results = [
             GeneratedTexts(continuations=[_candidate(one) for one in each.continuations])
@@ -289,6 +301,24 @@ class OwnDialect(Dialect):
             )
         parts = await call.service.parts(call.request, slot, settings, text)
         return EventStream(_events(call, parts))
+
+
+async def _prompts(call: Call, slot: Slot, body: Any) -> Any:
+    """The prompts of a request; in a chat what the model's template makes of each."""
+    if not body.chat:
+        if body.system is not None:
+            raise HttpProblem(400, "system is for a chat", "send chat = true, too", parameter="system")
+        return body.prompt
+    call.service.check_size(listed(body.prompt))
+    model = (await call.service.models.engine(slot)).model
+    system = [] if body.system is None else [{"role": "system", "content": body.system}]
+
+    def rendered(prompt: str) -> str:
+        return model.rendered([*system, {"role": "user", "content": prompt}])
+
+    if isinstance(body.prompt, str):
+        return await asyncio.to_thread(rendered, body.prompt)
+    return await asyncio.to_thread(lambda: [*map(rendered, body.prompt)])
 
 
 async def _events(call: Call, parts: AsyncIterator[str]) -> AsyncIterator[bytes]:

@@ -71,6 +71,16 @@ class LanguageOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChatOptions:
+    """Whether prompts are messages to a chat model."""
+
+    chat: bool = keyword(False, "Answer each prompt as a user's message, by the model's chat template.")
+    system: str | None = keyword(
+        None, "The system message at the beginning of each conversation.", metavar="TEXT"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
     """How many processes decode."""
 
