@@ -67,7 +67,7 @@ def untrained(tmp_path_factory):
     """A model folder with random weights, of the symbols 0 to 9."""
     # not above: regard must be imported after the hook that checks its types
     from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
-    from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+    from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
     from regard.models.build import build_model
     from regard.models.encoder_decoder import EncoderDecoderConfig
     from regard.weights.folder import write_folder
@@ -101,7 +101,7 @@ def untrained(tmp_path_factory):
 @pytest.fixture(scope="session")
 def encoder_folder(tmp_path_factory):
     """Makes model folders of encoders with random weights and the head that is asked for."""
-    from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+    from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
     from regard.models.build import build_model
     from regard.models.encoder_only import EncoderOnlyConfig
     from regard.weights.folder import write_folder
@@ -143,7 +143,7 @@ def decoder_folder(tmp_path_factory):
     `chat`: the text of a chat template.
     """
     from regard.data.chat_template import ChatTemplate
-    from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+    from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
     from regard.decoding.continuation import ContinuationSettings
     from regard.models.build import build_model
     from regard.models.decoder_only import DecoderOnlyConfig

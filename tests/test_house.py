@@ -44,7 +44,11 @@ MAY_USE = {
     "__main__": "cli",
 }
 ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and jaxtyping: anywhere
-    "tokenizers": ("data/tokenizer.py", "exports/onnx_files/"),  # a loop that is copied into exports
+    "tokenizers": (
+        "data/tokenizer.py",
+        "data/tokenizer_training.py",
+        "exports/onnx_files/",
+    ),  # a loop that is copied into exports
     "sentencepiece": "data/tokenizer_sentencepiece.py",
     "sacrebleu": "evaluation/",
     "safetensors": "weights/",

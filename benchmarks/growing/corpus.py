@@ -17,7 +17,7 @@ from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
 from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
-from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy

@@ -93,7 +93,7 @@ def files(tmp_path_factory, lookers):
 def recurrent_folder(tmp_path_factory):
     """A recurrent model with attention and random weights, of the symbols 0 to 9."""
     from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
-    from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+    from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
     from regard.models.build import build_model
     from regard.models.recurrent import RecurrentConfig
     from regard.weights.folder import write_folder

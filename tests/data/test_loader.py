@@ -15,7 +15,7 @@ from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, open_corpus
 from regard.data.examples import PairExamples
 from regard.data.loader import Cursor, Loader, LoaderSettings, bucket_by_length
 from regard.data.shards import Shards, write_shards
-from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.errors import RecipeError
 
 DATA = Path(os.environ.get("REGARD_DATA", "/nowhere"))

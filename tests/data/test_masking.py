@@ -5,7 +5,7 @@ import pytest
 
 from regard.data.masking import Masking, MaskingSettings, WordDropout, random_bits
 from regard.data.texts import encoded_text
-from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import RecipeError
 
 TOKENIZER = train_tokenizer(["abc abd"], "characters", TokenizerSettings(kind="characters", vocab_size=20))

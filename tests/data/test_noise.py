@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from regard.data.corpus import Pair
 from regard.data.noise import BpeDropout, SampledTokenizer, derive_seed
-from regard.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizers
+from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.errors import RecipeError
 
 LINES = [

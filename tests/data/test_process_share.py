@@ -8,7 +8,7 @@ from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.process_share import EmptyShare, ProcessShare
 from regard.data.shards import write_shards
-from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,8 @@ from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.noise import SampledTokenizer, derive_seed
 from regard.data.shards import Copy, Shards, write_shards
-from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
+from regard.data.tokenizer import TokenizerPair
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.errors import DataError
 
 ROWS = [(f"source number {n} " + "x" * (n % 7), "target " * (n % 5 + 1) + str(n)) for n in range(300)]

@@ -21,7 +21,7 @@ from regard.data.texts import (
     length_sorted_batches,
     text_batch,
 )
-from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 
 WORDS = ["the", "cat", "sat", "on", "the", "mat", "and", "the", "dog", "ran", "after", "the", "cat"]
 TOKENIZER = train_tokenizer(WORDS * 3, "bpe", TokenizerSettings(vocab_size=60))

@@ -8,7 +8,7 @@ import pytest
 
 from regard.data.corpus import locate, read_lines
 from regard.data.token_estimate import estimated_tokens
-from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 
 
 def true_tokens(texts, vocab_size):

@@ -11,7 +11,8 @@ import torch
 from regard.data import token_stream as stream_file
 from regard.data.documents import Documents, DocumentSettings
 from regard.data.token_stream import TextBatch, TokenStream, encoded, limit_characters, parts, write_stream
-from regard.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
+from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import DataError
 
 VERSE = "But, soft! what light\n  through yonder window breaks?\n\nIt is the East, and Juliet is the sun.\n"

@@ -13,7 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from regard.data.corpus import CorpusSettings, LinePolicy, Pair, open_corpus
-from regard.data.tokenizer import SPECIALS, Tokenizer, TokenizerPair, TokenizerSettings, train_tokenizers
+from regard.data.tokenizer import Tokenizer, TokenizerPair
+from regard.data.tokenizer_file import SPECIALS
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.errors import DataError, FolderError, RecipeError
 
 KINDS = ("bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram")

@@ -7,7 +7,8 @@ import pytest
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from regard.data.tokenizer import SPECIALS, Tokenizer
+from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_file import SPECIALS
 from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
 from regard.errors import FolderError
 

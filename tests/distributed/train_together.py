@@ -14,7 +14,7 @@ from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.process_share import ProcessShare
 from regard.data.shards import write_shards
-from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.distributed.distributed_model import distribute
 from regard.distributed.group import Group, join, leave
 from regard.distributed.rank import Rank

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from regard.data.tokenizer import Tokenizer, TokenizerPair, TokenizerSettings, train_tokenizer
+from regard.data.tokenizer import Tokenizer, TokenizerPair
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.models.build import build_model, config_class
 from regard.weights.model_folder import LoadedModel
 

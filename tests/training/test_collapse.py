@@ -15,7 +15,7 @@ from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.process_share import EmptyShare
 from regard.data.shards import write_shards
-from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.errors import Interrupted, RecipeError
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig

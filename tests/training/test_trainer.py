@@ -11,7 +11,7 @@ from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
 from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
-from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.errors import Interrupted, RunError
 from regard.models.adapters import AdapterSettings, merged
 from regard.models.build import build_model

@@ -7,7 +7,7 @@ import tokenizers
 import torch
 
 import regard
-from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import DataError, FolderError
 from regard.verbs.fill import Filler, fill, fill_file, in_context, output_lines
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
-from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.decoding.phrases import up_to
 from regard.errors import ConfigError, DataError, FolderError
 from regard.verbs.generate import Generator, before_stop, generate, generate_file, in_characters, output_lines

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizer
+from regard.data.tokenizer import TokenizerPair
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.decoding.continuation import ContinuationSettings
 from regard.decoding.settings import GenerationSettings
 from regard.errors import FolderError

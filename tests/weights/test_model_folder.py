@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.data.corpus import Pair
-from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.decoding.settings import GenerationSettings
 from regard.errors import FolderError, UserError
 from regard.models.build import build_model

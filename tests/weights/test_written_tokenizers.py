@@ -5,7 +5,8 @@ import json
 import pytest
 import tokenizers
 
-from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizer
+from regard.data.tokenizer import TokenizerPair
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig

@@ -21,6 +21,6 @@ from regard.data.memory_examples import TensorExamples as TensorExamples
 from regard.data.shards import Shards as Shards
 from regard.data.tokenizer import Tokenizer as Tokenizer
 from regard.data.tokenizer import TokenizerPair as TokenizerPair
-from regard.data.tokenizer import TokenizerSettings as TokenizerSettings
-from regard.data.tokenizer import train_tokenizer as train_tokenizer
-from regard.data.tokenizer import train_tokenizers as train_tokenizers
+from regard.data.tokenizer_training import TokenizerSettings as TokenizerSettings
+from regard.data.tokenizer_training import train_tokenizer as train_tokenizer
+from regard.data.tokenizer_training import train_tokenizers as train_tokenizers

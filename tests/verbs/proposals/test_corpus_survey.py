@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
-from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.evaluation import tokenizers
 from regard.verbs.proposals.corpus_survey import survey
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.data.corpus import Pair
-from regard.data.tokenizer import TokenizerSettings
+from regard.data.tokenizer_training import TokenizerSettings
 from regard.training.gradients import Gradients
 from regard.training.settings import TrainingSettings
 from regard.verbs.proposals import training_speed

@@ -7,7 +7,7 @@ import torch
 
 from regard.data.corpus import CorpusSettings, LinePolicy, Pair, open_corpus
 from regard.data.date_alignment import date_origins
-from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.inspection.alignment import Alignment
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig

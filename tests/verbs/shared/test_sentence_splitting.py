@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
 from regard.data.sentences import split_sentences
 from regard.data.shards import write_shards
-from regard.data.tokenizer import TokenizerSettings, train_tokenizers
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.errors import ConfigError
 from regard.verbs.generation.candidates import TranslationCandidate, combinations, in_step
 from regard.verbs.generation.controls import UNSET

@@ -11,7 +11,7 @@ import torch
 from regard.data.batch import IGNORED
 from regard.data.documents import Documents, DocumentSettings
 from regard.data.token_stream import write_stream
-from regard.data.tokenizer import TokenizerSettings, train_tokenizer
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import ConfigError, DataError, FolderError, RecipeError
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig

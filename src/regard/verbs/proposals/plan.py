@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from regard.data.corpus import Pair
-from regard.data.tokenizer import TokenizerSettings
+from regard.data.tokenizer_training import TokenizerSettings
 from regard.verbs.proposals.training_speed import Speed, measure_speed
 
 RESERVED = 0.1  # share of the time for tokenising, validation and the test score

@@ -12,7 +12,8 @@ import torch
 from regard.data.batch import PairBatch, collate
 from regard.data.corpus import Pair
 from regard.data.loader import bucket_by_length
-from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
+from regard.data.tokenizer import TokenizerPair
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.distributed.group import SINGLE
 from regard.distributed.replicated import ReplicatedModel
 from regard.fast.training import fused

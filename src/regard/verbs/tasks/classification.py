@@ -13,7 +13,8 @@ from regard.data.corpus import LinePolicy
 from regard.data.labelled import LabelledSettings, LabelSet, class_weights, classes_of
 from regard.data.loader import Loader
 from regard.data.texts import EncodedText
-from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_training import TokenizerSettings
 from regard.errors import RecipeError
 from regard.evaluation.classification import accuracy, confusion, macro_f1, table_interval
 from regard.evaluation.proportion import wilson_interval

@@ -16,7 +16,8 @@ from regard.data.documents import Documents, DocumentSettings
 from regard.data.examples import Examples
 from regard.data.loader import Loader
 from regard.data.token_stream import TokenStream, limit_characters, parts, write_stream
-from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_training import TokenizerSettings
 from regard.data.windows import PackedExamples, WindowExamples, scoring_batches
 from regard.decoding.continuation import ContinuationSettings
 from regard.errors import RecipeError

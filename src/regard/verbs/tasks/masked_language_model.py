@@ -17,8 +17,9 @@ from regard.data.examples import Examples
 from regard.data.labelled import LabelledSettings, open_labelled, split
 from regard.data.masking import Masking, MaskingSettings
 from regard.data.texts import EncodedText, TextExamples, apply_noise, encoded_text
-from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_file import SPECIALS
+from regard.data.tokenizer_training import TokenizerSettings
 from regard.errors import DataError
 from regard.evaluation.classification import bootstrap_interval
 from regard.evaluation.score import Score

@@ -14,7 +14,8 @@ import torch
 from regard.data.corpus import LinePolicy
 from regard.data.labelled import LabelledSettings, numeric_labels
 from regard.data.texts import EncodedText
-from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_training import TokenizerSettings
 from regard.errors import DataError
 from regard.evaluation.regression import correlation, mean_absolute_error
 from regard.evaluation.score import Score

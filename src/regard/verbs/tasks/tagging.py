@@ -16,7 +16,8 @@ from regard.data.examples import Examples
 from regard.data.labelled import LabelSet, split
 from regard.data.tagged import encode_word, tagged_texts, word_prefix
 from regard.data.texts import EncodedText
-from regard.data.tokenizer import Tokenizer, TokenizerSettings
+from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_training import TokenizerSettings
 from regard.errors import DataError
 from regard.evaluation.classification import SEED, accuracy, bootstrap_interval, confusion, macro_f1
 from regard.evaluation.score import Score

@@ -15,7 +15,8 @@ from regard.data.masking import WordDropout
 from regard.data.noise import SampledTokenizer, derive_seed
 from regard.data.tagged import Encode
 from regard.data.texts import EncodedText, TextExamples, length_sorted_batches
-from regard.data.tokenizer import Tokenizer, TokenizerPair, TokenizerSettings, train_tokenizer
+from regard.data.tokenizer import Tokenizer, TokenizerPair
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import RecipeError
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
 from regard.verbs.tasks.recipe import Recipe

@@ -12,7 +12,8 @@ from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Pair, open_co
 from regard.data.examples import Examples, PairExamples
 from regard.data.loader import Loader
 from regard.data.shards import Shards, write_shards
-from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizers
+from regard.data.tokenizer import TokenizerPair
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, DataError
 from regard.evaluation.score import Score
