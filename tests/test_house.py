@@ -34,9 +34,10 @@ MAY_USE = {
     "inspection": "models layers decoding lazy_names errors",
     "weights": "models layers data registry lazy_names errors",
     "training": "fast models layers data weights distributed console registry lazy_names errors",
+    "jobs": "data errors",
     "exports": "models layers data weights decoding user_cache errors",
-    "verbs": "training exports inspection evaluation weights decoding distributed fast models layers data "
-    "page recipe console stop_signals registry lazy_names errors",
+    "verbs": "jobs training exports inspection evaluation weights decoding distributed fast models layers "
+    "data page recipe console stop_signals registry lazy_names errors",
     "page": "",
     "serving": "verbs inspection decoding weights page console parent_process errors",
     "cli": "serving verbs recipe console stop_signals errors",
@@ -60,6 +61,8 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "msgspec": "serving/",
     "prometheus_client": "serving/",
     "py3langid": "serving/",
+    "fsspec": "jobs/storage.py",
+    "zstandard": "jobs/inputs.py",
     "h11": "serving/",
     "starlette": "serving/",
     "uvicorn": "serving/",

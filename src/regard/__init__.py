@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from regard.verbs.export import export
     from regard.verbs.fill import Filler, fill, fill_file
     from regard.verbs.generate import Generator, generate, generate_file
+    from regard.verbs.jobs import jobs_merge, jobs_status, jobs_verify
     from regard.verbs.load import load
     from regard.verbs.look import Look, Looker, look
     from regard.verbs.new import new
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     )
     from regard.verbs.recipes import recipes, recipes_show
     from regard.verbs.score import score
+    from regard.verbs.shards import embed_shard, generate_shard, summarize_shard, translate_shard
     from regard.verbs.summarize import Summarizer, summarize, summarize_file
     from regard.verbs.tag import Tagger, tag, tag_file
     from regard.verbs.train import train
@@ -80,6 +82,7 @@ __all__ = [
     "doctor",
     "embed",
     "embed_file",
+    "embed_shard",
     "embed_similar",
     "evaluate",
     "export",
@@ -87,6 +90,10 @@ __all__ = [
     "fill_file",
     "generate",
     "generate_file",
+    "generate_shard",
+    "jobs_merge",
+    "jobs_status",
+    "jobs_verify",
     "load",
     "look",
     "new",
@@ -100,12 +107,14 @@ __all__ = [
     "score",
     "summarize",
     "summarize_file",
+    "summarize_shard",
     "tag",
     "tag_file",
     "train",
     "transcribe",
     "translate",
     "translate_file",
+    "translate_shard",
 ]
 
 # Names that stand in another verb's file than they say.
@@ -124,6 +133,10 @@ _ELSEWHERE = {
     "Translator": "translate",
     "classify_images": "classify_images",
     "classify_nodes": "classify_nodes",
+    "embed_shard": "shards",
+    "generate_shard": "shards",
+    "summarize_shard": "shards",
+    "translate_shard": "shards",
 }
 
 

@@ -8,6 +8,8 @@ from numpy import ndarray
 from pathlib import Path
 from regard.errors import RegardError as RegardError
 from regard.errors import UserError as UserError
+from regard.jobs.part_record import PartRecord
+from regard.jobs.shard import ShardReport
 from regard.verbs.average import average as average
 from regard.verbs.classify import Classifier as _Classifier
 from regard.verbs.classify_images import ImageClassifier as _ImageClassifier
@@ -27,6 +29,9 @@ from regard.verbs.evaluate import Evaluation
 from regard.verbs.export import export as export
 from regard.verbs.fill import Filler as _Filler
 from regard.verbs.generate import Generator as _Generator
+from regard.verbs.jobs import jobs_merge as jobs_merge
+from regard.verbs.jobs import jobs_status as jobs_status
+from regard.verbs.jobs import jobs_verify as jobs_verify
 from regard.verbs.load import Loaded as _Loaded
 from regard.verbs.look import Look as Look
 from regard.verbs.look import Looker as _Looker
@@ -80,6 +85,7 @@ __all__ = [
     "doctor",
     "embed",
     "embed_file",
+    "embed_shard",
     "embed_similar",
     "evaluate",
     "export",
@@ -87,6 +93,10 @@ __all__ = [
     "fill_file",
     "generate",
     "generate_file",
+    "generate_shard",
+    "jobs_merge",
+    "jobs_status",
+    "jobs_verify",
     "load",
     "look",
     "new",
@@ -100,12 +110,14 @@ __all__ = [
     "score",
     "summarize",
     "summarize_file",
+    "summarize_shard",
     "tag",
     "tag_file",
     "train",
     "transcribe",
     "translate",
     "translate_file",
+    "translate_shard",
 ]
 
 class Classifier(_Classifier):
@@ -1321,6 +1333,375 @@ def score(
 
     Raises:
         DataError: the files have different numbers of lines, or a line is too long.
+    """
+
+
+def embed_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    shard: str,
+    part_megabytes: int = 4,
+    model: str | Path | LoadedModel,
+    as_json: bool = False,
+    batch_tokens: int = 4096,
+    device: str = "auto",
+    threads: int | None = None,
+    done: Callable[[PartRecord], None] | None = None,
+) -> ShardReport:
+    """Embed one shard of the lines of many files; `jobs_merge` makes one file of all shards.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        shard: I/N, number I of N.
+        part_megabytes: the input of a part, whose output is one file.
+        model: a model or run folder, or what `regard.load` returns.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+    """
+
+
+def generate_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    shard: str,
+    part_megabytes: int = 4,
+    model: str | Path | LoadedModel,
+    beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
+    num: int = 1,
+    as_json: bool = False,
+    chat: bool = False,
+    system: str | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+    done: Callable[[PartRecord], None] | None = None,
+) -> ShardReport:
+    """Continue one shard of the lines of many files, as JSON; `jobs_merge` makes one file of all shards.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        shard: I/N, number I of N.
+        part_megabytes: the input of a part, whose output is one file.
+        model: a model or run folder, or what `regard.load` returns.
+        num: texts for each prompt.
+        as_json: must be True: a text may have several lines.
+        done: is called after each part.
+        beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+        early_stopping: Stop a beam when as many hypotheses as its size have finished.
+        heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+            present length, scores below the worst of them.
+        beam_groups: Split the beam into that many groups that avoid each other's tokens.
+        diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+        must_contain: Force this text, or one of several with | between them.
+        sample: Sample at random, or search. [default: the model's own]
+        temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+        top_k: Sample from the K most probable tokens; 0: from all.
+        top_p: Sample from the most probable tokens whose probabilities add up to P.
+        min_p: Sample from the tokens at least P times as probable as the most probable.
+        typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+        seed: The seed of the samples. [default: 0]
+        mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+        mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+        length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+        alpha: The A of the length penalty.
+        repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+        presence_penalty: Subtract X from the logit of each token in the output.
+        frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+        no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+        no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+        ban: Never output this text.
+        boost: Add X to the logits of this text (below 0: subtract).
+        min_new_tokens: The least number of new tokens.
+        max_new_tokens: The greatest number of new tokens. [default: the model's own]
+        max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
+            was trained on]
+        stop: Stop before this text.
+        end_ids: Another token (its number) that ends a text.
+        prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
+            stays the same.
+        draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+            the same.
+        draft_tokens: How many tokens the draft model proposes. [default: 4]
+        rules: Apply the registered decoding rule of this name.
+        search: Decode by the registered search of this name. [default: by beam size and sampling]
+        chat: Answer each prompt as a user's message, by the model's chat template.
+        system: The system message at the beginning of each conversation.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+    """
+
+
+def summarize_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    shard: str,
+    part_megabytes: int = 4,
+    model: str | Path | LoadedModel,
+    beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
+    as_json: bool = False,
+    batch_tokens: int = 4096,
+    prefix: str | None = None,
+    workers: int | None = None,
+    n_best: int = 1,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+    done: Callable[[PartRecord], None] | None = None,
+) -> ShardReport:
+    """Summarize one shard of the lines of many files; `jobs_merge` makes one file of all shards.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        shard: I/N, number I of N.
+        part_megabytes: the input of a part, whose output is one file.
+        model: a model or run folder, or what `regard.load` returns.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+        beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+        early_stopping: Stop a beam when as many hypotheses as its size have finished.
+        heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+            present length, scores below the worst of them.
+        beam_groups: Split the beam into that many groups that avoid each other's tokens.
+        diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+        must_contain: Force this text, or one of several with | between them.
+        sample: Sample at random, or search. [default: the model's own]
+        temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+        top_k: Sample from the K most probable tokens; 0: from all.
+        top_p: Sample from the most probable tokens whose probabilities add up to P.
+        min_p: Sample from the tokens at least P times as probable as the most probable.
+        typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+        seed: The seed of the samples. [default: 0]
+        mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+        mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+        length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+        alpha: The A of the length penalty.
+        repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+        presence_penalty: Subtract X from the logit of each token in the output.
+        frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+        no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+        no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+        ban: Never output this text.
+        boost: Add X to the logits of this text (below 0: subtract).
+        min_new_tokens: The least number of new tokens.
+        max_new_tokens: The greatest number of new tokens. [default: the model's own]
+        max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
+            was trained on]
+        stop: Stop before this text.
+        end_ids: Another token (its number) that ends a text.
+        prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
+            stays the same.
+        draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+            the same.
+        draft_tokens: How many tokens the draft model proposes. [default: 4]
+        rules: Apply the registered decoding rule of this name.
+        search: Decode by the registered search of this name. [default: by beam size and sampling]
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        prefix: The text before each source, such as >>fra<<. [default: the model's own]
+        workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
+            set]
+        n_best: Give that many candidates of each text: LINE, SCORE, TEXT, separated by tabs. A beam is
+            at least as wide.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+    """
+
+
+def translate_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    shard: str,
+    part_megabytes: int = 4,
+    model: str | Path | LoadedModel | None = None,
+    beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
+    as_json: bool = False,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    batch_tokens: int = 4096,
+    prefix: str | None = None,
+    workers: int | None = None,
+    n_best: int = 1,
+    split: Literal["auto", "on", "off"] = "auto",
+    engine: Literal["regard", "ctranslate2"] = "regard",
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+    done: Callable[[PartRecord], None] | None = None,
+) -> ShardReport:
+    """Translate one shard of the lines of many files; `jobs_merge` makes one file of all shards.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        shard: I/N, number I of N.
+        part_megabytes: the input of a part, whose output is one file.
+        model: a model or run folder, or what `regard.load` returns; the included model by default.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+        beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+        early_stopping: Stop a beam when as many hypotheses as its size have finished.
+        heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+            present length, scores below the worst of them.
+        beam_groups: Split the beam into that many groups that avoid each other's tokens.
+        diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+        must_contain: Force this text, or one of several with | between them.
+        sample: Sample at random, or search. [default: the model's own]
+        temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+        top_k: Sample from the K most probable tokens; 0: from all.
+        top_p: Sample from the most probable tokens whose probabilities add up to P.
+        min_p: Sample from the tokens at least P times as probable as the most probable.
+        typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+        seed: The seed of the samples. [default: 0]
+        mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+        mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+        length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+        alpha: The A of the length penalty.
+        repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+        presence_penalty: Subtract X from the logit of each token in the output.
+        frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+        no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+        no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+        ban: Never output this text.
+        boost: Add X to the logits of this text (below 0: subtract).
+        min_new_tokens: The least number of new tokens.
+        max_new_tokens: The greatest number of new tokens. [default: the model's own]
+        max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
+            was trained on]
+        stop: Stop before this text.
+        end_ids: Another token (its number) that ends a text.
+        prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
+            stays the same.
+        draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+            the same.
+        draft_tokens: How many tokens the draft model proposes. [default: 4]
+        rules: Apply the registered decoding rule of this name.
+        search: Decode by the registered search of this name. [default: by beam size and sampling]
+        source_lang: The language of the texts, for a model of many languages, by its code there, such
+            as eng_Latn.
+        target_lang: The language of the output, for a model of many languages, by its code.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        prefix: The text before each source, such as >>fra<<. [default: the model's own]
+        workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
+            set]
+        n_best: Give that many candidates of each text: LINE, SCORE, TEXT, separated by tabs. A beam is
+            at least as wide.
+        split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
+            longer than the lines that the model was trained on.
+        engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
+            does.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
     """
 
 

@@ -98,16 +98,27 @@ def test_each_verb_is_listed_with_the_first_line_of_its_own_help(name):
 
 # How the command line prints, and nothing that the Python call knows.
 DOOR = {"as_json", "as_text", "debug", "help", "html", "no_browser", "npz", "pair", "port", "streamed"}
-CODE = {"as_json", "changes", "on_report", "prefix_ids", "progress"}  # what only the Python call knows
+# What only the Python call knows.
+CODE = {
+    "as_json",
+    "changes",
+    "done",
+    "on_report",
+    "prefix_ids",
+    "progress",
+}
 CALLS = {
-    **{name: [f"{name}:{name}"] for name in SHORT_HELP if name not in ("data", "plot", "serve")},
-    "translate": ["translate:translate", "translate:translate_file"],
-    "summarize": ["summarize:summarize", "summarize:summarize_file"],
-    "generate": ["generate:generate", "generate:generate_file"],
+    **{name: [f"{name}:{name}"] for name in SHORT_HELP if name not in ("data", "jobs", "plot", "serve")},
+    "translate": ["translate:translate", "translate:translate_file", "shards:translate_shard"],
+    "summarize": ["summarize:summarize", "summarize:summarize_file", "shards:summarize_shard"],
+    "generate": ["generate:generate", "generate:generate_file", "shards:generate_shard"],
     "classify": ["classify:classify", "classify:classify_file"],
     "tag": ["tag:tag", "tag:tag_file"],
-    "embed": ["embed:embed", "embed:embed_file", "embed:embed_similar"],
+    "embed": ["embed:embed", "embed:embed_file", "embed:embed_similar", "shards:embed_shard"],
     "fill": ["fill:fill", "fill:fill_file"],
+    "jobs status": ["jobs:jobs_status"],
+    "jobs verify": ["jobs:jobs_verify"],
+    "jobs merge": ["jobs:jobs_merge"],
     "data list": ["data:data_list"],
     "data show": ["data:data_show"],
     "data get": ["data:data_get"],

@@ -7,7 +7,9 @@ import click
 from regard.cli import options as shared
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.cli.job_options import PLACE, Place, job_output, path_of, refuse_half_a_job, run, shard_options
 from regard.cli.text_command import chunks_of, input_option, refuse_two, write_output
+from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import BatchOptions
 
@@ -15,7 +17,9 @@ from regard.verbs.shared.text_options import BatchOptions
 @click.command("embed", cls=Command)
 @click.argument("text", nargs=-1)
 @shared.own_model
-@input_option("Embed each line of a file")
+@input_option("Embed each line of a file", PLACE)
+@job_output
+@shard_options
 @click.option(
     "--similar-to",
     metavar="TEXT",
@@ -27,7 +31,10 @@ from regard.verbs.shared.text_options import BatchOptions
 def command(
     text: tuple[str, ...],
     model: Path,
-    input: Path | None,
+    input: Place | None,
+    output: Place | None,
+    shard: str | None,
+    part_megabytes: int,
     similar_to: str | None,
     options: BatchOptions,
     as_json: bool,
@@ -41,12 +48,21 @@ def command(
     read first, and printed with their cosine similarity, the most similar first.
     """
     refuse_two(text, input)
+    refuse_half_a_job(shard, text=bool(text), input=input, output=output)
+    if shard is not None and similar_to is not None:
+        raise UserError("--similar-to ranks all lines, a shard has only some", "leave one of them out")
 
     with importing():
         from regard.verbs.embed import Embedder, output_lines
+        from regard.verbs.shards import embed_shard
 
+    if shard is not None:
+        places = {"input": input, "output": output, "shard": shard, "part_megabytes": part_megabytes}
+        settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
+        run(embed_shard, **places, **settings)
+        return
     embedder = Embedder(model, options=options, runtime=runtime)
     lines = [line for each in text for line in each.split("\n")] if text else None
-    found = embedder.in_chunks(chunks_of(lines, input, "type a line to embed it"))
+    found = embedder.in_chunks(chunks_of(lines, path_of(input), "type a line to embed it"))
     ranked = found if similar_to is None else embedder.similar(found, similar_to)
     write_output(output_lines(each, as_json=as_json) for each in ranked)

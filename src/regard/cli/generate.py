@@ -10,6 +10,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.cli.job_options import PLACE, Place, job_output, path_of, refuse_half_a_job, run, shard_options
 from regard.cli.text_command import chunks_of, input_option, refuse_two, write_output
 from regard.errors import UserError
 from regard.verbs.generation.controls import Controls
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 @click.command("generate", cls=Command)
 @click.argument("prompt", required=False)
 @options.own_model
-@input_option("Continue each line of a file")
+@input_option("Continue each line of a file", PLACE)
+@job_output
+@shard_options
 @click.option(
     "--num",
     type=options.LimitedInt("num"),
@@ -40,7 +43,10 @@ if TYPE_CHECKING:
 def command(
     prompt: str | None,
     model: Path,
-    input: Path | None,
+    input: Place | None,
+    output: Place | None,
+    shard: str | None,
+    part_megabytes: int,
     controls: Controls,
     num: int,
     streamed: bool,
@@ -48,7 +54,7 @@ def command(
     options: ChatOptions,
     runtime: DecodingRuntime,
 ) -> None:
-    """Continue a text, each line of a file or of a pipe; or answer messages.
+    """Continue a text, each line of a file or of a pipe.
 
     Without PROMPT (or with - for it) and --input standard input is read, each line a prompt. The text is
     printed after its prompt; with several prompts a line of --- stands between the texts. The same seed gives
@@ -59,19 +65,26 @@ def command(
     or of a pipe is a conversation of its own; lines typed at a terminal are one conversation.
     """
     refuse_two(prompt is not None, input, "PROMPT")
+    refuse_half_a_job(shard, text=prompt is not None, input=input, output=output)
     if streamed and as_json:
         raise UserError("--json prints whole texts only", "leave out --stream or --json")
 
     with importing():
         from regard.verbs.generate import BETWEEN, Generator, output_lines
+        from regard.verbs.shards import generate_shard
 
+    if shard is not None:
+        places = {"input": input, "output": output, "shard": shard, "part_megabytes": part_megabytes}
+        settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
+        run(generate_shard, **places, **settings, controls=controls, num=num)
+        return
     generator = Generator(model, controls=controls, num=num, options=options, runtime=runtime)
     typed = prompt in (None, "-") and input is None and sys.stdin.isatty()
     if options.chat and typed and num == 1 and not as_json:
         _converse(generator)
         return
     single = None if prompt in (None, "-") else prompt
-    prompts = chunks_of(None if single is None else [single], input, "type a line to continue it")
+    prompts = chunks_of(None if single is None else [single], path_of(input), "type a line to continue it")
     if streamed:
         write_output(_streamed(generator, prompts, BETWEEN, single=single is not None))
         return

@@ -33,6 +33,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
         "embed": "Embed each text, each line of a file or of a pipe as a vector.",
         "fill": "Predict the masked tokens of a text, of each line of a file or of a pipe.",
         "transcribe": "Transcribe recordings.",
+        "jobs": "Look at the output of commands with --shard, check it, and merge it.",
         "serve": "Answer requests over HTTP: regard's own dialect, OpenAI's, LibreTranslate's and DeepL's.",
     },
     "Look inside": {

@@ -1,6 +1,5 @@
 """`regard summarize`."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -8,6 +7,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.text_command import refuse_two
 from regard.cli.translation_options import print_answers, translation_command
 from regard.verbs.shared.text_options import SummaryOptions
@@ -16,7 +16,13 @@ from regard.verbs.shared.text_options import SummaryOptions
 @click.command("summarize", cls=Command)
 @translation_command("Summarize", options.own_model, SummaryOptions)
 def command(
-    text: str | None, input: Path | None, output: Path | None, as_json: bool, **settings: Any
+    text: str | None,
+    input: Place | None,
+    output: Place | None,
+    shard: str | None,
+    part_megabytes: int,
+    as_json: bool,
+    **settings: Any,
 ) -> None:
     """Summarize a text, each line of a file or of a pipe.
 
@@ -24,10 +30,17 @@ def command(
     it has several lines; each line of a file or of standard input is a document.
     """
     refuse_two(text is not None, input)
+    refuse_half_a_job(shard, text=text is not None, input=input, output=output, output_is_file=True)
 
     with importing():
+        from regard.verbs.shards import summarize_shard
         from regard.verbs.summarize import Summarizer
 
+    if shard is not None:
+        places = {"input": input, "output": output, "shard": shard, "part_megabytes": part_megabytes}
+        run(summarize_shard, **places, as_json=as_json, **settings)
+        return
+    summarizer = Summarizer(**settings)
     lines = None if text is None else [" ".join(text.splitlines())]
     waits = "type a text in one line to summarize it"
-    print_answers(Summarizer(**settings), lines, input, output, as_json=as_json, waits=waits)
+    print_answers(summarizer, lines, path_of(input), path_of(output), as_json=as_json, waits=waits)

@@ -23,12 +23,12 @@ def text_command(does: str, *decorators: Decorator, argument: str = "text") -> D
     )
 
 
-def input_option(does: str) -> Decorator:
+def input_option(does: str, kind: click.ParamType = options.FILE_PATH) -> Decorator:
     """The option --input of a command that does this with each line."""
-    return click.option("--input", type=options.FILE_PATH, metavar="FILE", help=f"{does} (plain or gzipped).")
+    return click.option("--input", type=kind, metavar="FILE", help=f"{does} (plain or gzipped).")
 
 
-def refuse_two(text: object, input: Path | None, name: str = "TEXT") -> None:
+def refuse_two(text: object, input: Path | str | None, name: str = "TEXT") -> None:
     """Raise a UserError if there are both a text and a file."""
     if text and input is not None:
         raise UserError(f"both {name} and --input are given", "leave one of them out")

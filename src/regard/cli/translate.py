@@ -2,7 +2,6 @@
 
 import functools
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +9,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.text_command import refuse_two
 from regard.cli.translation_options import print_answers, translation_command
 from regard.verbs.shared.text_options import TranslationOptions
@@ -18,7 +18,13 @@ from regard.verbs.shared.text_options import TranslationOptions
 @click.command("translate", cls=Command)
 @translation_command("Translate", options.model, TranslationOptions)
 def command(
-    text: str | None, input: Path | None, output: Path | None, as_json: bool, **settings: Any
+    text: str | None,
+    input: Place | None,
+    output: Place | None,
+    shard: str | None,
+    part_megabytes: int,
+    as_json: bool,
+    **settings: Any,
 ) -> None:
     """Translate a text, a file or what comes through a pipe.
 
@@ -26,15 +32,22 @@ def command(
     order, as soon as it is translated; an empty line gives an empty line.
     """
     refuse_two(text is not None, input)
+    refuse_half_a_job(shard, text=text is not None, input=input, output=output, output_is_file=True)
 
     with importing():
+        from regard.verbs.shards import translate_shard
         from regard.verbs.translate import Translator
 
     if settings["model"] is None:
         _note_demonstration(waits=text is None and input is None)
+    if shard is not None:
+        places = {"input": input, "output": output, "shard": shard, "part_megabytes": part_megabytes}
+        run(translate_shard, **places, as_json=as_json, **settings)
+        return
     lines = None if text is None else text.split("\n")
     translator = Translator(**settings)
-    print_answers(translator, lines, input, output, as_json=as_json, waits="type a line to translate it")
+    places = path_of(input), path_of(output)
+    print_answers(translator, lines, *places, as_json=as_json, waits="type a line to translate it")
 
 
 @functools.cache  # once a process

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from regard.cli import options
+from regard.cli.job_options import PLACE, shard_options
 from regard.cli.options import Decorator
 from regard.cli.text_command import chunks_of, input_option, write_output
 from regard.verbs.shared.runtime import DecodingRuntime
@@ -22,13 +23,14 @@ def translation_command(does: str, model: Decorator, fields: type[SummaryOptions
     return options.stacked(
         click.argument("text", required=False),
         model,
-        input_option(f"{does} each line of a file"),
+        input_option(f"{does} each line of a file", PLACE),
         click.option(
             "--output",
-            type=options.FILE_PATH,
+            type=PLACE,
             metavar="FILE",
-            help="Write there instead of to standard output.",
+            help="Write there instead of to standard output; with --shard a folder.",
         ),
+        shard_options,
         options.fields_of("options", fields),
         options.controls,
         options.as_json,

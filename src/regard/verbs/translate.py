@@ -213,6 +213,10 @@ class Translator:
         """The translations of lines that come in chunks; those of a chunk are decoded together."""
         return self._in_order(chunks, self._splitter.lines, done)
 
+    def answers(self, lines: Sequence[str], first: int) -> Iterator[Translation]:
+        """The translations of the lines of one chunk, whose first has the number `first`, from 1."""
+        yield from self._translate(lines, [each or [""] for each in self._splitter.lines(lines)], first, None)
+
     def texts(self, texts: Iterable[str]) -> Iterator[Translation]:
         """A translation for each text, in order. A text may have several sentences and lines.
 

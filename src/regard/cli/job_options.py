@@ -1,0 +1,102 @@
+"""What the text commands share as parts of a job: `--shard`, many inputs, and an output folder."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from regard.cli import options
+from regard.cli.options import Decorator
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.verbs.jobs import ShardReport
+
+Place = Path | str  # of a file here, or an address
+PART_MEGABYTES = 4
+
+
+class PlaceType(click.ParamType):
+    """A path, or an address such as s3://bucket/file."""
+
+    name = "place"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        """A path has no `://`, of which it would keep one slash."""
+        return value if "://" in str(value) else Path(value)
+
+
+PLACE = PlaceType()
+
+
+shard_options: Decorator = options.stacked(
+    click.option(
+        "--shard",
+        metavar="I/N",
+        help="Answer part I of N of the files of --input, a pattern, into the folder --output, which all N"
+        " share; what is done there is left out.",
+    ),
+    click.option(
+        "--part-megabytes",
+        type=click.IntRange(1, 10_000),
+        default=PART_MEGABYTES,
+        show_default=True,
+        metavar="N",
+        help="With --shard: the input of a part, whose output is one file.",
+    ),
+)
+job_output: Decorator = click.option(
+    "--output", type=PLACE, metavar="DIR", help="With --shard: the folder to write to."
+)
+
+
+def refuse_half_a_job(
+    shard: str | None,
+    *,
+    text: bool,
+    input: Place | None,
+    output: Place | None,
+    output_is_file: bool = False,
+) -> None:
+    """Raise a UserError if a part of a job is missing, or needs --shard.
+
+    `text`: the command has one. `output_is_file`: without --shard --output names a file.
+    """
+    if shard is None:
+        for name, place in (("--input", input), ("--output", output)):
+            if isinstance(place, str):
+                raise UserError(f"{name} {place}: an address needs --shard", "--shard 1/1 is everything")
+        if output is not None and not output_is_file:
+            raise UserError("--output is for --shard", "--shard 1/1 is everything")
+        return
+    if text:
+        raise UserError("--shard answers files, not a text", "leave the text out, and give --input")
+    for name, place, example in (("--input", input, "'in/*.gz'"), ("--output", output, "out")):
+        if place is None:
+            raise UserError(f"--shard needs {name}", f"for instance {name} {example}")
+
+
+def path_of(place: Place | None) -> Path | None:
+    """A place that is no address."""
+    assert not isinstance(place, str)
+    return place
+
+
+def run(answer: "Callable[..., ShardReport]", **settings: Any) -> None:
+    """Run one shard by a Python call, with a note after each part, and how much failed at the end."""
+    from regard import console
+    from regard.verbs.jobs import PartRecord
+
+    def done(record: PartRecord) -> None:
+        rate = record.lines / max(record.seconds, 1e-3)
+        console.note(f"part {record.part}: {record.lines:,} lines, {rate:,.0f} a second")
+
+    report = answer(done=done, **settings)
+    before = f", {report.done_before} of them before" if report.done_before else ""
+    console.note(
+        f"shard {settings['shard']}: {report.parts} parts are done{before}; {report.lines:,} lines now"
+    )
+    if report.failed:
+        where = f"regard jobs status {settings['output']}"
+        console.warn(f"{report.failed:,} lines failed: `{where}` names them")

@@ -1,0 +1,74 @@
+"""`regard jobs`."""
+
+import click
+
+from regard.cli.group import Command, VerbGroup
+from regard.errors import DataError
+
+SHOWN = 20  # missing parts, or lines that failed
+
+
+@click.group("jobs", cls=VerbGroup)
+def command() -> None:
+    """Look at the output of commands with --shard, check it, and merge it.
+
+    OUTPUT is the folder of --output, a path or an address such as s3://bucket/out.
+    """
+
+
+@command.command("status", cls=Command)
+@click.argument("output")
+def status(output: str) -> None:
+    """Show how far a job is, and which lines failed."""
+    from regard import console
+    from regard.verbs.jobs import jobs_status
+
+    found = jobs_status(output)
+    share = found.size_done / found.size if found.size else 1.0
+    console.say(f"{found.done:,} of {found.parts:,} parts, {share:.1%} of {found.size:,} bytes")
+    if found.seconds:
+        rate = found.lines / found.seconds
+        left = found.seconds * (1 - share) / share / 3600 if share else 0.0
+        console.say(f"{found.lines:,} lines, {rate:,.0f} a second; {left:.1f} hours of one process are left")
+    if found.missing:
+        console.say(f"missing: {_listed([str(part) for part in found.missing])}")
+    for url, line, reason in found.failed[:SHOWN]:
+        console.say(f"failed: {url}, line {line} of its part: {reason}")
+    if len(found.failed) > SHOWN:
+        console.say(f"and {len(found.failed) - SHOWN:,} more lines that failed")
+
+
+@command.command("verify", cls=Command)
+@click.argument("output")
+def verify(output: str) -> None:
+    """Compare each part with its record, and the inputs with the plan."""
+    from regard import console
+    from regard.verbs.jobs import jobs_verify
+
+    problems = jobs_verify(output)
+    for each in problems[:SHOWN]:
+        console.say(each)
+    if problems:
+        raise DataError(
+            f"{len(problems):,} things are wrong with {output}",
+            "remove the record (.json) of a damaged part, and run the shards' commands again",
+        )
+    console.say("all parts are there and are what was recorded")
+
+
+@command.command("merge", cls=Command)
+@click.argument("output")
+@click.option(
+    "--to", required=True, metavar="FILE", help="The file to write; compressed if it ends with .gz."
+)
+def merge(output: str, to: str) -> None:
+    """Write the output of all parts as one file, in the order of the input."""
+    from regard import console
+    from regard.verbs.jobs import jobs_merge
+
+    console.say(f"{jobs_merge(output, to=to):,} lines: {to}")
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

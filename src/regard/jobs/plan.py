@@ -1,0 +1,139 @@
+"""The plan of a job: which lines of which files belong to which part.
+
+A part is a range of bytes of one file, or a whole compressed file. Its output depends on its lines alone, so
+any process may compute any part, again too, and the result is the same.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.errors import DataError, did_you_mean
+from regard.jobs.inputs import InputFile
+from regard.jobs.storage import Storage
+
+PLAN = "plan.json"
+FORMAT_VERSION = 1
+KEYS = ("format_version", "command", "version", "model", "settings", "format", "part_bytes", "inputs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """The lines of a file that begin at bytes `begin` to `end`; parts are numbered in order, from 0."""
+
+    number: int
+    file: InputFile
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a job does, by which no two processes may differ.
+
+    `model`: a hash of the model folder. `settings`: what else the output depends on. `format`: of an output
+    line: "text", "ranked" (LINE, SCORE, TEXT) or "json".
+    """
+
+    command: str
+    version: str  # of regard
+    model: str
+    settings: Mapping[str, Any]
+    format: str
+    inputs: Sequence[InputFile]
+    part_bytes: int  # of an input that is not compressed
+
+    def parts(self) -> Iterator[Part]:
+        """All parts, in the order of their lines."""
+        number = 0
+        for file in self.inputs:
+            size = max(file.size, 1) if file.is_compressed else self.part_bytes
+            for begin in range(0, file.size, size):
+                yield Part(number=number, file=file, begin=begin, end=min(begin + size, file.size))
+                number += 1
+
+    def parts_of(self, shard: int, shards: int) -> Iterator[Part]:
+        """The parts of shard `shard` (from 1) of `shards`: every so many-th."""
+        return (part for part in self.parts() if part.number % shards == shard - 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of `plan.json`."""
+        return {
+            "format_version": FORMAT_VERSION,
+            "command": self.command,
+            "version": self.version,
+            "model": self.model,
+            "settings": dict(self.settings),
+            "format": self.format,
+            "part_bytes": self.part_bytes,
+            "inputs": [file.to_dict() for file in self.inputs],
+        }
+
+    def agreed(self, storage: Storage) -> "Plan":
+        """The plan of the output folder, which is this one; it is written if there is none.
+
+        Raises:
+            DataError: the folder belongs to another job.
+        """
+        content = json.dumps(self.to_dict(), indent=1, ensure_ascii=False).encode()
+        if storage.create(PLAN, content):
+            return self
+        there = read_plan(storage)
+        if difference := _difference(there.to_dict(), self.to_dict()):
+            raise DataError(
+                f"{storage.url} is the output of another job: {difference}", "choose another --output"
+            )
+        return there
+
+
+def read_plan(storage: Storage) -> Plan:
+    """The plan of an output folder.
+
+    Raises:
+        DataError: it has none, or one that this version cannot read.
+    """
+    content = storage.read(PLAN)
+    if content is None:
+        raise DataError(f"{storage.url} has no {PLAN}", "give the --output of a command with --shard")
+    where = f"{storage.url}/{PLAN}"
+    try:
+        table = json.loads(content)
+        if not isinstance(table, dict):
+            raise TypeError("not an object")
+        if table.get("format_version") != FORMAT_VERSION:
+            raise DataError(
+                f"{where} has format {table.get('format_version')}, this version of regard reads"
+                f" {FORMAT_VERSION}",
+                "install the version that wrote it",
+            )
+        if unknown := sorted(table.keys() - set(KEYS)):
+            raise DataError(f"{where}: unknown key {unknown[0]!r}", did_you_mean(unknown[0], KEYS))
+        del table["format_version"]
+        return Plan(**{**table, "inputs": [InputFile(**each) for each in table["inputs"]]})
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f"{where} is damaged ({error})", "remove it and run the command again") from error
+
+
+def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """The first difference of two plans; empty if there is none."""
+    for key in KEYS:
+        old, new = there[key], here[key]
+        if key == "settings":
+            names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+            if names:
+                return f"{names[0]} was {old.get(names[0])!r}, and is {new.get(names[0])!r}"
+        elif key == "inputs" and old != new:
+            return _difference_of_inputs(old, new)
+        elif old != new:
+            return f"{key} was {old!r}, and is {new!r}"
+    return ""
+
+
+def _difference_of_inputs(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> str:
+    for before, now in zip(old, new, strict=False):
+        if before["url"] != now["url"]:
+            return f"its input was {before['url']}, and is {now['url']}"
+        if before != now:
+            return f"{now['url']} has changed"
+    return f"it had {len(old)} inputs, and has {len(new)}"

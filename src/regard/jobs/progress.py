@@ -1,0 +1,72 @@
+"""How far a job is, from the records of its parts."""
+
+from dataclasses import dataclass
+
+from regard.errors import DataError
+from regard.jobs.inputs import refuse_changed
+from regard.jobs.part_record import PartRecord, output_name, read_record, recorded
+from regard.jobs.plan import Plan
+from regard.jobs.storage import Storage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """The parts of a job and those that are done; `seconds`: of all processes together."""
+
+    parts: int
+    done: int
+    missing: tuple[int, ...]
+    size: int  # bytes of all inputs, as they are stored
+    size_done: int
+    lines: int
+    failed: tuple[tuple[str, int, str], ...]  # input, line in its part, reason
+    seconds: float
+
+
+def progress_of(plan: Plan, storage: Storage) -> Progress:
+    """How far a job is; reads the record of each part that is done."""
+    present, parts = recorded(storage), list(plan.parts())
+    done = [(part, read_record(storage, part.number)) for part in parts if part.number in present]
+    return Progress(
+        parts=len(parts),
+        done=len(done),
+        missing=tuple(part.number for part in parts if part.number not in present),
+        size=sum(file.size for file in plan.inputs),
+        size_done=sum(part.end - part.begin for part, _ in done),
+        lines=sum(record.lines for _, record in done),
+        failed=tuple(
+            (part.file.url, each.line, each.reason) for part, record in done for each in record.failed
+        ),
+        seconds=sum(record.seconds for _, record in done),
+    )
+
+
+def problems_of(plan: Plan, storage: Storage) -> list[str]:
+    """What is wrong: parts that are missing, incomplete or damaged, and inputs that have changed."""
+    found = []
+    for file in plan.inputs:
+        try:
+            refuse_changed(file)
+        except DataError as error:
+            found.append(error.message)
+    present = recorded(storage)
+    for part in plan.parts():
+        if part.number not in present:
+            found.append(f"part {part.number} is missing")
+            continue
+        try:
+            record = read_record(storage, part.number)
+        except DataError as error:
+            found.append(error.message)
+            continue
+        if problem := _problem(record, storage.read(output_name(part.number))):
+            found.append(f"part {part.number}: {problem}")
+    return found
+
+
+def _problem(record: PartRecord, content: bytes | None) -> str:
+    if content is None:
+        return "its output is missing, although it is recorded"
+    if not record.is_of(content):
+        return "its output is not what was recorded"
+    return ""

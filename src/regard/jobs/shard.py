@@ -1,0 +1,125 @@
+"""One shard of a job: its parts, one after the other, except those that are done."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from regard.data.corpus import line_text
+from regard.errors import DataError, Interrupted, RegardError, RunError
+from regard.jobs.inputs import read_piece, refuse_changed
+from regard.jobs.part_record import FailedLine, PartRecord, recorded, write_part
+from regard.jobs.plan import Part, Plan
+from regard.jobs.storage import Storage
+
+CHUNK = 1024  # lines that are answered together
+TRIES, WAIT = 3, 2.0  # of a part whose input fails; seconds between them
+LATER = 2  # a number of line after which there is no byte order mark
+
+Answer = Callable[[Sequence[str], int], list[str]]  # lines, number of the first -> a line of output for each
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardReport:
+    """What a shard has done: its parts, those that were done before, lines, and lines that failed."""
+
+    parts: int
+    done_before: int
+    lines: int
+    failed: int
+    seconds: float
+
+
+def run_shard(
+    plan: Plan,
+    storage: Storage,
+    shard: tuple[int, int],
+    answer: Answer,
+    *,
+    failure: Callable[[int, str], str],
+    engine: Mapping[str, Any],
+    done: Callable[[PartRecord], None] = lambda record: None,
+) -> ShardReport:
+    """Write the output of each part of a shard that has no record yet.
+
+    Args:
+        shard: its number, from 1, and the number of all shards.
+        answer: the output of each line; it fails for all lines or for none.
+        failure: the output of a line that cannot be answered, from its number in the part and the reason.
+        engine: facts about this process, for the records.
+        done: is called after each part.
+
+    Raises:
+        DataError: an input has changed, or a file cannot be read or written.
+    """
+    parts = list(plan.parts_of(*shard))
+    present = recorded(storage) if parts else set()
+    began, lines, failed = time.monotonic(), 0, 0
+    for part in parts:
+        if part.number in present:
+            continue
+        record = _tried(part, storage, answer, failure, engine)
+        lines, failed = lines + record.lines, failed + len(record.failed)
+        done(record)
+    before = sum(part.number in present for part in parts)
+    seconds = time.monotonic() - began
+    return ShardReport(parts=len(parts), done_before=before, lines=lines, failed=failed, seconds=seconds)
+
+
+def _tried(part: Part, *arguments: Any) -> PartRecord:
+    """The record of a part, which is begun again if its input fails while it is read."""
+    for _ in range(TRIES - 1):
+        try:
+            return _run(part, *arguments)
+        except RunError:
+            time.sleep(WAIT)
+    return _run(part, *arguments)
+
+
+def _run(
+    part: Part,
+    storage: Storage,
+    answer: Answer,
+    failure: Callable[[int, str], str],
+    engine: Mapping[str, Any],
+) -> PartRecord:
+    began = time.monotonic()
+    refuse_changed(part.file)
+    outputs: list[str] = []
+    failed: list[FailedLine] = []
+    raws = read_piece(part.file, part.begin, part.end)
+    while chunk := list(islice(raws, CHUNK)):
+        for output in _answered(chunk, len(outputs) + 1, part.file.url, answer):
+            if isinstance(output, FailedLine):
+                failed.append(output)
+                outputs.append(failure(output.line, output.reason))
+            else:
+                outputs.append(output)
+    refuse_changed(part.file)  # while it was read
+    seconds = time.monotonic() - began
+    return write_part(storage, part.number, outputs, failed=failed, seconds=seconds, engine=engine)
+
+
+def _answered(raws: Sequence[bytes], first: int, url: str, answer: Answer) -> Iterator[str | FailedLine]:
+    """The output of each line; the lines that fail are found by halves, the others are answered."""
+    try:
+        lines = [line_text(raw, url, LATER) for raw in raws]
+        found = answer(lines, first)
+        if len(found) != len(lines):
+            raise AssertionError(f"{len(found)} answers to {len(lines)} lines")
+        yield from found
+    except Interrupted:
+        raise
+    except (RegardError, ValueError, RuntimeError, MemoryError) as error:
+        if len(raws) == 1:
+            yield FailedLine(line=first, reason=_reason(error))
+            return
+        half = len(raws) // 2
+        yield from _answered(raws[:half], first, url, answer)
+        yield from _answered(raws[half:], first + half, url, answer)
+
+
+def _reason(error: Exception) -> str:
+    text = error.message if isinstance(error, DataError) else str(error)
+    return " ".join(text.split())[:300] or type(error).__name__

@@ -1,0 +1,205 @@
+"""Jobs: many files answered by many processes that share an output folder, here or in an object store.
+
+Each process gets a number, as a scheduler such as Slurm or Kubernetes counts its tasks: `--shard 3/40`. It
+answers every fortieth part of the input. A process that is started again leaves out what is done.
+"""
+
+import dataclasses
+import hashlib
+import json
+import platform
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from regard.errors import ConfigError, DataError, FolderError
+from regard.jobs import merge as merging
+from regard.jobs import progress
+from regard.jobs.inputs import find_inputs
+from regard.jobs.part_record import PartRecord
+from regard.jobs.plan import Plan, read_plan
+from regard.jobs.progress import Progress
+from regard.jobs.shard import ShardReport, run_shard
+from regard.jobs.storage import Storage
+from regard.verbs.shared.arguments import checked
+from regard.weights.folder import MANIFEST
+from regard.weights.model_folder import LoadedModel
+
+PART_MEGABYTES = 4  # of input: minutes of one core
+SPEED_ONLY = frozenset({"workers", "batch_tokens", "threads", "device"})  # settings that change no output
+
+
+@runtime_checkable
+class LineVerb(Protocol):
+    """A verb that answers lines, whatever the other lines are."""
+
+    loaded: LoadedModel
+
+    def answers(self, lines: Any, first: int, /) -> Iterable[Any]:
+        """The answer to each line; the first has this number."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineJob:
+    """What is done with each line of a job; `written` gives the output line of an answer."""
+
+    command: str
+    verb: LineVerb
+    written: Callable[[Any], str]
+    format: Literal["text", "ranked", "json"]
+    settings: Sequence[Any]  # dataclasses
+    more: Mapping[str, Any] = field(default_factory=dict)  # other settings
+
+    def answer(self, lines: Sequence[str], first: int) -> list[str]:
+        """The output line of each line."""
+        return [self.written(each) for each in self.verb.answers(lines, first)]
+
+    def failure(self, line: int, reason: str) -> str:
+        """The output of a line that cannot be answered."""
+        match self.format:
+            case "json":
+                return json.dumps({"line": line, "error": reason}, ensure_ascii=False) + "\n"
+            case "ranked":
+                return ""
+            case "text":
+                return "\n"
+
+
+def run_job(
+    job: LineJob,
+    inputs: str,
+    output: str,
+    *,
+    shard: str,
+    part_megabytes: int = PART_MEGABYTES,
+    done: Callable[[PartRecord], None] | None = None,
+) -> ShardReport:
+    """Answer the parts of one shard that are not done.
+
+    Args:
+        inputs: a path or an address such as s3://bucket/in/part.gz, or a pattern of them.
+        output: the folder that all shards share.
+        shard: I/N, number I of N, from 1.
+        part_megabytes: the size of a part; a compressed file is one.
+        done: is called after each part.
+
+    Raises:
+        DataError: there is no such input, an input has changed, or the folder belongs to another job.
+    """
+    if part_megabytes < 1:
+        raise ConfigError(f"part_megabytes = {part_megabytes} is below 1", "4 is usual")
+    numbers = shard_of(shard)
+    plan = Plan(
+        command=job.command,
+        version=version("regard"),
+        model=hash_of(job.verb.loaded),
+        settings={**settings_of(job.settings), **job.more},
+        format=job.format,
+        inputs=find_inputs([inputs]),
+        part_bytes=part_megabytes << 20,
+    )
+    storage = Storage(output)
+    return run_shard(
+        plan.agreed(storage),
+        storage,
+        numbers,
+        job.answer,
+        failure=job.failure,
+        engine=_engine(job.verb),
+        done=done or (lambda record: None),
+    )
+
+
+def shard_of(text: str) -> tuple[int, int]:
+    """The number of a shard and of all shards, of I/N.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise ConfigError(f"shard = {text!r} is not I/N, a number from 1 to N and N", "1/1 is everything")
+    return int(found[1]), int(found[2])
+
+
+def settings_of(settings: Iterable[Any]) -> dict[str, Any]:
+    """The fields of dataclasses that are set and may change an output, as JSON has them."""
+    fields: dict[str, Any] = {}
+    for each in settings:
+        for one in dataclasses.fields(each):
+            value = getattr(each, one.name)
+            if one.name not in SPEED_ONLY and value not in (one.default, None, ()):
+                fields[one.name] = value
+    return json.loads(json.dumps(fields, default=str))
+
+
+def hash_of(loaded: LoadedModel) -> str:
+    """The SHA-256 of a model's manifest, which has those of its files.
+
+    Raises:
+        FolderError: it is not in a model folder of regard.
+    """
+    if loaded.folder is None:
+        raise FolderError(
+            f"{loaded.path} is a Hugging Face folder, which has no manifest",
+            f"convert it: regard convert {loaded.path} --out DIR",
+        )
+    return hashlib.sha256((loaded.folder.path / MANIFEST).read_bytes()).hexdigest()
+
+
+def _engine(verb: LineVerb) -> Mapping[str, Any]:
+    return {
+        "device": str(verb.loaded.model.device),
+        "machine": platform.machine(),
+        "torch": version("torch"),
+        "host": platform.node(),
+    }
+
+
+@checked
+def jobs_status(output: str) -> Progress:
+    """How far a job is.
+
+    Args:
+        output: its output folder, a path or an address.
+    """
+    storage = Storage(output)
+    return progress.progress_of(read_plan(storage), storage)
+
+
+@checked
+def jobs_verify(output: str) -> list[str]:
+    """What is wrong with the output of a job: parts that are missing or damaged, inputs that have changed.
+
+    Args:
+        output: its output folder, a path or an address.
+    """
+    storage = Storage(output)
+    return progress.problems_of(read_plan(storage), storage)
+
+
+@checked
+def jobs_merge(output: str, *, to: str) -> int:
+    """Write the output of all parts as one file, in the order of the input; returns the number of lines.
+
+    Args:
+        output: the output folder of a job, a path or an address.
+        to: the file to write; compressed if its name ends with .gz.
+
+    Raises:
+        DataError: a part is missing or damaged, or the file exists.
+    """
+    storage = Storage(output)
+    return merging.merge(read_plan(storage), storage, to)
+
+
+def refuse_several_lines(as_json: bool, command: str) -> None:
+    """Raise a DataError unless the output of a command that may have several lines for one is JSON."""
+    if not as_json:
+        raise DataError(
+            f"an answer of `regard {command}` may have several lines, but a job needs one for each line",
+            "give --json, too",
+        )

@@ -1,0 +1,140 @@
+"""Commands with `--shard`, and `regard jobs`: the output is that of the plain command; mistakes are named."""
+
+import gzip
+import json
+
+import pytest
+
+from regard.cli import run
+from regard.verbs.jobs import jobs_status, jobs_verify
+from regard.verbs.shards import embed_shard, generate_shard, translate_shard
+
+LINES = ["Where is the station?", "", "Thank you. See you tomorrow!", "I have 3 cats.", "Good morning.", "Hi"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("".join(f"{line}\n" for line in LINES[:4]))
+    with gzip.open(tmp_path / "in" / "b.gz", "wt") as file:
+        file.write("\n".join(LINES[4:]))
+    (tmp_path / "whole.txt").write_text("\n".join(LINES))
+    return tmp_path
+
+
+def regard(*arguments):
+    return run([str(each) for each in arguments])
+
+
+def sharded(folder, command, *arguments, shards=2):
+    """Run all shards of a command, merge, and give the merged lines."""
+    where = ("--input", f"{folder}/in/*", "--output", folder / "out")
+    for shard in range(1, shards + 1):
+        assert regard(command, *where, "--shard", f"{shard}/{shards}", *arguments) == 0
+    assert regard("jobs", "verify", folder / "out") == 0
+    assert regard("jobs", "merge", folder / "out", "--to", folder / "merged") == 0
+    return (folder / "merged").read_text().split("\n")[:-1]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--n-best", "2")], ids=["text", "json", "ranked"])
+def test_translations_are_those_of_one_file(capsys, folder, form):
+    found = sharded(folder, "translate", "--threads", "1", *form)
+    arguments = ("--input", folder / "whole.txt", "--output", folder / "whole.de", "--threads", "1", *form)
+    assert regard("translate", *arguments) == 0
+    assert found == (folder / "whole.de").read_text().split("\n")[:-1]
+
+
+def test_continuations_and_vectors_are_those_of_one_file(capsys, folder, decoder_folder, encoder_folder):
+    writer, encoder = decoder_folder("bytes"), encoder_folder("classification", ("a", "b"))
+    found = sharded(folder, "generate", "--model", writer, "--json", "--temperature", "0")
+    capsys.readouterr()
+    arguments = ("--model", writer, "--input", folder / "whole.txt", "--json", "--temperature", "0")
+    assert regard("generate", *arguments) == 0
+    assert found == capsys.readouterr().out.split("\n")[:-1]
+    for name in ("out", "merged"):
+        (folder / name).rename(folder / f"old-{name}")
+    found = sharded(folder, "embed", "--model", encoder)
+    capsys.readouterr()
+    assert regard("embed", "--model", encoder, "--input", folder / "whole.txt") == 0
+    assert found == capsys.readouterr().out.split("\n")[:-1]
+
+
+def test_the_python_call_continues_what_the_command_began(capsys, folder):
+    where = (f"{folder}/in/*", folder / "out")
+    assert regard("translate", "--input", where[0], "--output", where[1], "--shard", "2/2") == 0
+    status = jobs_status(str(folder / "out"))
+    assert (status.done, status.parts, status.missing) == (1, 2, (0,))
+    assert jobs_verify(str(folder / "out")) == ["part 0 is missing"]
+    report = translate_shard(*where, shard="1/1")
+    assert (report.parts, report.done_before, report.lines) == (2, 1, 4)
+    assert jobs_verify(str(folder / "out")) == []
+    record = json.loads((folder / "out" / "parts" / "00000000.json").read_text())
+    assert (record["lines"], record["failed"], record["engine"]["device"]) == (4, [], "cpu")
+
+
+def test_the_status_names_missing_parts_and_lines_that_failed(capsys, folder):
+    (folder / "in" / "a.txt").write_bytes(b"Hi\n\xff\n")
+    where = ("--input", f"{folder}/in/*", "--output", folder / "out")
+    assert regard("translate", *where, "--shard", "1/2") == 0
+    err = capsys.readouterr().err
+    assert "part 0: 2 lines" in err
+    assert "1 lines failed: `regard jobs status" in err
+    assert regard("jobs", "status", folder / "out") == 0
+    out = capsys.readouterr().out
+    assert "1 of 2 parts" in out
+    assert "missing: 1" in out
+    assert "a.txt, line 2 of its part: " in out
+    assert regard("jobs", "merge", folder / "out", "--to", folder / "merged") == 2
+    assert regard("jobs", "verify", folder / "out") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--shard", "3/2"), "shard = '3/2' is not I/N"),
+        (("--shard", "x"), "shard = 'x' is not I/N"),
+        (("--shard", "1/1", "--part-megabytes", "0"), "--part-megabytes"),
+        (("--shard", "1/1", "Hello"), "--shard answers files, not a text"),
+        (("--shard", "1/1", "--beam-size", "2"), "beam_size was None, and is 2"),
+        (("--shard", "1/1", "--json"), "format was 'text', and is 'json'"),
+    ],
+)
+def test_mistakes_are_named(capsys, folder, arguments, error):
+    where = ("--input", f"{folder}/in/a.txt", "--output", folder / "out")
+    if "beam" in error or "format" in error:
+        assert regard("translate", *where, "--shard", "1/1") == 0
+    given = () if "Hello" in arguments else where
+    assert regard("translate", *given, *arguments) == 2
+    assert error in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "error"),
+    [
+        ("translate", ("--shard", "1/1", "--input", "a"), "--shard needs --output"),
+        ("translate", ("--shard", "1/1", "--output", "a"), "--shard needs --input"),
+        ("translate", ("--input", "s3://bucket/a"), "an address needs --shard"),
+        ("generate", ("--model", "M", "--output", "a"), "--output is for --shard"),
+        ("generate", ("--model", "M", "--output", "a", "--input", "b", "--shard", "1/1"), "give --json"),
+        ("embed", ("--model", "M", "--output", "a"), "--output is for --shard"),
+        (
+            "embed",
+            ("--model", "M", "--output", "a", "--input", "b", "--shard", "1/1", "--similar-to", "c"),
+            "--similar-to ranks all lines",
+        ),
+        ("jobs", ("status", "nowhere"), "has no plan.json"),
+        ("jobs", ("merge", "nowhere", "--to", "x"), "has no plan.json"),
+    ],
+)
+def test_half_a_job_is_named(capsys, decoder_folder, command, arguments, error):
+    model = str(decoder_folder("bytes"))
+    assert regard(command, *(model if each == "M" else each for each in arguments)) == 2
+    assert error in capsys.readouterr().err
+
+
+def test_python_calls_of_the_other_verbs(folder, decoder_folder, encoder_folder):
+    settings = {"shard": "1/1", "as_json": True}
+    places = (f"{folder}/in/*", folder / "out")
+    assert generate_shard(*places, model=decoder_folder("bytes"), **settings).lines == len(LINES)
+    other = (places[0], folder / "other")
+    assert embed_shard(*other, model=encoder_folder("classification", ("a", "b")), **settings).lines == len(LINES)
