@@ -108,6 +108,7 @@ class AttentionSite:
     num_heads: int
     rows: SequenceName
     columns: SequenceName
+    softcap: float | None = None  # of its scores
 
 
 def attention_sites(model: Model) -> list[AttentionSite]:
@@ -118,9 +119,17 @@ def attention_sites(model: Model) -> list[AttentionSite]:
             continue
         part, rows, columns = _part_and_sequences(model, name, module)
         layer = sum(site.part == part for site in found)
-        heads = module.num_heads if isinstance(module, MultiHeadAttention) else 1
+        known = isinstance(module, MultiHeadAttention)
         found.append(
-            AttentionSite(name=name, part=part, layer=layer, num_heads=heads, rows=rows, columns=columns)
+            AttentionSite(
+                name=name,
+                part=part,
+                layer=layer,
+                num_heads=module.num_heads if known else 1,
+                rows=rows,
+                columns=columns,
+                softcap=module.softcap if known else None,
+            )
         )
     return found
 

@@ -23,11 +23,13 @@ from regard.weights.families.distilbert import DistilBERT
 from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, ends_of, refuse_misfit
 from regard.weights.families.gemma import Gemma
 from regard.weights.families.gpt2 import GPT2
+from regard.weights.families.gpt_neox import GPTNeoX
 from regard.weights.families.llama import Llama, Mistral, Qwen2, Qwen3
 from regard.weights.families.m2m100 import M2M100
 from regard.weights.families.marian import BART, Marian
 from regard.weights.families.mbart import MBART
 from regard.weights.families.pegasus import Pegasus
+from regard.weights.families.phi import Phi
 from regard.weights.families.t5 import T5
 from regard.weights.families.vit import ViT
 from regard.weights.folder import MANIFEST
@@ -47,7 +49,7 @@ _OWN: dict[str, Family] = {
     family.name: family
     for family in (
         *(GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), MBART(), Pegasus(), M2M100(), T5()),
-        *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), ViT()),
+        *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), GPTNeoX(), Phi(), ViT()),
     )
 }
 FAMILIES: Registry[Family] = Registry(

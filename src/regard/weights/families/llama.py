@@ -6,6 +6,13 @@ from typing import Any, ClassVar
 from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, widths
+from regard.weights.families.layer_types import (
+    FULL,
+    SLIDING,
+    read_layer_types,
+    window_settings,
+    written_layer_types,
+)
 from regard.weights.families.rotary import read_rotary, write_rotary
 from regard.weights.names import Entry, linear, same, stacked_tensors
 
@@ -16,7 +23,6 @@ GATED = {
     "gelu_new": "geglu_tanh",
     "gelu_pytorch_tanh": "geglu_tanh",
 }
-FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 class Llama(Family):
@@ -64,8 +70,8 @@ class Llama(Family):
             dropout=0.0,
             attention_dropout=take(float, "attention_dropout", default=0.0),
             tied=take(bool, "tie_word_embeddings", default=self.tied),
-            window=self.window(settings, num_layers),
             scaled_embedding=self.scaled_embedding,
+            **self.windows(settings, num_layers),
             **self.biases(settings),
             **rotary.settings(head_dim or d_model // num_heads),
         )
@@ -90,28 +96,22 @@ class Llama(Family):
             "feed_forward_bias": True if network else None,
         }
 
-    def window(self, settings: ConfigReader, num_layers: int) -> int | None:
-        """The positions that a position attends to; None for all before it."""
+    def windows(self, settings: ConfigReader, num_layers: int) -> dict[str, Any]:
+        """Which layers have a sliding window, as our settings."""
         settings.must_be("use_sliding_window", False)
         settings.must_be("sliding_window")
         settings.unused("max_window_layers")
-        self.one_layer_type(settings, num_layers, [FULL] * num_layers)
-        return None
+        self.one_layer_type(settings, [FULL] * num_layers)
+        return {}
 
-    def one_layer_type(self, settings: ConfigReader, num_layers: int, usual: Sequence[str]) -> str:
-        """The type of all layers; `usual` are their types if the setting is absent."""
-        kinds = settings.optional(list, "layer_types") or usual
-        if len(kinds) != num_layers or len(set(kinds)) > 1:
-            raise FolderError(
-                f"{settings.where}: layer_types has several types, or not {num_layers}",
-                f"only layers of one type are supported: all {FULL} or all {SLIDING}",
-            )
-        if kinds[0] not in (FULL, *{*usual} & {SLIDING}):
-            raise FolderError(
-                f"{settings.where}: the type {kinds[0]!r} of layer_types does not fit the other settings",
-                f"only {FULL} does",
-            )
-        return kinds[0]
+    def one_layer_type(self, settings: ConfigReader, usual: Sequence[str]) -> None:
+        """Refuses other types than `usual`: transformers has one window for all layers of this family."""
+        for kind in read_layer_types(settings, usual):
+            if kind != usual[0]:
+                raise FolderError(
+                    f"{settings.where}: the type {kind!r} of layer_types does not fit the other settings",
+                    f"only {usual[0]} does",
+                )
 
     def write(self, config: DecoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
         return {
@@ -130,7 +130,7 @@ class Llama(Family):
             "tie_word_embeddings": config.tied,
             **write_rotary(config),
             **self.written_biases(config),
-            **self.written_window(config),
+            **self.written_windows(config),
         }
 
     def written_biases(self, config: DecoderOnlyConfig) -> dict[str, Any]:
@@ -140,8 +140,8 @@ class Llama(Family):
             "mlp_bias": config.has_feed_forward_bias,
         }
 
-    def written_window(self, config: DecoderOnlyConfig) -> dict[str, Any]:
-        """The inverse of `window`."""
+    def written_windows(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        """The inverse of `windows`."""
         return {}
 
     def table(self, config: DecoderOnlyConfig) -> list[Entry]:
@@ -197,17 +197,12 @@ class Mistral(Llama):
     def written_biases(self, config: DecoderOnlyConfig) -> dict[str, Any]:
         return {}
 
-    def window(self, settings: ConfigReader, num_layers: int) -> int | None:
+    def windows(self, settings: ConfigReader, num_layers: int) -> dict[str, Any]:
         window = settings.unless_absent(int, "sliding_window", 4096)
-        kind = FULL if window is None else SLIDING
-        if self.one_layer_type(settings, num_layers, [kind] * num_layers) != kind:
-            raise FolderError(
-                f"{settings.where}: layer_types = {FULL}, but sliding_window = {window}",
-                "set sliding_window = null if the layers have no window",
-            )
-        return window
+        self.one_layer_type(settings, [FULL if window is None else SLIDING] * num_layers)
+        return {"window": window}
 
-    def written_window(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+    def written_windows(self, config: DecoderOnlyConfig) -> dict[str, Any]:
         return {"sliding_window": config.window}
 
 
@@ -229,19 +224,26 @@ class Qwen2(Llama):
     def written_biases(self, config: DecoderOnlyConfig) -> dict[str, Any]:
         return {}
 
-    def window(self, settings: ConfigReader, num_layers: int) -> int | None:
+    def windows(self, settings: ConfigReader, num_layers: int) -> dict[str, Any]:
         settings.must_be("use_mrope", False)
         window = settings.unless_absent(int, "sliding_window", 4096)
         first = settings.take(int, "max_window_layers", default=28)
         if not settings.take(bool, "use_sliding_window", default=False):
             window = None
-        kinds = [SLIDING if window is not None and number >= first else FULL for number in range(num_layers)]
-        return window if self.one_layer_type(settings, num_layers, kinds) == SLIDING else None
+        usual = [SLIDING if window is not None and number >= first else FULL for number in range(num_layers)]
+        return window_settings(settings, read_layer_types(settings, usual), window)
 
-    def written_window(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+    def written_windows(self, config: DecoderOnlyConfig) -> dict[str, Any]:
         if config.window is None:
             return {"use_sliding_window": False}
-        return {"use_sliding_window": True, "sliding_window": config.window, "max_window_layers": 0}
+        types = written_layer_types(config)
+        first = types.index(SLIDING)
+        return {
+            "use_sliding_window": True,
+            "sliding_window": config.window,
+            "max_window_layers": first,
+            "layer_types": types,
+        }
 
 
 class Qwen3(Qwen2):

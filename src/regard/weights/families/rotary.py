@@ -38,6 +38,7 @@ REQUIRED = {
 }
 MSCALES = ("mscale", "mscale_all_dim")  # of yarn, as an attention_factor
 GENERAL = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
+USUAL_NAMES = ("rope_theta", "partial_rotary_factor")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,22 +61,27 @@ class Rotary:
 
 
 def read_rotary(
-    settings: ConfigReader, max_positions: int, *, rotated: float = 1.0, partial: bool = False
+    settings: ConfigReader,
+    max_positions: int,
+    *,
+    rotated: float = 1.0,
+    partial: bool = False,
+    names: tuple[str, str] = USUAL_NAMES,
 ) -> Rotary:
     """The rotary positions of a config.json.
 
     `rotated`: the part of the features that is rotated if the file does not say. `partial`: the family may
-    rotate a part of them; other families ignore `partial_rotary_factor`, so it is refused there.
+    rotate a part of them; other families ignore `partial_rotary_factor`, so it is refused there. `names`: of
+    the base and of that part at the top of the file.
     """
-    table = _table(settings)
+    table = _table(settings, names)
     kind = table.get("rope_type", table.get("type", "default"))
     if not isinstance(kind, str) or kind not in NAMES:
         raise FolderError(
             f"{settings.where}: rotary positions of type {kind!r} are not supported",
             did_you_mean(str(kind), NAMES),
         )
-    names = NAMES[kind]
-    known = {*GENERAL, *names, *(MSCALES if kind == "yarn" else ())}
+    known = {*GENERAL, *NAMES[kind], *(MSCALES if kind == "yarn" else ())}
     for name, value in table.items():
         refuse_large_integer(value, f"{settings.where}: {name}")
         if name not in known and value is not None:
@@ -96,7 +102,7 @@ def read_rotary(
     )
 
 
-def _table(settings: ConfigReader) -> dict[str, Any]:
+def _table(settings: ConfigReader, names: tuple[str, str]) -> dict[str, Any]:
     """All settings of rotary positions; those of `rope_parameters` precede those at the top."""
     tables = [
         table for name in ("rope_parameters", "rope_scaling") if (table := settings.optional(dict, name))
@@ -106,8 +112,8 @@ def _table(settings: ConfigReader) -> dict[str, Any]:
             f"{settings.where}: rope_parameters and rope_scaling differ", "remove the one that is wrong"
         )
     top = {
-        name: value
-        for name in ("rope_theta", "partial_rotary_factor")
+        nested: value
+        for nested, name in zip(USUAL_NAMES, names, strict=True)
         if (value := settings.optional(float, name)) is not None
     }
     return {**top, **(tables[0] if tables else {})}
@@ -164,15 +170,20 @@ def _number(settings: ConfigReader, table: Mapping[str, Any], name: str, default
     return float(value)
 
 
-def write_rotary(config: TransformerConfig) -> dict[str, Any]:
-    """The settings of config.json for the rotary positions of a config."""
-    base = {"rope_theta": config.rotary_base}
-    part = {}
-    if config.rotary_dim is not None and config.rotary_dim != config.d_head:
-        part = {"partial_rotary_factor": config.rotary_dim / config.d_head}
-    scaling = config.rotary_scaling
+def write_rotary(
+    config: TransformerConfig, *, partial: bool = False, names: tuple[str, str] = USUAL_NAMES
+) -> dict[str, Any]:
+    """The settings of config.json for the rotary positions of a config; arguments as for `read_rotary`."""
+    nested = {"rope_theta": config.rotary_base}
+    if partial or config.rotary_dim not in (None, config.d_head):
+        nested["partial_rotary_factor"] = (config.rotary_dim or config.d_head) / config.d_head
+    top = {name: nested[usual] for usual, name in zip(USUAL_NAMES, names, strict=True) if usual in nested}
+    return {**top, "rope_parameters": {**_written_scaling(config.rotary_scaling), **nested}}
+
+
+def _written_scaling(scaling: RotaryScaling | None) -> dict[str, Any]:
     if scaling is None:
-        return {**base, **part, "rope_parameters": {"rope_type": "default", **base, **part}}
+        return {"rope_type": "default"}
     ours = dataclasses.asdict(scaling)
     theirs = {name: ours[own] for name, own in NAMES[scaling.kind].items() if ours[own] is not None}
-    return {**base, **part, "rope_parameters": {"rope_type": scaling.kind, **theirs, **base, **part}}
+    return {"rope_type": scaling.kind, **theirs}
