@@ -240,6 +240,52 @@ CASES |= {
         },
     }.items()
 }
+ODD = {"query_pre_attn_scalar": 11, "head_dim": 6, "sliding_window": 3, "num_hidden_layers": 3}
+CASES |= {
+    f"gemma2, {name}": ("Gemma2ForCausalLM", "Gemma2Config", {**HEADS, **MODERN, **ODD, **settings})
+    for name, settings in {
+        "one key head, low caps": {
+            "num_key_value_heads": 1,
+            "attn_logit_softcapping": 0.7,
+            "final_logit_softcapping": 2.5,
+        },
+        "untied, biases, no cap of scores, other types of layers": {
+            "tie_word_embeddings": False,
+            "attention_bias": True,
+            "attn_logit_softcapping": None,
+            "layer_types": ["full_attention", "full_attention", "sliding_attention"],
+            "hidden_activation": "silu",
+        },
+        "no window, no cap of logits, scaled angles": {
+            "layer_types": ["full_attention"] * 3,
+            "final_logit_softcapping": None,
+            "rope_parameters": LLAMA3,
+            "head_dim": 16,
+        },
+        "all windows": {"layer_types": ["sliding_attention"] * 3, "sliding_window": 2},
+    }.items()
+}
+CASES |= {
+    f"gemma3, {name}": ("Gemma3ForCausalLM", "Gemma3TextConfig", {**HEADS, **MODERN, **ODD, **settings})
+    for name, settings in {
+        "one key head, every other layer": {
+            "num_key_value_heads": 1,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 900.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+            },
+        },
+        "all windows, untied, biases, a cap": {
+            "tie_word_embeddings": False,
+            "attention_bias": True,
+            "final_logit_softcapping": 3.0,
+            "rms_norm_eps": 0.01,
+        },
+        "no window": {"layer_types": ["full_attention"] * 3, "hidden_activation": "gelu"},
+        "full attention first": {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"]},
+    }.items()
+}
 MARKS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 LENGTHS = torch.tensor([9, 4, 1])
 

@@ -21,7 +21,7 @@ from regard.weights import huggingface_tokenizer
 from regard.weights.families.bert import BERT, RoBERTa
 from regard.weights.families.distilbert import DistilBERT
 from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, ends_of, refuse_misfit
-from regard.weights.families.gemma import Gemma
+from regard.weights.families.gemma import Gemma, Gemma2, Gemma3Text
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.families.gpt_neox import GPTNeoX
 from regard.weights.families.llama import Llama, Mistral, Qwen2, Qwen3
@@ -49,7 +49,8 @@ _OWN: dict[str, Family] = {
     family.name: family
     for family in (
         *(GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), MBART(), Pegasus(), M2M100(), T5()),
-        *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), GPTNeoX(), Phi(), ViT()),
+        *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), Gemma2(), Gemma3Text()),
+        *(GPTNeoX(), Phi(), ViT()),
     )
 }
 FAMILIES: Registry[Family] = Registry(

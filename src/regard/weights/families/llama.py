@@ -1,9 +1,10 @@
 """Llama (Touvron et al. 2023), Mistral (Jiang et al. 2023), Qwen2 and Qwen3 (Yang et al. 2024, 2025)."""
 
-from collections.abc import Collection, Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 from regard.errors import FolderError
+from regard.layers.block import NormPosition
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, widths
 from regard.weights.families.layer_types import (
@@ -34,7 +35,13 @@ class Llama(Family):
     special_tokens: ClassVar = {"unk": "<unk>", "bos": "<s>", "eos": "</s>"}
     buffers: ClassVar = (r"rotary_emb\.inv_freq$",)
     ties: ClassVar = {"lm_head.weight": "model.embed_tokens.weight"}
-    qk_norm = False
+    norm_position: NormPosition = "pre"
+    norms: ClassVar = {  # of a layer: ours after "around_", theirs
+        "self_attention.norm": "input_layernorm",
+        "feed_forward.norm": "post_attention_layernorm",
+    }
+    norm_eps = 1e-6
+    qk_norm: bool | Literal["all_heads"] = False
     adds_bos = True  # True: texts begin with bos
     max_positions = 2048  # what transformers takes if a setting is absent, here and below
     num_kv_heads: int | None = None
@@ -51,7 +58,7 @@ class Llama(Family):
         num_heads, num_layers = take(int, "num_attention_heads"), take(int, "num_hidden_layers")
         head_dim = settings.unless_absent(int, "head_dim", self.head_dim)  # type: ignore[type-var]
         max_positions = take(int, "max_position_embeddings", default=self.max_positions)
-        rotary = read_rotary(settings, max_positions)
+        windows = self.windows(settings, num_layers)
         config = DecoderOnlyConfig(
             vocab_size=vocab_size,
             d_model=d_model,
@@ -61,7 +68,8 @@ class Llama(Family):
             num_layers=num_layers,
             d_ff=take(int, "intermediate_size"),
             norm="rms",
-            norm_eps=take(float, "rms_norm_eps", default=1e-6),
+            norm_eps=take(float, "rms_norm_eps", default=self.norm_eps),
+            norm_position=self.norm_position,
             activation=self.activation(settings),  # type: ignore[arg-type]
             bias=False,
             qk_norm=self.qk_norm,
@@ -71,9 +79,10 @@ class Llama(Family):
             attention_dropout=take(float, "attention_dropout", default=0.0),
             tied=take(bool, "tie_word_embeddings", default=self.tied),
             scaled_embedding=self.scaled_embedding,
-            **self.windows(settings, num_layers),
+            **windows,
             **self.biases(settings),
-            **rotary.settings(head_dim or d_model // num_heads),
+            **self.rotary(settings, max_positions, head_dim or d_model // max(1, num_heads), windows),
+            **self.scores(settings),
         )
         return ConvertedConfig(
             config=config,
@@ -82,6 +91,16 @@ class Llama(Family):
             eos_id=settings.token("eos_token_id", vocab_size),
             generation={} if self.adds_bos else {"begin": False, "may_end": True},
         )
+
+    def rotary(
+        self, settings: ConfigReader, max_positions: int, d_head: int, windows: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Rotary positions, as our settings."""
+        return read_rotary(settings, max_positions).settings(d_head)
+
+    def scores(self, settings: ConfigReader) -> dict[str, Any]:
+        """The scale and the caps of scores and logits, as our settings."""
+        return {}
 
     def activation(self, settings: ConfigReader) -> str:
         """The activation of the feed-forward network."""
@@ -128,10 +147,19 @@ class Llama(Family):
             "hidden_act": next((name for name, ours in GATED.items() if ours == config.activation), "silu"),
             "max_position_embeddings": config.position_limit or config.trained_length or config.max_positions,
             "tie_word_embeddings": config.tied,
-            **write_rotary(config),
+            **self.written_rotary(config),
+            **self.written_scores(config),
             **self.written_biases(config),
             **self.written_windows(config),
         }
+
+    def written_rotary(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        """The inverse of `rotary`."""
+        return write_rotary(config)
+
+    def written_scores(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        """The inverse of `scores`."""
+        return {}
 
     def written_biases(self, config: DecoderOnlyConfig) -> dict[str, Any]:
         """The inverse of `biases`."""
@@ -166,8 +194,7 @@ class Llama(Family):
         gate = [f"{hf}.mlp.{each}_proj" for each in ("gate", "up")]
         biases, inner = config.attention_biases, config.has_feed_forward_bias
         entries = [
-            self.norm(f"{ours}.around_self_attention.norm", f"{hf}.input_layernorm"),
-            self.norm(f"{ours}.around_feed_forward.norm", f"{hf}.post_attention_layernorm"),
+            *(self.norm(f"{ours}.around_{own}", f"{hf}.{name}") for own, name in self.norms.items()),
             *stacked_tensors(f"{attention}.query_key_value", qkv, widths(config), bias=biases != "none"),
             *linear(f"{attention}.output", f"{hf}.self_attn.o_proj", bias=biases == "all"),
             *stacked_tensors(f"{network}.gate_inner", gate, (config.d_ff, config.d_ff), bias=inner),

@@ -8,6 +8,7 @@ from typing import Any
 from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.layers.rotary_scaling import RotaryScaling
 from regard.models.config import TransformerConfig, rotary_scaling_of
+from regard.models.windows import WindowConfig
 from regard.weights.families.family import ConfigReader, refuse_large_integer
 
 # for each type: the settings of config.json and ours
@@ -39,6 +40,7 @@ REQUIRED = {
 MSCALES = ("mscale", "mscale_all_dim")  # of yarn, as an attention_factor
 GENERAL = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
 USUAL_NAMES = ("rope_theta", "partial_rotary_factor")
+LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -100,6 +102,44 @@ def read_rotary(
         rotated=part,
         scaling=_scaling(settings, kind, table, max_positions),
     )
+
+
+def read_rotary_by_type(
+    settings: ConfigReader, max_positions: int, *, bases: tuple[str, str], usual: tuple[float, float]
+) -> tuple[Rotary, Rotary]:
+    """The rotary positions of layers with full attention, and those of layers with a window, unscaled.
+
+    `rope_parameters` has a table for each type of layer. `bases`: the names of both bases at the top of the
+    file; `usual`: the bases if the file does not say.
+    """
+    tables = _tables_by_type(settings)
+    found = []
+    for kind, name, base in zip(LAYER_TYPES, bases, usual, strict=True):
+        top = settings.take(float, name, default=base)
+        where = f"{settings.where}: {kind}"
+        found.append(read_rotary(ConfigReader({"rope_theta": top, **tables[kind]}, where), max_positions))
+    if found[1].scaling is not None:
+        raise FolderError(
+            f"{settings.where}: rope_parameters of sliding_attention are scaled, which is not supported",
+            "only those of full_attention may be",
+        )
+    return found[0], found[1]
+
+
+def _tables_by_type(settings: ConfigReader) -> dict[str, dict[str, Any]]:
+    """The settings of each type of layer; `rope_scaling`, of older files, is that of full attention."""
+    scaling, tables = settings.optional(dict, "rope_scaling"), settings.optional(dict, "rope_parameters")
+    if scaling and tables:
+        raise FolderError(f"{settings.where}: rope_parameters and rope_scaling are both set", "remove one")
+    if tables is None:
+        return {"full_attention": {"rope_parameters": scaling or {}}, "sliding_attention": {}}
+    for kind in tables:
+        if kind not in LAYER_TYPES or not isinstance(tables[kind], dict | None):
+            raise FolderError(
+                f"{settings.where}: {kind!r} of rope_parameters is not the table of a type of layer",
+                f"its tables are {' and '.join(LAYER_TYPES)}",
+            )
+    return {kind: {"rope_parameters": tables.get(kind) or {}} for kind in LAYER_TYPES}
 
 
 def _table(settings: ConfigReader, names: tuple[str, str]) -> dict[str, Any]:
@@ -187,3 +227,20 @@ def _written_scaling(scaling: RotaryScaling | None) -> dict[str, Any]:
     ours = dataclasses.asdict(scaling)
     theirs = {name: ours[own] for name, own in NAMES[scaling.kind].items() if ours[own] is not None}
     return {"rope_type": scaling.kind, **theirs}
+
+
+def write_rotary_by_type(config: WindowConfig, bases: tuple[str, str]) -> dict[str, Any]:
+    """The settings of config.json that `read_rotary_by_type` reads."""
+    full, local, scaling = (
+        config.rotary_base,
+        config.local_rotary_base,
+        _written_scaling(config.rotary_scaling),
+    )
+    sliding = (
+        {**scaling, "rope_theta": full} if local is None else {"rope_type": "default", "rope_theta": local}
+    )
+    return {
+        bases[0]: full,
+        bases[1]: full if local is None else local,
+        "rope_parameters": dict(zip(LAYER_TYPES, ({**scaling, "rope_theta": full}, sliding), strict=True)),
+    }
