@@ -286,6 +286,24 @@ CASES |= {
         "full attention first": {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"]},
     }.items()
 }
+CASES |= {
+    f"olmo2, {name}": ("Olmo2ForCausalLM", "Olmo2Config", {**HEADS, **MODERN, **settings})
+    for name, settings in {
+        "grouped": {},
+        "one key head, biases, scaled angles": {
+            "num_key_value_heads": 1,
+            "attention_bias": True,
+            "rope_parameters": LLAMA3,
+        },
+        "tied, wide heads, another gate": {
+            "num_key_value_heads": 4,
+            "head_dim": 10,
+            "tie_word_embeddings": True,
+            "hidden_act": "gelu",
+            "rms_norm_eps": 0.01,
+        },
+    }.items()
+}
 MARKS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 LENGTHS = torch.tensor([9, 4, 1])
 

@@ -28,6 +28,7 @@ from regard.weights.families.llama import Llama, Mistral, Qwen2, Qwen3
 from regard.weights.families.m2m100 import M2M100
 from regard.weights.families.marian import BART, Marian
 from regard.weights.families.mbart import MBART
+from regard.weights.families.olmo2 import OLMo2
 from regard.weights.families.pegasus import Pegasus
 from regard.weights.families.phi import Phi
 from regard.weights.families.t5 import T5
@@ -50,7 +51,7 @@ _OWN: dict[str, Family] = {
     for family in (
         *(GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), MBART(), Pegasus(), M2M100(), T5()),
         *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), Gemma2(), Gemma3Text()),
-        *(GPTNeoX(), Phi(), ViT()),
+        *(GPTNeoX(), Phi(), OLMo2(), ViT()),
     )
 }
 FAMILIES: Registry[Family] = Registry(
