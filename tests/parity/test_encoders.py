@@ -1,4 +1,4 @@
-"""Pretrained encoders have the outputs of transformers: BERT, RoBERTa, DistilBERT, each head; ViT."""
+"""Pretrained encoders have the outputs of transformers: BERT, RoBERTa, DistilBERT, ELECTRA, each head."""
 
 import pytest
 import torch
@@ -45,6 +45,39 @@ CASES = {
         {**DISTIL, **THREE, "n_layers": 4, "dim": 15, "n_heads": 3},
     ),
     "distilbert, answers": ("DistilBertForQuestionAnswering", "DistilBertConfig", DISTIL),
+}
+NARROW = {**SMALL, "embedding_size": 7}
+CASES |= {
+    "xlm-roberta": ("XLMRobertaModel", "XLMRobertaConfig", {**SMALL, "max_position_embeddings": 16}),
+    "xlm-roberta, masked words": (
+        "XLMRobertaForMaskedLM",
+        "XLMRobertaConfig",
+        {**ONE_LAYER, "type_vocab_size": 1, "hidden_act": "relu"},
+    ),
+    "xlm-roberta, classes": ("XLMRobertaForSequenceClassification", "XLMRobertaConfig", {**FIVE, **THREE}),
+    "xlm-roberta, a number": (
+        "XLMRobertaForSequenceClassification",
+        "XLMRobertaConfig",
+        {**SMALL, "num_labels": 1},
+    ),
+    "xlm-roberta, words": ("XLMRobertaForTokenClassification", "XLMRobertaConfig", {**SMALL, **THREE}),
+    "xlm-roberta, answers": ("XLMRobertaForQuestionAnswering", "XLMRobertaConfig", SMALL),
+    "electra": ("ElectraModel", "ElectraConfig", NARROW),
+    "electra, replaced tokens": ("ElectraForPreTraining", "ElectraConfig", {**NARROW, "hidden_act": "relu"}),
+    "electra, replaced tokens, one width": (
+        "ElectraForPreTraining",
+        "ElectraConfig",
+        {**ONE_LAYER, "embedding_size": 10, "layer_norm_eps": 1e-3},
+    ),
+    "electra, masked words": ("ElectraForMaskedLM", "ElectraConfig", {**NARROW, "hidden_act": "relu"}),
+    "electra, classes": (
+        "ElectraForSequenceClassification",
+        "ElectraConfig",
+        {**FIVE, **THREE, "embedding_size": 13},
+    ),
+    "electra, a number": ("ElectraForSequenceClassification", "ElectraConfig", {**NARROW, "num_labels": 1}),
+    "electra, words": ("ElectraForTokenClassification", "ElectraConfig", {**NARROW, **THREE}),
+    "electra, answers": ("ElectraForQuestionAnswering", "ElectraConfig", NARROW),
 }
 LENGTHS = torch.tensor([9, 4, 2])
 REAL = torch.arange(9) < LENGTHS[:, None]

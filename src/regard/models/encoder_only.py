@@ -1,5 +1,6 @@
 """Encoder-only Transformers, such as BERT (Devlin et al. 2019), with a head for a task."""
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +20,16 @@ from regard.models.config import TransformerConfig
 from regard.models.initialise import normal
 from regard.models.model import Model
 
-Head = Literal["none", "pooled", "masked_language_model", "classification", "tokens", "spans", "regression"]
+Head = Literal[
+    "none",
+    "pooled",
+    "masked_language_model",
+    "replaced_tokens",
+    "classification",
+    "tokens",
+    "spans",
+    "regression",
+]
 WITH_LABELS = ("classification", "tokens")
 
 
@@ -28,9 +38,9 @@ class EncoderOnlyConfig(TransformerConfig):
     """The settings of an encoder with a head; the defaults are BERT's base model.
 
     `head`: "none" gives the states themselves, "pooled" one vector for a text, "masked_language_model"
-    masked tokens, "classification" classes of a text, "tokens" classes of its tokens, "spans" the start and
-    end of an answer, "regression" a number. `fresh_head` is True for a head that was never trained, whose
-    outputs are random.
+    masked tokens, "replaced_tokens" whether a token was replaced (ELECTRA), "classification" classes of a
+    text, "tokens" classes of its tokens, "spans" the start and end of an answer, "regression" a number.
+    `fresh_head` is True for a head that was never trained, whose outputs are random.
     """
 
     kind: ClassVar[str] = "encoder_only"
@@ -77,6 +87,7 @@ class EncoderOnlyConfig(TransformerConfig):
     activation: Activation = "gelu"
     positions: str = "learned"
     max_positions: int = 512
+    embedding_size: int | None = None  # width of the embeddings, which are projected; None: d_model
     num_token_types: int = 2  # segments of a text, such as question and answer; 0: no type embedding
     embedding_norm: bool = True  # normalise the sum of the embeddings
     attention_dropout: float = 0.1
@@ -90,7 +101,7 @@ class EncoderOnlyConfig(TransformerConfig):
     pad_id: int = 0
 
     def __post_init__(self) -> None:
-        self.require_positive("vocab_size", "num_layers", "sentence_tokens")
+        self.require_positive("vocab_size", "num_layers", "embedding_size", "sentence_tokens")
         super().__post_init__()
         self.require_fraction("head_dropout")
         self.require_token_id("pad_id", self.vocab_size)
@@ -110,19 +121,21 @@ class EncoderOnlyConfig(TransformerConfig):
 
 
 class EncoderInput(nn.Module):
-    """The sum of token, position and token type embeddings, then norm and dropout."""
+    """The sum of token, position and token type embeddings; norm, dropout, and a projection to d_model."""
 
     def __init__(self, config: EncoderOnlyConfig) -> None:
         super().__init__()
-        self.embedding = TokenEmbedding(config.vocab_size, config.d_model, scaled=False)
-        self.positions = parts.positions(config)
+        width = config.embedding_size or config.d_model
+        self.embedding = TokenEmbedding(config.vocab_size, width, scaled=False)
+        self.positions = parts.positions(
+            dataclasses.replace(config, d_model=width, head_dim=config.d_head, embedding_size=None)
+        )
         self.token_types = None
         if config.num_token_types:
-            self.token_types = TokenEmbedding(config.num_token_types, config.d_model, scaled=False)
-        self.norm = (
-            norm(config.norm, config.d_model, eps=config.norm_eps) if config.embedding_norm else nn.Identity()
-        )
+            self.token_types = TokenEmbedding(config.num_token_types, width, scaled=False)
+        self.norm = norm(config.norm, width, eps=config.norm_eps) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
+        self.projection = nn.Linear(width, config.d_model) if width != config.d_model else nn.Identity()
 
     def forward(
         self, ids: Int64[Tensor, "batch len"], token_types: Int64[Tensor, "batch len"] | None = None
@@ -135,7 +148,7 @@ class EncoderInput(nn.Module):
             x = x + self.token_types(torch.zeros_like(ids) if token_types is None else token_types)
         elif token_types is not None:
             raise ValueError("the model has no token types (num_token_types = 0)")
-        return self.dropout(self.norm(x))
+        return self.projection(self.dropout(self.norm(x)))
 
 
 class Encoder(nn.Module):
@@ -226,6 +239,8 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
                 activation=config.head_activation or "gelu",
                 eps=config.norm_eps,
             )
+        case "replaced_tokens":
+            return heads.ReplacedTokenHead(width, activation=config.head_activation or "gelu")
         case "classification":
             return heads.ClassificationHead(
                 width,

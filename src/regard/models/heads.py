@@ -128,7 +128,8 @@ class TokenHead(nn.Module):
 class MaskedLanguageModelHead(nn.Module):
     """Each position, or each that is True in `selected`, row by row -> logits of its token.
 
-    norm(gelu(W x + b)), then the transposed embedding and a bias for each token (Devlin et al. 2019).
+    norm(gelu(W x + b)), then the transposed embedding and a bias for each token (Devlin et al. 2019). W leads
+    to the width of the embedding.
     """
 
     def __init__(
@@ -141,10 +142,10 @@ class MaskedLanguageModelHead(nn.Module):
         eps: float | None = None,
     ) -> None:
         super().__init__()
-        self.transform = nn.Linear(d_model, d_model)
-        self.activation = _function(activation)
-        self.norm = norm(kind, d_model, eps=eps)
         vocab_size, width = embedding.shape
+        self.transform = nn.Linear(d_model, width)
+        self.activation = _function(activation)
+        self.norm = norm(kind, width, eps=eps)
         self.output = nn.Linear(width, vocab_size)
         self.output.weight = embedding
 
@@ -153,6 +154,25 @@ class MaskedLanguageModelHead(nn.Module):
     ) -> Float[Tensor, "*positions vocab"]:
         chosen = hidden if selected is None else hidden[selected]
         return self.output(self.norm(self.activation(self.transform(chosen))))
+
+
+class ReplacedTokenHead(nn.Module):
+    """Each position, or each that is True in `selected` -> the logit that its token was replaced.
+
+    w . gelu(W x + b) + c, the discriminator of ELECTRA (Clark et al. 2020).
+    """
+
+    def __init__(self, d_model: int, *, activation: HeadActivation = "gelu") -> None:
+        super().__init__()
+        self.transform = nn.Linear(d_model, d_model)
+        self.activation = _function(activation)
+        self.output = nn.Linear(d_model, 1)
+
+    def forward(
+        self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
+    ) -> Float[Tensor, "*positions"]:
+        chosen = hidden if selected is None else hidden[selected]
+        return self.output(self.activation(self.transform(chosen)))[..., 0]
 
 
 class SpanHead(nn.Module):

@@ -18,8 +18,9 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
 from regard.registry import Registry
 from regard.weights import huggingface_tokenizer
-from regard.weights.families.bert import BERT, RoBERTa
+from regard.weights.families.bert import BERT, RoBERTa, XLMRoberta
 from regard.weights.families.distilbert import DistilBERT
+from regard.weights.families.electra import ELECTRA
 from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, ends_of, refuse_misfit
 from regard.weights.families.gemma import Gemma, Gemma2, Gemma3Text
 from regard.weights.families.gpt2 import GPT2
@@ -51,7 +52,7 @@ _OWN: dict[str, Family] = {
     for family in (
         *(GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), MBART(), Pegasus(), M2M100(), T5()),
         *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), Gemma2(), Gemma3Text()),
-        *(GPTNeoX(), Phi(), OLMo2(), ViT()),
+        *(GPTNeoX(), Phi(), OLMo2(), XLMRoberta(), ELECTRA(), ViT()),
     )
 }
 FAMILIES: Registry[Family] = Registry(

@@ -243,8 +243,10 @@ def canonical(config: ModelConfig) -> dict[str, Any]:
     if not isinstance(config, TransformerConfig):
         return table
     if "head_activation" in table:
-        usual = "gelu" if table["head"] == "masked_language_model" else "tanh"
+        usual = "gelu" if table["head"] in ("masked_language_model", "replaced_tokens") else "tanh"
         table["head_activation"] = table["head_activation"] or usual
+    if table.get("embedding_size") == config.d_model:
+        table["embedding_size"] = None
     table["num_kv_heads"] = config.num_kv_heads or config.num_heads
     table["head_dim"] = config.d_head
     table["attention_bias"] = config.attention_biases
