@@ -88,9 +88,9 @@ def encoder_pass(
 
 
 def image_pass(model: VisionTransformer, image: Float[Tensor, "1 channels height width"]) -> ForcedPass:
-    """The pass of a vision transformer; the ids of its "text" number the class token, if any, and patches."""
+    """The pass of a vision transformer; the ids of its "text" number its special tokens and the patches."""
     rows, columns = (side // model.config.patch_size for side in image.shape[2:])
-    count = rows * columns + (model.class_token is not None)
+    count = rows * columns + model.config.num_special_tokens
     return ForcedPass(model=model, sequences={"text": tuple(range(count))}, inputs=(image.to(model.device),))
 
 

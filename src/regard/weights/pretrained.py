@@ -33,7 +33,7 @@ from regard.weights.families.olmo2 import OLMo2
 from regard.weights.families.pegasus import Pegasus
 from regard.weights.families.phi import Phi
 from regard.weights.families.t5 import T5
-from regard.weights.families.vit import ViT
+from regard.weights.families.vit import DeiT, ViT
 from regard.weights.folder import MANIFEST
 from regard.weights.huggingface_decoding import (
     ConvertedDecoding,
@@ -52,7 +52,7 @@ _OWN: dict[str, Family] = {
     for family in (
         *(GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), MBART(), Pegasus(), M2M100(), T5()),
         *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), Gemma2(), Gemma3Text()),
-        *(GPTNeoX(), Phi(), OLMo2(), XLMRoberta(), ELECTRA(), ViT()),
+        *(GPTNeoX(), Phi(), OLMo2(), XLMRoberta(), ELECTRA(), ViT(), DeiT()),
     )
 }
 FAMILIES: Registry[Family] = Registry(

@@ -131,8 +131,8 @@ def test_a_model_comes_back_from_a_folder(head, tmp_path):
 @pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta", "distilbert"])
 def test_narrow_embeddings_and_its_head_are_of_no_other_family(family):
     message = f"embedding_size = 6, but a {family} model has None|head = 'replaced_tokens', but a"
-    pad_id = 1 if "roberta" in family else 0
-    for config in (of_head("replaced_tokens", pad_id=pad_id), of_head("none", pad_id=pad_id)):
+    common = {"pad_id": 1, "position_offset": 2} if "roberta" in family else {}
+    for config in (of_head("replaced_tokens", **common), of_head("none", **common)):
         with pytest.raises(FolderError, match=message):
             to_huggingface(random_model(config), family)
 
