@@ -4,21 +4,22 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
+from regard.layers.block import EncoderBlock, PreNorm
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import Activation
-from regard.layers.masks import padding_mask
+from regard.layers.masks import padding_mask, window_mask
 from regard.layers.norm import norm
 from regard.models import heads, parts
-from regard.models.config import TransformerConfig
 from regard.models.initialise import normal
 from regard.models.model import Model
+from regard.models.windows import WindowConfig
 
 Head = Literal[
     "none",
@@ -34,7 +35,7 @@ WITH_LABELS = ("classification", "tokens")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderOnlyConfig(TransformerConfig):
+class EncoderOnlyConfig(WindowConfig):
     """The settings of an encoder with a head; the defaults are BERT's base model.
 
     `head`: "none" gives the states themselves, "pooled" one vector for a text, "masked_language_model"
@@ -82,7 +83,6 @@ class EncoderOnlyConfig(TransformerConfig):
     fresh_head: bool = True
     d_model: int = 768
     num_heads: int = 12
-    num_layers: int = 12
     d_ff: int = 3072
     activation: Activation = "gelu"
     positions: str = "learned"
@@ -90,6 +90,7 @@ class EncoderOnlyConfig(TransformerConfig):
     embedding_size: int | None = None  # width of the embeddings, which are projected; None: d_model
     num_token_types: int = 2  # segments of a text, such as question and answer; 0: no type embedding
     embedding_norm: bool = True  # normalise the sum of the embeddings
+    first_norm: bool = True  # False: no norm before the first attention, as in ModernBERT
     attention_dropout: float = 0.1
     pooling: heads.Pooling = "cls"  # from token states to one vector
     pooler: bool = True  # a layer after the pooling
@@ -97,14 +98,20 @@ class EncoderOnlyConfig(TransformerConfig):
     sentence_tokens: int | None = None  # sentence encoders: tokens that are read, special tokens included
     sentence_prompt: str = ""  # sentence encoders: text before each input
     head_activation: heads.HeadActivation | None = None  # None: tanh after pooling, gelu for masked tokens
+    head_norm: bool = False  # normalise after the head's layer, which heads of tokens and spans then have
+    head_bias: bool = True  # of the head's layer
     head_dropout: float = 0.1
     pad_id: int = 0
 
     def __post_init__(self) -> None:
-        self.require_positive("vocab_size", "num_layers", "embedding_size", "sentence_tokens")
+        self.require_positive("vocab_size", "embedding_size", "sentence_tokens")
         super().__post_init__()
         self.require_fraction("head_dropout")
         self.require_token_id("pad_id", self.vocab_size)
+        if not self.first_norm and self.norm_position != "pre":
+            raise ConfigError(
+                f"first_norm = false, but norm_position = {self.norm_position!r}", "norm_position = 'pre'"
+            )
         if self.num_token_types < 0:
             raise ConfigError(f"num_token_types = {self.num_token_types} is below 0", "0 means no types")
         if not (math.isfinite(self.label_mean) and 0 < self.label_std < math.inf):
@@ -133,7 +140,7 @@ class EncoderInput(nn.Module):
         self.token_types = None
         if config.num_token_types:
             self.token_types = TokenEmbedding(config.num_token_types, width, scaled=False)
-        self.norm = norm(config.norm, width, eps=config.norm_eps) if config.embedding_norm else nn.Identity()
+        self.norm = _norm(config, width) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
         self.projection = nn.Linear(width, config.d_model) if width != config.d_model else nn.Identity()
 
@@ -156,10 +163,11 @@ class Encoder(nn.Module):
 
     def __init__(self, config: EncoderOnlyConfig) -> None:
         super().__init__()
-        rotary = parts.rotary(config)
         self.input = EncoderInput(config)
         self.position_bias = parts.position_bias(config, bidirectional=True)
-        self.blocks = nn.ModuleList(parts.encoder_block(config, rotary) for _ in range(config.num_layers))
+        self.blocks = parts.encoder_blocks(config)
+        if not config.first_norm:
+            cast(PreNorm, cast(EncoderBlock, self.blocks[0]).around_self_attention).norm = nn.Identity()
         self.norm = parts.final_norm(config)
 
     def forward(
@@ -170,8 +178,13 @@ class Encoder(nn.Module):
     ) -> Float[Tensor, "batch len d_model"]:
         x = self.input(ids, token_types)
         bias = self.position_bias(ids.size(1), ids.size(1)) if self.position_bias is not None else None
+        masks: dict[int | None, Tensor] = {None: mask}
         for block in self.blocks:
-            x = block(x, mask, bias)
+            window = cast(EncoderBlock, block).window
+            if window is not None and window not in masks:
+                near = window_mask(ids.size(1), window, bidirectional=True, device=ids.device)
+                masks[window] = mask & near
+            x = block(x, masks[window], bias)
         return self.norm(x)
 
 
@@ -220,6 +233,10 @@ class EncoderOnly(Model):
 def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | None:
     width, labels, dropout = config.d_model, config.num_labels, config.head_dropout
     activation = config.head_activation or "tanh"
+    head_norm = _norm(config, width) if config.head_norm else None
+    transform = None
+    if head_norm is not None and config.head in ("tokens", "spans"):
+        transform = heads.Transform(width, activation, head_norm, bias=config.head_bias)
     match config.head:
         case "none":
             return None
@@ -229,6 +246,8 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
                 config.pooling,
                 layer=config.pooler,
                 activation=activation,
+                bias=config.head_bias,
+                norm=head_norm,
                 normalised=config.normalised,
             )
         case "masked_language_model":
@@ -237,10 +256,14 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
                 embedding,
                 config.norm,
                 activation=config.head_activation or "gelu",
+                bias=config.head_bias,
+                norm_bias=config.bias,
                 eps=config.norm_eps,
             )
         case "replaced_tokens":
-            return heads.ReplacedTokenHead(width, activation=config.head_activation or "gelu")
+            return heads.ReplacedTokenHead(
+                width, activation=config.head_activation or "gelu", bias=config.head_bias
+            )
         case "classification":
             return heads.ClassificationHead(
                 width,
@@ -248,19 +271,27 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
                 config.pooling,
                 layer=config.pooler,
                 activation=activation,
+                bias=config.head_bias,
+                norm=head_norm,
                 dropout=dropout,
             )
         case "tokens":
-            return heads.TokenHead(width, labels, dropout=dropout)
+            return heads.TokenHead(width, labels, dropout=dropout, transform=transform)
         case "spans":
-            return heads.SpanHead(width, dropout=dropout)
+            return heads.SpanHead(width, dropout=dropout, transform=transform)
         case "regression":
             return heads.RegressionHead(
                 width,
                 config.pooling,
                 layer=config.pooler,
                 activation=activation,
+                bias=config.head_bias,
+                norm=head_norm,
                 dropout=dropout,
                 mean=config.label_mean,
                 std=config.label_std,
             )
+
+
+def _norm(config: EncoderOnlyConfig, width: int) -> nn.Module:
+    return norm(config.norm, width, bias=config.bias, eps=config.norm_eps)

@@ -15,7 +15,7 @@ class WindowConfig(TransformerConfig):
     """The settings of a stack of layers of one or two types (Beltagy et al. 2020, section 3; Gemma 2)."""
 
     num_layers: int = 12
-    window: int | None = None  # positions that a position attends to, itself included; None: all
+    window: int | None = None  # attend to window - 1 positions before, in encoders also after; None: to all
     layer_types: tuple[LayerType, ...] | None = None  # repeated; None: all layers have the window
     local_rotary_base: float | None = None  # of layers with the window, unscaled; None: as the others
 

@@ -29,6 +29,7 @@ from regard.weights.families.llama import Llama, Mistral, Qwen2, Qwen3
 from regard.weights.families.m2m100 import M2M100
 from regard.weights.families.marian import BART, Marian
 from regard.weights.families.mbart import MBART
+from regard.weights.families.modernbert import ModernBERT
 from regard.weights.families.olmo2 import OLMo2
 from regard.weights.families.pegasus import Pegasus
 from regard.weights.families.phi import Phi
@@ -52,7 +53,7 @@ _OWN: dict[str, Family] = {
     for family in (
         *(GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), MBART(), Pegasus(), M2M100(), T5()),
         *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), Gemma2(), Gemma3Text()),
-        *(GPTNeoX(), Phi(), OLMo2(), XLMRoberta(), ELECTRA(), ViT(), DeiT()),
+        *(GPTNeoX(), Phi(), OLMo2(), XLMRoberta(), ELECTRA(), ModernBERT(), ViT(), DeiT()),
     )
 }
 FAMILIES: Registry[Family] = Registry(

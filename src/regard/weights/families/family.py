@@ -245,6 +245,8 @@ def canonical(config: ModelConfig) -> dict[str, Any]:
     if "head_activation" in table:
         usual = "gelu" if table["head"] in ("masked_language_model", "replaced_tokens") else "tanh"
         table["head_activation"] = table["head_activation"] or usual
+    if table.get("head") in ("none", "masked_language_model", "replaced_tokens"):
+        table["head_norm"] = False  # the second has a norm in any case, the others have none
     if table.get("embedding_size") == config.d_model:
         table["embedding_size"] = None
     table["num_kv_heads"] = config.num_kv_heads or config.num_heads

@@ -14,7 +14,7 @@ from regard.weights.families.layer_types import (
     written_layer_types,
 )
 from regard.weights.families.llama import GATED, Llama
-from regard.weights.families.rotary import read_rotary_by_type, write_rotary_by_type
+from regard.weights.families.rotary import layered_rotary, read_rotary_by_type, write_rotary_by_type
 
 TANH = "gelu_pytorch_tanh"
 WINDOW = 4096
@@ -136,12 +136,7 @@ class Gemma3Text(Gemma2):
         self, settings: ConfigReader, max_positions: int, d_head: int, windows: Mapping[str, Any]
     ) -> dict[str, Any]:
         full, local = read_rotary_by_type(settings, max_positions, bases=BASES, usual=(1e6, 1e4))
-        if windows["window"] is None:
-            return full.settings(d_head)
-        if windows["layer_types"] is None:
-            return local.settings(d_head)
-        same = full.base == local.base and full.scaling is None
-        return {**full.settings(d_head), "local_rotary_base": None if same else local.base}
+        return layered_rotary(full, local, d_head, windows)
 
     def softcaps(self, settings: ConfigReader) -> dict[str, Any]:
         settings.must_be("attn_logit_softcapping")  # transformers reads it and does not use it

@@ -126,6 +126,16 @@ def read_rotary_by_type(
     return found[0], found[1]
 
 
+def layered_rotary(full: Rotary, local: Rotary, d_head: int, windows: Mapping[str, Any]) -> dict[str, Any]:
+    """Our settings for these rotary positions, in a model with these `windows` (see `window_settings`)."""
+    if windows["window"] is None:
+        return full.settings(d_head)
+    if windows["layer_types"] is None:
+        return local.settings(d_head)
+    same = full.base == local.base and full.scaling is None
+    return {**full.settings(d_head), "local_rotary_base": None if same else local.base}
+
+
 def _tables_by_type(settings: ConfigReader) -> dict[str, dict[str, Any]]:
     """The settings of each type of layer; `rope_scaling`, of older files, is that of full attention."""
     scaling, tables = settings.optional(dict, "rope_scaling"), settings.optional(dict, "rope_parameters")
