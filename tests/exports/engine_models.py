@@ -88,7 +88,9 @@ def random_settings(kind: str, seed: int) -> dict[str, Any]:
         "scaled_embedding": choose([True, False]),
     }
     if kind == "decoder_only":
-        return {**settings, "tied": choose([True, False])}
+        parallel = choose([None, "one_norm", "two_norms"]) if settings["norm_position"] == "pre" else None
+        head = {"tied": choose([True, False]), "output_bias": choose([True, False])}
+        return {**settings, **head, "parallel_residual": parallel}
     return {
         **settings,
         "tied": choose(["all", "target", "embeddings", "none"]),

@@ -27,6 +27,13 @@ COMPANIONS = {  # what a setting needs to have an effect, or to be possible in b
     "num_kv_heads": {"num_heads": 4},
     "d_model": {"head_dim": 6},
     "bias": {"qk_norm": True},
+    "layer_types": {"window": 8},
+    "local_rotary_base": {
+        "positions": "rotary",
+        "window": 8,
+        "layer_types": ("sliding_attention", "full_attention"),
+    },
+    "parallel_residual": {"norm_position": "pre"},
 }
 
 

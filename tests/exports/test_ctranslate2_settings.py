@@ -106,6 +106,14 @@ FAMILIES = {  # as their converters write them
     "gpt2": {"positions": "learned", "norm_position": "pre", "activation": "gelu_tanh"},
     "llama": {"norm_eps": 1e-5, "tied": False, "rotary_base": 5e5},
     "qwen3": {"qk_norm": True, "head_dim": 8},
+    "gpt-neox": {
+        "positions": "rotary", "rotary_dim": 2, "norm_position": "pre", "activation": "gelu", "tied": False,
+        "parallel_residual": "two_norms",
+    },
+    "phi": {
+        "positions": "rotary", "rotary_dim": 4, "norm_position": "pre", "activation": "gelu_tanh",
+        "tied": False, "parallel_residual": "one_norm", "output_bias": True,
+    },
 }  # fmt: skip
 
 

@@ -99,6 +99,19 @@ COMBINED = {  # all positions, norms, units and caches, each once
         "positions": "rotary", "norm": "rms", "activation": "swiglu", "window": 3, "num_kv_heads": 2,
         "head_dim": 6, "tied": False, "norm_position": "pre",
     }),
+    "windows in turn, soft caps": ("decoder_only", {
+        "positions": "rotary", "norm": "rms", "window": 3, "num_layers": 3, "norm_position": "sandwich",
+        "layer_types": ("sliding_attention", "full_attention"), "local_rotary_base": 30.0,
+        "attention_softcap": 2.0, "logit_softcap": 9.0, "num_kv_heads": 1,
+    }),
+    "parallel": ("decoder_only", {
+        "positions": "rotary", "rotary_dim": 4, "norm_position": "pre", "parallel_residual": "one_norm",
+        "output_bias": True, "tied": False, "activation": "gelu",
+    }),
+    "reordered norms": ("decoder_only", {
+        "positions": "rotary", "norm": "rms", "norm_position": "reordered", "qk_norm": "all_heads",
+        "num_kv_heads": 2,
+    }),
     "learned": ("decoder_only", {
         "positions": "learned", "position_offset": 2, "max_positions": 40, "activation": "gelu_tanh",
         "norm_position": "pre", "scaled_embedding": True,

@@ -90,7 +90,15 @@ def test_translators_step_as_they_do(shape):
         same(model, lambda: model.start(memory))
 
 
-@pytest.mark.parametrize("shape", [*SHAPES, *WINDOWS])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *SHAPES,
+        *WINDOWS,
+        {"output_bias": True, "tied": False},
+        {"window": 2, "layer_types": ("sliding_attention",), "positions": "rotary", "local_rotary_base": 9.0},
+    ],
+)
 def test_writers_step_as_they_do(shape):
     model = writer(**shape)
     same(model, model.start)
@@ -160,6 +168,29 @@ def test_rotary_positions_of_a_part_of_each_head_are_left_to_the_model():
     assert fast_step(model) is None
     assert "its positions rotate a part of each head" in why_plain(model)
     assert fast_step(writer(positions="rotary", rotary_dim=model.config.d_head)) is not None
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ({"parallel_residual": "one_norm"}, "ParallelBlock is not a type that it knows"),
+        ({"parallel_residual": "two_norms"}, "ParallelBlock is not a type that it knows"),
+        ({"norm_position": "reordered"}, "ReorderedNorm is not a type that it knows"),
+        ({"qk_norm": "all_heads"}, "queries and keys of all heads are normalised together"),
+        ({"attention_softcap": 3.0}, "its scores are soft-capped"),
+        ({"logit_softcap": 3.0}, "SoftcappedLinear is not a type that it knows"),
+        (
+            {"window": 2, "layer_types": ("full_attention", "sliding_attention")},
+            "its layers have different windows",
+        ),
+    ],
+    ids=str,
+)
+def test_settings_without_kernels_are_left_to_the_model(table, reason):
+    model = writer(norm_position=table.pop("norm_position", "pre"), **table)
+    assert fast_step(model) is None
+    assert reason in why_plain(model)
+    assert not isinstance(to_int8(model, least=0), str)
 
 
 def test_a_model_without_attention_is_left_to_itself():

@@ -34,6 +34,37 @@ VARIANTS = {
     "window, rotary, grouped": {"window": 2, "positions": "rotary", "num_kv_heads": 2},
     "window, alibi": {"window": 4, "positions": "alibi"},
     "window of one, t5": {"window": 1, "positions": "t5"},
+    "windows in turn, rotary": {
+        "window": 2,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "positions": "rotary",
+        "local_rotary_base": 50.0,
+        "num_layers": 3,
+    },
+    "windows in turn, alibi": {
+        "window": 3,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "positions": "alibi",
+    },
+    "windows of the last layers": {
+        "window": 3,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+        "num_layers": 3,
+    },
+    "parallel, rotary in part": {"parallel_residual": "two_norms", "positions": "rotary", "rotary_dim": 2},
+    "parallel, one norm, bias of the output": {
+        "parallel_residual": "one_norm",
+        "output_bias": True,
+        "tied": False,
+    },
+    "soft caps": {"attention_softcap": 2.0, "logit_softcap": 8.0, "norm_position": "sandwich"},
+    "reordered, norms of all heads": {
+        "norm_position": "reordered",
+        "norm": "rms",
+        "qk_norm": "all_heads",
+        "num_kv_heads": 2,
+        "positions": "rotary",
+    },
 }
 IDS = torch.tensor([[2, 7, 19, 4, 23, 8, 8, 3], [2, 28, 28, 5, 9, 17, 25, 6], [5, 3, 11, 12, 13, 14, 3, 2]])
 CLOSE = {"atol": 2e-5, "rtol": 1e-5}
@@ -63,8 +94,7 @@ def built(config, seed):
 
 def sight(model: DecoderOnly) -> int:
     """How far back a position can see: each layer looks one window further."""
-    window = model.config.window
-    return IDS.size(1) if window is None else (window - 1) * model.config.num_layers
+    return sum(IDS.size(1) if window is None else window - 1 for window in model.config.windows)
 
 
 def test_the_future_does_not_reach_back(model):
@@ -184,7 +214,7 @@ def test_gradients_reach_every_parameter(model):
             query, key, value = gradient.split([config.d_model, keys, keys])
             assert value.any(), name
             assert query.abs().max() < 1e-6 if blind else query.any(), name
-            turned = config.positions == "rotary" or config.qk_norm
+            turned = config.positions == "rotary" or config.qk_norm or config.attention_softcap
             silent = blind or (name.endswith("bias") and not turned)
             assert key.abs().max() < 1e-6 if silent else key.any(), name
         elif not (blind and "position_bias" in name):

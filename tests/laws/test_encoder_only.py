@@ -21,22 +21,37 @@ SHAPES = {
     },
     "pre, t5, grouped": {"norm_position": "pre", "positions": "t5", "num_kv_heads": 2},
     "sinusoidal": {"positions": "sinusoidal", "norm": "rms"},
+    "narrow embeddings": {"embedding_size": 6},
+    "windows in turn, no first norm": {
+        "norm_position": "pre",
+        "positions": "rotary",
+        "window": 2,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "local_rotary_base": 50.0,
+        "first_norm": False,
+        "activation": "geglu",
+        "bias": False,
+    },
 }
 HEADS = {
     "none": {},
     "pooled": {},
     "masked_language_model": {},
+    "replaced_tokens": {},
     "classification": {"num_labels": 3},
     "classification, mean": {"num_labels": 3, "pooling": "mean"},
     "classification, max": {"num_labels": 3, "pooling": "max", "pooler": False},
+    "classification, a norm": {"num_labels": 3, "head_norm": True, "head_bias": False},
     "tokens": {"num_labels": 5},
+    "tokens, a layer and a norm": {"num_labels": 5, "head_norm": True},
     "spans": {},
+    "spans, a layer and a norm": {"head_norm": True, "head_bias": False},
     "regression": {"pooling": "mean"},
 }
 IDS = torch.tensor([[4, 9, 17, 25, 6, 3], [8, 8, 29, 3, 0, 0], [5, 3, 0, 0, 0, 0], [11, 12, 13, 14, 3, 0]])
 LENGTHS = torch.tensor([6, 4, 2, 5])
 PADDING = ~padding_mask(LENGTHS, IDS.size(1))[:, 0, 0]
-BY_TOKEN = ("none", "masked_language_model", "tokens")
+BY_TOKEN = ("none", "masked_language_model", "replaced_tokens", "tokens")
 
 
 def made(shape: dict, head: str, options: dict, seed: int = 0) -> EncoderOnly:

@@ -152,3 +152,22 @@ def test_norms_of_queries_and_keys_bound_the_scores():
         "query_norm.weight",
         "key_norm.weight",
     }
+
+
+def test_norms_of_all_heads_act_on_all_features_of_a_position():
+    torch.manual_seed(0)
+    make = lambda width: torch.nn.RMSNorm(width, eps=1e-6)  # noqa: E731
+    attention = SelfAttention(8, 4, num_kv_heads=2, qk_norm=make, qk_norm_width="all_heads")
+    assert (attention.query_norm.weight.shape, attention.key_norm.weight.shape) == ((8,), (4,))
+    seen = []
+
+    def watching(query, key, *others):
+        seen.append((query, key))
+        return plain_attention(query, key, *others)
+
+    attention.attend = watching
+    x = 1e3 * torch.randn(1, 3, 8)
+    attention(x, x)
+    for normed in seen[0]:
+        torch.testing.assert_close(normed.transpose(1, 2).flatten(2).square().mean(-1), torch.ones(1, 3))
+        assert not torch.allclose(normed.square().mean(-1), torch.ones(1, normed.size(1), 3), rtol=0.01)

@@ -5,7 +5,16 @@ import torch
 from torch import nn
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.block import RESIDUALS, DecoderBlock, EncoderBlock, PostNorm, PreNorm, SandwichNorm
+from regard.layers.block import (
+    RESIDUALS,
+    DecoderBlock,
+    EncoderBlock,
+    ParallelBlock,
+    PostNorm,
+    PreNorm,
+    ReorderedNorm,
+    SandwichNorm,
+)
 from regard.layers.cache import KeyValueCache
 from regard.layers.feedforward import FeedForward
 from regard.layers.masks import causal_mask, padding_mask
@@ -34,14 +43,37 @@ def test_the_norm_stands_where_its_name_says():
     """A notebook called x + norm(dropout(sublayer(x))) "before the residual": neither of the three."""
     x, sublayer = torch.randn(2, 3, WIDTH), nn.Linear(WIDTH, WIDTH)
     post, pre = PostNorm(drawn_norm, 0.0), PreNorm(drawn_norm, 0.0)
-    sandwich = SandwichNorm(drawn_norm, 0.0)
+    sandwich, reordered = SandwichNorm(drawn_norm, 0.0), ReorderedNorm(drawn_norm, 0.0)
     torch.testing.assert_close(post(x, sublayer), post.norm(x + sublayer(x)))
     torch.testing.assert_close(pre(x, sublayer), x + sublayer(pre.norm(x)))
     expected = x + sandwich.norm_after(sublayer(sandwich.norm_before(x)))
     torch.testing.assert_close(sandwich(x, sublayer), expected)
+    torch.testing.assert_close(reordered(x, sublayer), x + reordered.norm(sublayer(x)))
 
 
-@pytest.mark.parametrize("position", ["pre", "sandwich"])
+def test_a_pre_norm_may_add_to_another_residual():
+    x, other, sublayer = torch.randn(2, 3, WIDTH), torch.randn(2, 3, WIDTH), nn.Linear(WIDTH, WIDTH)
+    pre = PreNorm(drawn_norm, 0.0)
+    torch.testing.assert_close(pre(x, sublayer, other), other + sublayer(pre.norm(x)))
+
+
+@pytest.mark.parametrize("one_norm", [True, False])
+def test_both_parts_of_a_parallel_block_read_its_input(one_norm):
+    torch.manual_seed(0)
+    attention, network = SelfAttention(WIDTH, 2), FeedForward(WIDTH, 16)
+    block = ParallelBlock(attention, network, lambda: PreNorm(drawn_norm, 0.0), one_norm=one_norm)
+    first, second = block.around_self_attention.norm, block.around_feed_forward.norm
+    assert (first is second) == one_norm
+    x, mask = torch.randn(2, 5, WIDTH), causal_mask(5)
+    normed = first(x)
+    expected = x + attention(normed, normed, mask) + network(second(x))
+    torch.testing.assert_close(block(x, mask), expected)
+    cache = KeyValueCache()
+    parts = [block(x[:, [place]], cache=cache) for place in range(5)]
+    torch.testing.assert_close(torch.cat(parts, dim=1), expected)
+
+
+@pytest.mark.parametrize("position", ["pre", "sandwich", "reordered"])
 def test_dropout_acts_on_what_the_sublayer_adds_and_not_on_the_residual(position):
     torch.manual_seed(0)
     around = RESIDUALS[position](lambda: nn.Identity(), 0.5)

@@ -79,7 +79,7 @@ def test_a_windowed_cache_does_not_grow_with_the_text():
 @given(rows=rows, window=st.sampled_from([None, 2]))
 def test_all_layers_of_a_stack_follow_the_selected_rows(rows, window):
     start = torch.arange(4.0)[:, None, None, None]
-    cache = StackCache(3, window)
+    cache = StackCache([None, window, window])
     assert cache.select(torch.tensor([5])) is cache  # it has read nothing: any number of rows may follow
     for layer in cache.layers:
         layer.append(start, start)
@@ -87,7 +87,8 @@ def test_all_layers_of_a_stack_follow_the_selected_rows(rows, window):
     for layer in cache.layers:
         seen = layer.append(torch.zeros(len(rows), 1, 1, 1), torch.zeros(len(rows), 1, 1, 1))
         assert seen.key[:, 0, 0, 0].tolist() == rows
-    assert (cache.length, cache.held) == (2, 2 if window is None else 1)
+    assert cache.length == 2
+    assert [layer.held for layer in cache.layers] == [2, *([2, 2] if window is None else [1, 1])]
 
 
 def test_an_empty_cache_can_be_selected_from():

@@ -1,5 +1,6 @@
 """Masks: True = may look, in every one of them."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,3 +81,11 @@ def test_documents_in_one_row_do_not_see_each_other():
         [0, 0, 1, 1, 1, 0],
         [0, 0, 0, 0, 0, 1],
     ]
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+def test_a_bidirectional_window_is_as_wide_on_both_sides(window):
+    mask = window_mask(6, window, bidirectional=True)[0, 0]
+    for query in range(6):
+        assert mask[query].tolist() == [abs(query - key) < window for key in range(6)]
+    assert torch.equal(mask & causal_mask(6)[0, 0], window_mask(6, window)[0, 0])

@@ -10,6 +10,7 @@ from regard.models.heads import (
     MaskedLanguageModelHead,
     PooledHead,
     RegressionHead,
+    ReplacedTokenHead,
     SpanHead,
     TokenHead,
     best_spans,
@@ -34,6 +35,21 @@ def test_not_even_what_is_not_a_number_leaks_out_of_the_padding():
     spoilt[1, 2:], spoilt[2] = torch.nan, torch.inf
     for pooling in ("mean", "max"):
         assert torch.equal(pooled(spoilt, LENGTHS, pooling), pooled(HIDDEN, LENGTHS, pooling))
+
+
+def test_replaced_tokens_have_a_logit_each():
+    head = ReplacedTokenHead(8, activation="relu")
+    expected = head.output(head.transform(HIDDEN).relu())[..., 0]
+    torch.testing.assert_close(head(HIDDEN, LENGTHS), expected)
+    assert head(HIDDEN, LENGTHS, PLACES).shape == (3,)
+    torch.testing.assert_close(head(HIDDEN, LENGTHS, PLACES), expected[PLACES])
+
+
+def test_masked_tokens_may_have_narrow_embeddings():
+    embedding = torch.nn.Parameter(torch.randn(11, 5))
+    head = MaskedLanguageModelHead(8, embedding, "layer")
+    assert head(HIDDEN, LENGTHS).shape == (3, 5, 11)
+    assert head.transform.weight.shape == (5, 8)
 
 
 def test_a_text_without_tokens_is_zero():

@@ -169,6 +169,10 @@ def test_a_seed_makes_a_model():
         ({"pooling": "max"}, "pooling = 'max' is unknown"),
         ({"num_layers": 0}, "num_layers = 0 is too small"),
         ({"pixel_std": 0.0}, "pixel_std"),
+        ({"pixel_std": [0.5, 0.5, 0.0]}, "pixel_std"),
+        ({"pixel_mean": [0.5, 0.5, 0.5, 0.5]}, "pixel_mean has 4 numbers for"),
+        ({"distillation": "head", "pooling": "mean"}, "distillation = 'head' needs a class token"),
+        ({"distillation": "heads"}, "distillation = 'heads' is unknown"),
         ({"image_size": 28}, "cannot be set in a recipe"),
     ],
 )

@@ -198,7 +198,7 @@ def write_a_tokeniser(folder: Path, pair: Pair) -> None:
     if sizes.get("src_vocab_size") != sizes.get("tgt_vocab_size"):
         write_two_vocabularies(folder, pair)
         return
-    marks = OF_BERT if pair.pretrained.family in ("bert", "distilbert") else MARKS
+    marks = OF_BERT if pair.pretrained.family in ("bert", "distilbert", "electra", "modernbert") else MARKS
     size = sizes.get("vocab_size") or sizes["src_vocab_size"]
     pieces = [*marks, *(f"w{number}" for number in range(size - len(marks)))]
     numbers = {piece: number for number, piece in enumerate(pieces)}

@@ -1,4 +1,4 @@
-"""Pretrained decoders have the outputs of transformers: GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma."""
+"""Pretrained decoders have the outputs of transformers: GPT-2, GPT-NeoX, Phi, Llama, Qwen, Gemma, OLMo 2."""
 
 import pytest
 import torch
@@ -152,6 +152,18 @@ CASES |= {
             **MODERN,
         },
     ),
+    "qwen2, windows of the last layers": (
+        "Qwen2ForCausalLM",
+        "Qwen2Config",
+        {
+            **HEADS,
+            **MODERN,
+            "num_hidden_layers": 3,
+            "use_sliding_window": True,
+            "sliding_window": 3,
+            "max_window_layers": 1,
+        },
+    ),
     "qwen3, biases, a window": (
         "Qwen3ForCausalLM",
         "Qwen3Config",
@@ -178,6 +190,118 @@ CASES |= {
             "rms_norm_eps": 0.01,
         },
         "the old name of its activation": {"head_dim": 4, "hidden_act": "gelu"},
+    }.items()
+}
+CASES |= {
+    f"gpt-neox, {name}": (
+        "GPTNeoXForCausalLM",
+        "GPTNeoXConfig",
+        {"num_attention_heads": 4, "num_hidden_layers": 2, **MODERN, **settings},
+    )
+    for name, settings in {
+        "a quarter rotated": {"hidden_size": 32},
+        "all rotated, another base, no biases of attentions": {
+            "num_attention_heads": 3,
+            "hidden_size": 18,
+            "rotary_pct": 1.0,
+            "rotary_emb_base": 300,
+            "attention_bias": False,
+        },
+        "one after the other, tied, tanh": {
+            "use_parallel_residual": False,
+            "tie_word_embeddings": True,
+            "hidden_act": "gelu_fast",
+            "layer_norm_eps": 0.01,
+            "rotary_pct": 0.5,
+        },
+        "scaled angles": {
+            "hidden_size": 24,
+            "num_attention_heads": 2,
+            "rope_parameters": {**YARN, "partial_rotary_factor": 0.5},
+        },
+    }.items()
+}
+CASES |= {
+    f"phi, {name}": ("PhiForCausalLM", "PhiConfig", {**HEADS, **MODERN, **settings})
+    for name, settings in {
+        "half rotated, grouped": {},
+        "one key head, norms, another part": {
+            "num_key_value_heads": 1,
+            "hidden_size": 40,
+            "partial_rotary_factor": 0.4,
+            "qk_layernorm": True,
+        },
+        "tied, relu, scaled": {
+            "num_key_value_heads": 4,
+            "tie_word_embeddings": True,
+            "hidden_act": "relu",
+            "layer_norm_eps": 1e-3,
+            "rope_parameters": {"rope_type": "linear", "factor": 3.0, "rope_theta": 200.0},
+        },
+    }.items()
+}
+ODD = {"query_pre_attn_scalar": 11, "head_dim": 6, "sliding_window": 3, "num_hidden_layers": 3}
+CASES |= {
+    f"gemma2, {name}": ("Gemma2ForCausalLM", "Gemma2Config", {**HEADS, **MODERN, **ODD, **settings})
+    for name, settings in {
+        "one key head, low caps": {
+            "num_key_value_heads": 1,
+            "attn_logit_softcapping": 0.7,
+            "final_logit_softcapping": 2.5,
+        },
+        "untied, biases, no cap of scores, other types of layers": {
+            "tie_word_embeddings": False,
+            "attention_bias": True,
+            "attn_logit_softcapping": None,
+            "layer_types": ["full_attention", "full_attention", "sliding_attention"],
+            "hidden_activation": "silu",
+        },
+        "no window, no cap of logits, scaled angles": {
+            "layer_types": ["full_attention"] * 3,
+            "final_logit_softcapping": None,
+            "rope_parameters": LLAMA3,
+            "head_dim": 16,
+        },
+        "all windows": {"layer_types": ["sliding_attention"] * 3, "sliding_window": 2},
+    }.items()
+}
+CASES |= {
+    f"gemma3, {name}": ("Gemma3ForCausalLM", "Gemma3TextConfig", {**HEADS, **MODERN, **ODD, **settings})
+    for name, settings in {
+        "one key head, every other layer": {
+            "num_key_value_heads": 1,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 900.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+            },
+        },
+        "all windows, untied, biases, a cap": {
+            "tie_word_embeddings": False,
+            "attention_bias": True,
+            "final_logit_softcapping": 3.0,
+            "rms_norm_eps": 0.01,
+        },
+        "no window": {"layer_types": ["full_attention"] * 3, "hidden_activation": "gelu"},
+        "full attention first": {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"]},
+    }.items()
+}
+CASES |= {
+    f"olmo2, {name}": ("Olmo2ForCausalLM", "Olmo2Config", {**HEADS, **MODERN, **settings})
+    for name, settings in {
+        "grouped": {},
+        "one key head, biases, scaled angles": {
+            "num_key_value_heads": 1,
+            "attention_bias": True,
+            "rope_parameters": LLAMA3,
+        },
+        "tied, wide heads, another gate": {
+            "num_key_value_heads": 4,
+            "head_dim": 10,
+            "tie_word_embeddings": True,
+            "hidden_act": "gelu",
+            "rms_norm_eps": 0.01,
+        },
     }.items()
 }
 MARKS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}

@@ -1,4 +1,4 @@
-"""Pretrained encoders have the outputs of transformers: BERT, RoBERTa, DistilBERT, each head; ViT."""
+"""Pretrained encoders have the outputs of transformers: BERT, RoBERTa, DistilBERT, ELECTRA, each head."""
 
 import pytest
 import torch
@@ -45,6 +45,77 @@ CASES = {
         {**DISTIL, **THREE, "n_layers": 4, "dim": 15, "n_heads": 3},
     ),
     "distilbert, answers": ("DistilBertForQuestionAnswering", "DistilBertConfig", DISTIL),
+}
+NARROW = {**SMALL, "embedding_size": 7}
+CASES |= {
+    "xlm-roberta": ("XLMRobertaModel", "XLMRobertaConfig", {**SMALL, "max_position_embeddings": 16}),
+    "xlm-roberta, masked words": (
+        "XLMRobertaForMaskedLM",
+        "XLMRobertaConfig",
+        {**ONE_LAYER, "type_vocab_size": 1, "hidden_act": "relu"},
+    ),
+    "xlm-roberta, classes": ("XLMRobertaForSequenceClassification", "XLMRobertaConfig", {**FIVE, **THREE}),
+    "xlm-roberta, a number": (
+        "XLMRobertaForSequenceClassification",
+        "XLMRobertaConfig",
+        {**SMALL, "num_labels": 1},
+    ),
+    "xlm-roberta, words": ("XLMRobertaForTokenClassification", "XLMRobertaConfig", {**SMALL, **THREE}),
+    "xlm-roberta, answers": ("XLMRobertaForQuestionAnswering", "XLMRobertaConfig", SMALL),
+    "electra": ("ElectraModel", "ElectraConfig", NARROW),
+    "electra, replaced tokens": ("ElectraForPreTraining", "ElectraConfig", {**NARROW, "hidden_act": "relu"}),
+    "electra, replaced tokens, one width": (
+        "ElectraForPreTraining",
+        "ElectraConfig",
+        {**ONE_LAYER, "embedding_size": 10, "layer_norm_eps": 1e-3},
+    ),
+    "electra, masked words": ("ElectraForMaskedLM", "ElectraConfig", {**NARROW, "hidden_act": "relu"}),
+    "electra, classes": (
+        "ElectraForSequenceClassification",
+        "ElectraConfig",
+        {**FIVE, **THREE, "embedding_size": 13},
+    ),
+    "electra, a number": ("ElectraForSequenceClassification", "ElectraConfig", {**NARROW, "num_labels": 1}),
+    "electra, words": ("ElectraForTokenClassification", "ElectraConfig", {**NARROW, **THREE}),
+    "electra, answers": ("ElectraForQuestionAnswering", "ElectraConfig", NARROW),
+}
+MODERN = {
+    **SMALL, "num_hidden_layers": 4, "local_attention": 4, "max_position_embeddings": 30, "pad_token_id": 0,
+    "cls_token_id": 1, "sep_token_id": 2, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+BIASES = {"norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifier_bias": True}
+CASES |= {
+    "modernbert": ("ModernBertModel", "ModernBertConfig", MODERN),
+    "modernbert, masked words": (
+        "ModernBertForMaskedLM",
+        "ModernBertConfig",
+        {**MODERN, "local_attention": 3},
+    ),
+    "modernbert, masked words, biases": (
+        "ModernBertForMaskedLM",
+        "ModernBertConfig",
+        {**MODERN, **BIASES, "classifier_activation": "relu", "hidden_activation": "silu", "norm_eps": 1e-3},
+    ),
+    "modernbert, classes": (
+        "ModernBertForSequenceClassification",
+        "ModernBertConfig",
+        {**MODERN, **THREE, "classifier_pooling": "mean", "num_hidden_layers": 5},
+    ),
+    "modernbert, a number, all windows": (
+        "ModernBertForSequenceClassification",
+        "ModernBertConfig",
+        {**MODERN, "num_labels": 1, "layer_types": ["sliding_attention"] * 4, "norm_bias": True},
+    ),
+    "modernbert, words, no windows": (
+        "ModernBertForTokenClassification",
+        "ModernBertConfig",
+        {**MODERN, **THREE, "layer_types": ["full_attention"] * 4, "classifier_bias": True},
+    ),
+    "modernbert, answers": (
+        "ModernBertForQuestionAnswering",
+        "ModernBertConfig",
+        {**MODERN, "global_attn_every_n_layers": 2, "mlp_bias": True},
+    ),
 }
 LENGTHS = torch.tensor([9, 4, 2])
 REAL = torch.arange(9) < LENGTHS[:, None]
@@ -103,7 +174,11 @@ def answers(pair, ours, theirs):
 @torch.no_grad()
 def test_answers_states_and_attentions_are_theirs(pair, ids, types, listen):
     encoder = pair.ours.encoder
-    with listen([encoder.input, *encoder.blocks]) as states, record_attention(pair.ours) as recording:
+    last = (
+        [] if isinstance(encoder.norm, torch.nn.Identity) else [encoder.norm]
+    )  # instead of the last block's
+    modules = [encoder.input, *encoder.blocks[: len(encoder.blocks) - len(last)], *last]
+    with listen(modules) as states, record_attention(pair.ours) as recording:
         ours = pair.ours(ids, LENGTHS, types)
     theirs = called(pair, ids, types, output_hidden_states=True, output_attentions=True)
     close(*answers(pair, ours, theirs))
@@ -123,7 +198,7 @@ def test_loss_and_gradients_are_theirs(pair, ids, types, gradients_by_file_name)
         model.zero_grad()
         (answer * weights).sum().backward()
     here, there = gradients_by_file_name(pair)
-    assert len(there) >= 16 * pair.config.num_layers
+    assert len(there) >= (6 if pair.pretrained.family == "modernbert" else 16) * pair.config.num_layers
     for name, gradient in there.items():
         torch.testing.assert_close(
             here[name], gradient, rtol=1e-4, atol=2e-5, msg=lambda m, n=name: f"{n}: {m}"
@@ -155,6 +230,9 @@ def test_labels_are_theirs(pair):
 @torch.no_grad()
 def test_positions_run_out(pair):
     ids = torch.full((1, pair.config.max_positions + 1), 5)
+    if pair.config.positions == "rotary":
+        assert pair.ours.max_length is None
+        return
     with pytest.raises(ValueError, match="max_positions"):
         pair.ours(ids, torch.tensor([ids.size(1)]))
 

@@ -34,6 +34,17 @@ CASES = {
 }
 
 
+CASES |= {
+    "deit": ("DeiTForImageClassificationWithTeacher", "DeiTConfig", SMALL),
+    "deit, one layer, grey": (
+        "DeiTForImageClassificationWithTeacher",
+        "DeiTConfig",
+        {**SMALL, "num_hidden_layers": 1, "num_channels": 1, "patch_size": 3, "hidden_act": "gelu_new"},
+    ),
+    "deit, one head": ("DeiTForImageClassification", "DeiTConfig", {**SMALL, "layer_norm_eps": 1e-3}),
+}
+
+
 @pytest.fixture(params=CASES, scope="module")
 def pair(request, make):
     return make(request.param, *CASES[request.param])
@@ -63,15 +74,18 @@ def test_logits_states_and_attentions_are_theirs(pair, images, listen):
 
 def test_loss_and_gradients_are_theirs(pair, images, gradients_by_file_name):
     labels = torch.tensor([2, 0, 1])
-    theirs = pair.theirs(images, labels=labels)
-    loss = torch.nn.functional.cross_entropy(pair.ours(images), labels)
-    close(loss, theirs.loss)
+    theirs, logits = pair.theirs(images).logits, pair.ours(images)
+    loss, their_loss = (torch.nn.functional.cross_entropy(each, labels) for each in (logits, theirs))
+    close(loss, their_loss)
     pair.theirs.zero_grad()
     pair.ours.zero_grad()
-    theirs.loss.backward()
+    their_loss.backward()
     loss.backward()
     ours, there = gradients_by_file_name(pair)
-    assert len(there) == 16 * pair.config.num_layers + 8
+    assert (
+        len(there)
+        == 16 * pair.config.num_layers + {None: 8, "token": 9, "head": 11}[pair.config.distillation]
+    )
     for name, gradient in there.items():
         torch.testing.assert_close(
             ours[name], gradient, rtol=1e-4, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}"
@@ -100,6 +114,7 @@ PREPROCESSORS = [
     {"do_rescale": False},
     {"do_rescale": False, "do_normalize": False},
     {"rescale_factor": 1 / 127.5, "image_mean": [1.0, 1.0, 1.0], "image_std": [1.0, 1.0, 1.0]},
+    {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]},
     {"rescale_factor": 0.01, "do_normalize": True, "image_mean": 0.25, "image_std": 0.5},
 ]
 
@@ -137,7 +152,8 @@ def test_pixels_are_scaled_as_there(make, settings, tmp_path, capsys):
     [
         ({"rescale_factor": 0}, "rescale_factor = 0.0"),
         ({"do_normalize": "no"}, "do_normalize = 'no' is not of type bool"),
-        ({"image_mean": [0.1, 0.2, 0.3]}, "image_mean = "),
+        ({"image_mean": [0.1, 0.2]}, "image_mean = "),
+        ({"image_std": [0.1, 0.2, 0]}, "image_std = "),
         ({"image_std": 0}, "image_std = 0.0"),
     ],
 )

@@ -18,6 +18,8 @@ from regard.data.examples import Indices, Lengths
 from regard.data.noise import derive_seed
 from regard.errors import DataError, RecipeError
 
+PixelNumber = float | tuple[float, ...]  # of all channels, or of each
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSettings:
@@ -212,8 +214,8 @@ class ImageExamples:
         self,
         images: Images,
         *,
-        mean: float,
-        deviation: float,
+        mean: PixelNumber,
+        deviation: PixelNumber,
         augmentation: AugmentationSettings | None = None,
         seed: int = 0,
     ) -> None:
@@ -242,7 +244,12 @@ class ImageExamples:
 
 
 def normalise(
-    pixels: UInt8[np.ndarray, "images channels height width"], *, mean: float, deviation: float
+    pixels: UInt8[np.ndarray, "images channels height width"],
+    *,
+    mean: PixelNumber,
+    deviation: PixelNumber,
 ) -> Float[Tensor, "images channels height width"]:
-    """Converts bytes to the model's input: (pixel / 255 - mean) / deviation."""
-    return torch.from_numpy(pixels).float().mul_(1 / (255 * deviation)).sub_(mean / deviation)
+    """Converts bytes to the model's input: (pixel / 255 - mean) / deviation, of all channels or of each."""
+    means, deviations = (torch.tensor(each, dtype=torch.float64).view(-1, 1, 1) for each in (mean, deviation))
+    scale, shift = 1 / (255 * deviations), means / deviations
+    return torch.from_numpy(pixels).float().mul_(scale.float()).sub_(shift.float())

@@ -23,6 +23,8 @@ def decoder_only_spec(config: DecoderOnlyConfig, weights: ModelWeights) -> Any:
             with_encoder_attention=False,
             alibi=config.positions == "alibi",
             alibi_use_positive_positions=False,
+            parallel_residual=config.parallel_residual is not None,
+            shared_layer_norm=config.parallel_residual == "one_norm",
             **stack_settings(config),
         )
     )

@@ -14,6 +14,7 @@ from regard.exports.ctranslate2_package import ctranslate2
 from regard.exports.model_weights import Array, ModelWeights
 from regard.layers.positions import sinusoids
 from regard.models.config import TransformerConfig
+from regard.models.decoder_only import DecoderOnlyConfig
 
 POSITIONS = 2048  # sinusoidal vectors that are written; regard cuts longer sources, with a warning
 ADDED = ("sinusoidal", "learned", "none")  # in place of the sinusoids that CTranslate2 would add
@@ -84,6 +85,9 @@ def fill_block(layer: Any, config: TransformerConfig, weights: ModelWeights) -> 
     has_memory = hasattr(layer, "attention")
     if has_memory:
         _fill_cross_attention(layer.attention, config, weights.below("cross_attention"))
+    if isinstance(config, DecoderOnlyConfig) and config.parallel_residual is not None:
+        _fill_parallel_norms(layer, config, weights)
+        return
     for part, whole, before, after in NORMS:
         residual = weights.below(f"around_{part}")
         if part == "cross_attention" and not has_memory:
@@ -93,6 +97,17 @@ def fill_block(layer: Any, config: TransformerConfig, weights: ModelWeights) -> 
             fill_norm(getattr(layer, after), residual.below("norm_after"))
         else:
             fill_norm(getattr(layer, whole).layer_norm, residual.below("norm"))
+
+
+def _fill_parallel_norms(layer: Any, config: DecoderOnlyConfig, weights: ModelWeights) -> None:
+    """The norms of a block with parallel residuals: one for both parts, or one for each."""
+    places = {"self_attention": "shared_layer_norm", "feed_forward": "shared_layer_norm"}
+    if config.parallel_residual == "two_norms":
+        places = {"self_attention": "input_layer_norm", "feed_forward": "post_attention_layer_norm"}
+    for part, name in places.items():
+        spec = ctranslate2().specs.common_spec.LayerNormSpec(rms_norm=config.norm == "rms")
+        fill_norm(spec, weights.below(f"around_{part}", "norm"))
+        setattr(layer, name, spec)
 
 
 def fill_buckets(spec: Any, config: TransformerConfig, weights: ModelWeights) -> None:

@@ -37,6 +37,14 @@ def refuse_other_settings(config: ModelConfig) -> EncoderDecoderConfig | Decoder
             config.to_dict()["rotary_scaling"],
             "train it without; it has other scalings",
         )
+    if config.norm_position == "reordered":
+        raise NotExpressible(
+            ENGINE, "norm_position", "reordered", "its blocks are 'post', 'pre' or 'sandwich'"
+        )
+    if config.qk_norm == "all_heads":
+        raise NotExpressible(ENGINE, "qk_norm", "all_heads", "it normalises each head: qk_norm = true")
+    if isinstance(config, DecoderOnlyConfig):
+        _refuse_other_blocks(config)
     if isinstance(config, EncoderDecoderConfig) and config.positions == "alibi":
         raise NotExpressible(
             ENGINE,
@@ -56,3 +64,15 @@ def refuse_other_settings(config: ModelConfig) -> EncoderDecoderConfig | Decoder
             "train it without a window; its sliding window differs while a prompt is read",
         )
     return config
+
+
+def _refuse_other_blocks(config: DecoderOnlyConfig) -> None:
+    """Raise NotExpressible for layers of several types and for caps."""
+    for name, hint in (
+        ("layer_types", "train it with layers of one type, without a window"),
+        ("local_rotary_base", "train it with one base, without a window"),
+        ("attention_softcap", "train it without"),
+        ("logit_softcap", "train it without"),
+    ):
+        if (value := getattr(config, name)) is not None:
+            raise NotExpressible(ENGINE, name, value, hint)

@@ -31,7 +31,7 @@ def traceable(model: AnyModel) -> AnyModel:
     """The copy. A part that is none of regard's own stays as it is."""
     copied = copy.deepcopy(model).float().eval()
     for parent in list(copied.modules()):
-        if isinstance(parent, MultiHeadAttention):
+        if isinstance(parent, MultiHeadAttention) and parent.softcap is None:  # capped attention is plain
             parent.attend = plain_attention
         for name, child in parent.named_children():
             if (form := _traceable_form(child)) is not None:
@@ -73,7 +73,7 @@ class GrownStack(StackCache):
     """The caches of a stack. All positions are kept; a window is in the mask."""
 
     def __init__(self, layers: list[Any]) -> None:
-        super().__init__(0)
+        super().__init__(())
         self.layers = layers
 
 

@@ -28,8 +28,8 @@ def causal_attentions(model: nn.Module) -> Iterator[nn.Module]:
         and type(model.decoder) is Decoder
     ):
         blocks = model.decoder.blocks
-    elif type(model) is DecoderOnly and class_is_unchanged(DecoderOnly) and model.config.window is None:
-        blocks = model.blocks
+    elif type(model) is DecoderOnly and class_is_unchanged(DecoderOnly):
+        blocks = [block for block in model.blocks if getattr(block, "window", None) is None]
     else:
         return
     for block in blocks:

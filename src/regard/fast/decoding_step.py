@@ -124,7 +124,7 @@ def _build(model: nn.Module) -> DecodingStep | str:
         output = row_linear(model.output) if has_kernel else model.output
         if isinstance(model, EncoderDecoder):
             return DecodingStep(PlannedDecoder(model.decoder, output), output, Start(model), None)
-        return DecodingStep(PlannedDecoder(model, output), output, None, model.config.window)
+        return DecodingStep(PlannedDecoder(model, output), output, None, model.config.windows[0])
     except UnsupportedPart as reason:
         return str(reason)
 

@@ -77,8 +77,14 @@ def _reasons(module: nn.Module, *, is_output: bool) -> Iterator[str]:
 def _settings(module: nn.Module, *, is_output: bool) -> Iterator[str]:
     if module.training and isinstance(module, nn.Dropout | MultiHeadAttention):
         yield "it is in training mode"
+    if isinstance(module, MultiHeadAttention) and module.softcap is not None:
+        yield "its scores are soft-capped"
     if isinstance(module, MultiHeadAttention) and plain_attend(module) is not attention:
         yield "its attend was exchanged"
+    if isinstance(module, SelfAttention) and module.query_norm and module.qk_norm_width != "head":
+        yield "queries and keys of all heads are normalised together"
+    if isinstance(module, DecoderOnly) and len({getattr(each, "window", None) for each in module.blocks}) > 1:
+        yield "its layers have different windows"
     if isinstance(module, RotaryPositions) and module.rotary_dim != module.d_head:
         yield "its positions rotate a part of each head"
     if isinstance(module, Encoder | Decoder | DecoderOnly) and module.position_bias is not None:

@@ -62,11 +62,14 @@ class FusedPreNorm(PreNorm):
     """`PreNorm` with residual and dropout in one pass over memory."""
 
     def forward(
-        self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
+        self,
+        x: Float[Tensor, "batch len d_model"],
+        sublayer: Sublayer,
+        residual: Float[Tensor, "batch len d_model"] | None = None,
     ) -> Float[Tensor, "batch len d_model"]:
         if not class_is_unchanged(PreNorm):
-            return super().forward(x, sublayer)
-        return _added(x, sublayer(self.norm(x)), self.dropout)
+            return super().forward(x, sublayer, residual)
+        return _added(x if residual is None else residual, sublayer(self.norm(x)), self.dropout)
 
 
 class FusedSandwichNorm(SandwichNorm):

@@ -161,7 +161,11 @@ def _first_tensor(output: Any) -> Tensor | None:
 @contextmanager
 def _with_plain_attention(model: nn.Module) -> Iterator[None]:
     """A context in which attentions use the plain kernel: a fused one hides its two matrix products."""
-    original = [(each, each.attend) for each in model.modules() if isinstance(each, MultiHeadAttention)]
+    original = [
+        (each, each.attend)
+        for each in model.modules()
+        if isinstance(each, MultiHeadAttention) and each.softcap is None  # capped attention is plain
+    ]
     for module, _ in original:
         module.attend = plain_attention
     try:
@@ -218,14 +222,14 @@ def cache_bytes(forced: ForcedPass) -> int:
         ]  # keys and values may share memory
         cached += [part for layer in cache.state.layers for part in layer]
         return sum({each.data_ptr(): each.nbytes for each in cached if each is not None}.values())
-    window = getattr(model.config, "window", None)
+    windows = getattr(model.config, "windows", ())
     total = 0
     for site in attention_sites(model):
         module = model.get_submodule(site.name)
         if site.part == "encoder" or not isinstance(module, MultiHeadAttention):
             continue
         length = len(forced.sequences[site.columns])
-        if window is not None:
+        if windows and (window := windows[site.layer]) is not None:
             length = min(length, window - 1)
         total += 2 * length * module.num_kv_heads * module.d_head * module.output.weight.element_size()
     return total

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.errors import ConfigError
 from regard.inspection.recording import Recording, RowPosition
+from regard.layers.softcapped import softcapped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,8 +16,9 @@ class AttentionCell:
     """The attention weight of one query on one key, step by step (Vaswani et al. 2017, equation 1).
 
     weight = exp(score - log_sum) if `visible`, else 0; score = dot * scale + bias; dot is the sum of
-    `products`. Query and key are the kernel's inputs: query-key norms, rotary positions and the model's own
-    scale are applied. Exact to the rounding of float32.
+    `products`. With a `softcap`, dot * scale is soft-capped before the bias is added. Query and key are the
+    kernel's inputs: query-key norms, rotary positions and the model's own scale are applied. Exact to the
+    rounding of float32.
     """
 
     name: str  # of the attention
@@ -29,6 +31,7 @@ class AttentionCell:
     products: Float[Tensor, " d_head"]
     dot: float
     scale: float  # 1 / sqrt(d_head)
+    softcap: float | None
     bias: float
     score: float
     visible: bool  # the mask: True if the row may attend to the column
@@ -62,11 +65,13 @@ def weight_arithmetic(
     biases = None if bias is None else bias[number % len(bias), row].float()
     visible = mask[number % len(mask), row]
     products = query_row * keys[column]
-    scores = keys @ query_row * scale
+    scores, softcap = keys @ query_row * scale, recording.softcaps.get(name)
+    scores = scores if softcap is None else softcapped(scores, softcap)
     scores = scores if biases is None else scores + biases
     log_sum = float(scores.where(visible, -math.inf).logsumexp(dim=0))
     dot, bias_value = float(products.sum()), 0.0 if biases is None else float(biases[column])
-    score = dot * scale + bias_value
+    scaled = dot * scale if softcap is None else softcap * math.tanh(dot * scale / softcap)
+    score = scaled + bias_value
     return AttentionCell(
         name=name,
         head=head,
@@ -78,6 +83,7 @@ def weight_arithmetic(
         products=products,
         dot=dot,
         scale=scale,
+        softcap=softcap,
         bias=bias_value,
         score=score,
         visible=bool(visible[column]),

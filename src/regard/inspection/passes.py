@@ -88,9 +88,9 @@ def encoder_pass(
 
 
 def image_pass(model: VisionTransformer, image: Float[Tensor, "1 channels height width"]) -> ForcedPass:
-    """The pass of a vision transformer; the ids of its "text" number the class token, if any, and patches."""
+    """The pass of a vision transformer; the ids of its "text" number its special tokens and the patches."""
     rows, columns = (side // model.config.patch_size for side in image.shape[2:])
-    count = rows * columns + (model.class_token is not None)
+    count = rows * columns + model.config.num_special_tokens
     return ForcedPass(model=model, sequences={"text": tuple(range(count))}, inputs=(image.to(model.device),))
 
 
@@ -108,6 +108,7 @@ class AttentionSite:
     num_heads: int
     rows: SequenceName
     columns: SequenceName
+    softcap: float | None = None  # of its scores
 
 
 def attention_sites(model: Model) -> list[AttentionSite]:
@@ -118,9 +119,17 @@ def attention_sites(model: Model) -> list[AttentionSite]:
             continue
         part, rows, columns = _part_and_sequences(model, name, module)
         layer = sum(site.part == part for site in found)
-        heads = module.num_heads if isinstance(module, MultiHeadAttention) else 1
+        known = isinstance(module, MultiHeadAttention)
         found.append(
-            AttentionSite(name=name, part=part, layer=layer, num_heads=heads, rows=rows, columns=columns)
+            AttentionSite(
+                name=name,
+                part=part,
+                layer=layer,
+                num_heads=module.num_heads if known else 1,
+                rows=rows,
+                columns=columns,
+                softcap=module.softcap if known else None,
+            )
         )
     return found
 

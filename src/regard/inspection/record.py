@@ -72,6 +72,11 @@ def record_model(
         self_attentions=frozenset(
             name for name, module in chosen.items() if isinstance(module, SelfAttention)
         ),
+        softcaps={
+            name: module.softcap
+            for name, module in chosen.items()
+            if isinstance(module, MultiHeadAttention) and module.softcap is not None
+        },
     )
     budget = _MemoryBudget(recording, limit)
     original: dict[str, Attend] = {name: module.attend for name, module in chosen.items()}
@@ -293,7 +298,7 @@ def _store_heads(
         **{part: each.clone for part, each in present.items()},
     }
     if "scores" in parts or "weights" in parts:
-        scores = attention_scores(query, key, present.get("bias"))
+        scores = attention_scores(query, key, present.get("bias"), budget.recording.softcaps.get(name))
         found["scores"] = lambda: scores
         found["weights"] = lambda: masked_softmax(scores, present.get("mask"))
     budget.store(name, rows, columns, {part: found[part]() for part in parts if part in found})

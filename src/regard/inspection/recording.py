@@ -56,6 +56,7 @@ class Recording:
     heads: dict[str, tuple[int, ...]] = field(default_factory=dict)  # recorded heads of each attention
     parts: tuple[str, ...] = ("weights",)  # recorded of each attention
     self_attentions: frozenset[str] = frozenset()  # names; their columns grow with their rows
+    softcaps: dict[str, float] = field(default_factory=dict)  # of attentions with soft-capped scores
     calls_by_module: dict[str, list[ModuleCall]] = field(default_factory=dict)
     events: list[Int64[Tensor, " rows"] | None] = field(default_factory=list)  # selected rows; None: a step
     bytes_held: int = 0
@@ -102,7 +103,10 @@ class Recording:
     def key(
         self, name: str, row: int | RowPosition | None = 0
     ) -> Float[Tensor, "*batch heads columns d_head"]:
-        """The keys as the kernel received them: query . key / sqrt(d_head) + bias is the score."""
+        """The keys as the kernel received them: query . key / sqrt(d_head) + bias is the score.
+
+        If the attention is in `softcaps`, query . key / sqrt(d_head) is soft-capped before the bias.
+        """
         return self._of_columns(name, "key", row)
 
     def value(
@@ -166,10 +170,11 @@ class Recording:
 
     def _computed_weights(self, name: str, row: int | RowPosition | None) -> Tensor:
         query, key, mask = self.query(name, row), self.key(name, row), self.mask(name, row)
-        bias = self.bias(name, row)
+        bias, softcap = self.bias(name, row), self.softcaps.get(name)
         if row is None:
-            return attention_weights(query, key, mask, bias)
-        return attention_weights(query[None], key[None], mask[None], None if bias is None else bias[None])[0]
+            return attention_weights(query, key, mask, bias, softcap)
+        bias = None if bias is None else bias[None]
+        return attention_weights(query[None], key[None], mask[None], bias, softcap)[0]
 
     def _calls(self, name: str, part: str) -> list[ModuleCall]:
         if name not in self.calls_by_module:

@@ -152,7 +152,7 @@ def _without_layer(model: Model, name: str, off: Bool[Tensor, " rows"]) -> Itera
     module = model.get_submodule(name if is_block else f"{block}.around_{sublayer}")
 
     def skip(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
-        without = inputs[0] if is_block else _without_sublayer(module, inputs[0])
+        without = inputs[0] if is_block else _without_sublayer(module, inputs)
         return without.where(_rows_for_batch(off, len(output))[:, None, None], output)
 
     hook = module.register_forward_hook(skip)
@@ -162,10 +162,11 @@ def _without_layer(model: Model, name: str, off: Bool[Tensor, " rows"]) -> Itera
         hook.remove()
 
 
-def _without_sublayer(residual: nn.Module, x: Tensor) -> Tensor:
-    """The output of a residual module whose sub-layer gives 0."""
-    assert isinstance(residual, Residual)
-    return residual.norm(x) if isinstance(residual, PostNorm) else x
+def _without_sublayer(module: nn.Module, inputs: tuple[Any, ...]) -> Tensor:
+    """The output of a residual module whose sub-layer gives 0; a parallel block has a residual of its own."""
+    assert isinstance(module, Residual)
+    x, _, *residual = inputs
+    return module.norm(x) if isinstance(module, PostNorm) else residual[0] if residual else x
 
 
 @contextmanager

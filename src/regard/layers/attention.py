@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.layers.cache import KeyValue, KeyValueCache
 from regard.layers.positions import RotaryPositions
-from regard.layers.scaled_dot_product import attention
+from regard.layers.scaled_dot_product import SoftcappedAttention, attention
 from regard.layers.stacked import StackedLinear
+
+NormWidth = Literal["head", "all_heads"]
 
 
 class MultiHeadAttention(nn.Module):
@@ -17,8 +20,8 @@ class MultiHeadAttention(nn.Module):
 
     Keys are projected from inputs of width `key_dim`, values from inputs of width `value_dim`. The
     `num_heads` query heads share `num_kv_heads` heads of keys and values (Ainslie et al. 2023). A head is
-    `d_head` wide (None: d_model / num_heads). Scores are multiplied by `scale` (None: 1 / sqrt(d_head)).
-    The output layer has a bias if `output_bias` (None: if `bias`).
+    `d_head` wide (None: d_model / num_heads). Scores are multiplied by `scale` (None: 1 / sqrt(d_head)), and
+    then soft-capped at `softcap` if given. The output layer has a bias if `output_bias` (None: if `bias`).
 
     `attend` computes weights and outputs. A recorder or another kernel can replace it by a function with the
     signature of `scaled_dot_product.attention`.
@@ -34,6 +37,7 @@ class MultiHeadAttention(nn.Module):
         value_dim: int | None = None,
         d_head: int | None = None,
         scale: float | None = None,
+        softcap: float | None = None,
         dropout: float = 0.0,
         bias: bool = True,
         output_bias: bool | None = None,
@@ -46,9 +50,9 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"num_heads ({num_heads}) must be divisible by num_kv_heads ({num_kv_heads})")
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
         self.d_head = d_model // num_heads if d_head is None else d_head
-        self.scale = scale
+        self.scale, self.softcap = scale, softcap
         self.dropout = dropout
-        self.attend = attention
+        self.attend: Callable[..., Tensor] = attention if softcap is None else SoftcappedAttention(softcap)
         self._make_inputs(d_model, key_dim or d_model, value_dim or d_model, bias)
         self.output = nn.Linear(
             num_heads * self.d_head, d_model, bias if output_bias is None else output_bias
@@ -111,7 +115,8 @@ class SelfAttention(MultiHeadAttention):
     """Self-attention: queries, keys and values of one sequence, projected by one matrix product.
 
     `rotary` applies rotary position embedding to queries and keys. `qk_norm` makes norms that are applied to
-    each head of queries and keys before it, which bounds the scores (Henry et al. 2020).
+    each head of queries and keys before it, which bounds the scores (Henry et al. 2020); with `qk_norm_width`
+    "all_heads" to all heads of a position at once, as in OLMo 2.
     """
 
     def __init__(
@@ -122,11 +127,13 @@ class SelfAttention(MultiHeadAttention):
         num_kv_heads: int | None = None,
         d_head: int | None = None,
         scale: float | None = None,
+        softcap: float | None = None,
         dropout: float = 0.0,
         bias: bool = True,
         output_bias: bool | None = None,
         rotary: RotaryPositions | None = None,
         qk_norm: Callable[[int], nn.Module] | None = None,
+        qk_norm_width: NormWidth = "head",
     ) -> None:
         super().__init__(
             d_model,
@@ -134,13 +141,17 @@ class SelfAttention(MultiHeadAttention):
             num_kv_heads=num_kv_heads,
             d_head=d_head,
             scale=scale,
+            softcap=softcap,
             dropout=dropout,
             bias=bias,
             output_bias=output_bias,
         )
         self.rotary = rotary
-        self.query_norm = qk_norm(self.d_head) if qk_norm is not None else None
-        self.key_norm = qk_norm(self.d_head) if qk_norm is not None else None
+        self.qk_norm_width: NormWidth = qk_norm_width
+        widths = (self.d_head, self.d_head)
+        if qk_norm_width == "all_heads":
+            widths = self.query_key_value.widths[:2]
+        self.query_norm, self.key_norm = (None if qk_norm is None else qk_norm(width) for width in widths)
 
     def _make_inputs(self, d_model: int, key_dim: int, value_dim: int, bias: bool) -> None:
         width, kv_width = self.num_heads * self.d_head, self.num_kv_heads * self.d_head
@@ -154,12 +165,20 @@ class SelfAttention(MultiHeadAttention):
     ) -> tuple[Tensor, KeyValue]:
         if memory is not x or values is not None:
             raise ValueError("self-attention attends to its own input: give x as the memory, and no values")
-        parts = self.query_key_value(x).split(self.query_key_value.widths, dim=-1)
-        query, key, value = (self._heads(part) for part in parts)
-        if self.query_norm is not None and self.key_norm is not None:
-            query, key = self.query_norm(query), self.key_norm(key)
+        query, key, value = self.query_key_value(x).split(self.query_key_value.widths, dim=-1)
+        has_norm, of_each_head = self.query_norm is not None, self.qk_norm_width == "head"
+        if has_norm and not of_each_head:
+            query, key = self._normed(query, key)
+        query, key, value = (self._heads(part) for part in (query, key, value))
+        if has_norm and of_each_head:
+            query, key = self._normed(query, key)
         if self.rotary is not None:
             start = 0 if cache is None else cache.length
             query, key = self.rotary(query, start), self.rotary(key, start)
         query = self._scaled(query)
         return query, KeyValue(key, value) if cache is None else cache.append(key, value)
+
+    def _normed(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        assert self.query_norm is not None
+        assert self.key_norm is not None
+        return self.query_norm(query), self.key_norm(key)

@@ -12,7 +12,7 @@ from regard.layers.cache import KeyValue, KeyValueCache
 from regard.layers.feedforward import Activation, feed_forward
 from regard.layers.norm import Norm, norm
 
-NormPosition = Literal["post", "pre", "sandwich"]
+NormPosition = Literal["post", "pre", "sandwich", "reordered"]
 Sublayer = Callable[[Tensor], Tensor]
 MakeNorm = Callable[[], nn.Module]
 
@@ -31,16 +31,22 @@ class PostNorm(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """x + dropout(sublayer(norm(x))) (Xiong et al. 2020); the stack then has a final norm."""
+    """x + dropout(sublayer(norm(x))) (Xiong et al. 2020); the stack then has a final norm.
+
+    If a `residual` is given, the sub-layer's output is added to it instead of to `x`.
+    """
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()
         self.norm, self.dropout = make_norm(), nn.Dropout(dropout)
 
     def forward(
-        self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
+        self,
+        x: Float[Tensor, "batch len d_model"],
+        sublayer: Sublayer,
+        residual: Float[Tensor, "batch len d_model"] | None = None,
     ) -> Float[Tensor, "batch len d_model"]:
-        return x + self.dropout(sublayer(self.norm(x)))
+        return (x if residual is None else residual) + self.dropout(sublayer(self.norm(x)))
 
 
 class SandwichNorm(nn.Module):
@@ -56,8 +62,26 @@ class SandwichNorm(nn.Module):
         return x + self.dropout(self.norm_after(sublayer(self.norm_before(x))))
 
 
-Residual = PostNorm | PreNorm | SandwichNorm
-RESIDUALS: dict[NormPosition, type[Residual]] = {"post": PostNorm, "pre": PreNorm, "sandwich": SandwichNorm}
+class ReorderedNorm(nn.Module):
+    """x + dropout(norm(sublayer(x))) (OLMo 2, Walsh et al. 2025, section 2.1); the stack has a final norm."""
+
+    def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
+        super().__init__()
+        self.norm, self.dropout = make_norm(), nn.Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
+    ) -> Float[Tensor, "batch len d_model"]:
+        return x + self.dropout(self.norm(sublayer(x)))
+
+
+Residual = PostNorm | PreNorm | SandwichNorm | ReorderedNorm
+RESIDUALS: dict[NormPosition, type[Residual]] = {
+    "post": PostNorm,
+    "pre": PreNorm,
+    "sandwich": SandwichNorm,
+    "reordered": ReorderedNorm,
+}
 
 
 class EncoderBlock(nn.Module):
@@ -65,13 +89,15 @@ class EncoderBlock(nn.Module):
 
     `residual` makes a residual connection with its dropout and norm. With a causal mask this is the block of
     a decoder without cross-attention; with a `cache`, `x` holds the positions after the cached ones.
-    The residual connections are attributes `around_...`, as in the parameter names of model folders.
+    The residual connections are attributes `around_...`, as in the parameter names of model folders. `window`
+    is what the stack's mask lets a position of this block attend to (see `window_mask`); None for all.
     """
 
     def __init__(
         self, self_attention: SelfAttention, feed_forward: nn.Module, residual: Callable[[], Residual]
     ) -> None:
         super().__init__()
+        self.window: int | None = None
         self.self_attention, self.around_self_attention = self_attention, residual()
         self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
@@ -108,6 +134,39 @@ class EncoderBlock(nn.Module):
             x, lambda y: self.self_attention(y, y, mask, position_bias=position_bias, cache=cache)
         )
         return self.around_feed_forward(x, self.feed_forward)
+
+
+class ParallelBlock(EncoderBlock):
+    """A pre-norm block whose attention and feed-forward network both read the block's input.
+
+    x + attention(norm(x)) + feed_forward(norm(x)), as in GPT-J and GPT-NeoX (Black et al. 2022, section 2.1).
+    With `one_norm` both read the same normalised input, as in Phi.
+    """
+
+    def __init__(
+        self,
+        self_attention: SelfAttention,
+        feed_forward: nn.Module,
+        residual: Callable[[], PreNorm],
+        *,
+        one_norm: bool = False,
+    ) -> None:
+        super().__init__(self_attention, feed_forward, residual)
+        assert isinstance(self.around_feed_forward, PreNorm)
+        if one_norm:
+            self.around_feed_forward.norm = self.around_self_attention.get_submodule("norm")
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch len d_model"],
+        mask: Bool[Tensor, "#batch #heads #len seen_len"] | None = None,
+        position_bias: Float[Tensor, "#batch heads len seen_len"] | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Float[Tensor, "batch len d_model"]:
+        attended = self.around_self_attention(
+            x, lambda y: self.self_attention(y, y, mask, position_bias=position_bias, cache=cache)
+        )
+        return self.around_feed_forward(x, self.feed_forward, attended)
 
 
 class DecoderBlock(nn.Module):

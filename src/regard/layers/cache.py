@@ -96,20 +96,18 @@ class KeyValueCache:
 
 
 class StackCache:
-    """The key-value caches of a stack's self-attentions, one a layer; a row for each hypothesis."""
+    """The key-value caches of a stack's self-attentions, one a layer; a row for each hypothesis.
 
-    def __init__(self, num_layers: int, window: int | None = None) -> None:
-        self.layers = [KeyValueCache(window=window) for _ in range(num_layers)]
+    `windows` has the window of each layer, None for a layer without one.
+    """
+
+    def __init__(self, windows: Sequence[int | None]) -> None:
+        self.layers = [KeyValueCache(window=window) for window in windows]
 
     @property
     def length(self) -> int:
         """The number of positions appended."""
         return self.layers[0].length
-
-    @property
-    def held(self) -> int:
-        """The number of positions to which the next query can attend."""
-        return self.layers[0].held
 
     def cut(self, length: int) -> None:
         """Keep the first `length` positions."""

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.layers.attention import SelfAttention
+from regard.layers.softcapped import softcapped
 from regard.layers.stacked import StackedLinear
 
 Edges = Int64[Tensor, "2 edges"]
@@ -159,6 +160,8 @@ def attend_along_edges(
     sources, targets = edges
     query = query / math.sqrt(attention.d_head)
     scores = (query.index_select(0, targets) * key.index_select(0, sources)).sum(-1)
+    if attention.softcap is not None:
+        scores = softcapped(scores, attention.softcap)
     if edge_bias is not None:
         scores = scores + edge_bias
     weights = neighbourhood_softmax(scores.float(), targets, query.size(0))

@@ -29,14 +29,21 @@ def causal_mask(
 
 
 def window_mask(
-    tgt_len: int, window: int, src_len: int | None = None, *, device: torch.device | str | None = None
+    tgt_len: int,
+    window: int,
+    src_len: int | None = None,
+    *,
+    bidirectional: bool = False,
+    device: torch.device | str | None = None,
 ) -> Bool[Tensor, "1 1 {tgt_len} src_len"]:
     """Each position may attend to itself and to the `window` - 1 positions before it.
 
-    Beltagy et al. 2020, the causal half of the sliding window; aligned like `causal_mask`.
+    Beltagy et al. 2020, the causal half of the sliding window; aligned like `causal_mask`. If
+    `bidirectional`, it may also attend to the `window` - 1 positions after it.
     """
     query, key = _positions(tgt_len, src_len, device)
-    return ((key <= query) & (key > query - window))[None, None]
+    last = query + window - 1 if bidirectional else query
+    return ((key <= last) & (key > query - window))[None, None]
 
 
 def prefix_mask(

@@ -7,11 +7,14 @@ by a group of neighbouring query heads (Ainslie et al. 2023).
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+from regard.layers.softcapped import softcapped
 
 Query = Float[Tensor, "batch heads tgt_len d_head"]
 Key = Float[Tensor, "batch kv_heads src_len d_head"]
@@ -22,21 +25,27 @@ Mixed = Float[Tensor, "batch heads tgt_len d_value"]
 
 
 def attention_weights(
-    query: Query, key: Key, mask: Mask | None = None, position_bias: PositionBias | None = None
+    query: Query,
+    key: Key,
+    mask: Mask | None = None,
+    position_bias: PositionBias | None = None,
+    softcap: float | None = None,
 ) -> Float[Tensor, "batch heads tgt_len src_len"]:
     """The weight of each source position for each target position (Vaswani et al. 2017, equation 1).
 
     A position that may attend to nothing gets zeros, not NaN.
     """
-    return masked_softmax(attention_scores(query, key, position_bias), mask)
+    return masked_softmax(attention_scores(query, key, position_bias, softcap), mask)
 
 
 def attention_scores(
-    query: Query, key: Key, position_bias: PositionBias | None = None
+    query: Query, key: Key, position_bias: PositionBias | None = None, softcap: float | None = None
 ) -> Float[Tensor, "batch heads tgt_len src_len"]:
-    """Q K^T / sqrt(d_head) plus `position_bias`, before any mask."""
+    """Q K^T / sqrt(d_head), soft-capped at `softcap` if given, plus `position_bias`; before any mask."""
     query = query / math.sqrt(query.size(-1))
     scores = query @ for_each_query_head(key, query).transpose(-2, -1)
+    if softcap is not None:
+        scores = softcapped(scores, softcap)
     return scores if position_bias is None else scores + position_bias
 
 
@@ -63,6 +72,27 @@ def plain_attention(
     if dropout:
         weights = F.dropout(weights, dropout)
     return weights @ for_each_query_head(value, query)
+
+
+@dataclass(frozen=True)
+class SoftcappedAttention:
+    """`plain_attention` with soft-capped scores, which PyTorch's kernel does not have."""
+
+    cap: float
+
+    def __call__(
+        self,
+        query: Query,
+        key: Key,
+        value: Value,
+        mask: Mask | None = None,
+        position_bias: PositionBias | None = None,
+        dropout: float = 0.0,
+    ) -> Mixed:
+        weights = attention_weights(query, key, mask, position_bias, self.cap)
+        if dropout:
+            weights = F.dropout(weights, dropout)
+        return weights @ for_each_query_head(value, query)
 
 
 def fused_attention(

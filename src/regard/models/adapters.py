@@ -13,6 +13,7 @@ from torch.utils.hooks import RemovableHandle
 from regard.errors import ConfigError, did_you_mean
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.graph import GraphAttention
+from regard.layers.softcapped import SoftcappedLinear
 from regard.layers.stacked import StackedLinear
 from regard.models.graph import GraphTransformer
 
@@ -194,6 +195,10 @@ def _check_adaptable(model: nn.Module, name: str, linear: nn.Linear, rank: int) 
     if isinstance(owner, GraphAttention) or (isinstance(owner, GraphTransformer) and name == "input"):
         raise ConfigError(
             f"{name} reads sparse features, which an adapter does not support", "leave it out of the targets"
+        )
+    if isinstance(linear, SoftcappedLinear):
+        raise ConfigError(
+            f"{name} is soft-capped: an adapter would be added after the cap", "leave it out of the targets"
         )
     max_rank = min(linear.in_features, *_widths(linear))
     if rank > max_rank:

@@ -109,7 +109,7 @@ class TransformerConfig(ModelConfig):
     bias: bool = True  # of linear layers and layer norms
     attention_bias: AttentionBias | None = None  # "inputs": of queries, keys and values only; None: as bias
     feed_forward_bias: bool | None = None  # None: as bias; gated feed-forward layers then have none
-    qk_norm: bool = False  # normalise queries and keys of each head in self-attention
+    qk_norm: bool | Literal["all_heads"] = False  # in self-attention: of each head, or of all at once
     attention: str = "softmax"  # self-attention: "softmax", or a registered one
     positions: str = "sinusoidal"  # learned, rotary, alibi, t5, none, or a registered one
     max_positions: int = 1024  # for learned positions only
@@ -247,6 +247,9 @@ def _check_type(name: str, value: Any, kind: Any) -> Any:
     """`value`, if its type fits the annotation `kind`; an int becomes a float if needed."""
     _check_size(name, value)
     kinds = typing.get_args(kind) if typing.get_origin(kind) in UNIONS else (kind,)
+    if isinstance(value, list | tuple) and (several := [each for each in kinds if _is_tuple(each)]):
+        item = typing.get_args(several[0])[0]
+        return tuple(_check_type(f"{name}[{place}]", each, item) for place, each in enumerate(value))
     if RotaryScaling in kinds and (isinstance(value, Mapping | RotaryScaling)):
         return value if isinstance(value, RotaryScaling) else rotary_scaling_of(name, value)
     for each in kinds:
@@ -257,11 +260,20 @@ def _check_type(name: str, value: Any, kind: Any) -> Any:
             return value
     if float in kinds and type(value) is int:
         return float(value)
-    choices = [choice for each in kinds for choice in typing.get_args(each)]
+    choices = [choice for each in kinds if not _is_tuple(each) for choice in typing.get_args(each)]
     if choices:
+        choices += ["true", "false"] if bool in kinds else []
         raise ConfigError(f"{name} = {value!r} is unknown", did_you_mean(str(value), choices))
-    wanted = " or ".join("nothing" if each is type(None) else each.__name__ for each in kinds)
+    wanted = " or ".join(_type_name(each) for each in kinds)
     raise ConfigError(f"{name} = {value!r} has the wrong type", f"{name} must be of type {wanted}")
+
+
+def _is_tuple(kind: Any) -> bool:
+    return typing.get_origin(kind) is tuple
+
+
+def _type_name(kind: Any) -> str:
+    return "nothing" if kind is type(None) else "list" if _is_tuple(kind) else kind.__name__
 
 
 def rotary_scaling_of(name: str, table: Mapping[str, Any]) -> RotaryScaling:

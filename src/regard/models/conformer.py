@@ -74,6 +74,10 @@ class ConformerConfig(TransformerConfig):
             raise ConfigError(
                 f"kernel_size = {self.kernel_size} is even", f"kernel_size = {self.kernel_size - 1}"
             )
+        if self.qk_norm == "all_heads":
+            raise ConfigError(
+                "qk_norm = 'all_heads', but conformer blocks normalise each head", "qk_norm = true"
+            )
         if self.norm_position != "pre":
             raise ConfigError(
                 f"norm_position = {self.norm_position!r}, but conformer blocks are pre-norm",

@@ -1,5 +1,6 @@
 """Decoder-only Transformers: language models such as GPT-2 (Radford et al. 2019) and Llama."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -8,18 +9,20 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
+from regard.errors import ConfigError
 from regard.layers.block import EncoderBlock, NormPosition
 from regard.layers.cache import StackCache
 from regard.layers.feedforward import Activation
 from regard.layers.masks import causal_mask, document_mask, window_mask
+from regard.layers.softcapped import SoftcappedLinear
 from regard.models import parts
-from regard.models.config import TransformerConfig
 from regard.models.initialise import normal
 from regard.models.model import Model
+from regard.models.windows import WindowConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecoderOnlyConfig(TransformerConfig):
+class DecoderOnlyConfig(WindowConfig):
     """The settings of a decoder-only model; the defaults are those of the smallest GPT-2."""
 
     kind: ClassVar[str] = "decoder_only"
@@ -55,20 +58,31 @@ class DecoderOnlyConfig(TransformerConfig):
     vocab_size: int
     d_model: int = 768
     num_heads: int = 12
-    num_layers: int = 12
     d_ff: int = 3072
     norm_position: NormPosition = "pre"
     activation: Activation = "gelu"
     positions: str = "learned"
     attention_dropout: float = 0.1
-    window: int | None = None  # positions that a position attends to, itself included; None: all before it
+    parallel_residual: parts.ParallelResidual | None = None  # attention and feed-forward network side by side
+    attention_softcap: float | None = None  # attention scores are soft-capped at this number
+    logit_softcap: float | None = None  # logits are soft-capped at this number
     scaled_embedding: bool = False  # multiply embeddings by sqrt(d_model)
     tied: bool = True  # the output weight is the embedding
+    output_bias: bool = False
     trained_length: int | None = None  # tokens of a training sequence; None: unknown
 
     def __post_init__(self) -> None:
-        self.require_positive("vocab_size", "num_layers", "window", "trained_length")
+        self.require_positive("vocab_size", "trained_length")
         super().__post_init__()
+        for name in ("attention_softcap", "logit_softcap"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigError(f"{name} = {value} is out of range", f"{name} must be above 0")
+        if self.parallel_residual is not None and self.norm_position != "pre":
+            raise ConfigError(
+                f"parallel_residual = {self.parallel_residual!r}, but norm_position = {self.norm_position!r}",
+                "blocks with parallel residuals are pre-norm: norm_position = 'pre'",
+            )
 
 
 class DecoderOnly(Model):
@@ -80,12 +94,13 @@ class DecoderOnly(Model):
     def __init__(self, config: DecoderOnlyConfig) -> None:
         super().__init__()
         self.config: DecoderOnlyConfig = config
-        rotary = parts.rotary(config)
         self.input = parts.InputEmbedding(config, config.vocab_size, scaled=config.scaled_embedding)
         self.position_bias = parts.position_bias(config, bidirectional=False)
-        self.blocks = nn.ModuleList(parts.encoder_block(config, rotary) for _ in range(config.num_layers))
+        self.blocks = parts.encoder_blocks(
+            config, parallel=config.parallel_residual, softcap=config.attention_softcap
+        )
         self.norm = parts.final_norm(config)
-        self.output = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.output = _output(config)
         if config.tied:
             self.output.weight = self.input.embedding.weight
 
@@ -108,28 +123,28 @@ class DecoderOnly(Model):
         """The states from which `project` predicts the next ids. With a `cache`, `ids` follow its own."""
         if documents is not None and cache is not None:
             raise ValueError("a cache holds one document: pass documents or a cache, not both")
-        start, held, caches = 0, 0, [None] * len(self.blocks)
+        start, caches = 0, [None] * len(self.blocks)
         if cache is not None:
-            start, held, caches = cache.length, cache.held, cache.layers
-        new_len, key_len = ids.size(1), held + ids.size(1)
-        mask = self._mask(new_len, key_len, ids.device)
-        if mask is not None and documents is not None:
-            mask = mask & document_mask(documents)
-        bias = self.position_bias(new_len, key_len) if self.position_bias is not None else None
+            start, caches = cache.length, cache.layers
+        masks: dict[int | None, tuple[Tensor | None, Tensor | None]] = {}
         x = self.input(ids, start, documents)
         for block, block_cache in zip(self.blocks, caches, strict=True):
-            x = block(x, mask, bias, block_cache)
+            window = cast(EncoderBlock, block).window
+            if window not in masks:
+                held = 0 if block_cache is None else block_cache.held
+                masks[window] = self._mask_and_bias(ids, held, window, documents)
+            x = block(x, *masks[window], block_cache)
         return self.norm(x)
 
-    def _mask(
-        self, new_len: int, key_len: int, device: torch.device
-    ) -> Bool[Tensor, "1 1 {new_len} {key_len}"] | None:
-        """The causal mask of the last `new_len` positions; None for one, which attends to the whole cache."""
-        if new_len == 1:
-            return None
-        if self.config.window is None:
-            return causal_mask(new_len, key_len, device=device)
-        return window_mask(new_len, self.config.window, key_len, device=device)
+    def _mask_and_bias(
+        self, ids: Tensor, held: int, window: int | None, documents: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """The mask, and the bias of positions, of the layers with this window; `held`: in their caches."""
+        new_len, key_len = ids.size(1), held + ids.size(1)
+        mask = _mask(new_len, key_len, window, ids.device)
+        if mask is not None and documents is not None:
+            mask = mask & document_mask(documents)
+        return mask, self.position_bias(new_len, key_len) if self.position_bias is not None else None
 
     def project(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
         """States -> logits."""
@@ -137,7 +152,7 @@ class DecoderOnly(Model):
 
     def start(self) -> StackCache:
         """An empty cache; the first ids determine its number of rows."""
-        return StackCache(self.config.num_layers, self.config.window)
+        return StackCache(self.config.windows)
 
     def extend(
         self, ids: Int64[Tensor, "rows new_len"], cache: StackCache
@@ -167,3 +182,21 @@ class DecoderOnly(Model):
         for block in cast(Iterable[EncoderBlock], self.blocks):
             for last in (block.self_attention.output, block.feed_forward.outer):
                 cast(nn.Linear, last).weight /= (2 * self.config.num_layers) ** 0.5
+
+
+def _mask(
+    new_len: int, key_len: int, window: int | None, device: torch.device
+) -> Bool[Tensor, "1 1 {new_len} {key_len}"] | None:
+    """The causal mask of the last `new_len` positions; None for one, which attends to the whole cache."""
+    if new_len == 1:
+        return None
+    if window is None:
+        return causal_mask(new_len, key_len, device=device)
+    return window_mask(new_len, window, key_len, device=device)
+
+
+def _output(config: DecoderOnlyConfig) -> nn.Linear:
+    """States -> logits."""
+    if config.logit_softcap is None:
+        return nn.Linear(config.d_model, config.vocab_size, config.output_bias)
+    return SoftcappedLinear(config.d_model, config.vocab_size, config.output_bias, cap=config.logit_softcap)

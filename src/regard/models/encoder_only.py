@@ -1,36 +1,47 @@
 """Encoder-only Transformers, such as BERT (Devlin et al. 2019), with a head for a task."""
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
+from regard.layers.block import EncoderBlock, PreNorm
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import Activation
-from regard.layers.masks import padding_mask
+from regard.layers.masks import padding_mask, window_mask
 from regard.layers.norm import norm
 from regard.models import heads, parts
-from regard.models.config import TransformerConfig
 from regard.models.initialise import normal
 from regard.models.model import Model
+from regard.models.windows import WindowConfig
 
-Head = Literal["none", "pooled", "masked_language_model", "classification", "tokens", "spans", "regression"]
+Head = Literal[
+    "none",
+    "pooled",
+    "masked_language_model",
+    "replaced_tokens",
+    "classification",
+    "tokens",
+    "spans",
+    "regression",
+]
 WITH_LABELS = ("classification", "tokens")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderOnlyConfig(TransformerConfig):
+class EncoderOnlyConfig(WindowConfig):
     """The settings of an encoder with a head; the defaults are BERT's base model.
 
     `head`: "none" gives the states themselves, "pooled" one vector for a text, "masked_language_model"
-    masked tokens, "classification" classes of a text, "tokens" classes of its tokens, "spans" the start and
-    end of an answer, "regression" a number. `fresh_head` is True for a head that was never trained, whose
-    outputs are random.
+    masked tokens, "replaced_tokens" whether a token was replaced (ELECTRA), "classification" classes of a
+    text, "tokens" classes of its tokens, "spans" the start and end of an answer, "regression" a number.
+    `fresh_head` is True for a head that was never trained, whose outputs are random.
     """
 
     kind: ClassVar[str] = "encoder_only"
@@ -72,13 +83,14 @@ class EncoderOnlyConfig(TransformerConfig):
     fresh_head: bool = True
     d_model: int = 768
     num_heads: int = 12
-    num_layers: int = 12
     d_ff: int = 3072
     activation: Activation = "gelu"
     positions: str = "learned"
     max_positions: int = 512
+    embedding_size: int | None = None  # width of the embeddings, which are projected; None: d_model
     num_token_types: int = 2  # segments of a text, such as question and answer; 0: no type embedding
     embedding_norm: bool = True  # normalise the sum of the embeddings
+    first_norm: bool = True  # False: no norm before the first attention, as in ModernBERT
     attention_dropout: float = 0.1
     pooling: heads.Pooling = "cls"  # from token states to one vector
     pooler: bool = True  # a layer after the pooling
@@ -86,14 +98,20 @@ class EncoderOnlyConfig(TransformerConfig):
     sentence_tokens: int | None = None  # sentence encoders: tokens that are read, special tokens included
     sentence_prompt: str = ""  # sentence encoders: text before each input
     head_activation: heads.HeadActivation | None = None  # None: tanh after pooling, gelu for masked tokens
+    head_norm: bool = False  # normalise after the head's layer, which heads of tokens and spans then have
+    head_bias: bool = True  # of the head's layer
     head_dropout: float = 0.1
     pad_id: int = 0
 
     def __post_init__(self) -> None:
-        self.require_positive("vocab_size", "num_layers", "sentence_tokens")
+        self.require_positive("vocab_size", "embedding_size", "sentence_tokens")
         super().__post_init__()
         self.require_fraction("head_dropout")
         self.require_token_id("pad_id", self.vocab_size)
+        if not self.first_norm and self.norm_position != "pre":
+            raise ConfigError(
+                f"first_norm = false, but norm_position = {self.norm_position!r}", "norm_position = 'pre'"
+            )
         if self.num_token_types < 0:
             raise ConfigError(f"num_token_types = {self.num_token_types} is below 0", "0 means no types")
         if not (math.isfinite(self.label_mean) and 0 < self.label_std < math.inf):
@@ -110,19 +128,21 @@ class EncoderOnlyConfig(TransformerConfig):
 
 
 class EncoderInput(nn.Module):
-    """The sum of token, position and token type embeddings, then norm and dropout."""
+    """The sum of token, position and token type embeddings; norm, dropout, and a projection to d_model."""
 
     def __init__(self, config: EncoderOnlyConfig) -> None:
         super().__init__()
-        self.embedding = TokenEmbedding(config.vocab_size, config.d_model, scaled=False)
-        self.positions = parts.positions(config)
+        width = config.embedding_size or config.d_model
+        self.embedding = TokenEmbedding(config.vocab_size, width, scaled=False)
+        self.positions = parts.positions(
+            dataclasses.replace(config, d_model=width, head_dim=config.d_head, embedding_size=None)
+        )
         self.token_types = None
         if config.num_token_types:
-            self.token_types = TokenEmbedding(config.num_token_types, config.d_model, scaled=False)
-        self.norm = (
-            norm(config.norm, config.d_model, eps=config.norm_eps) if config.embedding_norm else nn.Identity()
-        )
+            self.token_types = TokenEmbedding(config.num_token_types, width, scaled=False)
+        self.norm = _norm(config, width) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
+        self.projection = nn.Linear(width, config.d_model) if width != config.d_model else nn.Identity()
 
     def forward(
         self, ids: Int64[Tensor, "batch len"], token_types: Int64[Tensor, "batch len"] | None = None
@@ -135,7 +155,7 @@ class EncoderInput(nn.Module):
             x = x + self.token_types(torch.zeros_like(ids) if token_types is None else token_types)
         elif token_types is not None:
             raise ValueError("the model has no token types (num_token_types = 0)")
-        return self.dropout(self.norm(x))
+        return self.projection(self.dropout(self.norm(x)))
 
 
 class Encoder(nn.Module):
@@ -143,10 +163,11 @@ class Encoder(nn.Module):
 
     def __init__(self, config: EncoderOnlyConfig) -> None:
         super().__init__()
-        rotary = parts.rotary(config)
         self.input = EncoderInput(config)
         self.position_bias = parts.position_bias(config, bidirectional=True)
-        self.blocks = nn.ModuleList(parts.encoder_block(config, rotary) for _ in range(config.num_layers))
+        self.blocks = parts.encoder_blocks(config)
+        if not config.first_norm:
+            cast(PreNorm, cast(EncoderBlock, self.blocks[0]).around_self_attention).norm = nn.Identity()
         self.norm = parts.final_norm(config)
 
     def forward(
@@ -157,8 +178,13 @@ class Encoder(nn.Module):
     ) -> Float[Tensor, "batch len d_model"]:
         x = self.input(ids, token_types)
         bias = self.position_bias(ids.size(1), ids.size(1)) if self.position_bias is not None else None
+        masks: dict[int | None, Tensor] = {None: mask}
         for block in self.blocks:
-            x = block(x, mask, bias)
+            window = cast(EncoderBlock, block).window
+            if window is not None and window not in masks:
+                near = window_mask(ids.size(1), window, bidirectional=True, device=ids.device)
+                masks[window] = mask & near
+            x = block(x, masks[window], bias)
         return self.norm(x)
 
 
@@ -207,6 +233,10 @@ class EncoderOnly(Model):
 def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | None:
     width, labels, dropout = config.d_model, config.num_labels, config.head_dropout
     activation = config.head_activation or "tanh"
+    head_norm = _norm(config, width) if config.head_norm else None
+    transform = None
+    if head_norm is not None and config.head in ("tokens", "spans"):
+        transform = heads.Transform(width, activation, head_norm, bias=config.head_bias)
     match config.head:
         case "none":
             return None
@@ -216,6 +246,8 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
                 config.pooling,
                 layer=config.pooler,
                 activation=activation,
+                bias=config.head_bias,
+                norm=head_norm,
                 normalised=config.normalised,
             )
         case "masked_language_model":
@@ -224,7 +256,13 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
                 embedding,
                 config.norm,
                 activation=config.head_activation or "gelu",
+                bias=config.head_bias,
+                norm_bias=config.bias,
                 eps=config.norm_eps,
+            )
+        case "replaced_tokens":
+            return heads.ReplacedTokenHead(
+                width, activation=config.head_activation or "gelu", bias=config.head_bias
             )
         case "classification":
             return heads.ClassificationHead(
@@ -233,19 +271,27 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
                 config.pooling,
                 layer=config.pooler,
                 activation=activation,
+                bias=config.head_bias,
+                norm=head_norm,
                 dropout=dropout,
             )
         case "tokens":
-            return heads.TokenHead(width, labels, dropout=dropout)
+            return heads.TokenHead(width, labels, dropout=dropout, transform=transform)
         case "spans":
-            return heads.SpanHead(width, dropout=dropout)
+            return heads.SpanHead(width, dropout=dropout, transform=transform)
         case "regression":
             return heads.RegressionHead(
                 width,
                 config.pooling,
                 layer=config.pooler,
                 activation=activation,
+                bias=config.head_bias,
+                norm=head_norm,
                 dropout=dropout,
                 mean=config.label_mean,
                 std=config.label_std,
             )
+
+
+def _norm(config: EncoderOnlyConfig, width: int) -> nn.Module:
+    return norm(config.norm, width, bias=config.bias, eps=config.norm_eps)

@@ -36,8 +36,9 @@ def pooled(
 class PooledHead(nn.Module):
     """A text -> one vector; with `layer` it goes through activation(W x + b), as in BERT's pooler.
 
-    BERT uses tanh (Devlin et al. 2019). If `normalised`, the vector has length 1, so that the dot product of
-    two is their cosine (Reimers and Gurevych 2019).
+    There is no b unless `bias`. A `norm` may follow, as in ModernBERT (Warner et al. 2024). BERT uses tanh
+    (Devlin et al. 2019). If `normalised`, the vector has length 1, so that the dot product of two is their
+    cosine (Reimers and Gurevych 2019).
     """
 
     def __init__(
@@ -47,13 +48,16 @@ class PooledHead(nn.Module):
         *,
         layer: bool,
         activation: HeadActivation = "tanh",
+        bias: bool = True,
+        norm: nn.Module | None = None,
         normalised: bool = False,
     ) -> None:
         super().__init__()
         self.pooling: Pooling = pooling
         self.activation = _function(activation)
         self.normalised = normalised
-        self.layer = nn.Linear(d_model, d_model) if layer else None
+        self.layer = nn.Linear(d_model, d_model, bias) if layer else None
+        self.norm = norm if layer else None
 
     def forward(
         self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
@@ -61,6 +65,8 @@ class PooledHead(nn.Module):
         vector = pooled(hidden, lengths, self.pooling)
         if self.layer is not None:
             vector = self.activation(self.layer(vector))
+        if self.norm is not None:
+            vector = self.norm(vector)
         return F.normalize(vector, dim=-1) if self.normalised else vector
 
 
@@ -75,10 +81,12 @@ class ClassificationHead(nn.Module):
         *,
         layer: bool,
         activation: HeadActivation = "tanh",
+        bias: bool = True,
+        norm: nn.Module | None = None,
         dropout: float,
     ) -> None:
         super().__init__()
-        self.pooler = PooledHead(d_model, pooling, layer=layer, activation=activation)
+        self.pooler = PooledHead(d_model, pooling, layer=layer, activation=activation, bias=bias, norm=norm)
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(d_model, num_labels)
 
@@ -98,11 +106,15 @@ class RegressionHead(ClassificationHead):
         *,
         layer: bool,
         activation: HeadActivation = "tanh",
+        bias: bool = True,
+        norm: nn.Module | None = None,
         dropout: float,
         mean: float,
         std: float,
     ) -> None:
-        super().__init__(d_model, 1, pooling, layer=layer, activation=activation, dropout=dropout)
+        super().__init__(
+            d_model, 1, pooling, layer=layer, activation=activation, bias=bias, norm=norm, dropout=dropout
+        )
         self.mean, self.std = mean, std
 
     def forward(
@@ -111,24 +123,40 @@ class RegressionHead(ClassificationHead):
         return self.mean + self.std * super().forward(hidden, lengths)[:, 0]
 
 
+class Transform(nn.Module):
+    """norm(activation(W x + b)) before the output of a head; without b unless `bias`."""
+
+    def __init__(self, d_model: int, activation: HeadActivation, norm: nn.Module, *, bias: bool) -> None:
+        super().__init__()
+        self.layer = nn.Linear(d_model, d_model, bias)
+        self.activation, self.norm = _function(activation), norm
+
+    def forward(self, x: Float[Tensor, "*positions d_model"]) -> Float[Tensor, "*positions d_model"]:
+        return self.norm(self.activation(self.layer(x)))
+
+
 class TokenHead(nn.Module):
     """Each position, or each that is True in `selected`, row by row -> logits of its classes."""
 
-    def __init__(self, d_model: int, num_labels: int, *, dropout: float) -> None:
+    def __init__(
+        self, d_model: int, num_labels: int, *, dropout: float, transform: Transform | None = None
+    ) -> None:
         super().__init__()
+        self.transform = nn.Identity() if transform is None else transform
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(d_model, num_labels)
 
     def forward(
         self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
     ) -> Float[Tensor, "*positions num_labels"]:
-        return self.output(self.dropout(hidden if selected is None else hidden[selected]))
+        return self.output(self.dropout(self.transform(hidden if selected is None else hidden[selected])))
 
 
 class MaskedLanguageModelHead(nn.Module):
     """Each position, or each that is True in `selected`, row by row -> logits of its token.
 
-    norm(gelu(W x + b)), then the transposed embedding and a bias for each token (Devlin et al. 2019).
+    norm(gelu(W x + b)), then the transposed embedding and a bias for each token (Devlin et al. 2019). W leads
+    to the width of the embedding.
     """
 
     def __init__(
@@ -138,13 +166,15 @@ class MaskedLanguageModelHead(nn.Module):
         kind: Norm,
         *,
         activation: HeadActivation = "gelu",
+        bias: bool = True,
+        norm_bias: bool = True,
         eps: float | None = None,
     ) -> None:
         super().__init__()
-        self.transform = nn.Linear(d_model, d_model)
-        self.activation = _function(activation)
-        self.norm = norm(kind, d_model, eps=eps)
         vocab_size, width = embedding.shape
+        self.transform = nn.Linear(d_model, width, bias)
+        self.activation = _function(activation)
+        self.norm = norm(kind, width, bias=norm_bias, eps=eps)
         self.output = nn.Linear(width, vocab_size)
         self.output.weight = embedding
 
@@ -155,6 +185,25 @@ class MaskedLanguageModelHead(nn.Module):
         return self.output(self.norm(self.activation(self.transform(chosen))))
 
 
+class ReplacedTokenHead(nn.Module):
+    """Each position, or each that is True in `selected` -> the logit that its token was replaced.
+
+    w . gelu(W x + b) + c, the discriminator of ELECTRA (Clark et al. 2020).
+    """
+
+    def __init__(self, d_model: int, *, activation: HeadActivation = "gelu", bias: bool = True) -> None:
+        super().__init__()
+        self.transform = nn.Linear(d_model, d_model, bias)
+        self.activation = _function(activation)
+        self.output = nn.Linear(d_model, 1)
+
+    def forward(
+        self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
+    ) -> Float[Tensor, "*positions"]:
+        chosen = hidden if selected is None else hidden[selected]
+        return self.output(self.activation(self.transform(chosen)))[..., 0]
+
+
 class SpanHead(nn.Module):
     """A text -> logits of each token as the start of an answer (row 0) and as its end (row 1).
 
@@ -163,15 +212,16 @@ class SpanHead(nn.Module):
     section 4.3).
     """
 
-    def __init__(self, d_model: int, *, dropout: float) -> None:
+    def __init__(self, d_model: int, *, dropout: float, transform: Transform | None = None) -> None:
         super().__init__()
+        self.transform = nn.Identity() if transform is None else transform
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(d_model, 2)
 
     def forward(
         self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
     ) -> Float[Tensor, "batch 2 len"]:
-        logits = self.output(self.dropout(hidden)).transpose(1, 2)
+        logits = self.output(self.dropout(self.transform(hidden))).transpose(1, 2)
         allowed = _is_real(lengths, hidden.size(1)) if selected is None else selected
         first = torch.arange(hidden.size(1), device=hidden.device) == 0
         allowed = allowed | (first & ~allowed.any(dim=1, keepdim=True))

@@ -1,18 +1,22 @@
 """Layers built from a Transformer's config."""
 
-from typing import Any
+import dataclasses
+from typing import Any, Literal
 
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.block import RESIDUALS, DecoderBlock, EncoderBlock, Residual
+from regard.layers.block import RESIDUALS, DecoderBlock, EncoderBlock, ParallelBlock, PreNorm, Residual
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import feed_forward
 from regard.layers.norm import norm
 from regard.layers.positions import RotaryPositions, positions_in
 from regard.models.config import TransformerConfig
 from regard.models.registered import ATTENTIONS, POSITIONS, Where
+from regard.models.windows import WindowConfig
+
+ParallelResidual = Literal["one_norm", "two_norms"]
 
 
 class InputEmbedding(nn.Module):
@@ -64,9 +68,37 @@ def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> 
     return encoding.make(config, bidirectional) if encoding.where == where else None
 
 
-def encoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> EncoderBlock:
-    """An encoder block of this config."""
-    return EncoderBlock(_self_attention(config, rotary), _feed_forward(config), lambda: _residual(config))
+def encoder_block(
+    config: TransformerConfig,
+    rotary: RotaryPositions | None,
+    *,
+    parallel: ParallelResidual | None = None,
+    softcap: float | None = None,
+) -> EncoderBlock:
+    """An encoder block of this config; `softcap` is that of attention scores."""
+    attention, network = _self_attention(config, rotary, softcap), _feed_forward(config)
+    if parallel is None:
+        return EncoderBlock(attention, network, lambda: _residual(config))
+    make_norm = lambda: _norm(config, config.d_model)  # noqa: E731
+    one_norm = parallel == "one_norm"
+    return ParallelBlock(attention, network, lambda: PreNorm(make_norm, config.dropout), one_norm=one_norm)
+
+
+def encoder_blocks(
+    config: WindowConfig, *, parallel: ParallelResidual | None = None, softcap: float | None = None
+) -> nn.ModuleList:
+    """The blocks of a stack; those with a window share its rotary positions, and so do the others."""
+    usual = local = rotary(config)
+    if config.local_rotary_base is not None:
+        changes = {"rotary_base": config.local_rotary_base, "rotary_scaling": None, "local_rotary_base": None}
+        local = rotary(dataclasses.replace(config, **changes))
+    blocks = nn.ModuleList()
+    for window in config.windows:
+        rotation = usual if window is None else local
+        block = encoder_block(config, rotation, parallel=parallel, softcap=softcap)
+        block.window = window
+        blocks.append(block)
+    return blocks
 
 
 def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> DecoderBlock:
@@ -90,7 +122,13 @@ def final_norm(config: TransformerConfig) -> nn.Module:
     return nn.Identity() if config.norm_position == "post" else _norm(config, config.d_model)
 
 
-def _self_attention(config: TransformerConfig, rotary: RotaryPositions | None) -> SelfAttention:
+def _self_attention(
+    config: TransformerConfig, rotary: RotaryPositions | None, softcap: float | None = None
+) -> SelfAttention:
+    """The self-attention. Registered ones need not know arguments that few models have."""
+    rare: dict[str, Any] = {} if softcap is None else {"softcap": softcap}
+    if config.qk_norm == "all_heads":
+        rare["qk_norm_width"] = "all_heads"
     return ATTENTIONS[config.attention](
         config.d_model,
         config.num_heads,
@@ -100,7 +138,8 @@ def _self_attention(config: TransformerConfig, rotary: RotaryPositions | None) -
         dropout=config.attention_dropout,
         **_attention_biases(config),
         rotary=rotary,
-        qk_norm=(lambda d_head: _norm(config, d_head)) if config.qk_norm else None,
+        qk_norm=(lambda width: _norm(config, width)) if config.qk_norm else None,
+        **rare,
     )
 
 

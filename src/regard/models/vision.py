@@ -23,7 +23,11 @@ class VisionConfig(TransformerConfig):
     """The settings of a vision transformer; the defaults are ViT-Base/16 at 224 x 224 pixels (table 1).
 
     `image_size`, `channels`, `pixel_mean` and `pixel_std` describe the training images. The input is
-    (pixels - `pixel_mean`) / `pixel_std`, with pixels between 0 and 1.
+    (pixels - `pixel_mean`) / `pixel_std`, with pixels between 0 and 1; both are a number, or one for each
+    channel.
+
+    `distillation` adds a distillation token after the class token (DeiT, Touvron et al. 2021): with "head" it
+    has a head of its own, and the logits are the mean of both; with "token" no head reads it.
     """
 
     kind: ClassVar[str] = "vision"
@@ -40,10 +44,11 @@ class VisionConfig(TransformerConfig):
     image_size: int = 224  # height and width in pixels
     channels: int = 3
     patch_size: int = 16
-    pixel_mean: float = 0.5
-    pixel_std: float = 0.5
+    pixel_mean: float | tuple[float, ...] = 0.5
+    pixel_std: float | tuple[float, ...] = 0.5
     num_layers: int = 12
     pooling: Literal["cls", "mean"] = "cls"  # classify the class token, or the mean of all patches
+    distillation: Literal["token", "head"] | None = None
     d_model: int = 768
     num_heads: int = 12
     d_ff: int = 3072
@@ -64,13 +69,30 @@ class VisionConfig(TransformerConfig):
             raise ConfigError(
                 f"positions = {self.positions!r} do not fit a grid of patches", "positions = 'learned'"
             )
-        if self.pixel_std <= 0:
+        if self.distillation is not None and self.pooling != "cls":
+            raise ConfigError(
+                f"distillation = {self.distillation!r} needs a class token, but pooling = {self.pooling!r}",
+                "pooling = 'cls'",
+            )
+        for name in ("pixel_mean", "pixel_std"):
+            value = getattr(self, name)
+            if isinstance(value, tuple) and len(value) != self.channels:
+                raise ConfigError(
+                    f"{name} has {len(value)} numbers for {self.channels} channels",
+                    "give one number, or one for each channel",
+                )
+        if min(self.pixel_std if isinstance(self.pixel_std, tuple) else (self.pixel_std,)) <= 0:
             raise ConfigError(f"pixel_std = {self.pixel_std} is out of range", "pixel_std must be above 0")
 
     @property
     def grid(self) -> int:
         """The number of patches in each row, and of rows."""
         return self.image_size // self.patch_size
+
+    @property
+    def num_special_tokens(self) -> int:
+        """The number of tokens before the patches: of the class, and of distillation."""
+        return (self.pooling == "cls") + (self.distillation is not None)
 
 
 class VisionTransformer(Model):
@@ -85,22 +107,27 @@ class VisionTransformer(Model):
         self.config: VisionConfig = config
         self.patches = PatchEmbedding(config.channels, config.patch_size, config.d_model)
         self.class_token = nn.Parameter(torch.zeros(config.d_model)) if config.pooling == "cls" else None
+        self.distillation_token = nn.Parameter(torch.zeros(config.d_model)) if config.distillation else None
         self.positions = None
         if config.positions == "learned":
-            before = 0 if self.class_token is None else 1
+            before = config.num_special_tokens
             self.positions = GridPositions(config.d_model, config.grid, config.grid, before=before)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(parts.encoder_block(config, None) for _ in range(config.num_layers))
         self.norm = parts.final_norm(config)
         self.head = nn.Linear(config.d_model, config.num_labels)
+        self.distillation_head = None
+        if config.distillation == "head":
+            self.distillation_head = nn.Linear(config.d_model, config.num_labels)
 
     def encode(
         self, images: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch positions d_model"]:
-        """The encoder's states: of the class token, if there is one, then of each patch."""
+        """The encoder's states: of the class token and the distillation token, if any, then of each patch."""
         x = self.patches(images)
-        if self.class_token is not None:
-            x = torch.cat([self.class_token.expand(len(x), 1, -1), x], dim=1)
+        for token in (self.distillation_token, self.class_token):
+            if token is not None:
+                x = torch.cat([token.expand(len(x), 1, -1), x], dim=1)
         if self.positions is not None:
             rows, columns = (side // self.config.patch_size for side in images.shape[2:])
             x = x + self.positions(rows, columns)
@@ -111,12 +138,16 @@ class VisionTransformer(Model):
 
     def forward(self, images: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch labels"]:
         x = self.encode(images)
-        return self.head(x[:, 0] if self.class_token is not None else x.mean(dim=1))
+        logits = self.head(x[:, 0] if self.class_token is not None else x.mean(dim=1))
+        if self.distillation_head is None:
+            return logits
+        return (logits + self.distillation_head(x[:, 1])) / 2
 
     def initialise(self, generator: torch.Generator) -> None:
         xavier(self, generator)
         with torch.no_grad():
-            if self.class_token is not None:
-                nn.init.normal_(self.class_token, std=0.02, generator=generator)
+            for token in (self.class_token, self.distillation_token):
+                if token is not None:
+                    nn.init.normal_(token, std=0.02, generator=generator)
             if self.positions is not None:
                 nn.init.normal_(self.positions.weight, std=0.02, generator=generator)

@@ -131,6 +131,11 @@ def _content(folder: Path, family: Family) -> dict[str, Any] | None:
             raise ValueError(f"extra_ids is not a number from 0 to {MAX_EXTRA_IDS:,}")
         extra = [f"<extra_id_{number}>" for number in reversed(range(count))]
         return from_sentencepiece(folder / "spiece.model", more=extra)
+    if os.path.isfile(folder / "sentencepiece.bpe.model"):  # its ids are moved
+        raise FolderError(
+            f"{folder}: sentencepiece.bpe.model alone is not supported",
+            "tokenizer.json is: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes it",
+        )
     return None
 
 
@@ -324,7 +329,7 @@ def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str, adds_
     begin, end = (
         [pieces[number]] if number in pieces else [] for number in (tokenizer.bos_id, tokenizer.eos_id)
     )
-    between = end * 2 if family in ("roberta", "bart") else end
+    between = end * 2 if family in ("roberta", "xlm-roberta", "bart") else end
     if config.kind == "decoder_only":
         if not (adds_bos and begin):
             return json.dumps({**content, "post_processor": None}, ensure_ascii=False).encode()

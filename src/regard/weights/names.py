@@ -17,7 +17,8 @@ class Entry:
     """A tensor of ours and its counterpart in a file: one tensor, or several that are stacked in this order.
 
     `widths`: the rows of each of several tensors. `transposed`: the file has inputs before outputs. `shape`:
-    the shape in the file. `offset`: what is added to the numbers of the file.
+    the shape in the file. `offset`: what is added to the numbers of the file. `heads`: the file has query,
+    key and value of each of so many heads; ours has all queries, then keys, then values.
     """
 
     ours: str
@@ -26,6 +27,7 @@ class Entry:
     transposed: bool = False
     shape: tuple[int, ...] | None = None
     offset: float = 0.0
+    heads: int = 0
 
     def shapes(self, own: torch.Size) -> list[torch.Size]:
         """The shapes of the file's tensors, for ours of shape `own`."""
@@ -38,12 +40,16 @@ class Entry:
         """Our tensor, made of the file's tensors."""
         parts_in_order = [part.T if self.transposed else part for part in parts]
         whole = torch.cat(parts_in_order) if len(parts_in_order) > 1 else parts_in_order[0]
+        if self.heads:
+            whole = whole.unflatten(0, (self.heads, 3, -1)).transpose(0, 1)
         whole = whole.reshape(own).contiguous()
         return whole + self.offset if self.offset else whole
 
     def write(self, own: Tensor) -> list[Tensor]:
         """The file's tensors, made of ours."""
         own = own - self.offset if self.offset else own
+        if self.heads:
+            own = own.unflatten(0, (3, self.heads, -1)).transpose(0, 1).flatten(0, 2)
         if self.shape is not None:
             return [own.reshape(self.shape).contiguous()]
         parts = own.split(self.widths) if self.widths else (own,)

@@ -19,18 +19,23 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
 from regard.registry import Registry
 from regard.weights import huggingface_tokenizer
-from regard.weights.families.bert import BERT, RoBERTa
+from regard.weights.families.bert import BERT, RoBERTa, XLMRoberta
 from regard.weights.families.distilbert import DistilBERT
+from regard.weights.families.electra import ELECTRA
 from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, ends_of, refuse_misfit
-from regard.weights.families.gemma import Gemma
+from regard.weights.families.gemma import Gemma, Gemma2, Gemma3Text
 from regard.weights.families.gpt2 import GPT2
+from regard.weights.families.gpt_neox import GPTNeoX
 from regard.weights.families.llama import Llama, Mistral, Qwen2, Qwen3
 from regard.weights.families.m2m100 import M2M100
 from regard.weights.families.marian import BART, Marian
 from regard.weights.families.mbart import MBART
+from regard.weights.families.modernbert import ModernBERT
+from regard.weights.families.olmo2 import OLMo2
 from regard.weights.families.pegasus import Pegasus
+from regard.weights.families.phi import Phi
 from regard.weights.families.t5 import T5
-from regard.weights.families.vit import ViT
+from regard.weights.families.vit import DeiT, ViT
 from regard.weights.folder import MANIFEST
 from regard.weights.huggingface_chat import read_chat_template, with_chat_template
 from regard.weights.huggingface_decoding import (
@@ -49,7 +54,8 @@ _OWN: dict[str, Family] = {
     family.name: family
     for family in (
         *(GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), MBART(), Pegasus(), M2M100(), T5()),
-        *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), ViT()),
+        *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), Gemma2(), Gemma3Text()),
+        *(GPTNeoX(), Phi(), OLMo2(), XLMRoberta(), ELECTRA(), ModernBERT(), ViT(), DeiT()),
     )
 }
 FAMILIES: Registry[Family] = Registry(

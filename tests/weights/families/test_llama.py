@@ -119,17 +119,20 @@ def test_a_size_has_no_default(name):
         ({"sliding_window": 5}, "sliding_window = 5 is not supported"),
         ({"rope_interleaved": True}, "rope_interleaved = True is not supported"),
         ({"original_max_position_embeddings": 8}, "'original_max_position_embeddings' is unknown"),
-        ({"layer_types": ["full_attention"] * 2}, "several types, or not 3"),
+        ({"layer_types": ["full_attention"] * 2}, "layer_types has 2 types for 3 layers"),
         (
             {"layer_types": ["sliding_attention"] * 3},
             "the type 'sliding_attention' of layer_types does not fit",
         ),
         (
             {"layer_types": ["chunked_attention"] * 3},
-            "the type 'chunked_attention' of layer_types does not fit",
+            "the type 'chunked_attention' of layer_types is not supported",
         ),
         ({"use_sliding_window": True}, "use_sliding_window = True is not supported"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types has several types"),
+        (
+            {"layer_types": ["full_attention", "full_attention", "sliding_attention"]},
+            "the type 'sliding_attention' of layer_types does not fit",
+        ),
         ({"hidden_act": "relu"}, "hidden_act = 'relu' is not supported"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5 of rotary positions is not"),
         ({"rope_scaling": {"type": "longrope", "factor": 2.0}}, "type 'longrope' are not supported"),
@@ -228,21 +231,26 @@ def test_a_scaling_of_rotary_positions_is_one_of_ours(settings, scaling, place):
 
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen3"])
-def test_windows_of_qwen_are_of_all_layers_or_of_none(family):
-    def window(**settings):
-        return converted(family, {**TABLE, **settings}).config.window
+def test_windows_of_qwen_are_of_some_layers_of_all_or_of_none(family):
+    def windows(**settings):
+        found = converted(family, {**TABLE, **settings}).config
+        assert isinstance(found, DecoderOnlyConfig)
+        written = FAMILIES[family].write(found, ())
+        assert canonical(converted(family, written).config) == canonical(found)
+        return found.windows
 
     used = {"use_sliding_window": True, "sliding_window": 5}
-    assert window(sliding_window=5) is None
-    assert window(use_sliding_window=True, max_window_layers=0) == 4096
-    assert window(**used) is None  # the first 28 layers have none
-    assert window(**used, max_window_layers=3) is None
-    assert window(**used, max_window_layers=0) == 5
-    assert window(**used, max_window_layers=0, layer_types=["full_attention"] * 3) is None
-    assert window(**{**used, "sliding_window": None}, max_window_layers=0) is None
-    refused(family, {**TABLE, **used, "max_window_layers": 1}, "several types", "all sliding_attention")
-    types = {"layer_types": ["sliding_attention"] * 3}
-    refused(family, {**TABLE, **types}, "the type 'sliding_attention' of layer_types does not fit")
+    none, full, sliding = (None,) * 3, "full_attention", "sliding_attention"
+    assert windows(sliding_window=5) == none
+    assert windows(use_sliding_window=True, max_window_layers=0) == (4096,) * 3
+    assert windows(**used) == none  # the first 28 layers have none
+    assert windows(**used, max_window_layers=3) == none
+    assert windows(**used, max_window_layers=0) == (5,) * 3
+    assert windows(**used, max_window_layers=1) == (None, 5, 5)
+    assert windows(**used, max_window_layers=0, layer_types=[full] * 3) == none
+    assert windows(**used, layer_types=[sliding, full, sliding]) == (5, None, 5)
+    assert windows(**{**used, "sliding_window": None}, max_window_layers=0) == none
+    refused(family, {**TABLE, "layer_types": [sliding] * 3}, "sliding_window is null")
 
 
 def test_windows_of_mistral_are_of_all_layers():
@@ -254,7 +262,7 @@ def test_windows_of_mistral_are_of_all_layers():
     assert window(sliding_window=5, layer_types=["sliding_attention"] * 3) == 5
     types = {"layer_types": ["full_attention"] * 3}
     assert window(sliding_window=None, **types) is None
-    refused("mistral", {**TABLE, **types}, "layer_types = full_attention, but sliding_window = 4096")
+    refused("mistral", {**TABLE, **types}, "the type 'full_attention' of layer_types does not fit")
 
 
 def test_special_tokens_are_those_of_the_config():

@@ -81,7 +81,7 @@ def test_a_missing_setting_is_the_default_of_its_family(family, special):
         ({"add_final_layer_norm": False}, "add_final_layer_norm = False is not supported"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings = False is not supported"),
         ({"decoder_attention_heads": 2}, "encoder_attention_heads = 4, decoder_attention_heads = 2"),
-        ({"activation_function": "gelu_fast"}, "activation_function = 'gelu_fast' is not supported"),
+        ({"activation_function": "gelu_10"}, "activation_function = 'gelu_10' is not supported"),
         ({"use_rotary": True}, "'use_rotary' is unknown"),
     ],
     ids=str,

@@ -7,7 +7,7 @@ import torch
 from regard.errors import FolderError
 from regard.models.vision import VisionConfig
 from regard.weights.families.family import ConvertedConfig
-from regard.weights.pretrained import FAMILIES
+from regard.weights.pretrained import FAMILIES, to_huggingface
 from tests.weights.families.conversion import (
     converted,
     outputs,
@@ -176,7 +176,53 @@ def test_a_scale_that_is_none_is_refused(settings, tmp_path):
         scaled(tmp_path, **settings)
 
 
-@pytest.mark.parametrize("value", [[0.5, 0.4], [], ["0.5"], [True], "0.5"], ids=str)
-def test_channels_have_one_scale(value, tmp_path):
+def test_channels_may_have_scales_of_their_own(tmp_path):
+    assert scaled(tmp_path, image_mean=[0.5, 0.25], image_std=[0.5, 0.5]) == ((0.5, 0.25), 0.5)
+    assert scaled(tmp_path, image_mean=[0.5], image_std=[0.5, 0.25]) == (0.5, (0.5, 0.25))
+    loaded = random_model(dataclasses.replace(SMALL, pixel_mean=(0.5, 0.25), pixel_std=(0.25, 0.125)), LABELS)
+    again = through_folder(loaded, "vit", tmp_path).loaded.config
+    assert (again.pixel_mean, again.pixel_std) == ((0.5, 0.25), (0.25, 0.125))
+
+
+@pytest.mark.parametrize("value", [[0.5, 0.4, 0.3], [], ["0.5"], [True], "0.5"], ids=str)
+def test_channels_have_one_scale_or_one_each(value, tmp_path):
     with pytest.raises(FolderError, match=r"image_mean = .* is not supported"):
         scaled(tmp_path, image_mean=value)
+
+
+@pytest.mark.parametrize(
+    ("distillation", "heads"),
+    [
+        ("token", {"classifier.weight": (3, 4), "classifier.bias": (3,)}),
+        (
+            "head",
+            {
+                f"{name}_classifier.{part}": shape
+                for name in ("cls", "distillation")
+                for part, shape in (("weight", (3, 4)), ("bias", (3,)))
+            },
+        ),
+    ],
+)
+def test_deit_has_a_distillation_token(distillation, heads, tmp_path):
+    config = dataclasses.replace(SMALL, distillation=distillation)
+    found = shapes("deit", config)
+    assert {name: shape for name, shape in found.items() if not name.startswith("deit.")} == heads
+    assert found["deit.embeddings.distillation_token"] == (1, 1, 4)
+    assert found["deit.embeddings.position_embeddings"] == (1, 6, 4)
+    loaded = random_model(config, LABELS)
+    again = through_folder(loaded, "deit", tmp_path).loaded
+    assert (again.config, again.labels) == (config, LABELS)
+    assert torch.equal(outputs(again), outputs(loaded))
+    assert to_huggingface(loaded).family == "deit"  # the first that fits
+    with pytest.raises(FolderError, match=f"distillation = '{distillation}', but a vit model has None"):
+        to_huggingface(loaded, "vit")
+
+
+def test_a_vit_is_not_a_deit_and_a_deit_needs_classes():
+    with pytest.raises(FolderError, match="distillation = None, but a deit model has 'token'"):
+        to_huggingface(random_model(SMALL, LABELS), "deit")
+    refused("deit", TABLE, "the model has no classes", "DeiTForImageClassificationWithTeacher")
+    refused("deit", {**TABLE, "architectures": ["DeiTModel"]}, "the model has no classes")
+    teacher = {**TABLE, "architectures": ["DeiTForImageClassificationWithTeacher"]}
+    assert converted("deit", teacher).config == dataclasses.replace(CONFIG, distillation="head")

@@ -13,6 +13,7 @@ HEAD_USES = {
     "regression": "predicts a number for texts: `regard classify`",
     "tokens": "labels words: `regard tag`",
     "masked_language_model": "predicts masked tokens: `regard fill`",
+    "replaced_tokens": "detects replaced tokens, for which there is no command",
 }
 NO_HEAD = ("none", "pooled")
 

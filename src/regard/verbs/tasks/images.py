@@ -15,6 +15,7 @@ from regard.data.images import (
     ImageExamples,
     Images,
     ImageSettings,
+    PixelNumber,
     read_labelled_images,
     refuse_other_sizes,
     refuse_unseen_labels,
@@ -130,7 +131,7 @@ class ImageClassification(Task):
 
 
 def _loss_and_confusion(
-    model: Model, images: Images, mean: float, deviation: float
+    model: Model, images: Images, mean: PixelNumber, deviation: PixelNumber
 ) -> tuple[float, np.ndarray]:
     """The mean loss of an image, and the confusion matrix (rows: true classes, columns: predictions)."""
     examples = ImageExamples(images, mean=mean, deviation=deviation)
@@ -145,7 +146,7 @@ def _loss_and_confusion(
     return nll / len(images), table
 
 
-def _evaluate(model: Model, images: Images, mean: float, deviation: float) -> ScoreReport:
+def _evaluate(model: Model, images: Images, mean: PixelNumber, deviation: PixelNumber) -> ScoreReport:
     _, table = _loss_and_confusion(model, images, mean, deviation)
     return ScoreReport(scores=class_test_scores(table, f"images:{len(images)}"), confusion=table)
 

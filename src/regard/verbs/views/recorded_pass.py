@@ -78,7 +78,8 @@ class RecordedPass:
         found = [recording.query(name), recording.key(name), recording.mask(name)]
         query, key, mask = (each[None] for each in found)
         bias = recording.bias(name)
-        return attention_weights(query, key, mask, None if bias is None else bias[None])[0]
+        bias = None if bias is None else bias[None]
+        return attention_weights(query, key, mask, bias, recording.softcaps.get(name))[0]
 
 
 def to_array(tensor: Tensor, kind: str = "float32") -> np.ndarray:

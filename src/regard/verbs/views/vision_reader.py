@@ -19,7 +19,7 @@ from regard.verbs.views.request import LookRequest, refuse_answers, refuse_many_
 from regard.verbs.views.streaming import ModelLock
 from regard.weights.model_folder import LoadedModel
 
-CLASS_LABEL = "<class>"
+SPECIAL_LABELS = ("<class>", "<distillation>")
 
 
 class VisionReader:
@@ -34,7 +34,7 @@ class VisionReader:
         config = self.model.config
         pixels = read_image(request.text.strip())
         refuse_other_sizes(pixels[None], request.text, size=config.image_size, channels=config.channels)
-        before = int(self.model.class_token is not None)
+        before = config.num_special_tokens
         refuse_many_tokens(config.grid**2 + before, "the image", None)
         request.changes.refuse_tokens_beyond(config.grid**2 + before)
         normalised_image = normalise(pixels[None], mean=config.pixel_mean, deviation=config.pixel_std)
@@ -81,9 +81,9 @@ def read_image(spec: str) -> UInt8[np.ndarray, "channels height width"]:
 
 
 def patch_sequence(image: InspectedImage) -> TokenSequence:
-    """The patches, named by row and column, after the class token, which is special."""
+    """The patches, named by row and column, after the special tokens."""
     rows, columns = image.grid
     patches = [f"{row},{column}" for row in range(rows) for column in range(columns)]
-    tokens = (*[CLASS_LABEL] * image.before, *patches)
+    tokens = (*SPECIAL_LABELS[: image.before], *patches)
     special = tuple(position < image.before for position in range(len(tokens)))
     return TokenSequence(tokens=tokens, ids=tuple(range(len(tokens))), special=special)

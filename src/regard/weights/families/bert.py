@@ -33,25 +33,23 @@ HEADS: Mapping[str, Head] = {  # suffixes of the class names of transformers
 POOLER = ("fc_size", "num_attention_heads", "num_fc_layers", "size_per_head", "type")
 
 
-def head_of(architecture: str, class_prefix: str) -> Head:
+def head_of(architecture: str, class_prefix: str, heads: Mapping[str, Head] = HEADS) -> Head:
     """The head of a class of transformers; "pooled" for a class without one."""
-    for suffix, head in HEADS.items():
+    for suffix, head in heads.items():
         if architecture.endswith(suffix):
             return head
     if architecture not in ("", f"{class_prefix}Model"):
         raise FolderError(
             f"the head of class {architecture} is not supported",
-            f"use {class_prefix}Model, or a class that ends in {', '.join(HEADS)}",
+            f"use {class_prefix}Model, or a class that ends in {', '.join(heads)}",
         )
     return "pooled"
 
 
-def class_name(prefix: str, head: Head) -> str:
-    """The class name of transformers for this head."""
-    if head in ("none", "pooled"):
-        return f"{prefix}Model"
+def class_name(prefix: str, head: Head, heads: Mapping[str, Head] = HEADS) -> str:
+    """The class name of transformers for this head; of a class without one, for a head that there is not."""
     head = "classification" if head == "regression" else head
-    return prefix + next(suffix for suffix, ours in HEADS.items() if ours == head)
+    return prefix + next((suffix for suffix, ours in heads.items() if ours == head), "Model")
 
 
 def labelled(settings: ConfigReader, head: Head) -> tuple[Head, tuple[str, ...]]:
@@ -104,6 +102,7 @@ class BERT(Family):
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
+    heads: ClassVar[Mapping[str, Head]] = HEADS
     offset = 0  # the row of the first position in the position table
     default_pad = 0  # the padding id of a config.json that names none
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {  # head -> patterns of unused tensors
@@ -125,7 +124,7 @@ class BERT(Family):
         settings.must_be("add_cross_attention", False)
         settings.must_be("tie_word_embeddings", True)
         settings.unused(*(f"pooler_{each}" for each in POOLER), "directionality", "model_max_length")
-        head, labels = labelled(settings, head_of(settings.architecture(), self.class_prefix))
+        head, labels = labelled(settings, head_of(settings.architecture(), self.class_prefix, self.heads))
         if head == "pooled" and f"{self.prefix}.pooler.dense.weight" not in names:
             head = "none"
         vocab_size = take(int, "vocab_size")
@@ -143,6 +142,7 @@ class BERT(Family):
             norm_eps=take(float, "layer_norm_eps", default=1e-12),
             activation=activation,  # type: ignore[arg-type]
             head_activation=self.head_activation(head, activation),  # type: ignore[arg-type]
+            embedding_size=self.embedding_size(settings),
             max_positions=take(int, "max_position_embeddings", default=512) - self.offset,
             position_offset=self.offset,
             num_token_types=take(int, "type_vocab_size", default=2),
@@ -152,6 +152,10 @@ class BERT(Family):
             pad_id=self.default_pad if pad_id is None else pad_id,
         )
         return ConvertedConfig(config=config, labels=labels, pad_id=pad_id, unused=self.unused.get(head, ()))
+
+    def embedding_size(self, settings: ConfigReader) -> int | None:
+        """The width of the embeddings; None for that of the states."""
+        return None
 
     def head_activation(self, head: Head, activation: str) -> str | None:
         """The activation of the masked language model's head; None for other heads, which have tanh."""
@@ -169,7 +173,7 @@ class BERT(Family):
     def write(self, config: EncoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
         return {
             "model_type": self.name,
-            "architectures": [class_name(self.class_prefix, config.head)],
+            "architectures": [class_name(self.class_prefix, config.head, self.heads)],
             "vocab_size": config.vocab_size,
             "hidden_size": config.d_model,
             "num_attention_heads": config.num_heads,
@@ -286,3 +290,10 @@ class RoBERTa(BERT):
                 layer = linear("head.pooler.layer", "classifier.dense")
                 return [*layer, *linear("head.output", "classifier.out_proj")]
         return super().head_table(config)
+
+
+class XLMRoberta(RoBERTa):
+    """XLM-RoBERTa (Conneau et al. 2020): RoBERTa for a hundred languages, whose folders have another name."""
+
+    name = "xlm-roberta"
+    class_prefix = "XLMRoberta"

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor
 
-from regard.errors import FolderError, did_you_mean
+from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.models.config import ModelConfig, TransformerConfig
+from regard.models.windows import WindowConfig
 from regard.weights.families.ignored_settings import HARMLESS
 from regard.weights.names import Entry
 
@@ -19,6 +20,7 @@ INTEGERS = 2**63
 ACTIVATION_NAMES = {  # of transformers -> of regard
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
     "relu": "relu",
     "silu": "silu",
@@ -219,6 +221,7 @@ def widths(config: TransformerConfig) -> tuple[int, int, int]:
     return config.num_heads * config.d_head, kv_heads * config.d_head, kv_heads * config.d_head
 
 
+MISFIT = "only architectures that transformers has can be converted"
 NOT_OF_THE_SHAPE = (
     "fresh_head",
     "pad_id",
@@ -240,14 +243,20 @@ def canonical(config: ModelConfig) -> dict[str, Any]:
     if not isinstance(config, TransformerConfig):
         return table
     if "head_activation" in table:
-        usual = "gelu" if table["head"] == "masked_language_model" else "tanh"
+        usual = "gelu" if table["head"] in ("masked_language_model", "replaced_tokens") else "tanh"
         table["head_activation"] = table["head_activation"] or usual
+    if table.get("head") in ("none", "masked_language_model", "replaced_tokens"):
+        table["head_norm"] = False  # the second has a norm in any case, the others have none
+    if table.get("embedding_size") == config.d_model:
+        table["embedding_size"] = None
     table["num_kv_heads"] = config.num_kv_heads or config.num_heads
     table["head_dim"] = config.d_head
     table["attention_bias"] = config.attention_biases
     table["feed_forward_bias"] = config.has_feed_forward_bias
     if config.norm == "rms":  # its only other effect is on layer norms
         table.pop("bias")
+    if isinstance(config, WindowConfig):
+        table |= _canonical_windows(config)
     if config.rotary_dim == config.d_head:
         table["rotary_dim"] = None
     scale = config.attention_scale
@@ -279,6 +288,19 @@ def canonical(config: ModelConfig) -> dict[str, Any]:
     return table
 
 
+def _canonical_windows(config: WindowConfig) -> dict[str, Any]:
+    """The types of layers if there are several, and the rotary positions that layers have."""
+    base, scaling, local = config.rotary_base, config.rotary_scaling, config.local_rotary_base
+    if None not in config.windows and local is not None:
+        base, scaling, local = local, None, None
+    return {
+        "layer_types": config.windows if len({*config.windows}) > 1 else None,
+        "rotary_base": base,
+        "rotary_scaling": scaling if scaling is None else config.to_dict()["rotary_scaling"],
+        "local_rotary_base": None if local == base and scaling is None else local,
+    }
+
+
 def refuse_misfit(family: Family, config: ModelConfig, labels: Sequence[str]) -> None:
     """Checks that a config survives the conversion to the family and back.
 
@@ -287,7 +309,10 @@ def refuse_misfit(family: Family, config: ModelConfig, labels: Sequence[str]) ->
     """
     written = family.write(config, labels)
     names = {name for entry in family.table(config) for name in entry.hf}
-    read = family.read(ConfigReader(written, f"config.json of {family.name}"), names).config
+    try:
+        read = family.read(ConfigReader(written, f"config.json of {family.name}"), names).config
+    except ConfigError as error:
+        raise FolderError(f"a {family.name} model would differ: {error.message}", MISFIT) from error
     if type(read) is not type(config):
         raise FolderError(f"a {config.kind} model is not a {family.name} model", "give another family")
     before, after = canonical(config), canonical(read)
@@ -295,7 +320,7 @@ def refuse_misfit(family: Family, config: ModelConfig, labels: Sequence[str]) ->
         if value != after.get(name, value):
             raise FolderError(
                 f"{name} = {value!r}, but a {family.name} model has {after[name]!r}",
-                "only architectures that transformers has can be converted",
+                MISFIT,
             )
 
 

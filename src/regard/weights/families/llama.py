@@ -1,11 +1,19 @@
 """Llama (Touvron et al. 2023), Mistral (Jiang et al. 2023), Qwen2 and Qwen3 (Yang et al. 2024, 2025)."""
 
-from collections.abc import Collection, Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 from regard.errors import FolderError
+from regard.layers.block import NormPosition
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, widths
+from regard.weights.families.layer_types import (
+    FULL,
+    SLIDING,
+    read_layer_types,
+    window_settings,
+    written_layer_types,
+)
 from regard.weights.families.rotary import read_rotary, write_rotary
 from regard.weights.names import Entry, linear, same, stacked_tensors
 
@@ -16,7 +24,6 @@ GATED = {
     "gelu_new": "geglu_tanh",
     "gelu_pytorch_tanh": "geglu_tanh",
 }
-FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 class Llama(Family):
@@ -28,7 +35,13 @@ class Llama(Family):
     special_tokens: ClassVar = {"unk": "<unk>", "bos": "<s>", "eos": "</s>"}
     buffers: ClassVar = (r"rotary_emb\.inv_freq$",)
     ties: ClassVar = {"lm_head.weight": "model.embed_tokens.weight"}
-    qk_norm = False
+    norm_position: NormPosition = "pre"
+    norms: ClassVar = {  # of a layer: ours after "around_", theirs
+        "self_attention.norm": "input_layernorm",
+        "feed_forward.norm": "post_attention_layernorm",
+    }
+    norm_eps = 1e-6
+    qk_norm: bool | Literal["all_heads"] = False
     adds_bos = True  # True: texts begin with bos
     max_positions = 2048  # what transformers takes if a setting is absent, here and below
     num_kv_heads: int | None = None
@@ -45,7 +58,7 @@ class Llama(Family):
         num_heads, num_layers = take(int, "num_attention_heads"), take(int, "num_hidden_layers")
         head_dim = settings.unless_absent(int, "head_dim", self.head_dim)  # type: ignore[type-var]
         max_positions = take(int, "max_position_embeddings", default=self.max_positions)
-        rotary = read_rotary(settings, max_positions)
+        windows = self.windows(settings, num_layers)
         config = DecoderOnlyConfig(
             vocab_size=vocab_size,
             d_model=d_model,
@@ -55,7 +68,8 @@ class Llama(Family):
             num_layers=num_layers,
             d_ff=take(int, "intermediate_size"),
             norm="rms",
-            norm_eps=take(float, "rms_norm_eps", default=1e-6),
+            norm_eps=take(float, "rms_norm_eps", default=self.norm_eps),
+            norm_position=self.norm_position,
             activation=self.activation(settings),  # type: ignore[arg-type]
             bias=False,
             qk_norm=self.qk_norm,
@@ -64,10 +78,11 @@ class Llama(Family):
             dropout=0.0,
             attention_dropout=take(float, "attention_dropout", default=0.0),
             tied=take(bool, "tie_word_embeddings", default=self.tied),
-            window=self.window(settings, num_layers),
             scaled_embedding=self.scaled_embedding,
+            **windows,
             **self.biases(settings),
-            **rotary.settings(head_dim or d_model // num_heads),
+            **self.rotary(settings, max_positions, head_dim or d_model // max(1, num_heads), windows),
+            **self.scores(settings),
         )
         return ConvertedConfig(
             config=config,
@@ -76,6 +91,16 @@ class Llama(Family):
             eos_id=settings.token("eos_token_id", vocab_size),
             generation={} if self.adds_bos else {"begin": False, "may_end": True},
         )
+
+    def rotary(
+        self, settings: ConfigReader, max_positions: int, d_head: int, windows: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Rotary positions, as our settings."""
+        return read_rotary(settings, max_positions).settings(d_head)
+
+    def scores(self, settings: ConfigReader) -> dict[str, Any]:
+        """The scale and the caps of scores and logits, as our settings."""
+        return {}
 
     def activation(self, settings: ConfigReader) -> str:
         """The activation of the feed-forward network."""
@@ -90,28 +115,22 @@ class Llama(Family):
             "feed_forward_bias": True if network else None,
         }
 
-    def window(self, settings: ConfigReader, num_layers: int) -> int | None:
-        """The positions that a position attends to; None for all before it."""
+    def windows(self, settings: ConfigReader, num_layers: int) -> dict[str, Any]:
+        """Which layers have a sliding window, as our settings."""
         settings.must_be("use_sliding_window", False)
         settings.must_be("sliding_window")
         settings.unused("max_window_layers")
-        self.one_layer_type(settings, num_layers, [FULL] * num_layers)
-        return None
+        self.one_layer_type(settings, [FULL] * num_layers)
+        return {}
 
-    def one_layer_type(self, settings: ConfigReader, num_layers: int, usual: Sequence[str]) -> str:
-        """The type of all layers; `usual` are their types if the setting is absent."""
-        kinds = settings.optional(list, "layer_types") or usual
-        if len(kinds) != num_layers or len(set(kinds)) > 1:
-            raise FolderError(
-                f"{settings.where}: layer_types has several types, or not {num_layers}",
-                f"only layers of one type are supported: all {FULL} or all {SLIDING}",
-            )
-        if kinds[0] not in (FULL, *{*usual} & {SLIDING}):
-            raise FolderError(
-                f"{settings.where}: the type {kinds[0]!r} of layer_types does not fit the other settings",
-                f"only {FULL} does",
-            )
-        return kinds[0]
+    def one_layer_type(self, settings: ConfigReader, usual: Sequence[str]) -> None:
+        """Refuses other types than `usual`: transformers has one window for all layers of this family."""
+        for kind in read_layer_types(settings, usual):
+            if kind != usual[0]:
+                raise FolderError(
+                    f"{settings.where}: the type {kind!r} of layer_types does not fit the other settings",
+                    f"only {usual[0]} does",
+                )
 
     def write(self, config: DecoderOnlyConfig, labels: Sequence[str]) -> dict[str, Any]:
         return {
@@ -128,10 +147,19 @@ class Llama(Family):
             "hidden_act": next((name for name, ours in GATED.items() if ours == config.activation), "silu"),
             "max_position_embeddings": config.position_limit or config.trained_length or config.max_positions,
             "tie_word_embeddings": config.tied,
-            **write_rotary(config),
+            **self.written_rotary(config),
+            **self.written_scores(config),
             **self.written_biases(config),
-            **self.written_window(config),
+            **self.written_windows(config),
         }
+
+    def written_rotary(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        """The inverse of `rotary`."""
+        return write_rotary(config)
+
+    def written_scores(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        """The inverse of `scores`."""
+        return {}
 
     def written_biases(self, config: DecoderOnlyConfig) -> dict[str, Any]:
         """The inverse of `biases`."""
@@ -140,8 +168,8 @@ class Llama(Family):
             "mlp_bias": config.has_feed_forward_bias,
         }
 
-    def written_window(self, config: DecoderOnlyConfig) -> dict[str, Any]:
-        """The inverse of `window`."""
+    def written_windows(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+        """The inverse of `windows`."""
         return {}
 
     def table(self, config: DecoderOnlyConfig) -> list[Entry]:
@@ -166,8 +194,7 @@ class Llama(Family):
         gate = [f"{hf}.mlp.{each}_proj" for each in ("gate", "up")]
         biases, inner = config.attention_biases, config.has_feed_forward_bias
         entries = [
-            self.norm(f"{ours}.around_self_attention.norm", f"{hf}.input_layernorm"),
-            self.norm(f"{ours}.around_feed_forward.norm", f"{hf}.post_attention_layernorm"),
+            *(self.norm(f"{ours}.around_{own}", f"{hf}.{name}") for own, name in self.norms.items()),
             *stacked_tensors(f"{attention}.query_key_value", qkv, widths(config), bias=biases != "none"),
             *linear(f"{attention}.output", f"{hf}.self_attn.o_proj", bias=biases == "all"),
             *stacked_tensors(f"{network}.gate_inner", gate, (config.d_ff, config.d_ff), bias=inner),
@@ -197,17 +224,12 @@ class Mistral(Llama):
     def written_biases(self, config: DecoderOnlyConfig) -> dict[str, Any]:
         return {}
 
-    def window(self, settings: ConfigReader, num_layers: int) -> int | None:
+    def windows(self, settings: ConfigReader, num_layers: int) -> dict[str, Any]:
         window = settings.unless_absent(int, "sliding_window", 4096)
-        kind = FULL if window is None else SLIDING
-        if self.one_layer_type(settings, num_layers, [kind] * num_layers) != kind:
-            raise FolderError(
-                f"{settings.where}: layer_types = {FULL}, but sliding_window = {window}",
-                "set sliding_window = null if the layers have no window",
-            )
-        return window
+        self.one_layer_type(settings, [FULL if window is None else SLIDING] * num_layers)
+        return {"window": window}
 
-    def written_window(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+    def written_windows(self, config: DecoderOnlyConfig) -> dict[str, Any]:
         return {"sliding_window": config.window}
 
 
@@ -229,19 +251,26 @@ class Qwen2(Llama):
     def written_biases(self, config: DecoderOnlyConfig) -> dict[str, Any]:
         return {}
 
-    def window(self, settings: ConfigReader, num_layers: int) -> int | None:
+    def windows(self, settings: ConfigReader, num_layers: int) -> dict[str, Any]:
         settings.must_be("use_mrope", False)
         window = settings.unless_absent(int, "sliding_window", 4096)
         first = settings.take(int, "max_window_layers", default=28)
         if not settings.take(bool, "use_sliding_window", default=False):
             window = None
-        kinds = [SLIDING if window is not None and number >= first else FULL for number in range(num_layers)]
-        return window if self.one_layer_type(settings, num_layers, kinds) == SLIDING else None
+        usual = [SLIDING if window is not None and number >= first else FULL for number in range(num_layers)]
+        return window_settings(settings, read_layer_types(settings, usual), window)
 
-    def written_window(self, config: DecoderOnlyConfig) -> dict[str, Any]:
+    def written_windows(self, config: DecoderOnlyConfig) -> dict[str, Any]:
         if config.window is None:
             return {"use_sliding_window": False}
-        return {"use_sliding_window": True, "sliding_window": config.window, "max_window_layers": 0}
+        types = written_layer_types(config)
+        first = types.index(SLIDING)
+        return {
+            "use_sliding_window": True,
+            "sliding_window": config.window,
+            "max_window_layers": first,
+            "layer_types": types,
+        }
 
 
 class Qwen3(Qwen2):

@@ -8,6 +8,7 @@ from typing import Any
 from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.layers.rotary_scaling import RotaryScaling
 from regard.models.config import TransformerConfig, rotary_scaling_of
+from regard.models.windows import WindowConfig
 from regard.weights.families.family import ConfigReader, refuse_large_integer
 
 # for each type: the settings of config.json and ours
@@ -38,6 +39,8 @@ REQUIRED = {
 }
 MSCALES = ("mscale", "mscale_all_dim")  # of yarn, as an attention_factor
 GENERAL = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
+USUAL_NAMES = ("rope_theta", "partial_rotary_factor")
+LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,22 +63,27 @@ class Rotary:
 
 
 def read_rotary(
-    settings: ConfigReader, max_positions: int, *, rotated: float = 1.0, partial: bool = False
+    settings: ConfigReader,
+    max_positions: int,
+    *,
+    rotated: float = 1.0,
+    partial: bool = False,
+    names: tuple[str, str] = USUAL_NAMES,
 ) -> Rotary:
     """The rotary positions of a config.json.
 
     `rotated`: the part of the features that is rotated if the file does not say. `partial`: the family may
-    rotate a part of them; other families ignore `partial_rotary_factor`, so it is refused there.
+    rotate a part of them; other families ignore `partial_rotary_factor`, so it is refused there. `names`: of
+    the base and of that part at the top of the file.
     """
-    table = _table(settings)
+    table = _table(settings, names)
     kind = table.get("rope_type", table.get("type", "default"))
     if not isinstance(kind, str) or kind not in NAMES:
         raise FolderError(
             f"{settings.where}: rotary positions of type {kind!r} are not supported",
             did_you_mean(str(kind), NAMES),
         )
-    names = NAMES[kind]
-    known = {*GENERAL, *names, *(MSCALES if kind == "yarn" else ())}
+    known = {*GENERAL, *NAMES[kind], *(MSCALES if kind == "yarn" else ())}
     for name, value in table.items():
         refuse_large_integer(value, f"{settings.where}: {name}")
         if name not in known and value is not None:
@@ -96,7 +104,55 @@ def read_rotary(
     )
 
 
-def _table(settings: ConfigReader) -> dict[str, Any]:
+def read_rotary_by_type(
+    settings: ConfigReader, max_positions: int, *, bases: tuple[str, str], usual: tuple[float, float]
+) -> tuple[Rotary, Rotary]:
+    """The rotary positions of layers with full attention, and those of layers with a window, unscaled.
+
+    `rope_parameters` has a table for each type of layer. `bases`: the names of both bases at the top of the
+    file; `usual`: the bases if the file does not say.
+    """
+    tables = _tables_by_type(settings)
+    found = []
+    for kind, name, base in zip(LAYER_TYPES, bases, usual, strict=True):
+        top = settings.take(float, name, default=base)
+        where = f"{settings.where}: {kind}"
+        found.append(read_rotary(ConfigReader({"rope_theta": top, **tables[kind]}, where), max_positions))
+    if found[1].scaling is not None:
+        raise FolderError(
+            f"{settings.where}: rope_parameters of sliding_attention are scaled, which is not supported",
+            "only those of full_attention may be",
+        )
+    return found[0], found[1]
+
+
+def layered_rotary(full: Rotary, local: Rotary, d_head: int, windows: Mapping[str, Any]) -> dict[str, Any]:
+    """Our settings for these rotary positions, in a model with these `windows` (see `window_settings`)."""
+    if windows["window"] is None:
+        return full.settings(d_head)
+    if windows["layer_types"] is None:
+        return local.settings(d_head)
+    same = full.base == local.base and full.scaling is None
+    return {**full.settings(d_head), "local_rotary_base": None if same else local.base}
+
+
+def _tables_by_type(settings: ConfigReader) -> dict[str, dict[str, Any]]:
+    """The settings of each type of layer; `rope_scaling`, of older files, is that of full attention."""
+    scaling, tables = settings.optional(dict, "rope_scaling"), settings.optional(dict, "rope_parameters")
+    if scaling and tables:
+        raise FolderError(f"{settings.where}: rope_parameters and rope_scaling are both set", "remove one")
+    if tables is None:
+        return {"full_attention": {"rope_parameters": scaling or {}}, "sliding_attention": {}}
+    for kind in tables:
+        if kind not in LAYER_TYPES or not isinstance(tables[kind], dict | None):
+            raise FolderError(
+                f"{settings.where}: {kind!r} of rope_parameters is not the table of a type of layer",
+                f"its tables are {' and '.join(LAYER_TYPES)}",
+            )
+    return {kind: {"rope_parameters": tables.get(kind) or {}} for kind in LAYER_TYPES}
+
+
+def _table(settings: ConfigReader, names: tuple[str, str]) -> dict[str, Any]:
     """All settings of rotary positions; those of `rope_parameters` precede those at the top."""
     tables = [
         table for name in ("rope_parameters", "rope_scaling") if (table := settings.optional(dict, name))
@@ -106,8 +162,8 @@ def _table(settings: ConfigReader) -> dict[str, Any]:
             f"{settings.where}: rope_parameters and rope_scaling differ", "remove the one that is wrong"
         )
     top = {
-        name: value
-        for name in ("rope_theta", "partial_rotary_factor")
+        nested: value
+        for nested, name in zip(USUAL_NAMES, names, strict=True)
         if (value := settings.optional(float, name)) is not None
     }
     return {**top, **(tables[0] if tables else {})}
@@ -164,15 +220,37 @@ def _number(settings: ConfigReader, table: Mapping[str, Any], name: str, default
     return float(value)
 
 
-def write_rotary(config: TransformerConfig) -> dict[str, Any]:
-    """The settings of config.json for the rotary positions of a config."""
-    base = {"rope_theta": config.rotary_base}
-    part = {}
-    if config.rotary_dim is not None and config.rotary_dim != config.d_head:
-        part = {"partial_rotary_factor": config.rotary_dim / config.d_head}
-    scaling = config.rotary_scaling
+def write_rotary(
+    config: TransformerConfig, *, partial: bool = False, names: tuple[str, str] = USUAL_NAMES
+) -> dict[str, Any]:
+    """The settings of config.json for the rotary positions of a config; arguments as for `read_rotary`."""
+    nested = {"rope_theta": config.rotary_base}
+    if partial or config.rotary_dim not in (None, config.d_head):
+        nested["partial_rotary_factor"] = (config.rotary_dim or config.d_head) / config.d_head
+    top = {name: nested[usual] for usual, name in zip(USUAL_NAMES, names, strict=True) if usual in nested}
+    return {**top, "rope_parameters": {**_written_scaling(config.rotary_scaling), **nested}}
+
+
+def _written_scaling(scaling: RotaryScaling | None) -> dict[str, Any]:
     if scaling is None:
-        return {**base, **part, "rope_parameters": {"rope_type": "default", **base, **part}}
+        return {"rope_type": "default"}
     ours = dataclasses.asdict(scaling)
     theirs = {name: ours[own] for name, own in NAMES[scaling.kind].items() if ours[own] is not None}
-    return {**base, **part, "rope_parameters": {"rope_type": scaling.kind, **theirs, **base, **part}}
+    return {"rope_type": scaling.kind, **theirs}
+
+
+def write_rotary_by_type(config: WindowConfig, bases: tuple[str, str]) -> dict[str, Any]:
+    """The settings of config.json that `read_rotary_by_type` reads."""
+    full, local, scaling = (
+        config.rotary_base,
+        config.local_rotary_base,
+        _written_scaling(config.rotary_scaling),
+    )
+    sliding = (
+        {**scaling, "rope_theta": full} if local is None else {"rope_type": "default", "rope_theta": local}
+    )
+    return {
+        bases[0]: full,
+        bases[1]: full if local is None else local,
+        "rope_parameters": dict(zip(LAYER_TYPES, ({**scaling, "rope_theta": full}, sliding), strict=True)),
+    }

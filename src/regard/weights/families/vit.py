@@ -1,12 +1,13 @@
-"""The vision transformer (Dosovitskiy et al. 2021)."""
+"""The vision transformer (Dosovitskiy et al. 2021), and DeiT (Touvron et al. 2021)."""
 
 import dataclasses
 import math
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from regard.data.images import PixelNumber
 from regard.errors import FolderError
 from regard.models.vision import VisionConfig
 from regard.weights.families.family import (
@@ -30,19 +31,23 @@ class ViT(Family):
 
     name = "vit"
     config = VisionConfig
-    unused: ClassVar = (r"^vit\.pooler\.",)
+    class_prefix = "ViT"
+    unused: ClassVar = (r"^(vit|deit)\.pooler\.",)
+    architectures: ClassVar[Mapping[str, str | None]] = {"ViTForImageClassification": None}  # distillation
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
         settings.must_be("qkv_bias", True)
         settings.unused("encoder_stride", "pooler_output_size", "pooler_act", "is_decoder")
-        if not settings.architecture().endswith("ForImageClassification"):
+        if settings.architecture() not in self.architectures:
             raise FolderError(
-                f"{settings.where}: the model has no classes", "only ViTForImageClassification is supported"
+                f"{settings.where}: the model has no classes",
+                f"only {' and '.join(self.architectures)} can be read",
             )
         labels = settings.labels()
         config = VisionConfig(
             num_labels=len(labels),
+            distillation=self.architectures[settings.architecture()],  # type: ignore[arg-type]
             image_size=take(int, "image_size", default=224),
             channels=take(int, "num_channels", default=3),
             patch_size=take(int, "patch_size", default=16),
@@ -62,7 +67,8 @@ class ViT(Family):
         path = folder / PREPROCESSOR
         if not os.path.isfile(path) or not isinstance(described.config, VisionConfig):
             return described
-        mean, std = _pixel_scale(ConfigReader(read_table(path), str(path)))
+        channels = described.config.channels
+        mean, std = _pixel_scale(ConfigReader(read_table(path), str(path)), channels)
         config = dataclasses.replace(described.config, pixel_mean=mean, pixel_std=std)
         return dataclasses.replace(described, config=config)
 
@@ -70,7 +76,7 @@ class ViT(Family):
         names = list(labels) or [f"LABEL_{number}" for number in range(config.num_labels)]
         return {
             "model_type": self.name,
-            "architectures": ["ViTForImageClassification"],
+            "architectures": [self.architecture(config)],
             "image_size": config.image_size,
             "num_channels": config.channels,
             "patch_size": config.patch_size,
@@ -87,34 +93,40 @@ class ViT(Family):
             "label2id": {name: number for number, name in enumerate(names)},
         }
 
+    def architecture(self, config: VisionConfig) -> str:
+        """The class of transformers; the first one for a model that it does not have."""
+        known = [name for name, ours in self.architectures.items() if ours == config.distillation]
+        return known[0] if known else next(iter(self.architectures))
+
     def other_files(self, config: VisionConfig) -> dict[str, bytes]:
         table = {
-            "image_processor_type": "ViTImageProcessor",
+            "image_processor_type": f"{self.class_prefix}ImageProcessor",
             "do_resize": True,
+            "do_center_crop": False,
             "size": {"height": config.image_size, "width": config.image_size},
             "do_rescale": True,
             "rescale_factor": 1 / 255,
             "do_normalize": True,
-            "image_mean": [config.pixel_mean] * config.channels,
-            "image_std": [config.pixel_std] * config.channels,
+            "image_mean": _of_each(config.pixel_mean, config.channels),
+            "image_std": _of_each(config.pixel_std, config.channels),
         }
         return {PREPROCESSOR: json_bytes(table)}
 
     def table(self, config: VisionConfig) -> list[Entry]:
-        embeddings, width = "vit.embeddings", config.d_model
+        embeddings, width = f"{self.name}.embeddings", config.d_model
         projection = "patch_embeddings.projection"
         pixels = (width, config.channels, config.patch_size, config.patch_size)
-        places = (1, config.grid**2 + 1, width)
+        places = (1, config.grid**2 + config.num_special_tokens, width)
         entries = [
             Entry(ours="class_token", hf=(f"{embeddings}.cls_token",), shape=(1, 1, width)),
             Entry(ours="positions.weight", hf=(f"{embeddings}.position_embeddings",), shape=places),
             Entry(ours="patches.projection.weight", hf=(f"{embeddings}.{projection}.weight",), shape=pixels),
             same("patches.projection.bias", f"{embeddings}.{projection}.bias"),
-            *linear("norm", "vit.layernorm"),
-            *linear("head", "classifier"),
+            *linear("norm", f"{self.name}.layernorm"),
+            *self.head_table(config),
         ]
         for number in range(config.num_layers):
-            ours, hf = f"blocks.{number}", f"vit.encoder.layer.{number}"
+            ours, hf = f"blocks.{number}", f"{self.name}.encoder.layer.{number}"
             qkv = [f"{hf}.attention.attention.{each}" for each in ("query", "key", "value")]
             entries += [
                 *linear(f"{ours}.around_self_attention.norm", f"{hf}.layernorm_before"),
@@ -126,36 +138,79 @@ class ViT(Family):
             ]
         return entries
 
+    def head_table(self, config: VisionConfig) -> list[Entry]:
+        """The entries of the classifier."""
+        return linear("head", "classifier")
 
-def _pixel_scale(settings: ConfigReader) -> tuple[float, float]:
+
+class DeiT(ViT):
+    """DeiT (Touvron et al. 2021): ViT with a distillation token, which may have a classifier of its own."""
+
+    name = "deit"
+    class_prefix = "DeiT"
+    architectures: ClassVar = {
+        "DeiTForImageClassification": "token",
+        "DeiTForImageClassificationWithTeacher": "head",
+    }
+
+    def head_table(self, config: VisionConfig) -> list[Entry]:
+        token = Entry(
+            ours="distillation_token",
+            hf=("deit.embeddings.distillation_token",),
+            shape=(1, 1, config.d_model),
+        )
+        if config.distillation == "token":
+            return [token, *linear("head", "classifier")]
+        other = linear("distillation_head", "distillation_classifier")
+        return [token, *linear("head", "cls_classifier"), *other]
+
+
+def _pixel_scale(settings: ConfigReader, channels: int) -> tuple[PixelNumber, PixelNumber]:
     """The mean and standard deviation with which the model normalises pixels between 0 and 1.
 
-    transformers multiplies pixels of 0 to 255 by a factor and then normalises them; both are optional.
+    Each is a number, or one for each channel. transformers multiplies pixels of 0 to 255 by a factor and then
+    normalises them; both are optional.
     """
-    factor, mean, std = 1 / 255, 0.0, 1.0
+    factor, means, stds = 1 / 255, [0.0], [1.0]
     if settings.take(bool, "do_rescale", default=True):
         factor = settings.take(float, "rescale_factor", default=factor)
     else:
         factor = 1.0
     if settings.take(bool, "do_normalize", default=True):
-        mean, std = (_one_value(settings, name) for name in ("image_mean", "image_std"))
+        means, stds = (_numbers(settings, name, channels) for name in ("image_mean", "image_std"))
     scale = 255 * factor
-    if not (0 < scale < math.inf and math.isfinite(mean / scale) and 0 < std / scale < math.inf):
+    if not (
+        0 < scale < math.inf
+        and all(math.isfinite(mean / scale) for mean in means)
+        and all(0 < std / scale < math.inf for std in stds)
+    ):
         raise FolderError(
-            f"{settings.where}: rescale_factor = {factor}, image_mean = {mean} and image_std = {std}"
-            " cannot scale pixels",
+            f"{settings.where}: rescale_factor = {factor}, image_mean = {_one(means)} and"
+            f" image_std = {_one(stds)} cannot scale pixels",
             "the factor and the standard deviation must be above 0",
         )
-    return mean / scale, std / scale
+    mean, std = ([value / scale for value in values] for values in (means, stds))
+    return _one(mean), _one(std)
 
 
-def _one_value(settings: ConfigReader, name: str) -> float:
-    """A number that must be the same for all channels."""
+def _numbers(settings: ConfigReader, name: str, channels: int) -> list[float]:
+    """A number for all channels, or one for each."""
     values = settings.table.get(name, 0.5)
     values = values if isinstance(values, list) else [values]
-    if len(set(map(str, values))) != 1 or type(values[0]) not in (int, float):
+    if len(values) not in (1, channels) or any(type(value) not in (int, float) for value in values):
         raise FolderError(
-            f"{settings.where}: {name} = {values} is not supported", "only one number for all channels is"
+            f"{settings.where}: {name} = {values} is not supported",
+            f"give one number for all channels, or {channels}",
         )
-    refuse_large_integer(values[0], f"{settings.where}: {name}")
-    return float(values[0])
+    for value in values:
+        refuse_large_integer(value, f"{settings.where}: {name}")
+    return [float(value) for value in values]
+
+
+def _one(values: Sequence[float]) -> PixelNumber:
+    """The number that all channels have; else one for each."""
+    return values[0] if len(set(values)) == 1 else tuple(values)
+
+
+def _of_each(value: PixelNumber, channels: int) -> list[float]:
+    return list(value) if isinstance(value, tuple) else [value] * channels

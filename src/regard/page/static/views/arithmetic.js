@@ -53,7 +53,7 @@ async function drawn(root, { source, state, signal }) {
 }
 
 /** The arrays from which a row of a head is computed. */
-async function numbersOf(source, { name }, head, row) {
+async function numbersOf(source, { name, softcap }, head, row) {
   const optional = async (kind) => (source.has(`${kind}/${name}`) ? source.array(`${kind}/${name}`) : null);
   const [query, key, weights, mask, bias] = await Promise.all([
     source.array(`query/${name}`), source.array(`key/${name}`), source.array(`attention/${name}`), optional("mask"), optional("bias"),
@@ -65,6 +65,7 @@ async function numbersOf(source, { name }, head, row) {
     weights: at(weights, head, row).data,
     mask: shared(mask),
     bias: shared(bias),
+    softcap,
   };
 }
 
@@ -96,6 +97,7 @@ function formula({ axes, cell, numbers, computed }) {
     "ol", { class: "formula" },
     step("dot product", ["query of ", token(axes.rows.tokens[cell.row]), " · key of ", token(axes.columns.tokens[cell.column]), ` over ${d} numbers`], number(own.dot, 4)),
     step("scale", `÷ √${d} = ${number(computed.scale, 3)}`, number(own.dot / computed.scale, 4)),
+    numbers.softcap && step("soft cap", `${number(numbers.softcap, 3)} · tanh(score ÷ ${number(numbers.softcap, 3)})`, number(own.score - own.bias, 4)),
     numbers.bias && step("position bias", `+ ${number(own.bias, 4)}`, number(own.score, 4)),
     numbers.mask && step("mask", allowed, own.allowed ? number(own.score, 4) : "−∞"),
     step("exp", own.allowed ? `e to the ${number(own.score - computed.largest, 4)} (after subtracting the row's largest score, ${number(computed.largest, 4)})` : "e to the −∞", number(own.exponential, 4)),

@@ -13,17 +13,19 @@ export function sum(values) {
 
 /**
  * Every step of one row: `query` [d_head], `keys` [columns][d_head], `mask` [columns] (1 = may attend) or null,
- * `bias` [columns] or null. Returns one entry a column: {dot, scaled, bias, score, allowed, exponential, weight}.
+ * `bias` [columns] or null; `softcap` is a number or null. Returns one entry a column: {dot, scaled, bias, score,
+ * allowed, exponential, weight}.
  * The largest allowed score is subtracted before exp, as in the model's kernels; this does not change the weights.
  * A row that may attend to nothing has weights of 0.
  */
-export function rowOfAttention({ query, keys, mask, bias }) {
+export function rowOfAttention({ query, keys, mask, bias, softcap }) {
   const scale = Math.sqrt(query.length);
   const cells = keys.map((key, column) => {
     const dot = sum(products(query, key));
     const added = bias ? bias[column] : 0;
     const scaled = dot / scale;
-    return { dot, scaled, bias: added, score: scaled + added, allowed: !mask || mask[column] !== 0 };
+    const capped = softcap ? softcap * Math.tanh(scaled / softcap) : scaled;
+    return { dot, scaled, bias: added, score: capped + added, allowed: !mask || mask[column] !== 0 };
   });
   const largest = Math.max(...cells.filter((cell) => cell.allowed).map((cell) => cell.score));
   for (const cell of cells) cell.exponential = cell.allowed ? Math.exp(cell.score - largest) : 0;
