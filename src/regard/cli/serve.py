@@ -60,6 +60,12 @@ PACKAGES = {
 @click.option("--access-log/--no-access-log", default=True, help="A line of JSON on stderr for each request.")
 @click.option("--log-texts", is_flag=True, help="Write the texts of requests into that log, too.")
 @click.option(
+    "--glossaries",
+    type=options.FILE_PATH,
+    metavar="DIR",
+    help="Keep glossaries in this folder.  [default: in memory, until the server ends]",
+)
+@click.option(
     "--look/--no-look",
     "look",
     default=None,

@@ -7,7 +7,7 @@ from regard.serving.job import Job
 from regard.verbs.generation.running_answers import RunningAnswers
 from regard.verbs.serve import DecodingAnswerer
 
-Done = tuple[Job, int, Any]  # a job, the place of one of its pieces, and the answer or the exception
+Done = tuple[Job, int, Any]  # a job, the number of one of its pieces, and the answer or the exception
 
 
 class RunningJobs:
@@ -27,7 +27,7 @@ class RunningJobs:
         """The jobs of these pieces."""
         return {job for job, _ in self._all()}
 
-    def add(self, job: Job, place: int) -> list[Done]:
+    def add(self, job: Job, number: int) -> list[Done]:
         """Let a piece of a job join. Returns the piece with its error if it cannot."""
         answerer = job.answerer
         assert isinstance(answerer, DecodingAnswerer)
@@ -35,22 +35,23 @@ class RunningJobs:
             if answerer not in self._batches:
                 self._batches[answerer] = answerer.running()
                 self._jobs[answerer] = {}
-            ticket = self._batches[answerer].add(job.pieces[place], place, in_parts=job.in_parts)
+            batch = self._batches[answerer]
+            ticket = batch.add(job.pieces[number], job.places[number], in_parts=job.in_parts)
         except Exception as error:  # noqa: BLE001 (the request gets it)
             self._drop_if_empty(answerer)
-            return [(job, place, error)]
-        self._jobs[answerer][ticket] = job, place
-        self.tokens += job.most_tokens(place)
+            return [(job, number, error)]
+        self._jobs[answerer][ticket] = job, number
+        self.tokens += job.most_tokens(number)
         return []
 
     def drop_cancelled(self) -> int:
         """Drop the pieces of cancelled jobs. Returns their number."""
         dropped = 0
         for answerer, jobs in list(self._jobs.items()):
-            for ticket, (job, place) in [each for each in jobs.items() if each[1][0].cancelled]:
+            for ticket, (job, number) in [each for each in jobs.items() if each[1][0].cancelled]:
                 self._batches[answerer].cancel(ticket)
                 del jobs[ticket]
-                self.tokens -= job.most_tokens(place)
+                self.tokens -= job.most_tokens(number)
                 dropped += 1
             self._drop_if_empty(answerer)
         return dropped
@@ -74,7 +75,7 @@ class RunningJobs:
                     jobs[ticket][0].part(text)
                 done += [(*jobs.pop(ticket), answer) for ticket, answer in found]
             self._drop_if_empty(answerer)
-        self.tokens -= sum(job.most_tokens(place) for job, place, _ in done)
+        self.tokens -= sum(job.most_tokens(number) for job, number, _ in done)
         return done
 
     def _all(self) -> Iterator[tuple[Job, int]]:

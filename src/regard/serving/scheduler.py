@@ -75,7 +75,7 @@ def _nothing() -> None:
 
 
 class Batch:
-    """Pieces that are computed together, with the places that they have in their requests."""
+    """Pieces that are computed together: jobs, and the numbers of the pieces in them."""
 
     def __init__(self, answerer: BatchAnswerer[Any, Any], rows: Sequence[tuple[Job, int]]) -> None:
         self.answerer, self.rows = answerer, rows
@@ -96,7 +96,8 @@ class Batch:
             return error
 
     def _answers(self, rows: Sequence[tuple[Job, int]]) -> list[Any]:
-        return self.answerer.answers([job.pieces[place] for job, place in rows], rows[0][1])
+        first, number = rows[0]
+        return self.answerer.answers([job.pieces[each] for job, each in rows], first.places[number])
 
 
 class Scheduler:
@@ -250,13 +251,13 @@ class Scheduler:
     def _decode(self, joining: Sequence[tuple[Job, int]]) -> None:
         """Let these pieces join, and advance all that are decoded by a token."""
         begun = time.monotonic()
-        done = [each for job, place in joining for each in self._decoded.add(job, place)]
+        done = [each for job, number in joining for each in self._decoded.add(job, number)]
         rows = self._decoded.pieces
         done += self._decoded.step()
         if rows:
             self._spent += time.monotonic() - begun
             self._report_batch(rows, time.monotonic() - begun)
-        if size := sum(job.sizes[place] for job, place, _ in done):
+        if size := sum(job.sizes[number] for job, number, _ in done):
             self._measure(self._spent, size, decodes=True)
             self._spent = 0.0
         if not self._decoded.pieces:
@@ -288,14 +289,14 @@ class Scheduler:
 
     def _compute(self, batch: Batch) -> float:
         """Compute a batch of other work; returns the seconds that it took."""
-        size = sum(job.sizes[place] for job, place in batch.rows)
+        size = sum(job.sizes[number] for job, number in batch.rows)
         begun = time.monotonic()
         results = batch.results()
         seconds = time.monotonic() - begun
         self._measure(seconds, size, decodes=False)
         self._report_batch(len(batch.rows), seconds)
-        for (job, place), result in zip(batch.rows, results, strict=True):
-            self._deliver(job, place, result)
+        for (job, number), result in zip(batch.rows, results, strict=True):
+            self._deliver(job, number, result)
         return seconds
 
     def _measure(self, seconds: float, size: int, *, decodes: bool) -> None:
@@ -308,14 +309,14 @@ class Scheduler:
         if self._observer:
             self._observer.batch(rows, seconds)
 
-    def _deliver(self, job: Job, place: int, result: Any) -> None:
+    def _deliver(self, job: Job, number: int, result: Any) -> None:
         """Hand the answer to a piece, or its error, to its request."""
         if job.cancelled:
             return
         if isinstance(result, Exception):
             self._fail(job, result)
             return
-        job.answered(place, result)
+        job.answered(job.places[number], result)
         job.left -= 1
         if not job.left:
             job.finished(None)

@@ -312,6 +312,7 @@ def _message_of(number: int, job: Job) -> Submit:
         number=number,
         settings=job.answerer.settings,
         pieces=job.pieces,
+        places=job.places,
         in_parts=job.in_parts,
         deadline=job.deadline,
     )

@@ -21,7 +21,7 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.verbs.classify import Classifier, ClassPrediction
 from regard.verbs.embed import EmbeddedLine, Embedder
 from regard.verbs.generate import Generator, PromptContinuations
-from regard.verbs.generation.controls import UNSET, Controls
+from regard.verbs.generation.controls import UNSET, Controls, beam_of
 from regard.verbs.generation.running_answers import RunningAnswers
 from regard.verbs.score import pair_scores, source_ids
 from regard.verbs.shared.any_model import AnyModel, open_model
@@ -44,6 +44,8 @@ KEPT = 64  # answerers with other settings than the model's own
 SURELY_SHORT = 128  # characters: such a text is not checked for its number of tokens
 CHARACTERS_OF_A_TOKEN = 3  # about
 MAX_CHARACTERS = 100_000  # of a prompt or a text that is not split
+REQUIRING_BEAM = beam_of(5)  # where the model's own search is no beam
+RequiredText = tuple[str, ...]  # a text that an answer must have, in one of these forms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +132,15 @@ class TranslationAnswerer(DecodingAnswerer[str, Translation]):
     @property
     def longest_answer(self) -> int:
         return self.translator.settings.max_new_tokens or self.translator.settings.max_length
+
+    def requiring(self, texts: Sequence[RequiredText]) -> AnswerSettings:
+        """These settings for one piece whose translation must have these texts; none: these settings."""
+        if not texts:
+            return self.settings
+        own = self.translator.settings
+        beam = None if own.width > 1 and not own.samples else REQUIRING_BEAM
+        required = tuple("|".join(forms) for forms in texts)
+        return replace(self.settings, controls=self.settings.controls.requiring(required, beam), split="off")
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         pieces = self.translator.pieces(texts)
