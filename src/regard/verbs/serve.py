@@ -15,6 +15,7 @@ from regard.decoding.batches import deterministic
 from regard.decoding.scoring import ForcedScore
 from regard.errors import ConfigError, DataError, FolderError
 from regard.fast.decoding_step import fast_step
+from regard.inspection.alignment import attentions_to_source, source_attentions
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -57,6 +58,7 @@ class AnswerSettings:
     count: int = 1
     prefix: str | None = None
     split: SplitMode = "auto"
+    alignments: bool = False  # of the candidates of a translation
 
 
 class Answerer(ABC, Generic[Piece, Answer]):
@@ -122,9 +124,11 @@ class TranslationAnswerer(DecodingAnswerer[str, Translation]):
             workers=1, prefix=settings.prefix, n_best=settings.count, split=settings.split
         )
         self.translator = Translator(loaded, controls=settings.controls, options=options, runtime=runtime)
+        if settings.alignments:
+            source_attentions(self.translator.model)  # refuses a model without any
 
     def running(self) -> RunningAnswers[str, Translation]:
-        return self.translator.running()
+        return self.translator.running(alignments=self.settings.alignments)
 
     def most_tokens(self, piece: str) -> int:
         return self.translator.most_tokens(len(piece) // CHARACTERS_OF_A_TOKEN + 1)
@@ -293,6 +297,12 @@ class ServedModel:
     def bytes(self) -> int:
         """The memory of the weights."""
         return sum(each.numel() * each.element_size() for each in self.loaded.model.parameters())
+
+    @property
+    def aligns(self) -> bool:
+        """True if its translations can have alignments."""
+        model = self.loaded.model
+        return isinstance(model, SequenceToSequence) and bool(attentions_to_source(model))
 
     def answerer(self, settings: AnswerSettings) -> Answerer[Any, Any]:
         """The answerer with these settings: equal ones for equal settings.
