@@ -6,6 +6,8 @@ from typing import Any
 
 from regard.verbs.serve import Answerer, DecodingAnswerer
 
+MANY_PIECES = 16
+
 
 @dataclass(eq=False, kw_only=True)
 class Job:
@@ -32,6 +34,7 @@ class Job:
     sizes: list[int] = field(init=False)
     size: int = field(init=False)  # the work that is not begun, in characters
     cancelled: bool = False
+    shares: Sequence["Job"] = ()  # the jobs that answer it, if several workers do
     started: float | None = None
 
     def __post_init__(self) -> None:
@@ -44,6 +47,11 @@ class Job:
     def decoded(self) -> bool:
         """True if its pieces are decoded a token at a time, False if they are computed in batches."""
         return isinstance(self.answerer, DecodingAnswerer)
+
+    @property
+    def is_long(self) -> bool:
+        """True if it has so many pieces that their steps would hold up those of others."""
+        return len(self.pieces) > MANY_PIECES
 
     def most_tokens(self, number: int) -> int:
         """How many tokens the piece of this number can come to have, of all hypotheses."""
