@@ -1,5 +1,6 @@
 """The ASGI application: finds the operation of a request, checks who asks, and reports how it went."""
 
+import asyncio
 import re
 import time
 from collections.abc import Sequence
@@ -58,6 +59,10 @@ class App:
                 response = self._error(dialect, problem_of(error), request)
             except ClientGone:
                 raise
+            except asyncio.CancelledError:  # the server does not wait any longer
+                if not self.service.draining:
+                    raise
+                response = self._error(dialect, ending(), request)
             except Exception as error:  # noqa: BLE001 (nothing above answers the client)
                 console.warn(f"{request.id}: {type(error).__name__}: {error}")
                 response = self._error(
@@ -108,7 +113,7 @@ class App:
         self._check_origin(request)
         if self.service.draining and not route.while_draining:
             self.service.metrics.rejected.labels("draining").inc()
-            raise HttpProblem(503, "the server is ending", "try again", code="unavailable", retry_after=5)
+            raise ending()
         if not (route.open or route.own_key):
             self.service.keys.check(dialect.key(request))
 
@@ -155,6 +160,11 @@ class App:
             output_tokens=request.output_tokens or None,
             content=list(request.texts) if self.service.log.texts and request.texts else None,
         )
+
+
+def ending() -> HttpProblem:
+    """The refusal of a server that is ending."""
+    return HttpProblem(503, "the server is ending", "try again", code="unavailable", retry_after=5)
 
 
 def _variable_part(template: str, path: str) -> str:
