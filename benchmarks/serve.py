@@ -1,7 +1,8 @@
 """The server under load: throughput against offline decoding in the same run, and the time of an answer.
 
 `python -m benchmarks.serve` starts `regard serve` with the included model and one thread. It measures a
-client alone, 64 clients, and half of that rate. The clients run in this process, on the same machine.
+client alone, 64 clients, half of that rate, and a long text with two workers against one. The clients run in
+this process, on the same machine.
 """
 
 import argparse
@@ -13,16 +14,21 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+import psutil
 
 from regard.data.corpus import locate, read_lines
 
 SECONDS, QUICK_SECONDS = 20.0, 3.0
 CLIENTS = 64
+PATH = "/api/v1/translate"
+SENTENCES, LONG_ROUNDS = 200, 7  # of a long text; how often it is translated
 
 
 class Server:
-    """`regard serve` in a process of its own."""
+    """`regard serve` in a process of its own, with one worker of one thread unless options say otherwise."""
 
     def __init__(self, *options: str) -> None:
         command = [sys.executable, "-m", "regard", "serve", "--port", "0", "--threads", "1"]
@@ -76,7 +82,14 @@ class Client:
 
 
 async def load(
-    port: int, lines: Sequence[str], clients: int, seconds: float, per_second: float | None = None
+    port: int,
+    lines: Sequence[str],
+    clients: int,
+    seconds: float,
+    per_second: float | None = None,
+    *,
+    path: str = PATH,
+    body: Callable[[str], object] = lambda line: {"text": line},
 ) -> tuple[list[float], dict[int, int], float]:
     """The times of all answers with status 200, how many had each status, and how long it took.
 
@@ -92,7 +105,7 @@ async def load(
         client, place = Client(port), number * 37
         await asyncio.sleep(pause * number / clients)
         while (now := time.perf_counter()) < ends:
-            status, _ = await client.post("/api/v1/translate", {"text": lines[place % len(lines)]})
+            status, _ = await client.post(path, body(lines[place % len(lines)]))
             if status == 200:
                 times.append(time.perf_counter() - now)
             statuses[status] = statuses.get(status, 0) + 1
@@ -116,6 +129,38 @@ def offline(lines: Sequence[str], seconds: float) -> float:
         part = [lines[(done + place) % len(lines)] for place in range(512)]
         done += len(list(translator.texts(part)))
     return done / (time.perf_counter() - begun)
+
+
+def long_text(lines: Sequence[str], rounds: int) -> str:
+    """The time of a text of many sentences with two workers against one."""
+    text = "\n".join(lines[:SENTENCES])
+    times: dict[int, list[float]] = {1: [], 2: []}
+    busiest: dict[int, list[float]] = {1: [], 2: []}
+    with ExitStack() as stack:
+        servers = {n: stack.enter_context(Server("--no-access-log", "--workers", str(n))) for n in (1, 2)}
+        for number in range(rounds):
+            for workers in (1, 2) if number % 2 else (2, 1):
+                before, begun = cpu_seconds(servers[workers]), time.perf_counter()
+                status, _ = asyncio.run(Client(servers[workers].port).post(PATH, {"text": text}))
+                assert status == 200
+                times[workers].append(time.perf_counter() - begun)
+                after = cpu_seconds(servers[workers])
+                busiest[workers].append(max(after[each] - before[each] for each in before))
+    by_time, by_cpu = (
+        [first / second for first, second in zip(each[1][1:], each[2][1:], strict=True)]
+        for each in (times, busiest)
+    )
+    return (
+        f"{SENTENCES} sentences: {statistics.median(times[1]):.2f} s with one worker,"
+        f" {statistics.median(times[2]):.2f} s with two; ratio {statistics.median(by_time):.2f},"
+        f" of the busiest process's CPU time {statistics.median(by_cpu):.2f}"
+    )
+
+
+def cpu_seconds(server: Server) -> dict[int, float]:
+    """The CPU time of each worker."""
+    children = psutil.Process(server.process.pid).children()
+    return {each.pid: sum(each.cpu_times()[:2]) for each in children}
 
 
 def shown(name: str, times: Sequence[float], statuses: dict[int, int], seconds: float) -> None:
@@ -146,6 +191,7 @@ def main() -> None:
         half = asyncio.run(load(server.port, lines, CLIENTS // 2, seconds, throughput / 2))
         shown("half of that rate", *half)
     p99 = [sorted(times)[int(0.99 * len(times))] for times, _, _ in (alone, half)]
+    print(long_text(lines, 3 if seconds == QUICK_SECONDS else LONG_ROUNDS))
     print(f"throughput / offline: {throughput / rate:.2f}   p99 at half load / alone: {p99[1] / p99[0]:.2f}")
 
 

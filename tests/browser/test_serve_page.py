@@ -81,6 +81,70 @@ def test_it_translates_and_shows_candidates_with_their_confidence(page):
     visit.assert_quiet()
 
 
+def marked(visit, side, kind):
+    return visit.texts(f"#{side}-words .word.{kind}")
+
+
+def test_a_word_shows_its_sources_and_its_confidence(page):
+    visit = page()
+    translated(visit, "Where is the station? Thank you.")
+    assert visit.texts("#target-words .word") == ["Wo", "ist", "der", "Bahnhof", "?", "Danke", "."]
+    visit.page.hover("#target-words .word:nth-of-type(4)")
+    assert (marked(visit, "target", "pointed"), marked(visit, "source", "linked")) == (
+        ["Bahnhof"],
+        ["station"],
+    )
+    about = visit.texts("#word")[0]
+    assert about.startswith("Bahnhof (")
+    assert about.endswith(" %): from station")
+    visit.page.hover("#source-words .word:nth-of-type(4)")
+    assert (marked(visit, "source", "pointed"), marked(visit, "target", "linked")) == (
+        ["station"],
+        ["Bahnhof"],
+    )
+    visit.page.hover("h1")
+    assert marked(visit, "target", "linked") == marked(visit, "source", "pointed") == []
+    assert visit.texts("#word") == [""]
+    visit.assert_quiet()
+
+
+def test_the_words_are_reached_by_keyboard(page):
+    visit = page()
+    translated(visit, "Where is the station?")
+    visit.page.focus("#download")
+    for key, word, source in [
+        ("Tab", "Where", []),
+        ("Tab", "Wo", ["Where"]),
+        ("ArrowRight", "ist", ["is"]),
+        ("End", "?", ["?"]),
+        ("ArrowRight", "?", ["?"]),
+        ("ArrowLeft", "Bahnhof", ["station"]),
+        ("Home", "Wo", ["Where"]),
+    ]:
+        visit.page.keyboard.press(key)
+        assert visit.page.evaluate("() => document.activeElement.textContent") == word, key
+        assert marked(visit, "source", "linked") == source, key
+    assert visit.page.get_attribute("#target-words .word:nth-of-type(1)", "aria-selected") == "true"
+    visit.assert_quiet()
+
+
+def test_tokens_make_up_words_however_tokenisers_write_them(page):
+    visit = page()
+    words = """async (tokens) => {
+        const { wordsOf } = await import("/page/alignment.js");
+        return wordsOf(tokens).map(({ text, space }) => (space ? "_" : "") + text);
+    }"""
+    for tokens, found in [
+        ([" un", "glaub", "lich", ",", " Herr", "!"], ["_unglaublich", ",", "_Herr", "!"]),
+        (["\u2581Das", "\u2581Haus", "es", "."], ["_Das", "_Hauses", "."]),
+        (["\u0120didn", "'t"], ["_didn", "'t"]),
+        (["un", "##glaub", "lich</w>", "ja</w>"], ["unglaublich", "_ja"]),
+        (["\u6771\u4eac", "\u306b", "\u4f4f"], ["\u6771\u4eac", "\u306b", "\u4f4f"]),
+        ([], []),
+    ]:
+        assert visit.page.evaluate(words, tokens) == found
+
+
 def test_it_continues_a_prompt_and_gives_a_file(page):
     visit = page()
     visit.page.select_option("#model", "chars")
@@ -88,6 +152,7 @@ def test_it_continues_a_prompt_and_gives_a_file(page):
     translated(visit, "To be")
     with visit.page.expect_download() as download:
         visit.page.click("#download")
+    assert not visit.page.is_visible("#alignment")
     content = download.value.path().read_text("utf-8")
     assert content == visit.texts("#answer")[0] + "\n"
     visit.assert_quiet()
@@ -127,6 +192,7 @@ def test_it_is_accessible(page, settings):
     visit = page(**settings)
     translated(visit, "Where is the station?")
     visit.open_all()
+    visit.page.focus("#target-words .word")
     results = axe.Axe().run(
         visit.page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
     )

@@ -4,7 +4,6 @@ import random
 from dataclasses import dataclass
 
 import pytest
-import torch
 
 from regard.decoding.base_search import Search
 from regard.decoding.batches import decode_all
@@ -25,16 +24,11 @@ from regard.decoding.running_batch import RunningBatch, RunningContinuations, Ru
 from regard.decoding.sampling import Sampling, Temperature, TopK
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.speculative import PromptLookup, SpeculativeDecoding
-from regard.fast.native import kernels
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
-from regard.models.encoder_decoder import EncoderDecoderConfig
+from tests.decoding.small_models import EXACT, SIZES, VOCAB, perturbed, sentences, translator
 
-VOCAB, BOS, EOS = 40, 2, 3
-EXACT = kernels.available() or (
-    torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
-)
-SIZES = {"d_model": 32, "num_heads": 4, "d_ff": 48}
+BOS, EOS = 2, 3
 COMMON = {"limits": LengthLimits(ratio=0.5, offset=4, most=24), "rules": (BannedTokens(ids=(0, 2)),)}
 
 
@@ -98,21 +92,6 @@ SEPARATE = {
 }
 
 
-@torch.no_grad()
-def perturbed(model):
-    """A model with opinions."""
-    generator = torch.Generator().manual_seed(2)
-    for parameter in model.parameters():
-        parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
-    return model.eval()
-
-
-def translator(seed=1, **table):
-    layers = {"num_encoder_layers": 1, "num_decoder_layers": 2}
-    sizes = {"src_vocab_size": VOCAB, "tgt_vocab_size": VOCAB, **SIZES, **layers, **table}
-    return perturbed(build_model(EncoderDecoderConfig(**sizes), seed=seed))
-
-
 def writer(**table):
     config = DecoderOnlyConfig.from_table({**SIZES, "num_layers": 2, **table}, vocab_size=VOCAB)
     return perturbed(build_model(config, seed=1))
@@ -124,10 +103,6 @@ TRANSLATORS = {
     "rotary": {"positions": "rotary", "num_kv_heads": 2, "norm_position": "pre", "norm": "rms"},
     "plain": {"positions": "t5"},  # no fast step
 }
-
-
-def sentences(count, random_, most=30):
-    return [[random_.randrange(4, VOCAB) for _ in range(random_.randrange(most))] for _ in range(count)]
 
 
 def run(batch: RunningBatch, add, count: int, random_, cancelled=()) -> dict[int, list[Hypothesis]]:

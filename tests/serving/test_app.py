@@ -323,3 +323,20 @@ def test_a_server_that_ends_answers_what_it_accepted_and_refuses_the_rest(servin
     assert [each.status for each in found] == [200] * 4
     server.thread.join(30)
     assert not server.thread.is_alive()
+
+
+def test_a_second_signal_ends_at_once_and_what_is_lost_gets_the_503_of_its_dialect(serving, decoder_folder):
+    server = serving({"chars": decoder_folder()})
+    found = []
+    body = {"prompt": "To be", "min_new_tokens": 4000, "max_new_tokens": 4000}
+    thread = threading.Thread(target=lambda: found.append(post(server, "/api/v1/generate", body)))
+    thread.start()
+    while not server.service.models.busy:
+        time.sleep(0.001)
+    server.stop()
+    server.stop()
+    thread.join(30)
+    server.thread.join(30)
+    assert (found[0].status, found[0].json["error"]) == (503, "the server is ending")
+    assert found[0].headers["Retry-After"] == "5"
+    assert server.server.lost

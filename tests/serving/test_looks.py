@@ -64,6 +64,25 @@ def test_an_answer_comes_token_by_token(looking, decoder_folder):
     assert tokens
 
 
+def test_a_look_counts_until_its_last_part_is_sent(looking, monkeypatch):
+    looks = looking.service.looks
+    counted = []
+    monkeypatch.setattr(
+        "regard.serving.looks._parts",
+        lambda response: (counted.append(looks._now) or part for part in [b"a", b"b"]),
+    )
+    assert post(looking, "/look/chars/api/stream", {"text": TEXT}).content == b"ab"
+    assert counted == [1, 1]
+    for _ in range(500):
+        if not looks._now:
+            break
+        time.sleep(0.01)
+    assert looks._now == 0
+    monkeypatch.setattr("regard.serving.looks.AT_ONCE", 0)
+    refused = post(looking, "/look/chars/api/stream", {"text": TEXT})
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "2")
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [

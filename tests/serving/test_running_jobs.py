@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from regard.serving.job import Job
+from regard.serving.job import MANY_PIECES, Job
 from regard.serving.running_jobs import RunningJobs
 from regard.serving.scheduler import (
     MOST_ROWS,
@@ -202,9 +202,48 @@ def test_a_request_with_many_long_texts_does_not_hold_up_another(scheduler):
         time.sleep(0.001)
     _, done, found = submitted(scheduler, counter, "2")
     assert done.wait(10)
-    assert found == {0: "2", "error": None}
-    assert counter.most == ROWS + 1
     scheduler.cancel(long)
+    assert found == {0: "2", "error": None}
+    assert counter.most == ROWS
+    assert counter.batches == 2  # that of long requests, and that of short ones
+
+
+class Clock:
+    """A clock by which a step takes a second for each piece."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_long_requests_get_half_of_the_time_whatever_a_step_of_theirs_takes():
+    clock = Clock()
+    running, counter = RunningJobs(clock), Counter()
+    steps = {True: 0, False: 0}
+
+    class Timed(Countdown):
+        def step(self):
+            is_long = len(self.left) > MANY_PIECES
+            steps[is_long] += 1
+            clock.now += len(self.left)
+            return super().step()
+
+    counter.running = lambda: Timed(counter)
+    many = job(counter, *["1000"] * 40)
+    for number in range(40):
+        running.add(many, number)
+    for _ in range(3):
+        running.step()
+    assert steps == {True: 3, False: 0}  # alone they have all of it
+    few = job(counter, "1000", "1000")
+    for number in range(2):
+        running.add(few, number)
+    for _ in range(400):
+        running.step()
+    assert steps[False] == 400
+    assert abs((steps[True] - 3) * 40 - steps[False] * 2) <= 40
 
 
 def test_pieces_join_only_while_their_tokens_fit(scheduler):

@@ -60,6 +60,12 @@ PACKAGES = {
 @click.option("--access-log/--no-access-log", default=True, help="A line of JSON on stderr for each request.")
 @click.option("--log-texts", is_flag=True, help="Write the texts of requests into that log, too.")
 @click.option(
+    "--glossaries",
+    type=options.FILE_PATH,
+    metavar="DIR",
+    help="Keep glossaries in this folder.  [default: in memory, until the server ends]",
+)
+@click.option(
     "--look/--no-look",
     "look",
     default=None,
@@ -75,10 +81,19 @@ PACKAGES = {
 @options.fields_of("runtime", DecodingRuntime)
 def command(
     runtime: DecodingRuntime,
-    is_open: bool,
     models: tuple[str, ...],
+    host: str,
+    port: int,
     api_keys: Path | None,
-    **settings: object,
+    is_open: bool,
+    requests_per_minute: int | None,
+    lazy: bool,
+    memory_mb: int | None,
+    access_log: bool,
+    log_texts: bool,
+    glossaries: Path | None,
+    look: bool | None,
+    workers: int | None,
 ) -> None:
     """Answer requests over HTTP: regard's own dialect, OpenAI's, LibreTranslate's and DeepL's.
 
@@ -92,4 +107,21 @@ def command(
                 raise MissingExtra(PACKAGES[error.name], "serve", "the server") from None
             raise
 
-    serve(ServeOptions(models=list(models), open=is_open, api_keys=api_keys, runtime=runtime, **settings))  # type: ignore[arg-type]
+    serve(
+        ServeOptions(
+            models=list(models),
+            host=host,
+            port=port,
+            api_keys=api_keys,
+            open=is_open,
+            requests_per_minute=requests_per_minute,
+            lazy=lazy,
+            memory_mb=memory_mb,
+            access_log=access_log,
+            log_texts=log_texts,
+            glossaries=glossaries,
+            look=look,
+            workers=workers,
+            runtime=runtime,
+        )
+    )

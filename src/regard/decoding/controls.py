@@ -420,6 +420,10 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
             changes["early_stopping"] = False
         return changes
 
+    def requiring(self: Settings, texts: tuple[str, ...], beam: BeamSize | None = None) -> Settings:
+        """These controls with `must_contain`, and another beam if one is given."""
+        return self.with_(must_contain=texts, **({} if beam is None else {"beam_size": beam.width}))
+
     def to_dict(self) -> dict[str, Any]:
         """The keys of generation.json: what is set."""
         found = dataclasses.asdict(self)

@@ -51,18 +51,27 @@ def align(
 
 
 def source_attentions(model: SequenceToSequence) -> list[str]:
-    """The names of the model's attentions to the source, from the lowest layer to the highest."""
-    names = [
-        name
-        for name, module in model.named_modules()
-        if isinstance(module, MultiHeadAttention | SourceAttention) and not isinstance(module, SelfAttention)
-    ]
+    """The names of the model's attentions to the source, from the lowest layer to the highest.
+
+    Raises:
+        ConfigError: it has none.
+    """
+    names = attentions_to_source(model)
     if not names:
         raise ConfigError(
             "this model has no attention to its source: its decoder reads the source as one vector",
             "an alignment needs a model with attention",
         )
     return names
+
+
+def attentions_to_source(model: SequenceToSequence) -> list[str]:
+    """As `source_attentions`, or none."""
+    return [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, MultiHeadAttention | SourceAttention) and not isinstance(module, SelfAttention)
+    ]
 
 
 # The choice of a layer

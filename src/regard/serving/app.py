@@ -1,5 +1,6 @@
 """The ASGI application: finds the operation of a request, checks who asks, and reports how it went."""
 
+import asyncio
 import re
 import time
 from collections.abc import Sequence
@@ -34,11 +35,11 @@ class App:
     def __init__(self, service: Service, dialects: Sequence[Dialect]) -> None:
         self.service, self.dialects = service, dialects
         self._exact: dict[str, dict[str, tuple[Dialect, Route]]] = {}
-        self._prefixes: dict[str, dict[str, tuple[Dialect, Route]]] = {}
+        self._variable: dict[str, dict[str, tuple[Dialect, Route]]] = {}
         for dialect in dialects:
             for route in dialect.routes():
-                routes = self._prefixes if route.path.endswith("{}") else self._exact
-                routes.setdefault(route.path.removesuffix("{}"), {})[route.method] = (dialect, route)
+                routes = self._variable if "{}" in route.path else self._exact
+                routes.setdefault(route.path, {})[route.method] = (dialect, route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -58,6 +59,10 @@ class App:
                 response = self._error(dialect, problem_of(error), request)
             except ClientGone:
                 raise
+            except asyncio.CancelledError:  # the server does not wait any longer
+                if not self.service.draining:
+                    raise
+                response = self._error(dialect, ending(), request)
             except Exception as error:  # noqa: BLE001 (nothing above answers the client)
                 console.warn(f"{request.id}: {type(error).__name__}: {error}")
                 response = self._error(
@@ -77,7 +82,7 @@ class App:
 
     def _dialect_of(self, path: str) -> Dialect:
         """The dialect whose errors a path without an operation gets."""
-        names = {"/v1/": "openai", "/v2/": "deepl"}
+        names = {"/v1/": "openai", "/v2/": "deepl", "/v3/": "deepl"}
         name = next((name for prefix, name in names.items() if path.startswith(prefix)), "regard")
         return next(each for each in self.dialects if each.name == name)
 
@@ -89,9 +94,10 @@ class App:
         """
         methods, rest = self._exact.get(path), ""
         if methods is None:
-            for prefix, found in self._prefixes.items():
-                if path.startswith(prefix) and len(path) > len(prefix):
-                    methods, rest = found, path[len(prefix) :]
+            for template, found in self._variable.items():
+                part = _variable_part(template, path)
+                if part and (methods is None or not template.endswith("{}")):
+                    methods, rest = found, part
         if methods is None:
             raise HttpProblem(404, "there is nothing at this path", "see /openapi.json", code="not_found")
         found_route = methods.get("GET" if method == "HEAD" else method) or methods.get("*")
@@ -107,7 +113,7 @@ class App:
         self._check_origin(request)
         if self.service.draining and not route.while_draining:
             self.service.metrics.rejected.labels("draining").inc()
-            raise HttpProblem(503, "the server is ending", "try again", code="unavailable", retry_after=5)
+            raise ending()
         if not (route.open or route.own_key):
             self.service.keys.check(dialect.key(request))
 
@@ -154,6 +160,23 @@ class App:
             output_tokens=request.output_tokens or None,
             content=list(request.texts) if self.service.log.texts and request.texts else None,
         )
+
+
+def ending() -> HttpProblem:
+    """The refusal of a server that is ending."""
+    return HttpProblem(503, "the server is ending", "try again", code="unavailable", retry_after=5)
+
+
+def _variable_part(template: str, path: str) -> str:
+    """What stands in the path for the "{}" of a template; empty if the path is another one.
+
+    A slash may be in it only at the end of the template.
+    """
+    before, _, after = template.partition("{}")
+    part = path[len(before) : len(path) - len(after)]
+    if not (path.startswith(before) and path.endswith(after)) or (after and "/" in part):
+        return ""
+    return part
 
 
 class _Sender:

@@ -6,18 +6,24 @@ from typing import Any
 
 from regard.verbs.serve import Answerer, DecodingAnswerer
 
+MANY_PIECES = 16
+
 
 @dataclass(eq=False, kw_only=True)
 class Job:
-    """A request: its pieces, and what to call when they are answered.
+    """A request, or a part of it: its pieces, and what to call when they are answered.
 
     `answered(place, answer)` is called for each piece, `finished(error)` once. Both are called by one
     thread, the scheduler's or that which reads from a worker. With `in_parts`, which is for one piece,
     `part(text)` is called too, with what has become known of its text.
+
+    Args:
+        places: those of the pieces in the request; by default they are all of it.
     """
 
     answerer: Answerer[Any, Any]
     pieces: Sequence[Any]
+    places: Sequence[int] = ()
     finished: Callable[[Exception | None], None]
     answered: Callable[[int, Any], None] = lambda place, answer: None
     in_parts: bool = False
@@ -28,9 +34,11 @@ class Job:
     sizes: list[int] = field(init=False)
     size: int = field(init=False)  # the work that is not begun, in characters
     cancelled: bool = False
+    shares: Sequence["Job"] = ()  # the jobs that answer it, if several workers do
     started: float | None = None
 
     def __post_init__(self) -> None:
+        self.places = self.places or range(len(self.pieces))
         self.left = len(self.pieces)
         self.sizes = [self.answerer.size(piece) for piece in self.pieces]
         self.size = sum(self.sizes)
@@ -40,17 +48,22 @@ class Job:
         """True if its pieces are decoded a token at a time, False if they are computed in batches."""
         return isinstance(self.answerer, DecodingAnswerer)
 
-    def most_tokens(self, place: int) -> int:
-        """How many tokens the piece at this place can come to have, of all hypotheses."""
+    @property
+    def is_long(self) -> bool:
+        """True if it has so many pieces that their steps would hold up those of others."""
+        return len(self.pieces) > MANY_PIECES
+
+    def most_tokens(self, number: int) -> int:
+        """How many tokens the piece of this number can come to have, of all hypotheses."""
         return (
-            self.answerer.most_tokens(self.pieces[place])
+            self.answerer.most_tokens(self.pieces[number])
             if isinstance(self.answerer, DecodingAnswerer)
             else 0
         )
 
     def take(self) -> int:
-        """The place of the next piece, which is now in a batch."""
-        place = self.next
-        self.size -= self.sizes[place]
+        """The number of the next piece, which is now in a batch."""
+        number = self.next
+        self.size -= self.sizes[number]
         self.next += 1
-        return place
+        return number

@@ -3,7 +3,7 @@
 import asyncio
 import http.client
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
@@ -21,11 +21,15 @@ PART_BYTES = 65_536
 
 @dataclass(frozen=True, kw_only=True)
 class LookAnswer:
-    """An answer of the look server: its whole content, or parts that come as they are computed."""
+    """An answer of the look server: its whole content, or parts that come as they are computed.
+
+    `close` must be called when the parts are not needed any more; another look may be computed then.
+    """
 
     status: int
     content_type: str
     content: bytes | Iterator[bytes]
+    close: Callable[[], None] = lambda: None
 
 
 class Looks:
@@ -51,14 +55,26 @@ class Looks:
         try:
             process = await self._process(slot)
             response = await asyncio.to_thread(process.open, method, path, body, seconds)
-            return await _read(response)
+            kind = response.getheader("Content-Type", "application/json")
+            content = None if response.chunked else await asyncio.to_thread(response.read)
         except (OSError, http.client.HTTPException) as error:
+            self._now -= 1
             console.warn(f"looks of {slot.name}: {type(error).__name__}: {error}")
             raise HttpProblem(
                 503, "the look was not answered", "try again", code="unavailable", retry_after=2
             ) from None
-        finally:
+        except BaseException:
             self._now -= 1
+            raise
+        if content is None:
+            return LookAnswer(
+                status=response.status, content_type=kind, content=_parts(response), close=self._ended
+            )
+        self._now -= 1
+        return LookAnswer(status=response.status, content_type=kind, content=content)
+
+    def _ended(self) -> None:
+        self._now -= 1
 
     def close(self) -> None:
         """End all processes."""
@@ -87,15 +103,6 @@ class Looks:
                 ) from None
             self._processes[slot.name] = slot.engine, begun
             return begun
-
-
-async def _read(response: http.client.HTTPResponse) -> LookAnswer:
-    kind = response.getheader("Content-Type", "application/json")
-    if response.chunked:
-        return LookAnswer(status=response.status, content_type=kind, content=_parts(response))
-    return LookAnswer(
-        status=response.status, content_type=kind, content=await asyncio.to_thread(response.read)
-    )
 
 
 def _parts(response: http.client.HTTPResponse) -> Iterator[bytes]:

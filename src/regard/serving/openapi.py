@@ -21,10 +21,13 @@ STATUSES = {
     413: "The request is too large.",
     415: "The body is of another content type.",
     429: "Too many requests; Retry-After says when to try again.",
+    456: "No more glossaries are kept.",
     503: "The server is ending, or a model cannot be loaded.",
     504: "The answer took longer than the request may take.",
 }
 WITH_BODY = (408, 413, 415, 429, 504)
+NOT_OF_ALL = (456,)  # only of the operations that name it
+METHODS_WITH_BODY = ("POST", "PUT", "PATCH")
 ANY_OBJECT = {"type": "object"}
 FORM = "application/x-www-form-urlencoded"
 
@@ -80,8 +83,13 @@ def _responses(dialect: Dialect, route: Route) -> dict[str, Any]:
     )
     if route.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
-    found = {"200": {"description": "The answer.", "content": content}}
-    expected = [status for status in STATUSES if route.method == "POST" or status not in WITH_BODY]
+    answer: dict[str, Any] = {"description": "The answer."}
+    found = {str(route.success): answer if route.success == 204 else {**answer, "content": content}}
+    expected = [
+        status
+        for status in STATUSES
+        if status not in NOT_OF_ALL and (route.method in METHODS_WITH_BODY or status not in WITH_BODY)
+    ]
     for status in sorted({*expected, *route.statuses}):
         error = _error_schema(dialect) if status not in route.statuses or route.answer is None else schema
         found[str(status)] = {

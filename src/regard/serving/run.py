@@ -28,6 +28,7 @@ from regard.serving.dialects.operations import OperationsDialect
 from regard.serving.dialects.own import OwnDialect
 from regard.serving.dialects.pages import Pages
 from regard.serving.engine import load_engine
+from regard.serving.glossaries import GlossaryStore
 from regard.serving.http_error import HttpProblem
 from regard.serving.http_protocol import protocol_of
 from regard.serving.keys import ApiKeys, read_keys
@@ -55,6 +56,7 @@ class ServeOptions:
     memory_mb: int | None = None
     access_log: bool = True
     log_texts: bool = False
+    glossaries: Path | None = None  # a folder; None: they are in memory
     look: bool | None = None  # None: on a loopback address, without keys
     limits: ServerLimits = DEFAULT_LIMITS
     workers: int | None = None  # None: one for each core
@@ -88,13 +90,15 @@ def service_of(options: ServeOptions) -> Service:
         metrics=metrics,
         log=to_stderr(texts=options.log_texts) if options.access_log else AccessLog(),
         looks=_looks(options, public=public),
+        glossaries=GlossaryStore(options.glossaries),
         public=public,
     )
 
 
-def dialects() -> list[Dialect]:
+def dialects(glossaries: GlossaryStore) -> list[Dialect]:
     """All dialects of the server."""
-    found = [OwnDialect(), OpenAIDialect(), LibreTranslateDialect(), DeepLDialect(), OperationsDialect()]
+    translating = [LibreTranslateDialect(), DeepLDialect(glossaries)]
+    found = [OwnDialect(), OpenAIDialect(), *translating, OperationsDialect()]
     return [*found, Pages(found), LookPages()]
 
 
@@ -104,7 +108,7 @@ class ModelServer(uvicorn.Server):
     def __init__(self, service: Service, sockets: list[socket.socket]) -> None:
         limits = service.limits
         config = uvicorn.Config(
-            App(service, dialects()),
+            App(service, dialects(service.glossaries)),
             http=protocol_of(limits),
             ws="none",
             lifespan="off",

@@ -2,7 +2,8 @@
 
 Texts that are decoded join a running batch as soon as it has room, and leave it when they are done
 (continuous batching): a turn of the thread is one token of each. Waiting requests join by turns, a piece of
-each, so a long text does not hold up short ones. All else is computed in batches of similar pieces of
+each. Long requests have running batches of their own, which get half of the time if there are others, so they
+do not hold up short ones (`running_jobs.py`). All else is computed in batches of similar pieces of
 requests with equal settings; after its turn a request goes to the end of the queue.
 """
 
@@ -18,10 +19,8 @@ from regard.serving.job import Job
 from regard.serving.running_jobs import RunningJobs
 from regard.verbs.serve import BatchAnswerer
 
-ROWS = (
-    64  # pieces of a batch, or that are decoded at a time; of a request that has none of these there may be
-)
-MOST_ROWS = 128  # so many, so that one request with many long texts does not hold up all others
+ROWS = 64  # pieces of a batch, or that are decoded at a time, of long requests and of short ones
+MOST_ROWS = 128  # with those of requests that had none before, which the others would hold up
 RUNNING_TOKENS = 262_144  # that pieces that are decoded may come to have, of all hypotheses: they need memory
 SECONDS = 0.3  # how long a batch should take: so long do others wait for their turn
 SHORT_SECONDS = 0.02  # while others are decoded
@@ -75,7 +74,7 @@ def _nothing() -> None:
 
 
 class Batch:
-    """Pieces that are computed together, with the places that they have in their requests."""
+    """Pieces that are computed together: jobs, and the numbers of the pieces in them."""
 
     def __init__(self, answerer: BatchAnswerer[Any, Any], rows: Sequence[tuple[Job, int]]) -> None:
         self.answerer, self.rows = answerer, rows
@@ -96,7 +95,8 @@ class Batch:
             return error
 
     def _answers(self, rows: Sequence[tuple[Job, int]]) -> list[Any]:
-        return self.answerer.answers([job.pieces[place] for job, place in rows], rows[0][1])
+        first, number = rows[0]
+        return self.answerer.answers([job.pieces[each] for job, each in rows], first.places[number])
 
 
 class Scheduler:
@@ -229,15 +229,16 @@ class Scheduler:
             self._spent = 0.0
         waiting = deque(job for job in self._jobs if job.decoded)
         taken: list[tuple[Job, int]] = []
-        tokens = self._decoded.tokens
+        tokens, rows_of = self._decoded.tokens, self._decoded.pieces_by_length()
         while waiting:
             job = waiting.popleft()
-            rows = self._decoded.pieces + len(taken)
+            rows = rows_of[job.is_long]
             if rows >= ROWS and (rows >= MOST_ROWS or job.started is not None):
                 continue
             needed = job.most_tokens(job.next)
-            if rows and tokens + needed > RUNNING_TOKENS:
+            if sum(rows_of.values()) and tokens + needed > RUNNING_TOKENS:
                 continue
+            rows_of[job.is_long] += 1
             tokens += needed
             job.started = job.started or time.monotonic()
             taken.append((job, job.take()))
@@ -250,13 +251,12 @@ class Scheduler:
     def _decode(self, joining: Sequence[tuple[Job, int]]) -> None:
         """Let these pieces join, and advance all that are decoded by a token."""
         begun = time.monotonic()
-        done = [each for job, place in joining for each in self._decoded.add(job, place)]
-        rows = self._decoded.pieces
+        done = [each for job, number in joining for each in self._decoded.add(job, number)]
         done += self._decoded.step()
-        if rows:
+        if rows := self._decoded.stepped:
             self._spent += time.monotonic() - begun
             self._report_batch(rows, time.monotonic() - begun)
-        if size := sum(job.sizes[place] for job, place, _ in done):
+        if size := sum(job.sizes[number] for job, number, _ in done):
             self._measure(self._spent, size, decodes=True)
             self._spent = 0.0
         if not self._decoded.pieces:
@@ -288,14 +288,14 @@ class Scheduler:
 
     def _compute(self, batch: Batch) -> float:
         """Compute a batch of other work; returns the seconds that it took."""
-        size = sum(job.sizes[place] for job, place in batch.rows)
+        size = sum(job.sizes[number] for job, number in batch.rows)
         begun = time.monotonic()
         results = batch.results()
         seconds = time.monotonic() - begun
         self._measure(seconds, size, decodes=False)
         self._report_batch(len(batch.rows), seconds)
-        for (job, place), result in zip(batch.rows, results, strict=True):
-            self._deliver(job, place, result)
+        for (job, number), result in zip(batch.rows, results, strict=True):
+            self._deliver(job, number, result)
         return seconds
 
     def _measure(self, seconds: float, size: int, *, decodes: bool) -> None:
@@ -308,14 +308,14 @@ class Scheduler:
         if self._observer:
             self._observer.batch(rows, seconds)
 
-    def _deliver(self, job: Job, place: int, result: Any) -> None:
+    def _deliver(self, job: Job, number: int, result: Any) -> None:
         """Hand the answer to a piece, or its error, to its request."""
         if job.cancelled:
             return
         if isinstance(result, Exception):
             self._fail(job, result)
             return
-        job.answered(place, result)
+        job.answered(job.places[number], result)
         job.left -= 1
         if not job.left:
             job.finished(None)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from regard.serving.access_log import AccessLog
 from regard.serving.engine import Engine
+from regard.serving.glossaries import GlossaryStore
 from regard.serving.http_error import HttpProblem
 from regard.serving.keys import ApiKeys
 from regard.serving.limits import ServerLimits
@@ -15,8 +16,17 @@ from regard.serving.looks import Looks
 from regard.serving.metrics import Metrics
 from regard.serving.models import ModelStore, Slot
 from regard.serving.request import ServedRequest
+from regard.serving.request_parts import (
+    PartJob,
+    RequestPart,
+    Required,
+    all_of,
+    call_in,
+    parts_of,
+    refuse_missing,
+)
 from regard.serving.scheduler import Closed, DeadlinePassed, Job, failure_of
-from regard.verbs.serve import Answerer, AnswerSettings, Task
+from regard.verbs.serve import Answerer, AnswerSettings, ServedModel, Task
 
 T = TypeVar("T")
 LONG = 5000  # characters, which take up to 30 ms to split into sentences
@@ -46,6 +56,7 @@ class Service:
     metrics: Metrics
     log: AccessLog
     looks: Looks | None = None
+    glossaries: GlossaryStore = field(default_factory=GlossaryStore)
     public: bool = False  # reachable from other machines
     draining: bool = False
     loaded: bool = False
@@ -65,9 +76,14 @@ class Service:
         return self.models.slot(name)
 
     async def answer(
-        self, request: ServedRequest, slot: Slot, settings: AnswerSettings, texts: Sequence[Any]
+        self,
+        request: ServedRequest,
+        slot: Slot,
+        settings: AnswerSettings,
+        texts: Sequence[Any],
+        required: Required | None = None,
     ) -> Answered:
-        """The answers to all texts.
+        """The answers to all texts. `required`: what the translation of each piece must have.
 
         Raises:
             HttpProblem, RegardError: the request cannot be answered. ClientGone: nobody waits for the answer.
@@ -78,9 +94,10 @@ class Service:
             engine = await self.models.engine(slot)
             answerer = engine.model.answerer(settings)
             work = _Work(texts, await _pieces(answerer, texts))
+            parts = await _parts(engine.model, answerer, work.flat, required)
             try:
-                found = await self._computed(request, engine, answerer, work)
-                return Answered(answers=found, engine=engine, slot=slot)
+                found = await self._computed(request, engine, parts, len(work.flat))
+                return Answered(answers=work.joined(answerer, found), engine=engine, slot=slot)
             except Closed:
                 continue
         raise Closed
@@ -126,38 +143,23 @@ class Service:
             )
 
     async def _computed(
-        self, request: ServedRequest, engine: Engine, answerer: Answerer[Any, Any], work: "_Work"
+        self, request: ServedRequest, engine: Engine, parts: Sequence[RequestPart], count: int
     ) -> list[Any]:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        found: list[Any] = [None] * len(work.flat)
-        if not work.flat:
-            return []
-
-        def finished(error: Exception | None) -> None:
-            _call(loop, _resolve, done, error)
-
-        job = Job(
-            answerer=answerer,
-            pieces=work.flat,
-            answered=found.__setitem__,
-            finished=finished,
-            deadline=request.begun + request.seconds(self.limits),
-        )
-        await self._waited(request, engine, job, done)
-        return work.joined(answerer, found)
-
-    async def _waited(self, request: ServedRequest, engine: Engine, job: Job, done: Awaitable[None]) -> None:
-        """Submit a job and wait for it, or for its client to leave."""
-        begun = time.monotonic()
-        engine.runner.submit(job)
+        """The answers to all pieces of a request, of which each part has other settings."""
+        found: list[Any] = [None] * count
+        begun, deadline = time.monotonic(), request.begun + request.seconds(self.limits)
+        work = [PartJob(engine, part, found, deadline) for part in parts]
         try:
-            await _in_time(request, job, done)
+            await _in_time(request, deadline, all_of([each.run for each in work]))
         finally:
-            engine.runner.cancel(job)
-            if job.started is not None:
-                request.queue_seconds = job.started - begun
-                self.metrics.queue_seconds.labels(request.model).observe(job.started - begun)
+            for each in work:
+                each.cancel()
+            started = [each.job.started for each in work if each.job.started is not None]
+            if started:
+                request.queue_seconds = min(started) - begun
+                self.metrics.queue_seconds.labels(request.model).observe(request.queue_seconds)
+        refuse_missing(parts, found)
+        return found
 
     async def _tokens(
         self, request: ServedRequest, engine: Engine, answerer: Answerer[Any, Any], text: str
@@ -168,13 +170,13 @@ class Service:
             answerer=answerer,
             pieces=[text],
             in_parts=True,
-            part=lambda part: _call(loop, queue.put_nowait, part),
-            finished=lambda error: _call(loop, queue.put_nowait, error),
+            part=lambda part: call_in(loop, queue.put_nowait, part),
+            finished=lambda error: call_in(loop, queue.put_nowait, error),
             deadline=request.begun + request.seconds(self.limits),
         )
         engine.runner.submit(job)
         try:
-            while isinstance(part := await _in_time(request, job, queue.get()), str):
+            while isinstance(part := await _in_time(request, job.deadline, queue.get()), str):
                 yield part
             if part is not None:
                 raise failure_of(part)
@@ -195,15 +197,15 @@ class Service:
         job = Job(
             answerer=answerer,
             pieces=pieces,
-            answered=lambda place, answer: _call(loop, queue.put_nowait, (place, answer)),
-            finished=lambda error: _call(loop, queue.put_nowait, error),
+            answered=lambda place, answer: call_in(loop, queue.put_nowait, (place, answer)),
+            finished=lambda error: call_in(loop, queue.put_nowait, error),
             deadline=request.begun + request.seconds(self.limits),
         )
         engine.runner.submit(job)
         found: dict[int, Any] = {}
         known, sent = 0, ""
         try:
-            while isinstance(item := await _in_time(request, job, queue.get()), tuple):
+            while isinstance(item := await _in_time(request, job.deadline, queue.get()), tuple):
                 found[item[0]] = item[1]
                 while known in found:
                     known += 1
@@ -218,10 +220,10 @@ class Service:
             engine.runner.cancel(job)
 
 
-async def _in_time(request: ServedRequest, job: Job, awaited: Awaitable[T]) -> T:
+async def _in_time(request: ServedRequest, deadline: float, awaited: Awaitable[T]) -> T:
     """What is awaited, unless the client leaves, or a worker that does not answer any more lets time pass."""
     try:
-        async with asyncio.timeout(max(0.0, job.deadline - time.monotonic()) + GRACE):
+        async with asyncio.timeout(max(0.0, deadline - time.monotonic()) + GRACE):
             return await request.or_gone(awaited)
     except TimeoutError:
         raise DeadlinePassed from None
@@ -232,6 +234,15 @@ async def _pieces(answerer: Answerer[Any, Any], texts: Sequence[Any]) -> list[li
     if sum(map(length_of, texts)) < LONG:
         return answerer.pieces(texts)
     return await asyncio.to_thread(answerer.pieces, texts)
+
+
+async def _parts(
+    model: ServedModel, answerer: Answerer[Any, Any], pieces: Sequence[Any], required: Required | None
+) -> list[RequestPart]:
+    """The parts of a request; in a thread where each piece is searched for what it requires."""
+    if required is None:
+        return parts_of(model, answerer, pieces, None)
+    return await asyncio.to_thread(parts_of, model, answerer, pieces, required)
 
 
 class _Work:
@@ -264,21 +275,6 @@ async def _begun(parts: AsyncIterator[str]) -> AsyncIterator[str]:
             await parts.aclose()  # type: ignore[attr-defined]  # a generator
 
     return all_parts()
-
-
-def _resolve(done: "asyncio.Future[None]", error: Exception | None) -> None:
-    if done.done():
-        return
-    if error is None:
-        done.set_result(None)
-    else:
-        done.set_exception(failure_of(error))
-        done.exception()  # nobody may wait for it any more
-
-
-def _call(loop: asyncio.AbstractEventLoop, call: Any, *arguments: Any) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(call, *arguments)
 
 
 def length_of(text: Any) -> int:

@@ -100,6 +100,7 @@ class Worker:
             self._jobs[number] = job = Job(
                 answerer=self._model.answerer(message.settings),
                 pieces=message.pieces,
+                places=message.places,
                 answered=lambda place, answer: self._messages.append(Answered(number, place, answer)),
                 finished=lambda error: self._end(number, error),
                 in_parts=message.in_parts,

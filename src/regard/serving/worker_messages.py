@@ -14,6 +14,7 @@ class Submit:
     number: int
     settings: AnswerSettings
     pieces: Sequence[Any]
+    places: Sequence[int]
     in_parts: bool
     deadline: float
 

@@ -19,6 +19,7 @@ from regard import console
 from regard.decoding.pool import uncollected
 from regard.serving.job import Job
 from regard.serving.scheduler import Closed, Observer, QueueLimits
+from regard.serving.shares import dealt, divided
 from regard.serving.worker import IGNORED, work
 from regard.serving.worker_messages import Answered, Cancel, Ended, Part, Submit
 from regard.verbs.serve import ServedModel
@@ -71,20 +72,30 @@ class Workers:
         return [handle.process for handle in self._handles]
 
     def submit(self, job: Job) -> None:
-        """Hand a request to the worker with the least work.
+        """Hand a request to the worker with the least work, or shares of a long one to several.
 
         Raises:
             Closed: see `close`.
         """
         if self._closed:
             raise Closed
-        min(self._handles, key=lambda handle: handle.work).submit(job)
+        handles = [handle for handle in self._handles if handle.alive] or self._handles
+        shares = dealt(job, [handle.work for handle in handles])
+        takers = [(handle, share) for handle, share in zip(handles, shares, strict=True) if share]
+        jobs = [job] if len(takers) < 2 else divided(job, [share for _, share in takers])
+        try:
+            for (handle, _), each in zip(takers or [(handles[0], [])], jobs, strict=True):
+                handle.submit(each)
+        except Closed:
+            self.cancel(job)
+            raise
 
     def cancel(self, job: Job) -> None:
         """Drop a request; nothing happens if it is answered."""
-        job.cancelled = True
-        for handle in self._handles:
-            handle.cancel(job)
+        for each in (job, *job.shares):
+            each.cancelled = True
+            for handle in self._handles:
+                handle.cancel(each)
 
     def close(self, wait: bool = False) -> None:
         """Take no more requests, and end the processes when all are answered."""
@@ -156,10 +167,16 @@ class WorkerHandle:
         return self._process.pid or 0
 
     @property
-    def work(self) -> tuple[bool, int, int]:
-        """Whether it has died, and the characters and the requests that are not answered."""
+    def alive(self) -> bool:
+        """False between the death of a worker and the start of the next."""
         with self._lock:
-            return not self._alive, sum(job.size for job in self._jobs.values()), len(self._jobs)
+            return self._alive
+
+    @property
+    def work(self) -> tuple[int, int]:
+        """The characters and the number of the requests that are not answered."""
+        with self._lock:
+            return sum(job.size for job in self._jobs.values()), len(self._jobs)
 
     def submit(self, job: Job) -> None:
         """Send a request, or keep it for the next process if this one has died."""
@@ -312,6 +329,7 @@ def _message_of(number: int, job: Job) -> Submit:
         number=number,
         settings=job.answerer.settings,
         pieces=job.pieces,
+        places=job.places,
         in_parts=job.in_parts,
         deadline=job.deadline,
     )

@@ -16,13 +16,14 @@ from regard.decoding.batches import deterministic
 from regard.decoding.scoring import ForcedScore
 from regard.errors import ConfigError, DataError, FolderError
 from regard.fast.decoding_step import fast_step
+from regard.inspection.alignment import attentions_to_source, source_attentions
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.verbs.classify import Classifier, ClassPrediction
 from regard.verbs.embed import EmbeddedLine, Embedder
 from regard.verbs.generate import Generator, PromptContinuations
-from regard.verbs.generation.controls import UNSET, Controls
+from regard.verbs.generation.controls import UNSET, Controls, beam_of
 from regard.verbs.generation.prompts import ChatPrompts, Rendered
 from regard.verbs.generation.running_answers import RunningAnswers
 from regard.verbs.score import pair_scores, source_ids
@@ -47,6 +48,8 @@ KEPT = 64  # answerers with other settings than the model's own
 SURELY_SHORT = 128  # characters: such a text is not checked for its number of tokens
 CHARACTERS_OF_A_TOKEN = 3  # about
 MAX_CHARACTERS = 100_000  # of a prompt or a text that is not split
+REQUIRING_BEAM = beam_of(5)  # where the model's own search is no beam
+RequiredText = tuple[str, ...]  # a text that an answer must have, in one of these forms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +65,7 @@ class AnswerSettings:
     prefix: str | None = None
     split: SplitMode = "auto"
     chat: bool = False
+    alignments: bool = False  # of the candidates of a translation
 
 
 class Answerer(ABC, Generic[Piece, Answer]):
@@ -127,9 +131,11 @@ class TranslationAnswerer(DecodingAnswerer[str, Translation]):
             workers=1, prefix=settings.prefix, n_best=settings.count, split=settings.split
         )
         self.translator = Translator(loaded, controls=settings.controls, options=options, runtime=runtime)
+        if settings.alignments:
+            source_attentions(self.translator.model)  # refuses a model without any
 
     def running(self) -> RunningAnswers[str, Translation]:
-        return self.translator.running()
+        return self.translator.running(alignments=self.settings.alignments)
 
     def most_tokens(self, piece: str) -> int:
         return self.translator.most_tokens(len(piece) // CHARACTERS_OF_A_TOKEN + 1)
@@ -137,6 +143,15 @@ class TranslationAnswerer(DecodingAnswerer[str, Translation]):
     @property
     def longest_answer(self) -> int:
         return self.translator.settings.max_new_tokens or self.translator.settings.max_length
+
+    def requiring(self, texts: Sequence[RequiredText]) -> AnswerSettings:
+        """These settings for one piece whose translation must have these texts; none: these settings."""
+        if not texts:
+            return self.settings
+        own = self.translator.settings
+        beam = None if own.width > 1 and not own.samples else REQUIRING_BEAM
+        required = tuple("|".join(forms) for forms in texts)
+        return replace(self.settings, controls=self.settings.controls.requiring(required, beam), split="off")
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         pieces = self.translator.pieces(texts)
@@ -293,6 +308,12 @@ class ServedModel:
     def bytes(self) -> int:
         """The memory of the weights."""
         return sum(each.numel() * each.element_size() for each in self.loaded.model.parameters())
+
+    @property
+    def aligns(self) -> bool:
+        """True if its translations can have alignments."""
+        model = self.loaded.model
+        return isinstance(model, SequenceToSequence) and bool(attentions_to_source(model))
 
     def answerer(self, settings: AnswerSettings) -> Answerer[Any, Any]:
         """The answerer with these settings: equal ones for equal settings.

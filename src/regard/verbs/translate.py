@@ -20,8 +20,10 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, DataError
 from regard.exports.ctranslate2_engine import CTranslate2Engine
 from regard.fast.decoding_step import fast_step
+from regard.inspection.alignment import source_attentions
 from regard.models.build import count_parameters
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.verbs.generation.alignments import TokenAlignment, token_alignment
 from regard.verbs.generation.candidates import (
     EMPTY_CANDIDATE,
     TranslationCandidate,
@@ -290,17 +292,28 @@ class Translator:
         limit = min(self._strategy.limits.longest(src_len), max_positions([self.model]))
         return src_len + width_of(self._strategy) * limit
 
-    def running(self) -> RunningAnswers[str, Translation]:
-        """Pieces of many texts, decoded together; each has the translation that it has alone."""
+    def running(self, *, alignments: bool = False) -> RunningAnswers[str, Translation]:
+        """Pieces of many texts, decoded together; each has the translation that it has alone.
+
+        With `alignments` the candidates have theirs.
+
+        Raises:
+            ConfigError: the model has no attention to its source, or another engine decodes.
+        """
         if self._engine is not None:
             raise ConfigError("another engine has no running batch", "take engine = 'regard'")
+        if alignments:
+            source_attentions(self.model)
         batch = RunningTranslations(self._strategy, self.model, pad_id=self._pad_id, eos_id=self._eos_id)
 
         def queue(piece: str, place: int) -> int:
             [ticket] = batch.add(self._ids([piece], [1]), first_index=place)
             return ticket
 
-        return RunningAnswers(batch, queue, lambda piece, found: self._translated(1, piece, found))
+        def answer(piece: str, found: Sequence[Hypothesis]) -> Translation:
+            return self._translated(1, piece, found, alignments=alignments)
+
+        return RunningAnswers(batch, queue, answer)
 
     def too_long(self, pieces: Sequence[str]) -> list[bool]:
         """True for each piece of which only the beginning would be read."""
@@ -311,10 +324,14 @@ class Translator:
             for piece, length in zip(pieces, lengths, strict=True)
         ]
 
-    def _translated(self, number: int, piece: str, hypotheses: Sequence[Hypothesis]) -> Translation:
+    def _translated(
+        self, number: int, piece: str, hypotheses: Sequence[Hypothesis], *, alignments: bool = False
+    ) -> Translation:
         """The translation of a piece; empty if the piece is."""
         empty = not piece or piece.isspace()
-        candidates = [EMPTY_CANDIDATE] if empty else self._candidates(hypotheses) or [EMPTY_CANDIDATE]
+        src_ids = self._encoded([piece])[0][: self._most_positions - 1] if alignments else None
+        candidates = [] if empty else self._candidates(hypotheses, src_ids)
+        candidates = candidates or [replace(EMPTY_CANDIDATE, alignment=self._alignment(src_ids, ()))]
         return self.answer(line=number, source=piece, candidates=tuple(candidates), precision=self.precision)
 
     def joined(
@@ -371,7 +388,16 @@ class Translator:
             for line, length in zip(lines, lengths, strict=True)
         ]
 
-    def _candidates(self, found: Sequence[Hypothesis]) -> list[TranslationCandidate]:
+    def _alignment(self, src_ids: Sequence[int] | None, tgt_ids: Sequence[int]) -> TokenAlignment | None:
+        """The alignment of a candidate; None without `src_ids`."""
+        if src_ids is None:
+            return None
+        return token_alignment(self.model, self.loaded.tokenizers, src_ids, tgt_ids)
+
+    def _candidates(
+        self, found: Sequence[Hypothesis], src_ids: Sequence[int] | None = None
+    ) -> list[TranslationCandidate]:
+        """The candidates; with `src_ids`, those of the piece, they have alignments."""
         tokenizer = self.loaded.tokenizers.target
         texts = [tokenizer.decode(each.ids) for each in found]
         return [
@@ -381,6 +407,7 @@ class Translator:
                 log_prob=found[place].log_prob,
                 tokens=tuple(tokenizer.tokens(found[place].ids)),
                 token_log_probs=tuple(found[place].token_log_probs),
+                alignment=self._alignment(src_ids, found[place].ids),
             )
             for place, text, score in selected_texts(self.settings, texts, self.options.n_best)
         ]

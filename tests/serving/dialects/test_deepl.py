@@ -93,11 +93,18 @@ def test_a_document_has_the_tags_and_the_splitting_of_a_text(client):
         translated(TEXT, text="a")
 
 
-def test_glossaries_are_none_and_refused(client):
-    assert client.list_glossaries() == []
-    assert client.get_glossary_languages() == []
-    with pytest.raises(deepl.DeepLException, match="glossary is not supported"):
-        client.create_glossary("name", "EN", "DE", {"a": "b"})
+def test_fields_that_are_not_known_are_refused_everywhere(included):
+    for method, path in [
+        ("GET", "/v2/languages?no_such=1"),
+        ("GET", "/v2/usage?no_such=1"),
+        ("GET", "/v2/glossaries?no_such=1"),
+        ("GET", "/v2/glossary-language-pairs?no_such=1"),
+        ("GET", "/v3/glossaries?no_such=1"),
+        ("POST", "/v2/document/x?no_such=1&document_key=y"),
+        ("POST", "/v2/document/x/result?no_such=1&document_key=y"),
+    ]:
+        answer = ask(included, method, path)
+        assert (answer.status, answer.json["message"]) == (400, "there is no field no_such"), path
 
 
 REFUSED = [

@@ -6,8 +6,14 @@ import math
 import pytest
 
 import regard
+from regard.models.build import build_model
+from regard.models.recurrent import RecurrentConfig
 from regard.verbs.generate import Generator
+from regard.verbs.look import Looker
 from regard.verbs.translate import Translator
+from regard.weights.folder import write_folder
+from regard.weights.model_folder import model_files
+from regard.weights.tensors import model_tensors
 from tests.serving.asking import ask, post
 
 TEXTS = ["Where is the station?", "Thank you. See you tomorrow!", "", "I have 3 cats.\nAnd a dog."]
@@ -183,3 +189,66 @@ def test_a_model_without_the_task_says_what_it_does(included):
 def test_null_bytes_and_odd_characters_are_translated(included):
     texts = ["a\0b", "\u202eabc", "\u2028", "👩‍👩‍👧", "é", "\ufeff x"]
     assert post(included, "/api/v1/translate", {"text": texts}).status == 200
+
+
+def test_alignments_change_nothing_else_and_are_those_of_each_sentence(included):
+    sentences = ["Where is the station?", "I have three cats and a dog."]
+    body = {"text": " ".join(sentences), "n_best": 2}
+    plain = post(included, "/api/v1/translate", body).json
+    found = post(included, "/api/v1/translate", {**body, "alignments": True}).json
+    of_sentences = [
+        post(included, "/api/v1/translate", {**body, "text": each, "alignments": True}).json
+        for each in sentences
+    ]
+    one, other = (each["translations"][0]["candidates"][0] for each in of_sentences)
+    alignment = found["translations"][0]["candidates"][0]["alignment"]
+    sources, targets = one["alignment"]["source_tokens"], one["tokens"]
+    assert alignment["source_tokens"] == sources + other["alignment"]["source_tokens"]
+    moved = [[i + len(sources), j + len(targets)] for i, j in other["alignment"]["links"]]
+    assert alignment["links"] == one["alignment"]["links"] + moved
+    for each in found["translations"][0]["candidates"]:
+        assert {j for _, j in each["alignment"]["links"]} <= set(range(len(each["tokens"])))
+        del each["alignment"]
+    assert found == plain
+
+
+def test_alignments_are_those_of_regard_look(included):
+    [translation] = post(
+        included, "/api/v1/translate", {"text": "Where is the station?", "alignments": True}
+    ).json["translations"]
+    summary = Looker().look("Where is the station?").summary
+    assert translation["text"] == summary["answer"]["text"]
+    found = sorted(map(tuple, translation["candidates"][0]["alignment"]["links"]))
+    assert found == sorted(map(tuple, summary["alignment"]["pairs"]))
+
+
+def test_alignments_of_an_empty_text_are_empty_and_streams_have_none(included):
+    answer = post(included, "/api/v1/translate", {"text": " ", "alignments": True}).json
+    assert answer["translations"][0]["candidates"][0]["alignment"] == {"source_tokens": [], "links": []}
+    refused = post(included, "/api/v1/translate", {"text": "a", "alignments": True, "stream": True})
+    assert (refused.status, refused.json["parameter"]) == (400, "alignments")
+
+
+@pytest.fixture
+def without_attention(untrained, tmp_path):
+    """As `untrained`, but a recurrent model that reads its source as one vector."""
+    loaded = regard.load(untrained)
+    size = loaded.tokenizers.source.vocab_size
+    config = RecurrentConfig(src_vocab_size=size, tgt_vocab_size=size, d_model=8, d_embedding=8)
+    files = model_files(
+        config,
+        (),
+        {**loaded.tokenizers.files(), "generation.json": b'{"beam_size": 2, "max_length": 12}'},
+        'name = "recurrent"\n',
+    )
+    weights = model_tensors(build_model(config, seed=3))
+    write_folder(tmp_path / "model", {**files, "model.safetensors": weights, "README.md": b"# it\n"})
+    return tmp_path / "model"
+
+
+def test_a_model_without_attention_to_its_source_refuses_alignments(serving, without_attention):
+    server = serving({"plain": without_attention})
+    assert post(server, "/api/v1/translate", {"text": "1"}).status == 200
+    refused = post(server, "/api/v1/translate", {"text": "1", "alignments": True})
+    assert (refused.status, refused.json["parameter"]) == (400, "alignments")
+    assert ask(server, "GET", "/api/v1/models").json["models"][0]["aligns"] is False

@@ -1,17 +1,23 @@
-"""DeepL's dialect, version 2: texts, HTML and plain-text documents.
+"""DeepL's dialect: texts, HTML and plain-text documents; glossaries are in `deepl_glossaries.py`.
 
-What regard has not is refused by name: glossaries, formality, style rules, context, XML.
+What regard has not is refused by name: formality, style rules, context, XML.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from starlette.responses import Response
 
+from regard.serving.dialects.deepl_glossaries import DeepLGlossaries, language_code
 from regard.serving.dialects.dialect import Call, Dialect, Route, error_headers, json_response
 from regard.serving.dialects.fields import Fields, fields_of, uploaded_text, wrong
 from regard.serving.dialects.pairs import model_between, sources_of, targets_by_source, translated
+from regard.serving.glossaries import GlossaryStore, dictionary_of
+from regard.serving.glossary_entries import Dictionary, occurring
 from regard.serving.http_error import HttpProblem, unsupported
-from regard.serving.kept_files import KeptFiles
+from regard.serving.kept_files import KeptFile, KeptFiles
 from regard.serving.languages import language_name
 from regard.verbs.shared.text_options import SplitMode
 
@@ -21,8 +27,6 @@ WITHOUT_EFFECT = ("preserve_formatting", "show_billed_characters", "enable_beta_
 IMPOSSIBLE = {
     "context": "each sentence is translated alone",
     "custom_instructions": "a translation model takes none",
-    "glossary_id": "there are no glossaries",
-    "glossary_ids": "there are no glossaries",
     "style_id": "there are no style rules",
     "translation_memory_id": "there is no translation memory",
     "translation_memory_threshold": "there is no translation memory",
@@ -33,11 +37,23 @@ IMPOSSIBLE = {
     "ignore_tags": "it is for XML",
     "output_format": "a document keeps its format",
 }
+MOST_GLOSSARIES = 5  # of a request
 FIELDS = (
     *("text", "source_lang", "target_lang", "split_sentences", "formality", "tag_handling", "model_type"),
-    *(*WITHOUT_EFFECT, *IMPOSSIBLE),
+    *("glossary_id", "glossary_ids", *WITHOUT_EFFECT, *IMPOSSIBLE),
 )
 DOCUMENT_FIELDS = ("file", *(name for name in FIELDS if name != "text"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """How the texts of a request are to be translated, and the source language of each."""
+
+    target: str
+    sources: list[str]
+    is_html: bool
+    split: SplitMode
+    glossaries: list[Dictionary]
 
 
 class DeepLDialect(Dialect):
@@ -45,8 +61,8 @@ class DeepLDialect(Dialect):
 
     name: ClassVar[str] = "deepl"
 
-    def __init__(self) -> None:
-        self._files, self._characters = KeptFiles(), 0
+    def __init__(self, glossaries: GlossaryStore) -> None:
+        self._glossaries, self._files, self._characters = glossaries, KeptFiles(), 0
 
     def routes(self) -> list[Route]:
         def route(method: str, path: str, handler: Any, about: str, **more: Any) -> Route:
@@ -57,12 +73,9 @@ class DeepLDialect(Dialect):
             route("GET", "/v2/languages", self.languages, "List the languages."),
             route("GET", "/v2/usage", self.usage, "How many characters were translated since the start."),
             route("POST", "/v2/document", self.upload, "Translate a plain-text document.", form=True),
-            route("POST", "/v2/document/{}", self.document, "State or content of a document.", form=True),
-            route("GET", "/v2/glossaries", self.glossaries, "List the glossaries: none."),
-            route("POST", "/v2/glossaries", self.no_glossary, "Refused: there are no glossaries."),
-            route(
-                "GET", "/v2/glossary-language-pairs", self.glossary_pairs, "Languages of glossaries: none."
-            ),
+            route("POST", "/v2/document/{}", self.document, "The state of a document.", form=True),
+            route("POST", "/v2/document/{}/result", self.result, "The content of a document.", form=True),
+            *DeepLGlossaries(self._glossaries).routes(),
         ]
 
     def error(self, problem: HttpProblem, request_id: str) -> Response:
@@ -77,25 +90,24 @@ class DeepLDialect(Dialect):
         if given is None:
             raise HttpProblem(400, "text is missing", "send text", parameter="text")
         texts = [given] if isinstance(given, str) else given
-        is_html, split = _handling(fields)
-        target, sources = await _languages(call, fields, texts)
-        answers = await translated(call, texts, sources, target, is_html=is_html, split=split)
-        self._characters += sum(map(len, texts))
+        asked = await self._asked(call, fields, texts)
+        answers = await self._translated(call, texts, asked)
         return json_response(
             {
                 "translations": [
                     {
                         "detected_source_language": source.upper(),
-                        "text": answer[0],
+                        "text": answer,
                         "billed_characters": len(text),
                     }
-                    for text, source, answer in zip(texts, sources, answers, strict=True)
+                    for text, source, answer in zip(texts, asked.sources, answers, strict=True)
                 ]
             }
         )
 
     async def languages(self, call: Call) -> Response:
         fields = await fields_of(call, may_be_empty=True)
+        fields.refuse_others(("type",))
         kind = fields.text("type", "source")
         if kind not in ("source", "target"):
             raise HttpProblem(400, "type must be source or target", "leave it out", parameter="type")
@@ -109,6 +121,7 @@ class DeepLDialect(Dialect):
         )
 
     async def usage(self, call: Call) -> Response:
+        (await fields_of(call, may_be_empty=True)).refuse_others(())
         return json_response({"character_count": self._characters, "character_limit": LIMIT})
 
     async def upload(self, call: Call) -> Response:
@@ -118,35 +131,89 @@ class DeepLDialect(Dialect):
         if file is None:
             raise HttpProblem(400, "file is missing", "send a plain-text file", parameter="file")
         text = await uploaded_text(file, fields.text("filename"))
-        is_html, split = _handling(fields)
-        target, sources = await _languages(call, fields, [text])
-        [[translation]] = await translated(call, [text], sources, target, is_html=is_html, split=split)
-        self._characters += len(text)
-        identifier = self._files.keep(f"translated.{target}.txt", translation, len(text))
+        asked = await self._asked(call, fields, [text])
+        [translation] = await self._translated(call, [text], asked)
+        identifier = self._files.keep(f"translated.{asked.target}.txt", translation, len(text))
         return json_response({"document_id": identifier[:20], "document_key": identifier[20:]})
 
     async def document(self, call: Call) -> Response:
-        """State or content of a document, which is translated when its upload is answered."""
-        identifier, _, rest = call.path.partition("/")
-        fields = await fields_of(call)
-        file = self._files.get(identifier + (fields.text("document_key") or ""))
-        if file is None or rest not in ("", "result"):
-            raise HttpProblem(404, "there is no such document", "a document is kept for ten minutes")
-        if rest == "result":
-            headers = {"Content-Disposition": f'attachment; filename="{file.name}"'}
-            return Response(file.content, media_type="text/plain; charset=utf-8", headers=headers)
+        """The state of a document, which is translated when its upload is answered."""
+        file = await self._kept(call)
         return json_response(
-            {"document_id": identifier, "status": "done", "billed_characters": file.characters}
+            {"document_id": call.path, "status": "done", "billed_characters": file.characters}
         )
 
-    async def glossaries(self, call: Call) -> Response:
-        return json_response({"glossaries": []})
+    async def result(self, call: Call) -> Response:
+        file = await self._kept(call)
+        headers = {"Content-Disposition": f'attachment; filename="{file.name}"'}
+        return Response(file.content, media_type="text/plain; charset=utf-8", headers=headers)
 
-    async def glossary_pairs(self, call: Call) -> Response:
-        return json_response({"supported_languages": []})
+    async def _kept(self, call: Call) -> KeptFile:
+        fields = await fields_of(call)
+        fields.refuse_others(("document_key",))
+        file = self._files.get(call.path + (fields.text("document_key") or ""))
+        if file is None:
+            raise HttpProblem(404, "there is no such document", "a document is kept for ten minutes")
+        return file
 
-    async def no_glossary(self, call: Call) -> Response:
-        raise unsupported("a glossary", "this server has none", "use must_contain of /api/v1/translate")
+    async def _asked(self, call: Call, fields: Fields, texts: list[str]) -> Asked:
+        """What a request asks for; refuses what cannot be honoured."""
+        is_html, split = _handling(fields)
+        target, sources = await _languages(call, fields, texts)
+        glossaries = self._dictionaries(fields, target)
+        return Asked(target=target, sources=sources, is_html=is_html, split=split, glossaries=glossaries)
+
+    def _dictionaries(self, fields: Fields, target: str) -> list[Dictionary]:
+        """The dictionaries of the request's glossaries, in their order."""
+        ids = _glossary_ids(fields)
+        if not ids:
+            return []
+        source = language_code(fields.text("source_lang"))
+        if not source:
+            hint = "send source_lang"
+            raise HttpProblem(
+                400, "source_lang is missing: glossary_id needs it", hint, parameter="source_lang"
+            )
+        try:
+            return [dictionary_of(self._glossaries.get(each), (source, target)) for each in ids]
+        except HttpProblem as problem:
+            raise HttpProblem(
+                400, f"glossary_id: {problem.message}", problem.hint, parameter="glossary_id"
+            ) from None
+
+    async def _translated(self, call: Call, texts: Sequence[str], asked: Asked) -> list[str]:
+        entries = partial(occurring, dictionaries=asked.glossaries) if asked.glossaries else None
+        answers = await translated(
+            call,
+            texts,
+            asked.sources,
+            asked.target,
+            is_html=asked.is_html,
+            split=asked.split,
+            entries=entries,
+        )
+        self._characters += sum(map(len, texts))
+        return [best for best, *_ in answers]
+
+
+def _glossary_ids(fields: Fields) -> list[str]:
+    """The ids of the glossaries; of forms `glossary_ids` is a text with commas."""
+    one = fields.text("glossary_id")
+    several = fields.texts("glossary_ids")
+    if one and several:
+        raise HttpProblem(
+            400,
+            "glossary_id and glossary_ids do not go together",
+            "leave one of them out",
+            parameter="glossary_ids",
+        )
+    ids = several.split(",") if isinstance(several, str) else several or []
+    found = [one] if one else [each.strip() for each in ids if each.strip()]
+    if len(found) > MOST_GLOSSARIES:
+        raise HttpProblem(
+            400, f"a request may have {MOST_GLOSSARIES} glossaries", "send fewer", parameter="glossary_ids"
+        )
+    return found
 
 
 def _handling(fields: Fields) -> tuple[bool, SplitMode]:
@@ -170,10 +237,10 @@ def _handling(fields: Fields) -> tuple[bool, SplitMode]:
 
 async def _languages(call: Call, fields: Fields, texts: list[str]) -> tuple[str, list[str]]:
     """The target language, and the source language of each text."""
-    target = _code(fields.text("target_lang"))
+    target = language_code(fields.text("target_lang"))
     if not target:
         raise HttpProblem(400, "target_lang is missing", "send target_lang", parameter="target_lang")
-    source = _code(fields.text("source_lang"))
+    source = language_code(fields.text("source_lang"))
     call.service.check_size(texts)
     try:
         if source:
@@ -186,8 +253,3 @@ async def _languages(call: Call, fields: Fields, texts: list[str]) -> tuple[str,
         name = f"{problem.parameter}_lang"
         raise wrong(name, f"not supported: {problem.message}; {problem.hint}") from None
     return target, sources
-
-
-def _code(language: str | None) -> str:
-    """DeepL's code in lower case, without its region: "EN-US" is "en"."""
-    return (language or "").lower().partition("-")[0]

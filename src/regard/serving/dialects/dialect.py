@@ -42,9 +42,10 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """An operation: a method and a path, which may end with a variable part, "{}".
+    """An operation: a method and a path, which may have a variable part, "{}".
 
-    `open`: it needs no key. `body` and `answer` are types, `about` a line, for the OpenAPI document.
+    `open`: it needs no key. `body` and `answer` are types, `about` a line and `success` the status of a
+    request that is answered, for the OpenAPI document.
     """
 
     method: str
@@ -57,6 +58,7 @@ class Route:
     body: Any = None
     form: bool = False
     answer: Any = None
+    success: int = 200
     statuses: Sequence[int] = ()
     streams: bool = False
 

@@ -4,11 +4,12 @@ from typing import ClassVar
 from urllib.parse import quote
 
 from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from regard.serving.dialects.dialect import Call, Dialect, Route
 from regard.serving.dialects.own import OwnDialect
 from regard.serving.http_error import HttpProblem
-from regard.serving.looks import Looks
+from regard.serving.looks import LookAnswer, Looks
 
 
 class LookPages(Dialect):
@@ -34,7 +35,7 @@ class LookPages(Dialect):
         before = "" if call.request.http.url.path.endswith("/") else "look/"
         return RedirectResponse(f"{before}{call.service.models.default.name}/", 303)
 
-    async def passed_on(self, call: Call) -> Response:
+    async def passed_on(self, call: Call) -> "Response | _Streamed":
         """What the process of the model answers."""
         looks = _looks(call)
         name, slash, rest = call.path.partition("/")
@@ -49,7 +50,22 @@ class LookPages(Dialect):
         found = await looks.answer(slot, method, f"/{quote(rest)}", body, seconds)
         if isinstance(found.content, bytes):
             return Response(found.content, found.status, media_type=found.content_type)
-        return StreamingResponse(found.content, found.status, media_type=found.content_type)
+        return _Streamed(found)
+
+
+class _Streamed:
+    """The response of an answer in parts, which is closed however the response ends."""
+
+    def __init__(self, answer: LookAnswer) -> None:
+        assert not isinstance(answer.content, bytes)
+        self._answer = answer
+        self._response = StreamingResponse(answer.content, answer.status, media_type=answer.content_type)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._response(scope, receive, send)
+        finally:
+            self._answer.close()
 
 
 def _looks(call: Call) -> Looks:

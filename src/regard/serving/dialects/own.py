@@ -11,7 +11,7 @@ from regard.errors import RegardError
 from regard.serving.dialects.controls import control_fields, controls_in, count_in
 from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_headers, json_response
 from regard.serving.event_stream import EventStream, event
-from regard.serving.http_error import HttpProblem, problem_of
+from regard.serving.http_error import HttpProblem, problem_of, unsupported
 from regard.serving.models import Slot
 from regard.verbs.classify import ClassPrediction
 from regard.verbs.serve import AnswerSettings, Task
@@ -49,12 +49,16 @@ class ScoreRequest(Strict):
 
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
+Alignments = Annotated[
+    bool, msgspec.Meta(description="Which source tokens each token of a candidate comes from.")
+]
 TRANSLATE_FIELDS = [
     ("text", Texts),
     ("model", ModelName, None),
     ("n_best", Count, 1),
     ("prefix", str | None, None),
     ("split", Literal["auto", "on", "off"], "auto"),
+    ("alignments", Alignments, False),
     ("stream", bool, False),
 ]
 GENERATE_FIELDS = [
@@ -73,6 +77,11 @@ GenerateRequest: Any = msgspec.defstruct(
 )
 
 
+class Alignment(msgspec.Struct, kw_only=True):
+    source_tokens: list[str]
+    links: list[tuple[int, int]]  # places of a source token and a token of the candidate
+
+
 class Candidate(msgspec.Struct, kw_only=True):
     text: str
     score: float
@@ -80,6 +89,7 @@ class Candidate(msgspec.Struct, kw_only=True):
     tokens: list[str]
     token_log_probs: list[float]  # with those of the ends of texts or sentences
     log_probs_of_tokens: list[float]
+    alignment: Alignment | msgspec.UnsetType = msgspec.UNSET
 
 
 class Sentence(msgspec.Struct, kw_only=True):
@@ -148,6 +158,7 @@ class ModelInfo(msgspec.Struct, kw_only=True):
     source_language: str | None
     target_language: str | None
     look: str | None  # the path of its page
+    aligns: bool | None  # True if its translations can have alignments
 
 
 class ModelsResponse(msgspec.Struct, kw_only=True):
@@ -208,8 +219,11 @@ class OwnDialect(Dialect):
             count=count_in("n_best", body.n_best, limits),
             prefix=body.prefix,
             split=body.split,
+            alignments=body.alignments,
         )
         slot = call.service.slot(body.model, "translate")
+        if body.alignments and not (await call.service.models.engine(slot)).model.aligns:
+            raise unsupported("alignments", "this model has no attention to its source")
         if body.stream:
             return await self._stream(call, slot, settings, body.text)
         found = await call.service.answer(call.request, slot, settings, listed(body.text))
@@ -295,6 +309,10 @@ class OwnDialect(Dialect):
             raise HttpProblem(
                 400, "stream is for one text", "send one text, or leave out stream", parameter="stream"
             )
+        if settings.alignments:
+            raise unsupported(
+                "alignments", "a streamed answer is text only", "leave out stream or alignments"
+            )
         if settings.count > 1:
             raise HttpProblem(
                 400, "stream is for one answer", "leave out stream or the count", parameter="stream"
@@ -343,6 +361,7 @@ def count_output(call: Call, candidates: list[Any]) -> None:
 
 
 def _candidate(one: Any) -> Candidate:
+    alignment = getattr(one, "alignment", None)  # a continuation has none
     return Candidate(
         text=one.text,
         score=one.score,
@@ -350,6 +369,9 @@ def _candidate(one: Any) -> Candidate:
         tokens=list(one.tokens),
         token_log_probs=list(one.token_log_probs),
         log_probs_of_tokens=list(one.log_probs_of_tokens),
+        alignment=msgspec.UNSET
+        if alignment is None
+        else Alignment(source_tokens=list(alignment.source_tokens), links=list(alignment.links)),
     )
 
 
@@ -382,4 +404,5 @@ def _info(slot: Slot, *, looks: bool) -> ModelInfo:
         source_language=source,
         target_language=target,
         look=f"/look/{slot.name}/" if looks else None,
+        aligns=model.aligns if model else None,
     )

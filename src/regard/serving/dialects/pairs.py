@@ -1,17 +1,22 @@
 """Which model translates between two languages; from their names ("en-de")."""
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 
+from regard.errors import ConfigError
+from regard.serving.dialects.controls import MOST_PHRASES
 from regard.serving.dialects.dialect import Call
 from regard.serving.dialects.own import count_output
+from regard.serving.glossary_entries import forms_of
 from regard.serving.http_error import HttpProblem
 from regard.serving.languages import detected_among
 from regard.serving.markup import Markup
 from regard.serving.models import ModelStore, Slot
-from regard.verbs.serve import AnswerSettings
+from regard.verbs.serve import AnswerSettings, RequiredText
 from regard.verbs.shared.text_options import SplitMode
 
+Entries = Callable[[str], Mapping[str, str]]
 AT_ONCE = 2000  # characters whose languages are detected in the event loop; those of more in a thread
 
 
@@ -91,8 +96,16 @@ async def translated(
     alternatives: int = 0,
     is_html: bool = False,
     split: SplitMode = "auto",
+    entries: Entries | None = None,
 ) -> list[list[str]]:
-    """The translation and the alternatives of each text; the texts may be in different languages."""
+    """The translation and the alternatives of each text; the texts may be in different languages.
+
+    `entries` gives the entries of a glossary, source and target terms, that hold in a sentence. The
+    translation of the sentence has all of its target terms.
+
+    Raises:
+        HttpProblem: a model cannot output a term.
+    """
     pages = [Markup(text) for text in texts] if is_html else []
     parts = [page.texts for page in pages] if is_html else [[text] for text in texts]
     settings = AnswerSettings(task="translate", count=1 + alternatives, split=split)
@@ -101,7 +114,18 @@ async def translated(
         slot = model_between(call.service.models, source, target)
         places = [place for place, each in enumerate(sources) if each == source]
         flat = [part for place in places for part in parts[place]]
-        answered = await call.service.answer(call.request, slot, settings, flat)
+        required = None if entries is None else partial(_terms, entries)
+        try:
+            answered = await call.service.answer(call.request, slot, settings, flat, required)
+        except ConfigError as error:
+            if entries is None:
+                raise
+            raise HttpProblem(
+                400,
+                f"the glossary cannot be honoured: {error.message}",
+                "leave out the entry, or the glossary",
+                parameter="glossary_id",
+            ) from None
         count_output(call, [one for each in answered.answers for one in each.candidates])
         rest = iter(answered.answers)
         for place in places:
@@ -111,3 +135,16 @@ async def translated(
             else:
                 found[place] = [one.text for one in its_parts[0].candidates]
     return found
+
+
+def _terms(entries: Entries, sentence: str) -> tuple[RequiredText, ...]:
+    """What the translation of a sentence must have; sorted, so that sentences with the same go together."""
+    found = entries(sentence)
+    if len(found) > MOST_PHRASES:
+        raise HttpProblem(
+            400,
+            f"a sentence has {len(found)} terms of the glossary, but may have {MOST_PHRASES}",
+            "write it as several sentences",
+            parameter="glossary_id",
+        )
+    return tuple(sorted({forms_of(target) for target in found.values()}))

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from regard.verbs.generation.alignments import TokenAlignment, joined_alignment
+
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationCandidate:
@@ -16,6 +18,7 @@ class TranslationCandidate:
     tokens: tuple[str, ...]
     token_log_probs: tuple[float, ...]  # with that of the end, if there is one
     parts: tuple["TranslationCandidate", ...] = ()  # of a line that was split: those of its sentences
+    alignment: TokenAlignment | None = None  # if it was asked for
 
     @property
     def log_probs_of_tokens(self) -> tuple[float, ...]:
@@ -75,4 +78,7 @@ def as_one(text: str, candidates: Sequence[TranslationCandidate]) -> Translation
         tokens=tuple(token for each in candidates for token in each.tokens),
         token_log_probs=tuple(each for candidate in candidates for each in candidate.token_log_probs),
         parts=tuple(candidates),
+        alignment=joined_alignment(
+            [each.alignment for each in candidates], [len(each.tokens) for each in candidates]
+        ),
     )

@@ -1,10 +1,6 @@
 // The operations of openapi.json, one after the other.
 
-function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
-}
+import { element } from "./elements.js";
 
 function fields(schema, schemas) {
   const named = schema && schema.$ref ? schemas[schema.$ref.split("/").pop()] : schema;

@@ -1,15 +1,15 @@
 // The page of `regard serve`: asks the server that sent it, and nobody else. Texts become text nodes only.
 
+import { Alignment } from "./alignment.js";
+import { element, levelOf, percent } from "./elements.js";
+
 const byId = (id) => document.getElementById(id);
 const TASKS = { translate: "Translate", generate: "Continue" };
 let models = [];
 let shown = "";
-
-function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
-}
+const alignment = new Alignment({
+  section: byId("alignment"), source: byId("source-words"), target: byId("target-words"), line: byId("word"),
+});
 
 async function ask(path, body) {
   const key = byId("key").value.trim();
@@ -19,7 +19,8 @@ async function ask(path, body) {
   const content = await answer.json();
   if (!answer.ok) {
     if (answer.status === 401 || answer.status === 403) byId("key-field").open = true;
-    throw new Error(content.hint ? `${content.error}: ${content.hint}` : content.error);
+    const error = new Error(content.hint ? `${content.error}: ${content.hint}` : content.error);
+    throw Object.assign(error, { parameter: content.parameter });
   }
   return content;
 }
@@ -57,6 +58,8 @@ function changeModel() {
   byId("text-label").textContent = task === "translate" ? "Text" : "Prompt";
   byId("text").lang = (model && model.source_language) || "";
   byId("answer").lang = (model && model.target_language) || "";
+  byId("source-words").lang = byId("text").lang;
+  byId("target-words").lang = byId("answer").lang;
   linkToLook();
 }
 
@@ -73,15 +76,10 @@ function probability(candidate) {
   return logs.length ? Math.exp(logs.reduce((sum, each) => sum + each, 0) / logs.length) : 1;
 }
 
-function percent(value) {
-  return `${(100 * value).toFixed(value > 0.995 ? 0 : 1)} %`;
-}
-
 function tokenSpans(candidate) {
   return candidate.tokens.map((token, place) => {
     const p = Math.exp(candidate.log_probs_of_tokens[place]);
-    const level = p > 0.8 ? 0 : p > 0.5 ? 1 : p > 0.2 ? 2 : 3;
-    return element("span", { className: `token p${level}`, textContent: token, title: percent(p) });
+    return element("span", { className: `token p${levelOf(p)}`, textContent: token, title: percent(p) });
   });
 }
 
@@ -102,7 +100,19 @@ function show(candidates) {
         element("td", { textContent: percent(Math.exp(best.log_probs_of_tokens[place])) })),
     ),
   );
+  alignment.show(best);
   byId("more").hidden = !candidates.length;
+}
+
+/** The candidates of a translation; with alignments, unless the model has none. */
+async function translations(body, aligns) {
+  try {
+    const found = await ask("api/v1/translate", aligns ? { ...body, alignments: true } : body);
+    return found.translations[0].candidates;
+  } catch (error) {
+    if (!aligns || error.parameter !== "alignments") throw error;
+    return translations(body, false);
+  }
 }
 
 async function send(event) {
@@ -115,10 +125,12 @@ async function send(event) {
   report("the model answers");
   const begun = performance.now();
   try {
-    const task = taskOf(model) || "translate";
-    const body = task === "translate" ? { text, n_best: count } : { prompt: text, num: count };
-    const found = await ask(`api/v1/${task}`, { ...body, model: model.name });
-    show(task === "translate" ? found.translations[0].candidates : found.results[0].continuations);
+    if (taskOf(model) === "generate") {
+      const found = await ask("api/v1/generate", { prompt: text, num: count, model: model.name });
+      show(found.results[0].continuations);
+    } else {
+      show(await translations({ text, n_best: count, model: model.name }, model.aligns !== false));
+    }
     report(`answered in ${((performance.now() - begun) / 1000).toFixed(2)} s`);
   } catch (error) {
     report(error.message, true);

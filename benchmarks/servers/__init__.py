@@ -1,0 +1,1 @@
+"""Servers that `benchmarks/serve_peers.py` compares regard with, each with its own Python."""

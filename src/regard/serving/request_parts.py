@@ -1,0 +1,140 @@
+"""The parts of a request: pieces with equal settings, each part a job of its own.
+
+A request has one part, unless the translations of some pieces must have texts that others need not have.
+"""
+
+import asyncio
+import unicodedata
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.serving.engine import Engine
+from regard.serving.http_error import HttpProblem
+from regard.serving.job import Job
+from regard.serving.scheduler import failure_of
+from regard.verbs.serve import Answerer, RequiredText, ServedModel, TranslationAnswerer
+
+AT_ONCE = 16  # parts of a request, each of which takes a place of the queue
+Required = Callable[[str], tuple[RequiredText, ...]]  # what the translation of a piece must have
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestPart:
+    """Pieces of a request that have the same settings, and their places in it.
+
+    `required`: what the translation of each of them must have.
+    """
+
+    answerer: Answerer[Any, Any]
+    pieces: list[Any]
+    places: list[int]
+    required: tuple[RequiredText, ...] = ()
+
+
+def parts_of(
+    model: ServedModel, answerer: Answerer[Any, Any], pieces: Sequence[Any], required: Required | None
+) -> list[RequestPart]:
+    """The parts of a request: one, unless some translations must have texts that others need not have.
+
+    Raises:
+        ConfigError: the model cannot output a required text.
+    """
+    if not pieces:
+        return []
+    if required is None:
+        return [RequestPart(answerer=answerer, pieces=list(pieces), places=list(range(len(pieces))))]
+    assert isinstance(answerer, TranslationAnswerer)
+    places: dict[tuple[RequiredText, ...], list[int]] = {}
+    for place, piece in enumerate(pieces):
+        places.setdefault(required(piece), []).append(place)
+    return [
+        RequestPart(
+            answerer=model.answerer(answerer.requiring(texts)),
+            pieces=[pieces[place] for place in of_texts],
+            places=of_texts,
+            required=texts,
+        )
+        for texts, of_texts in places.items()
+    ]
+
+
+def refuse_missing(parts: Sequence[RequestPart], found: Sequence[Any]) -> None:
+    """Raise an HttpProblem if a translation lacks a text that it must have: a search can end without one."""
+    for part in parts:
+        for place in part.places:
+            text = _plain(found[place].text) if part.required else ""
+            for forms in part.required:
+                if not any(_plain(form) in text for form in forms):
+                    raise HttpProblem(
+                        400,
+                        f"the model found no translation of a sentence with {forms[0]!r}",
+                        "do not require this text",
+                        code="model_cannot",
+                    )
+
+
+def _plain(text: str) -> str:
+    """The text without white space and compatibility forms, which tokenisers change."""
+    return "".join(unicodedata.normalize("NFKC", text).split())
+
+
+class PartJob:
+    """A part of a request, as a job that can be awaited."""
+
+    def __init__(self, engine: Engine, part: RequestPart, found: list[Any], deadline: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._runner = engine.runner
+        self._done: asyncio.Future[None] = loop.create_future()
+        self.job = Job(
+            answerer=part.answerer,
+            pieces=part.pieces,
+            places=part.places,
+            answered=found.__setitem__,
+            finished=lambda error: call_in(loop, _resolve, self._done, error),
+            deadline=deadline,
+        )
+
+    async def run(self) -> None:
+        """Submit it, and wait until it is answered."""
+        if not self.job.cancelled:
+            self._runner.submit(self.job)
+            await self._done
+
+    def cancel(self) -> None:
+        self._runner.cancel(self.job)
+
+
+async def all_of(works: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    """Wait for all, of which AT_ONCE run at a time. The first error ends it."""
+    if len(works) == 1:
+        await works[0]()
+        return
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(work: Callable[[], Awaitable[None]]) -> None:
+        async with room:
+            await work()
+
+    tasks = [asyncio.ensure_future(one(work)) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def call_in(loop: asyncio.AbstractEventLoop, call: Any, *arguments: Any) -> None:
+    """Call this in the event loop, soon; from any thread."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(call, *arguments)
+
+
+def _resolve(done: "asyncio.Future[None]", error: Exception | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(failure_of(error))
+        done.exception()  # nobody may wait for it any more
