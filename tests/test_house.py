@@ -45,7 +45,8 @@ MAY_USE = {
 }
 ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and jaxtyping: anywhere
     "tokenizers": ("data/tokenizer.py", "exports/onnx_files/"),  # a loop that is copied into exports
-    "sentencepiece": "data/tokenizer_sentencepiece.py",
+    "sentencepiece": ("data/tokenizer_sentencepiece.py", "exports/sentencepiece_package.py"),
+    "argostranslate": "exports/argos_process.py",
     "sacrebleu": "evaluation/",
     "safetensors": "weights/",
     "rich": "console.py",

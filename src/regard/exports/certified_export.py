@@ -87,12 +87,7 @@ def export_certified(
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     certificate = {**facts, "files": hashes, **comparison.to_dict()}
     if comparison.failures:
-        raise RunError(
-            f"{target.name} does not compute what regard does: {'; '.join(comparison.failures)}",
-            "nothing was written; please report this with the model's config.json"
-            if quantization == "float32"
-            else "nothing was written; try another quantization, or texts of the model's own kind",
-        )
+        raise failed(target.name, comparison.failures, quantization)
     export = {
         "format_version": FORMAT_VERSION,
         "target": target.key,
@@ -112,6 +107,16 @@ def export_certified(
         raise AssertionError(f"two files are called {min(clash)}")
     write_folder(out, {**files, **others})
     return certificate
+
+
+def failed(engine: str, failures: Sequence[str], quantization: Quantization) -> RunError:
+    """The error of a certificate whose bounds do not hold."""
+    return RunError(
+        f"{engine} does not compute what regard does: {'; '.join(failures)}",
+        "nothing was written; please report this with the model's config.json"
+        if quantization == "float32"
+        else "nothing was written; try another quantization, or texts of the model's own kind",
+    )
 
 
 def compared(
@@ -158,7 +163,7 @@ def compared(
         "beam": BEAM_SIZE,
         "threads": torch.get_num_threads(),
     }
-    answer = _in_own_process(target, job) if compute is None else compute(job)
+    answer = in_own_process(target.process, target.name, job) if compute is None else compute(job)
     numbers = {name: number for number, name in enumerate(sides[1])}
     eos_id = loaded.tokenizers.target.eos_id
     theirs = {name: _engine_outputs(answer[name], numbers, eos_id) for name in ("greedy", "beam")}
@@ -192,10 +197,10 @@ def _facts(sequences: CertifiedSequences, versions: Mapping[str, str], *, made: 
     }
 
 
-def _in_own_process(target: Target, job: Mapping[str, Any]) -> dict[str, Any]:
-    """What the engine computes in a process of its own."""
+def in_own_process(module: str, engine: str, job: Mapping[str, Any]) -> dict[str, Any]:
+    """What a module computes in a process of its own; `engine` is for messages."""
     child = subprocess.run(  # noqa: S603 (a module of regard)
-        [sys.executable, "-m", target.process],
+        [sys.executable, "-m", module],
         input=json.dumps(job),
         capture_output=True,
         text=True,
@@ -209,9 +214,7 @@ def _in_own_process(target: Target, job: Mapping[str, Any]) -> dict[str, Any]:
     except ValueError:
         pass
     why = (child.stderr.strip().splitlines() or [f"its process ended with {child.returncode}"])[-1]
-    raise RunError(
-        f"{target.name} cannot run the export: {why[:300]}", "nothing was written; please report this"
-    )
+    raise RunError(f"{engine} cannot run the export: {why[:300]}", "nothing was written; please report this")
 
 
 def _engine_outputs(
