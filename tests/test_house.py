@@ -60,6 +60,8 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "starlette": "serving/",
     "uvicorn": "serving/",
     "ctranslate2": "exports/ctranslate2_",
+    "gguf": "exports/gguf_package.py",
+    "llama_cpp": "exports/gguf_package.py",
     "onnx": "exports/onnx_package.py",
     "onnxruntime": ("exports/onnx_package.py", "exports/onnx_files/"),
     "onnxscript": "exports/onnx_package.py",
