@@ -62,6 +62,7 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "ctranslate2": "exports/ctranslate2_",
     "gguf": "exports/gguf_package.py",
     "llama_cpp": "exports/gguf_package.py",
+    "transformers": ("exports/huggingface_process.py", "exports/huggingface_files/"),
     "onnx": "exports/onnx_package.py",
     "onnxruntime": ("exports/onnx_package.py", "exports/onnx_files/"),
     "onnxscript": "exports/onnx_package.py",

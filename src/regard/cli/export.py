@@ -13,11 +13,11 @@ from regard.cli.importing import importing
 @click.argument("model", type=options.FILE_PATH)
 @click.option(
     "--to",
-    type=click.Choice(["ctranslate2", "onnx", "argos", "gguf"]),
+    type=click.Choice(["ctranslate2", "onnx", "argos", "gguf", "hf"]),
     required=True,
     help="The engine: ctranslate2 or onnx, for encoder-decoders and decoder-only models; argos, a package for"
     " Argos Translate and LibreTranslate, for encoder-decoders; gguf, a file of llama.cpp, for"
-    " decoder-only models.",
+    " decoder-only models; hf, for transformers: as a published family, else with the model's code.",
 )
 @click.option(
     "--out",

@@ -171,6 +171,7 @@ def compared(
         "beam": BEAM_SIZE,
         "threads": torch.get_num_threads(),
         "end": sides[1][loaded.tokenizers.target.eos_id],
+        "source_end": sides[0][loaded.tokenizers.source.eos_id],
         "most_positions": target.most_positions(config),
         "texts": [target.before_text(loaded) + text for text in sequences.texts],
     }

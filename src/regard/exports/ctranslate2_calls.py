@@ -14,7 +14,7 @@ TRANSLATION_CALL = "translate_batch([pieces], beam_size=5, max_input_length=0, m
 CONTINUATION_CALL = "generate_batch([{prompt}], max_length=100, min_length=0, include_prompt_in_result=False)"
 ARGOS_BEAM, ARGOS_ALPHA = 4, 0.2  # of Argos Translate
 ARGOS_LONGEST, ARGOS_MOST_READ = 256, 1024  # tokens of an output and of a text; CTranslate2's defaults
-SEARCH_DEFAULTS = frozenset({"beam_size", "length_penalty", "alpha"})  # it has these in place of a model's
+SEARCH_DEFAULTS = frozenset({"beam_size", "length_penalty", "alpha"})  # of a model's search
 Tokens = list[str]
 
 

@@ -9,6 +9,7 @@ from regard.exports.argos_package import export_to_argos
 from regard.exports.certified_export import export_certified
 from regard.exports.ctranslate2_folder import CTRANSLATE2
 from regard.exports.gguf_folder import GGUF
+from regard.exports.huggingface_folder import HUGGINGFACE
 from regard.exports.onnx_folder import ONNX
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -16,7 +17,7 @@ from regard.verbs.shared.lines import lines_of
 from regard.verbs.shared.runtime import Runtime
 from regard.weights.huggingface_files import refuse_taken
 
-TARGETS = {target.key: target for target in (CTRANSLATE2, GGUF, ONNX)}
+TARGETS = {target.key: target for target in (CTRANSLATE2, GGUF, HUGGINGFACE, ONNX)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,11 @@ class ExportReport:
             f"certificate: {self.certificate['texts']['count']} texts, {shares};"
             f" log-probabilities within {largest:.1g} of regard's"
         )
+        if (self.path / "modeling_regard.py").exists():
+            line += (
+                "\nwarning: no published family has models of this shape; the folder has code,"
+                " and transformers loads it with trust_remote_code=True alone"
+            )
         return line + (argos_summary(self.certificate["argos"]) if "argos" in self.certificate else "")
 
 
@@ -46,7 +52,7 @@ class ExportReport:
 def export(
     model: AnyModel,
     *,
-    to: Literal["ctranslate2", "onnx", "argos", "gguf"],
+    to: Literal["ctranslate2", "onnx", "argos", "gguf", "hf"],
     out: str | Path,
     quantization: Literal["float32", "float16", "bfloat16", "int8"] = "float32",
     texts: str | Path | None = None,
@@ -62,7 +68,8 @@ def export(
         model: a model or run folder, en-de, or what `regard.load` returns.
         to: "ctranslate2", or "onnx" with a loop in Python, for encoder-decoders and decoder-only models; or
             "argos", for encoder-decoders: a package of Argos Translate and LibreTranslate; or "gguf", for
-            decoder-only models of Llama's and GPT-2's kinds: a file of llama.cpp.
+            decoder-only models of Llama's and GPT-2's kinds: a file of llama.cpp; or "hf", for transformers:
+            of the published family that has models of this shape, else with the model's code.
         out: the folder to write, or the .argosmodel file.
         quantization: of the weights: "float32", "float16", "int8", or "bfloat16" for CTranslate2.
         texts: a file of texts to compare by, one a line; by default texts of random pieces of the vocabulary.
