@@ -26,7 +26,16 @@ FORBIDDEN = {
     r"\bnew\s+Function\(": "runs text",
     r"https?://(?:cdn|unpkg|ajax|fonts)\.": "fetches from a network",
 }
-MAY = {("weights/unpickle.py", r"\btorch\.load\("): "weights_only=True"}  # beside which this must stand
+MAY = {  # beside which this must stand
+    ("weights/unpickle.py", r"\btorch\.load\("): "weights_only=True",
+    # what an export has written itself; and what users of such a folder are to know
+    ("exports/huggingface_process.py", r"\btrust_remote_code\b"): "trust_remote_code=OURS",
+    ("exports/huggingface_folder.py", r"\btrust_remote_code\b"): 'trust = ", trust_remote_code=True"',
+    (
+        "verbs/export.py",
+        r"\btrust_remote_code\b",
+    ): "and transformers loads it with trust_remote_code=True alone",
+}
 
 
 @pytest.mark.parametrize("pattern", FORBIDDEN, ids=lambda pattern: FORBIDDEN[pattern])

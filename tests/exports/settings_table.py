@@ -11,7 +11,9 @@ from tests.exports.engine_models import small_model
 
 PAGE = Path(__file__).parents[2] / "docs/leaving-and-arriving.md"
 ROW = re.compile(r"^\| `(\w+)` \| `([^`]+)` \| (\w+) \| (\w+) \|$", re.MULTILINE)
-TABLE = ROW.findall(PAGE.read_text("utf-8"))
+PARTS = PAGE.read_text("utf-8").split("### Settings of llama.cpp\n")
+TABLE = ROW.findall(PARTS[0])
+GGUF_TABLE = ROW.findall(PARTS[1])  # its columns: with rotary and with learned positions
 KINDS = {"encoder_decoder": EncoderDecoderConfig, "decoder_only": DecoderOnlyConfig}
 COMPANIONS = {  # what a setting needs to have an effect, or to be possible in both bases
     "max_positions": {"positions": "learned"},

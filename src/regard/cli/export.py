@@ -13,11 +13,19 @@ from regard.cli.importing import importing
 @click.argument("model", type=options.FILE_PATH)
 @click.option(
     "--to",
-    type=click.Choice(["ctranslate2", "onnx"]),
+    type=click.Choice(["ctranslate2", "onnx", "argos", "gguf", "hf"]),
     required=True,
-    help="The engine: ctranslate2, or onnx; for encoder-decoders and decoder-only models.",
+    help="The engine: ctranslate2 or onnx, for encoder-decoders and decoder-only models; argos, a package for"
+    " Argos Translate and LibreTranslate, for encoder-decoders; gguf, a file of llama.cpp, for"
+    " decoder-only models; hf, for transformers: as a published family, else with the model's code.",
 )
-@click.option("--out", type=options.FILE_PATH, required=True, metavar="DIR", help="Folder to write.")
+@click.option(
+    "--out",
+    type=options.FILE_PATH,
+    required=True,
+    metavar="DIR",
+    help="Folder to write; for argos a file.argosmodel.",
+)
 @click.option(
     "--quantization",
     type=click.Choice(["float32", "float16", "bfloat16", "int8"]),
@@ -31,15 +39,29 @@ from regard.cli.importing import importing
     metavar="FILE",
     help="Texts to compare by, one a line. [default: texts of random pieces of the vocabulary]",
 )
-def command(model: Path, to: str, out: Path, quantization: str, texts: Path | None) -> None:
-    """Write a model as a folder of another engine, with a certificate.
+@click.option(
+    "--languages",
+    metavar="CODES",
+    help="For argos: source and target, as en-de. [default: the model's name, if it is two codes]",
+)
+def command(
+    model: Path, to: str, out: Path, quantization: str, texts: Path | None, languages: str | None
+) -> None:
+    """Write a model for another engine, with a certificate.
 
-    The engine reads the folder in a process of its own. The folder appears only if its greedy outputs, its
-    beams and its log-probabilities are those of regard, within the bounds that CERTIFICATE.json has.
+    The engine reads it in a process of its own. It appears only if its greedy outputs, its beams and its
+    log-probabilities are those of regard, within the bounds that CERTIFICATE.json has.
     """
     with importing():
         from regard.verbs.export import export
 
-    report = export(model, to=to, out=out, quantization=quantization, texts=texts)  # type: ignore[arg-type]
+    report = export(
+        model,
+        to=to,  # type: ignore[arg-type]
+        out=out,
+        quantization=quantization,  # type: ignore[arg-type]
+        texts=texts,
+        languages=languages,
+    )
     click.echo(report.summary(), err=True)
     click.echo(report.path)

@@ -96,6 +96,8 @@ class Comparison:
     beam: OutputComparison
     log_probs: LogProbComparison
     bounds: Bounds
+    ids: float | None = None  # of an engine with a tokeniser: the share of texts with the same ids
+    least_ids: float | None = None  # its bound
 
     @property
     def failures(self) -> list[str]:
@@ -104,6 +106,11 @@ class Comparison:
             ("share of equal greedy outputs", self.greedy.accepted, self.bounds.equal_greedy),
             ("share of equal beam outputs", self.beam.accepted, self.bounds.equal_beam),
             ("share of equal greedy tokens", self.greedy.equal_tokens, self.bounds.equal_tokens),
+            *(
+                [("share of texts with equal ids", self.ids, self.least_ids or 0.0)]
+                if self.ids is not None
+                else []
+            ),
         )
         most = (
             (
@@ -137,6 +144,7 @@ class Comparison:
             "log_probs": asdict(self.log_probs),
             "tie": TIE,
             "bounds": asdict(self.bounds),
+            **({"ids": {"equal": self.ids, "bound": self.least_ids}} if self.ids is not None else {}),
         }
 
 

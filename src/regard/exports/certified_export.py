@@ -23,6 +23,7 @@ from regard.errors import RunError, UserError
 from regard.exports.certificate import (
     BEAM_SIZE,
     BOUNDS,
+    Bounds,
     Comparison,
     EngineOutput,
     Quantization,
@@ -60,6 +61,10 @@ class Target:
     save: Callable[[LoadedModel, Path, Quantization], None]  # writes the engine's own files
     card: Callable[[LoadedModel, Quantization], str]  # README.md
     names: Callable[[Tokenizer], Sequence[Hashable]]  # what the engine calls each id
+    equal_ids: float | None = None  # if it has the tokeniser too: the least share of texts with the same ids
+    reads_unknown: bool = True  # False: it leaves out what the vocabulary lacks
+    before_text: Callable[[LoadedModel], str] = lambda loaded: ""  # what a text must begin with there
+    bounds: Callable[[ModelConfig, Quantization], Bounds] = lambda config, quantization: BOUNDS[quantization]
 
 
 def export_certified(
@@ -87,12 +92,7 @@ def export_certified(
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     certificate = {**facts, "files": hashes, **comparison.to_dict()}
     if comparison.failures:
-        raise RunError(
-            f"{target.name} does not compute what regard does: {'; '.join(comparison.failures)}",
-            "nothing was written; please report this with the model's config.json"
-            if quantization == "float32"
-            else "nothing was written; try another quantization, or texts of the model's own kind",
-        )
+        raise failed(target.name, comparison.failures, quantization)
     export = {
         "format_version": FORMAT_VERSION,
         "target": target.key,
@@ -112,6 +112,19 @@ def export_certified(
         raise AssertionError(f"two files are called {min(clash)}")
     write_folder(out, {**files, **others})
     return certificate
+
+
+def failed(engine: str, failures: Sequence[str], quantization: Quantization) -> RunError:
+    """The error of a certificate whose bounds do not hold."""
+    if any("ids" in line or "pieces" in line for line in failures):
+        hint = "try texts of the model's own kind"
+    elif quantization == "float32":
+        hint = "please report this with the model's config.json"
+    else:
+        hint = "try another quantization, or texts of the model's own kind"
+    return RunError(
+        f"{engine} does not compute what regard does: {'; '.join(failures)}", f"nothing was written; {hint}"
+    )
 
 
 def compared(
@@ -157,8 +170,12 @@ def compared(
         "longest": new,
         "beam": BEAM_SIZE,
         "threads": torch.get_num_threads(),
+        "end": sides[1][loaded.tokenizers.target.eos_id],
+        "source_end": sides[0][loaded.tokenizers.source.eos_id],
+        "most_positions": target.most_positions(config),
+        "texts": [target.before_text(loaded) + text for text in sequences.texts],
     }
-    answer = _in_own_process(target, job) if compute is None else compute(job)
+    answer = in_own_process(target.process, target.name, job) if compute is None else compute(job)
     numbers = {name: number for number, name in enumerate(sides[1])}
     eos_id = loaded.tokenizers.target.eos_id
     theirs = {name: _engine_outputs(answer[name], numbers, eos_id) for name in ("greedy", "beam")}
@@ -166,10 +183,23 @@ def compared(
         greedy=compare_outputs(reference, sequences.sources, greedy, theirs["greedy"], beam=False),
         beam=compare_outputs(reference, sequences.sources, beam, theirs["beam"], beam=True),
         log_probs=compare_log_probs(reference.forced(forced), answer["log_probs"]),
-        bounds=BOUNDS[quantization],
+        bounds=target.bounds(config, quantization),
+        ids=None if target.equal_ids is None else _equal_ids(target, loaded, sequences.texts, answer["ids"]),
+        least_ids=target.equal_ids,
     )
     facts = _facts(sequences, answer["versions"], made=texts is None)
     return comparison, {"target": target.key, "quantization": quantization, **facts}
+
+
+def _equal_ids(
+    target: Target, loaded: LoadedModel, texts: Sequence[str], found: Sequence[list[int]]
+) -> float:
+    """The share of texts whose ids are regard's."""
+    tokenizer = loaded.tokenizers.source
+    ours = tokenizer.encode_batch(list(texts))
+    if not target.reads_unknown:
+        ours = [[number for number in ids if number != tokenizer.unk_id] for ids in ours]
+    return sum(own == other for own, other in zip(ours, found, strict=True)) / len(ours)
 
 
 def _facts(sequences: CertifiedSequences, versions: Mapping[str, str], *, made: bool) -> dict[str, Any]:
@@ -192,10 +222,10 @@ def _facts(sequences: CertifiedSequences, versions: Mapping[str, str], *, made: 
     }
 
 
-def _in_own_process(target: Target, job: Mapping[str, Any]) -> dict[str, Any]:
-    """What the engine computes in a process of its own."""
+def in_own_process(module: str, engine: str, job: Mapping[str, Any]) -> dict[str, Any]:
+    """What a module computes in a process of its own; `engine` is for messages."""
     child = subprocess.run(  # noqa: S603 (a module of regard)
-        [sys.executable, "-m", target.process],
+        [sys.executable, "-m", module],
         input=json.dumps(job),
         capture_output=True,
         text=True,
@@ -209,9 +239,7 @@ def _in_own_process(target: Target, job: Mapping[str, Any]) -> dict[str, Any]:
     except ValueError:
         pass
     why = (child.stderr.strip().splitlines() or [f"its process ended with {child.returncode}"])[-1]
-    raise RunError(
-        f"{target.name} cannot run the export: {why[:300]}", "nothing was written; please report this"
-    )
+    raise RunError(f"{engine} cannot run the export: {why[:300]}", "nothing was written; please report this")
 
 
 def _engine_outputs(

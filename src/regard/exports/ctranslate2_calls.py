@@ -12,6 +12,9 @@ BY_TOKENS = {"max_batch_size": BATCH_TOKENS, "batch_type": "tokens"}
 # the same calls, as the README.md of an export has them
 TRANSLATION_CALL = "translate_batch([pieces], beam_size=5, max_input_length=0, min_decoding_length=0)"
 CONTINUATION_CALL = "generate_batch([{prompt}], max_length=100, min_length=0, include_prompt_in_result=False)"
+ARGOS_BEAM, ARGOS_ALPHA = 4, 0.2  # of Argos Translate
+ARGOS_LONGEST, ARGOS_MOST_READ = 256, 1024  # tokens of an output and of a text; CTranslate2's defaults
+SEARCH_DEFAULTS = frozenset({"beam_size", "length_penalty", "alpha"})  # of a model's search
 Tokens = list[str]
 
 
@@ -53,6 +56,14 @@ def translations(
         return_end_token=True,
     )
     return [list(map(Output, each.hypotheses, each.scores)) for each in found]
+
+
+def argos_outputs(translator: Any, source: Tokens) -> Tokens:
+    """The output by the call of argostranslate 1.11, which also replaces unknown tokens."""
+    [found] = translator.translate_batch(
+        [source], max_batch_size=32, batch_type="tokens", beam_size=ARGOS_BEAM, length_penalty=ARGOS_ALPHA
+    )
+    return found.hypotheses[0]
 
 
 def continuations(

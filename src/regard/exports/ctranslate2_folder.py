@@ -1,10 +1,12 @@
 """A model as a folder that CTranslate2 reads."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 
+import torch
 from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer
@@ -23,6 +25,7 @@ from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.model_folder import LoadedModel
 
+SOURCE_EMBEDDING = "encoder.input.embedding.weight"
 APPLIED = frozenset({"begin"})  # the decoding default that the code of the README.md has
 
 
@@ -34,14 +37,23 @@ def pieces(tokenizer: Tokenizer) -> list[str]:
     return [name if owners[name] == number else f"<id {number}>" for number, name in enumerate(names)]
 
 
-def save(loaded: LoadedModel, folder: Path, quantization: Quantization = "float32") -> None:
+def save(
+    loaded: LoadedModel,
+    folder: Path,
+    quantization: Quantization = "float32",
+    *,
+    names: Callable[[Tokenizer], list[str]] = pieces,
+    more: Mapping[str, int] = MappingProxyType({}),
+) -> None:
     """Write CTranslate2's own files of a model into a folder.
+
+    `names` are the pieces of ids. `more` are other names of source ids, which get embeddings of their own.
 
     Raises:
         NotExpressible: CTranslate2 does not have a setting of the model.
     """
     source, target = loaded.tokenizers.source, loaded.tokenizers.target
-    vocabularies = pieces(source), pieces(target)
+    vocabularies = names(source), names(target)
     special = {}
     for name in ("unk", "bos", "eos"):
         of_source, special[name] = (
@@ -53,7 +65,12 @@ def save(loaded: LoadedModel, folder: Path, quantization: Quantization = "float3
                 f"the {name} token is {of_source!r} in the source and {special[name]!r} in the target",
                 "CTranslate2 has one name for both: train tokenisers of one kind",
             )
-    write_engine_files(loaded.config, loaded.model.state_dict(), vocabularies, special, folder, quantization)
+    tensors = dict(loaded.model.state_dict())
+    if more:
+        embedding = tensors[SOURCE_EMBEDDING]
+        tensors[SOURCE_EMBEDDING] = torch.cat([embedding, embedding[[*more.values()]]])
+        vocabularies = [*vocabularies[0], *more], vocabularies[1]
+    write_engine_files(loaded.config, tensors, vocabularies, special, folder, quantization)
 
 
 def write_engine_files(

@@ -15,15 +15,16 @@ from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.decoding.base_search import RequestConstraints, Search
 from regard.decoding.batches import deterministic, padded
 from regard.decoding.continuation import ENDLESS, PromptStepper, prompts_of, start, without_prompt
-from regard.decoding.hypothesis import Hypothesis, Power, Request
+from regard.decoding.hypothesis import Hypothesis, LengthPenalty, Power, Request
 from regard.decoding.rows import HypothesisRows
-from regard.decoding.rules import LengthLimits
+from regard.decoding.rules import LengthLimits, Rule
 from regard.decoding.search import BeamSearch, Candidates, FinishedHypotheses, GreedySearch
 from regard.decoding.step import CacheStepper, ModelStepper
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 
 ROWS = 32  # sequences of a batch
+MEAN = Power(alpha=1.0)
 Ids = list[int]
 Item = TypeVar("Item")
 Forced = tuple[Ids, Ids]  # what is given (a source, or a prompt), and the ids that follow
@@ -51,14 +52,22 @@ class PlainReference(ABC):
     def target(self) -> Tokenizer:
         return self.tokenizers.target
 
-    def outputs(self, sources: Sequence[Ids], size: int, max_length: int) -> list[Hypothesis]:
-        """The best output of each source: no token is forbidden, and what is as long as it may be is cut.
+    def outputs(
+        self,
+        sources: Sequence[Ids],
+        size: int,
+        max_length: int,
+        *,
+        length_penalty: LengthPenalty = MEAN,
+        rules: tuple[Rule, ...] = (),
+    ) -> list[Hypothesis]:
+        """The best output of each source: what is as long as it may be is cut.
 
-        A score is the mean log-probability of a token, the end included. A beam stops when as many
-        hypotheses as its size have finished.
+        By default no token is forbidden, and a score is the mean log-probability of a token, the end
+        included. A beam stops when as many hypotheses as its size have finished.
         """
         shared: dict[str, Any] = {
-            "limits": self._limits(max_length), "length_penalty": Power(alpha=1.0), "cut": True,
+            "limits": self._limits(max_length), "length_penalty": length_penalty, "cut": True, "rules": rules,
             "bos_id": self.target.bos_id, "eos_id": self.target.eos_id,
         }  # fmt: skip
         greedy = size == 1
@@ -79,13 +88,13 @@ class PlainReference(ABC):
             for batch in _batches(sequences):
                 yield from self._logits(batch)
 
-    def score(self, given: Ids, output: Ids, *, ended: bool) -> float:
+    def score(self, given: Ids, output: Ids, *, ended: bool, length_penalty: LengthPenalty = MEAN) -> float:
         """The score that `outputs` would give an output."""
         ids = [*output, self.target.eos_id] if ended else output
         if not ids:
             return 0.0
         found = self.log_probs(given, output, ends=ended).gather(1, torch.tensor(ids)[:, None])
-        return float(found.sum()) / len(ids)
+        return float(found.sum()) / length_penalty(len(ids))
 
     @abstractmethod
     def forced(self, sequences: Sequence[Forced]) -> list[ForcedLogProbs]:

@@ -4,8 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from regard.errors import UserError
+from regard.exports.argos_package import export_to_argos
 from regard.exports.certified_export import export_certified
 from regard.exports.ctranslate2_folder import CTRANSLATE2
+from regard.exports.gguf_folder import GGUF
+from regard.exports.huggingface_folder import HUGGINGFACE
 from regard.exports.onnx_folder import ONNX
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -13,7 +17,7 @@ from regard.verbs.shared.lines import lines_of
 from regard.verbs.shared.runtime import Runtime
 from regard.weights.huggingface_files import refuse_taken
 
-TARGETS = {target.key: target for target in (CTRANSLATE2, ONNX)}
+TARGETS = {target.key: target for target in (CTRANSLATE2, GGUF, HUGGINGFACE, ONNX)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,33 +36,44 @@ class ExportReport:
             for name, each in (("greedy", greedy), (f"beam {beam['size']}", beam))
         )
         largest = self.certificate["log_probs"]["largest_difference"]
-        return (
+        line = (
             f"certificate: {self.certificate['texts']['count']} texts, {shares};"
             f" log-probabilities within {largest:.1g} of regard's"
         )
+        if (self.path / "modeling_regard.py").exists():
+            line += (
+                "\nwarning: no published family has models of this shape; the folder has code,"
+                " and transformers loads it with trust_remote_code=True alone"
+            )
+        return line + (argos_summary(self.certificate["argos"]) if "argos" in self.certificate else "")
 
 
 @checked
 def export(
     model: AnyModel,
     *,
-    to: Literal["ctranslate2", "onnx"],
+    to: Literal["ctranslate2", "onnx", "argos", "gguf", "hf"],
     out: str | Path,
     quantization: Literal["float32", "float16", "bfloat16", "int8"] = "float32",
     texts: str | Path | None = None,
+    languages: str | None = None,
 ) -> ExportReport:
-    """Write a model as a folder of another engine, with a certificate: what that engine computes.
+    """Write a model for another engine, with a certificate: what that engine computes.
 
-    The engine reads the folder in a process of its own, and its greedy outputs, its beams and its
-    log-probabilities are compared with those of regard's plain model. The folder appears only if they are
+    The engine reads the folder, or the package, in a process of its own, and its greedy outputs, its beams
+    and its log-probabilities are compared with those of regard's plain model. It appears only if they are
     within the bounds that its CERTIFICATE.json has.
 
     Args:
         model: a model or run folder, en-de, or what `regard.load` returns.
-        to: "ctranslate2", or "onnx" with a loop in Python; for encoder-decoders and decoder-only models.
-        out: the folder to write.
+        to: "ctranslate2", or "onnx" with a loop in Python, for encoder-decoders and decoder-only models; or
+            "argos", for encoder-decoders: a package of Argos Translate and LibreTranslate; or "gguf", for
+            decoder-only models of Llama's and GPT-2's kinds: a file of llama.cpp; or "hf", for transformers:
+            of the published family that has models of this shape, else with the model's code.
+        out: the folder to write, or the .argosmodel file.
         quantization: of the weights: "float32", "float16", "int8", or "bfloat16" for CTranslate2.
         texts: a file of texts to compare by, one a line; by default texts of random pieces of the vocabulary.
+        languages: of "argos", the codes of source and target, as "en-de"; by default the model's name.
 
     Raises:
         UserError: the engine does not have a setting of the model, which is named with the nearest it has.
@@ -67,6 +82,23 @@ def export(
     """
     refuse_taken(Path(out))
     given = None if texts is None else lines_of(texts)
+    if languages is not None and to != "argos":
+        raise UserError(f"languages = {languages!r} is not possible with to = {to!r}", "leave it out")
     loaded = open_model(model, Runtime(device="cpu"))
-    certificate = export_certified(TARGETS[to], loaded, Path(out), quantization=quantization, texts=given)
+    if to == "argos":
+        certificate = export_to_argos(
+            loaded, Path(out), languages=languages, quantization=quantization, texts=given
+        )
+    else:
+        certificate = export_certified(TARGETS[to], loaded, Path(out), quantization=quantization, texts=given)
     return ExportReport(path=Path(out), target=to, certificate=certificate)
+
+
+def argos_summary(found: dict[str, Any]) -> str:
+    """What was compared of a package of Argos Translate, as a second line."""
+    translations, usual = found["translations"]["equal"], found["translations"]["with_usual_weights"]
+    line = f"\nby {found['judged_by']}: pieces {found['pieces']['equal']:.1%} equal"
+    line += f", outputs {found['outputs']['equal'] + found['outputs']['tied']:.1%}"
+    if translations is None:
+        return f"{line}; argostranslate is not installed here, so it was not asked"
+    return f"{line}, translations {translations:.1%}; {usual:.1%} stay the same with weights as it loads them"

@@ -181,17 +181,18 @@ def to_huggingface(loaded: LoadedModel, family: str | None = None) -> HuggingFac
     chosen = FAMILIES.get(family) if family else None
     if family and chosen is None:
         raise FolderError(f"unknown family {family!r}", did_you_mean(family, FAMILIES))
-    reasons: list[FolderError] = []
+    reasons: list[FolderError | ConfigError] = []
     for each in [chosen] if chosen else FAMILIES.values():
         try:
             return _to_family(each, loaded)
-        except FolderError as error:
+        except (FolderError, ConfigError) as error:
             reasons.append(error)
     if len(reasons) == 1:
         raise FolderError(f"{loaded.path}: {reasons[0].message}", reasons[0].hint)
     raise FolderError(
         f"{loaded.path}: no Hugging Face family fits this {loaded.config.kind} model",
-        f"--family {'|'.join(FAMILIES)} shows why one of them does not",
+        f"--family {'|'.join(FAMILIES)} shows why one of them does not"
+        + ("; regard export --to hf writes it with its code" if loaded.config.generates else ""),
     )
 
 

@@ -1,0 +1,182 @@
+"""A model as a folder for transformers: of a published family, else with code beside the weights."""
+
+import json
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.data.tokenizer import Tokenizer
+from regard.errors import FolderError
+from regard.exports.certificate import Quantization
+from regard.exports.certified_export import CERTIFICATE, Generating, Target, begins, export_certified
+from regard.exports.ctranslate2_calls import SEARCH_DEFAULTS
+from regard.exports.huggingface_settings import ENGINE, known, most_positions, refuse_other_quantization
+from regard.exports.unapplied_defaults import unapplied_line
+from regard.models.decoder_only import DecoderOnlyConfig
+from regard.weights import huggingface_tokenizer
+from regard.weights.huggingface_decoding import write_decoding
+from regard.weights.model_folder import LoadedModel
+from regard.weights.pretrained import to_huggingface
+from regard.weights.strict_json import json_bytes
+from regard.weights.tensors import model_tensors, write_tensors
+
+CODE = Path(__file__).parent / "huggingface_files"
+CODE_FILES = ("configuration_regard.py", "modeling_regard.py")
+CLASSES = {"encoder_decoder": "RegardForConditionalGeneration", "decoder_only": "RegardForCausalLM"}
+AUTO = {"encoder_decoder": "AutoModelForSeq2SeqLM", "decoder_only": "AutoModelForCausalLM"}
+APPLIED = SEARCH_DEFAULTS | {"max_length", "begin", "end_ids"}
+WEIGHTS = "model.safetensors"
+
+
+def save(loaded: LoadedModel, folder: Path, quantization: Quantization = "float32") -> None:
+    """Write the files of a model for transformers into a folder.
+
+    Raises:
+        NotExpressible: the model has a part that the code does not have.
+    """
+    config = known(loaded.config)
+    refuse_other_quantization(quantization)
+    files = family_files(loaded) or _own_files(loaded, config)
+    dtype = getattr(torch, quantization)
+    for name, content in files.items():
+        if isinstance(content, bytes):
+            (folder / name).write_bytes(content)
+        else:
+            write_tensors(folder / name, {key: each.to(dtype) for key, each in content.items()})
+
+
+def family_files(loaded: LoadedModel) -> dict[str, bytes | dict[str, Tensor]] | None:
+    """The files of the published family that has models of this shape; None if there is none."""
+    try:
+        return to_huggingface(loaded).files
+    except FolderError:
+        return None
+
+
+def _own_files(loaded: LoadedModel, config: Generating) -> dict[str, bytes | dict[str, Tensor]]:
+    tokenizers, adds_bos = loaded.tokenizers, begins(loaded)
+    has_source = not isinstance(config, DecoderOnlyConfig)
+    written = huggingface_tokenizer.write_tokenizers(tokenizers, config, "regard", adds_bos=adds_bos)
+    settings = json.loads(written["tokenizer_config.json"])
+    settings["split_special_tokens"] = True  # no text is a special token
+    settings["model_input_names"] = ["input_ids", "attention_mask"]
+    ids = {
+        **huggingface_tokenizer.special_token_ids(tokenizers),
+        **({"decoder_start_token_id": tokenizers.target.bos_id} if has_source else {}),
+    }
+    ids.pop("first_token_id", None)
+    ends = [tokenizers.target.eos_id, *loaded.generation.get("end_ids", ())]
+    decoding = write_decoding(
+        loaded.generation, has_source=has_source, tokenizers=tokenizers, forced_eos=False
+    )
+    generation = {**ids, "eos_token_id": ends if len(ends) > 1 else ends[0], **decoding.decoding}
+    prefix = "" if has_source else "decoder."
+    tensors = {
+        name if name.startswith("output.") else f"{prefix}{name}": each
+        for name, each in model_tensors(loaded.model).items()
+    }
+    return {
+        "config.json": json_bytes(_config(config, ids)),
+        "generation_config.json": json_bytes(generation),
+        WEIGHTS: tensors,
+        **{name: (CODE / name).read_bytes() for name in CODE_FILES},
+        **written,
+        "tokenizer_config.json": json_bytes(settings),
+    }
+
+
+def _config(config: Generating, ids: dict[str, int]) -> dict[str, Any]:
+    """The content of config.json."""
+    name = CLASSES[config.kind]
+    settings = {key: value for key, value in config.to_dict().items() if key != "rotary_scaling"}
+    return {
+        "model_type": "regard",
+        "architectures": [name],
+        "auto_map": {
+            "AutoConfig": "configuration_regard.RegardConfig",
+            AUTO[config.kind]: f"modeling_regard.{name}",
+        },
+        "kind": config.kind,
+        "settings": settings,
+        "rotary": _rotary(config),
+        "is_encoder_decoder": config.kind == "encoder_decoder",
+        "tie_word_embeddings": config.tied not in (False, "none"),
+        **ids,
+    }
+
+
+def _rotary(config: Generating) -> dict[str, Any] | None:
+    """The frequencies of rotary positions, scaled as the model's."""
+    if config.positions != "rotary":
+        return None
+    width = config.rotary_dim or config.d_head
+    usual = 1.0 / config.rotary_base ** (torch.arange(0, width, 2, dtype=torch.float64) / width)
+    scaling = config.rotary_scaling
+    found = usual if scaling is None else scaling.frequencies(usual, config.rotary_base)
+    return {"frequencies": found.tolist(), "amplitude": 1.0 if scaling is None else scaling.amplitude}
+
+
+def _card(loaded: LoadedModel, quantization: Quantization) -> str:
+    """How to use the folder, as Markdown."""
+    config = known(loaded.config)
+    own = family_files(loaded) is None
+    trust = ", trust_remote_code=True" if own else ""
+    code = (
+        f"\nNo published family has models of its shape, so `{CODE_FILES[1]}` is the model's code:"
+        " read it,\nthen allow transformers to run it as above.\n"
+        if own
+        else ""
+    )
+    several = (
+        "\nThe target has a tokeniser of its own, which AutoTokenizer does not read:"
+        ' `PreTrainedTokenizerFast(tokenizer_file="target_tokenizer.json")`.\n'
+        if not loaded.tokenizers.joint
+        else ""
+    )
+    return f"""# {loaded.path.resolve().name} for transformers
+
+Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
+regard's own outputs, and how. It needs torch and transformers 5.
+
+```python
+from transformers import {AUTO[config.kind]}, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("THIS FOLDER"{trust})
+model = {AUTO[config.kind]}.from_pretrained("THIS FOLDER"{trust})
+output = model.generate(**tokenizer("a text", return_tensors="pt", return_token_type_ids=False))
+print(tokenizer.decode(output[0], skip_special_tokens=True))
+```
+{code}{several}{unapplied_line(loaded, _applied(loaded), "transformers does")}"""
+
+
+def _applied(loaded: LoadedModel) -> set[str]:
+    """The decoding defaults that generation_config.json has."""
+    unused = write_decoding(
+        loaded.generation,
+        has_source=not isinstance(loaded.config, DecoderOnlyConfig),
+        tokenizers=loaded.tokenizers,
+        forced_eos=False,
+    ).unused
+    return {*loaded.generation, *APPLIED} - {line.split(" = ")[0] for line in unused}
+
+
+def _ids(tokenizer: Tokenizer) -> range:
+    return range(tokenizer.vocab_size)
+
+
+HUGGINGFACE = Target(
+    name=ENGINE,
+    key="hf",
+    process="regard.exports.huggingface_process",
+    known=known,
+    most_positions=most_positions,
+    save=save,
+    card=_card,
+    names=_ids,
+    equal_ids=1.0,
+)
+export_to_huggingface = partial(export_certified, HUGGINGFACE)

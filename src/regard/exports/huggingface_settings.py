@@ -1,0 +1,40 @@
+"""The models that transformers can run: those of a published family, and by a file of code all others."""
+
+from regard.errors import UserError
+from regard.exports.certificate import Quantization
+from regard.exports.refusal import NotExpressible
+from regard.models.config import ModelConfig
+from regard.models.decoder_only import DecoderOnlyConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.registered import ATTENTIONS, POSITIONS
+
+ENGINE = "transformers"
+
+
+def known(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
+    """The config, if a model of its kind can be exported.
+
+    Raises:
+        NotExpressible: it has a registered part.
+        UserError: it has another kind.
+    """
+    if not isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig):
+        raise UserError(
+            f"a {config.kind} model generates nothing that a certificate could compare",
+            "regard convert MODEL --to hf writes it, if a family of transformers has models of its shape",
+        )
+    for name, registry in (("positions", POSITIONS), ("attention", ATTENTIONS)):
+        if (value := getattr(config, name)) not in registry.own:
+            raise NotExpressible(ENGINE, name, value, "a registered part is not in the exported code")
+    return config
+
+
+def refuse_other_quantization(quantization: Quantization) -> None:
+    """Raise NotExpressible for weights in a form that a file of safetensors does not have."""
+    if quantization == "int8":
+        raise NotExpressible(ENGINE, "quantization", quantization, "float16 and bfloat16 are possible")
+
+
+def most_positions(config: EncoderDecoderConfig | DecoderOnlyConfig) -> int | None:
+    """The length of the longest sequence; None without a limit."""
+    return config.position_limit
