@@ -34,7 +34,7 @@ MAY_USE = {
     "inspection": "models layers decoding lazy_names errors",
     "weights": "models layers data registry lazy_names errors",
     "training": "fast models layers data weights distributed console registry lazy_names errors",
-    "exports": "models layers data weights decoding user_cache errors",
+    "exports": "models layers data weights decoding page user_cache errors",
     "verbs": "training exports inspection evaluation weights decoding distributed fast models layers data "
     "page recipe console stop_signals registry lazy_names errors",
     "page": "",
@@ -44,7 +44,11 @@ MAY_USE = {
     "__main__": "cli",
 }
 ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and jaxtyping: anywhere
-    "tokenizers": ("data/tokenizer.py", "exports/onnx_files/"),  # a loop that is copied into exports
+    "tokenizers": (
+        "data/tokenizer.py",
+        "exports/onnx_files/",  # a loop that is copied into exports
+        "exports/web_characters.py",
+    ),
     "sentencepiece": "data/tokenizer_sentencepiece.py",
     "sacrebleu": "evaluation/",
     "safetensors": "weights/",

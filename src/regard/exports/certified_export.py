@@ -149,6 +149,7 @@ def compared(
     job = {
         "folder": str(folder),
         "kind": config.kind,
+        "texts": list(sequences.texts),
         "sources": [[sides[0][number] for number in ids] for ids in sequences.sources],
         "forced": [
             [[side[number] for number in ids] for side, ids in zip(sides, pair, strict=True)]
@@ -169,6 +170,8 @@ def compared(
         bounds=BOUNDS[quantization],
     )
     facts = _facts(sequences, answer["versions"], made=texts is None)
+    if "tokenizers" in answer:  # the engine has tokenisers of its own, which are equal
+        facts["tokenizers"] = answer["tokenizers"]
     return comparison, {"target": target.key, "quantization": quantization, **facts}
 
 
