@@ -9,6 +9,7 @@ from tokenizers import Tokenizer as Backend
 
 from regard.data.tokenizer import TokenizerSettings, train_tokenizer
 from regard.data.tokenizer_file import BYTE_SPELLED, PRETRAINED_REGEXES, SPACES, SPACES_AROUND
+from regard.data.tokenizer_sentencepiece import from_sentencepiece
 from regard.exports.refusal import NotExpressible
 from regard.exports.web_characters import as_text, changed, matched, normalized
 from regard.exports.web_process import TEXTS
@@ -99,6 +100,30 @@ def test_pieces_of_sentencepiece(run_node, side):
     backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split("▁", side), spelled])
     steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     backend.decoder = decoders.Sequence(steps)
+    assert_equal_in_javascript(run_node, backend, texts)
+
+
+@pytest.mark.parametrize("rule", ["nmt_nfkc", "nmt_nfkc_cf"])
+def test_a_tokeniser_of_sentencepiece_itself(run_node, tmp_path, rule):
+    """Its normalisation table works by graphemes."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    texts = [
+        *hard_texts(400),
+        "a\r\nb",
+        "\u06001 \u0600",
+        "e\u0301e\u0302\u0301 ͅα ﷺ ｶﾞ ㌀ Ǻ",
+        "x\u200d\u00adz",
+    ]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(text.replace("\n", " ") for text in texts if text.strip()),
+        model_prefix=str(tmp_path / "pieces"),
+        vocab_size=6000,
+        hard_vocab_limit=False,
+        character_coverage=0.98,
+        normalization_rule_name=rule,
+        minloglevel=2,
+    )
+    backend = Backend.from_str(json.dumps(from_sentencepiece(tmp_path / "pieces.model")))
     assert_equal_in_javascript(run_node, backend, texts)
 
 

@@ -10,7 +10,17 @@ from regard.exports.web_characters import PROPERTIES, character_class
 
 Content = Mapping[str, Any]  # of a tokenizer.json
 READ = {  # part of a tokenizer.json -> types that web_files/tokenizer_*.js have
-    "normalizer": {"Sequence", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Prepend", "Replace"},
+    "normalizer": {
+        "Sequence",
+        "NFC",
+        "NFD",
+        "NFKC",
+        "NFKD",
+        "Lowercase",
+        "Prepend",
+        "Replace",
+        "Precompiled",
+    },
     "pre_tokenizer": {"Sequence", "Split", "ByteLevel"},
     "model": {"BPE", "WordLevel", "WordPiece", "Unigram"},
     "decoder": {"Sequence", "Fuse", "Strip", "Replace", "ByteLevel", "ByteFallback"},

@@ -74,14 +74,18 @@ function symbolsOf(word, { unk_token, fuse_unk, byte_fallback }, ids) {
 
 function merged(ids, merges) {
   const found = [...ids];
+  const mergeAt = (place) => merges.get(`${found[place]} ${found[place + 1]}`);
+  const pairs = found.map((_, place) => mergeAt(place)); // of each id and the one after it
   for (;;) {
-    let best = null;
-    for (let place = 0; place + 1 < found.length; place += 1) {
-      const merge = merges.get(`${found[place]} ${found[place + 1]}`);
-      if (merge && (!best || merge.rank < best.rank)) best = { ...merge, place };
+    let best = -1;
+    for (let place = 0; place < pairs.length; place += 1) {
+      if (pairs[place] && (best < 0 || pairs[place].rank < pairs[best].rank)) best = place;
     }
-    if (!best) return found;
-    found.splice(best.place, 2, best.id);
+    if (best < 0) return found;
+    found.splice(best, 2, pairs[best].id);
+    pairs.splice(best, 1);
+    pairs[best] = mergeAt(best);
+    if (best) pairs[best - 1] = mergeAt(best - 1);
   }
 }
 

@@ -1,6 +1,7 @@
 // What a tokenizer.json does before and after its model: normalisers, splitters, decoders.
 
 import { classSource, expression, literal } from "./characters.js";
+import { precompiled } from "./precompiled.js";
 
 const BYTES = bytesAsCharacters();
 const CHARACTERS = new Map(BYTES.map((character, byte) => [character, byte]));
@@ -24,6 +25,8 @@ export function normalizer(part, characters) {
       return (text) => (text ? part.prepend + text : text);
     case "Replace":
       return replacing(patternOf(part.pattern, characters), () => part.content);
+    case "Precompiled":
+      return precompiled(part.precompiled_charsmap);
     default:
       throw new Error(`the normalizer ${part.type} is not supported`);
   }
