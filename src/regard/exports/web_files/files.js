@@ -1,13 +1,21 @@
 // The files of the model: of the folder that this page is in, or those that the page itself holds.
 
-/** The worker, the address of the engine's module, and the files; `loaded` gets the bytes so far and in all. */
-export async function modelFiles(loaded) {
-  return document.querySelector("[data-file]") ? held() : served(loaded);
+/**
+ * The worker, the address of the engine's module, and the files. `configured` gets the content of config.json,
+ * then `loaded` the bytes so far and in all.
+ */
+export async function modelFiles(configured, loaded) {
+  return document.querySelector("[data-file]") ? held(configured) : served(configured, loaded);
 }
 
-async function served(loaded) {
+function parsed(content) {
+  return JSON.parse(new TextDecoder().decode(content));
+}
+
+async function served(configured, loaded) {
   const config = new Uint8Array(await (await asked("config.json")).arrayBuffer());
-  const sizes = JSON.parse(new TextDecoder().decode(config)).files;
+  configured(parsed(config));
+  const sizes = parsed(config).files;
   const total = Object.values(sizes).reduce((sum, size) => sum + size, 0);
   const failure = new AbortController();
   let done = 0;
@@ -46,10 +54,11 @@ async function contentOf(name, size, count, signal) {
   return content;
 }
 
-async function held() {
+async function held(configured) {
   const elements = [...document.querySelectorAll("[data-file]")];
   const read = async ({ dataset, textContent }) => [dataset.file, await unpacked(textContent)];
   const { "worker.js": worker, "onnxruntime-web.js": runtime, ...files } = Object.fromEntries(await Promise.all(elements.map(read)));
+  configured(parsed(files["config.json"]));
   return {
     worker: { address: URL.createObjectURL(new Blob([worker], { type: "text/javascript" })), type: "classic" },
     runtime: await dataAddress(runtime), // a worker of a page from disk can import no blob

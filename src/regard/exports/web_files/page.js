@@ -46,14 +46,10 @@ function failed(event) {
 
 async function open() {
   const begun = performance.now();
+  byId("loading").hidden = false;
+  report("loading the model");
   try {
-    const found = await modelFiles((done, total) => {
-      byId("loading").max = total;
-      byId("loading").value = done;
-      report(`loading the model: ${megabytes(done)} of ${megabytes(total)} MB`);
-    });
-    config = JSON.parse(new TextDecoder().decode(found.files["config.json"]));
-    describe();
+    const found = await modelFiles(describe, loaded);
     report("preparing the model");
     const policy = globalThis.trustedTypes?.createPolicy("worker", { createScriptURL: (url) => url });
     const { address, type } = found.worker;
@@ -70,7 +66,14 @@ async function open() {
   byId("loading").hidden = true;
 }
 
-function describe() {
+function loaded(done, total) {
+  byId("loading").max = total;
+  byId("loading").value = done;
+  report(`loading the model: ${megabytes(done)} of ${megabytes(total)} MB`);
+}
+
+function describe(read) {
+  config = read;
   const words = WORDS[config.kind];
   document.title = config.name;
   byId("name").textContent = config.name;
