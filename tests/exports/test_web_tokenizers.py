@@ -11,7 +11,7 @@ from regard.data.tokenizer import TokenizerSettings, train_tokenizer
 from regard.data.tokenizer_file import BYTE_SPELLED, PRETRAINED_REGEXES, SPACES, SPACES_AROUND
 from regard.data.tokenizer_sentencepiece import from_sentencepiece
 from regard.exports.refusal import NotExpressible
-from regard.exports.web_characters import as_text, changed, matched, normalized
+from regard.exports.web_characters import as_text, changed, lowercase, matched, normalized
 from regard.exports.web_process import TEXTS
 from regard.exports.web_tokenizers import classes_needed, refuse_unread
 
@@ -182,6 +182,7 @@ def test_the_classes_of_characters_are_those_of_the_library():
     assert len(as_text(matched(r"\p{L}")).split()) > 600
     assert {ord("A"), ord("É"), 0x1E9E} <= changed(normalizers.Lowercase())
     assert ord("a") not in changed(normalizers.Lowercase())
+    assert {"Aa", "ẞß", "İi\u0307", "\ua7dc\u019b"} <= {*lowercase().split(" ")}
     found = normalized()
     assert {ord("a"), ord("é"), 0x301, 0xAC00, 0x1100, ord("①"), ord("ﬁ")} <= found
     assert not {ord("☃"), 0x1F600} & found

@@ -19,10 +19,16 @@ NOTHING = "\0"  # stands between characters: no normaliser changes it or joins i
 
 @cache
 def character_class(name: str) -> str:
-    """Letters, marks, numbers; the characters that normalisers change or move; upper case."""
+    """Letters, marks, numbers; what normalisers change or move; capitals with their small letters."""
     if name in PROPERTIES:
         return as_text(matched(rf"\p{{{name}}}"))
-    return as_text(normalized() if name == "normalized" else changed(normalizers.Lowercase()))
+    return as_text(normalized()) if name == "normalized" else lowercase()
+
+
+def lowercase() -> str:
+    """Each capital and, after it, what it becomes, with spaces between them."""
+    lower = normalizers.Lowercase()
+    return " ".join(chr(point) + lower.normalize_str(chr(point)) for point in sorted(changed(lower)))
 
 
 def characters() -> Iterable[int]:

@@ -29,7 +29,7 @@ INNER = ("normalizers", "pretokenizers", "decoders")
 BEHAVIOURS = {"Isolated", "MergedWithPrevious", "MergedWithNext"}  # of Split
 CLASSES = {  # type of a part -> the class of characters that it needs
     **dict.fromkeys(("NFC", "NFD", "NFKC", "NFKD"), "normalized"),
-    "Lowercase": "uppercase",
+    "Lowercase": "lowercase",
 }
 WORDS = r"\p{L}\p{N}"  # what the expression of ByteLevel has, which is not in the file
 NEAREST = "a tokeniser that regard trained can be read; the export --to onnx takes any"

@@ -20,7 +20,7 @@ export function normalizer(part, characters) {
     case "NFKD":
       return replacing(new RegExp(`${classSource(characters.normalized)}+`, "gu"), (run) => run.normalize(part.type));
     case "Lowercase":
-      return replacing(new RegExp(classSource(characters.uppercase), "gu"), (each) => each.toLowerCase());
+      return lowering(characters.lowercase);
     case "Prepend":
       return (text) => (text ? part.prepend + text : text);
     case "Replace":
@@ -81,6 +81,15 @@ function each(split) {
 
 function replacing(pattern, change) {
   return (text) => text.replace(pattern, change);
+}
+
+/** Capitals become small letters; `pairs` are those of the library, as a browser may know fewer or more. */
+function lowering(pairs) {
+  const lower = new Map(pairs.split(" ").map((pair) => {
+    const [capital, ...small] = pair;
+    return [capital, small.join("")];
+  }));
+  return (text) => Array.from(text, (character) => lower.get(character) ?? character).join("");
 }
 
 function patternOf(pattern, characters) {
