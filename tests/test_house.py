@@ -35,7 +35,7 @@ MAY_USE = {
     "weights": "models layers data registry lazy_names errors",
     "training": "fast models layers data weights distributed console registry lazy_names errors",
     "jobs": "data errors",
-    "exports": "models layers data weights decoding user_cache errors",
+    "exports": "models layers data weights decoding page user_cache errors",
     "verbs": "jobs training exports inspection evaluation weights decoding distributed fast models layers "
     "data page recipe console stop_signals registry lazy_names errors",
     "page": "",
@@ -48,8 +48,9 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "tokenizers": (
         "data/tokenizer.py",
         "data/tokenizer_training.py",
-        "exports/onnx_files/",
-    ),  # a loop that is copied into exports
+        "exports/onnx_files/",  # a loop that is copied into exports
+        "exports/web_characters.py",
+    ),
     "sentencepiece": ("data/tokenizer_sentencepiece.py", "exports/sentencepiece_package.py"),
     "argostranslate": "exports/argos_process.py",
     "sacrebleu": "evaluation/",

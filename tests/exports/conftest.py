@@ -1,5 +1,11 @@
 """Torch's exporter calls functions with symbols for sizes, which are no ints: types are not checked then."""
 
+import functools
+import json
+import shutil
+import subprocess
+import tempfile
+
 import jaxtyping
 import pytest
 import torch
@@ -30,3 +36,62 @@ def box_in_onnx(tmp_path_factory, exporter_without_checks):
     folder = tmp_path_factory.mktemp("box")
     (folder / "texts").write_text("A man is sleeping.\nTwo dogs run across the field.\n", "utf-8")
     return regard.export("en-de", to="onnx", out=folder / "out", quantization="int8", texts=folder / "texts")
+
+
+@pytest.fixture(scope="session")
+def engine():
+    """The files of onnxruntime-web: of the user's cache, or from npm. Without them tests are skipped."""
+    from regard.errors import UserError
+    from regard.exports.web_runtime import runtime_files
+
+    try:
+        runtime_files()
+    except UserError as error:
+        pytest.skip(f"{error.message}; {error.hint}")
+
+
+@pytest.fixture(scope="package")
+def page_folder(tmp_path_factory, exporter_without_checks):
+    """Small models by kind, and their pages, with the loop in Python beside them."""
+    from regard.exports import onnx_folder, web_folder
+    from tests.exports.engine_models import small_model
+
+    @functools.cache
+    def written(kind):
+        loaded, folder = small_model(kind, "llama"), tmp_path_factory.mktemp(kind)
+        web_folder.save(loaded, folder, one_file=True)
+        for name in onnx_folder.LOOPS:
+            shutil.copy(onnx_folder.FILES / name, folder)
+        return loaded, folder
+
+    return written
+
+
+@pytest.fixture(scope="session")
+def run_node():
+    """Runs an ES module that imports from a folder by "./NAME"; `given` is its standard input as JSON."""
+    from regard.errors import UserError
+    from regard.exports.web_folder import FILES
+    from regard.exports.web_node import node
+
+    try:
+        program = node()
+    except UserError as error:
+        pytest.skip(f"{error.message}; {error.hint}")
+
+    def run(module, given=None, folder=FILES):
+        module = 'import { readFileSync } from "node:fs";\n' + module.replace(
+            'from "./', f'from "{folder.as_uri()}/'
+        )
+        module = module.replace("GIVEN", 'JSON.parse(readFileSync(process.argv[2], "utf-8"))')
+        with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+            json.dump(given, file)
+            file.flush()
+            command = [program, "--input-type=module", "-", file.name]
+            done = subprocess.run(
+                command, input=module, capture_output=True, text=True, encoding="utf-8", check=False
+            )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run

@@ -13,10 +13,10 @@ from regard.cli.importing import importing
 @click.argument("model", type=options.FILE_PATH)
 @click.option(
     "--to",
-    type=click.Choice(["ctranslate2", "onnx", "argos", "gguf", "hf"]),
+    type=click.Choice(["ctranslate2", "onnx", "web", "argos", "gguf", "hf"]),
     required=True,
-    help="The engine: ctranslate2 or onnx, for encoder-decoders and decoder-only models; argos, a package for"
-    " Argos Translate and LibreTranslate, for encoder-decoders; gguf, a file of llama.cpp, for"
+    help="The engine: ctranslate2, onnx, or web, a page, for encoder-decoders and decoder-only models; argos,"
+    " a package for Argos Translate and LibreTranslate, for encoder-decoders; gguf, a file of llama.cpp, for"
     " decoder-only models; hf, for transformers: as a published family, else with the model's code.",
 )
 @click.option(
@@ -44,8 +44,24 @@ from regard.cli.importing import importing
     metavar="CODES",
     help="For argos: source and target, as en-de. [default: the model's name, if it is two codes]",
 )
+@click.option(
+    "--runtime",
+    type=options.FILE_PATH,
+    metavar="PATH",
+    help="For web: onnxruntime-web as npm packs or installs it. [default: fetched once by npm]",
+)
+@click.option(
+    "--one-file", is_flag=True, help="For web: also write the page with all that it loads as page.html."
+)
 def command(
-    model: Path, to: str, out: Path, quantization: str, texts: Path | None, languages: str | None
+    model: Path,
+    to: str,
+    out: Path,
+    quantization: str,
+    texts: Path | None,
+    languages: str | None,
+    runtime: Path | None,
+    one_file: bool,
 ) -> None:
     """Write a model for another engine, with a certificate.
 
@@ -62,6 +78,8 @@ def command(
         quantization=quantization,  # type: ignore[arg-type]
         texts=texts,
         languages=languages,
+        runtime=runtime,
+        one_file=one_file,
     )
     click.echo(report.summary(), err=True)
     click.echo(report.path)

@@ -162,6 +162,7 @@ def compared(
     job = {
         "folder": str(folder),
         "kind": config.kind,
+        "texts": list(sequences.texts),
         "sources": [[sides[0][number] for number in ids] for ids in sequences.sources],
         "forced": [
             [[side[number] for number in ids] for side, ids in zip(sides, pair, strict=True)]
@@ -188,6 +189,8 @@ def compared(
         least_ids=target.equal_ids,
     )
     facts = _facts(sequences, answer["versions"], made=texts is None)
+    if "tokenizers" in answer:  # the engine has tokenisers of its own, which are equal
+        facts["tokenizers"] = answer["tokenizers"]
     return comparison, {"target": target.key, "quantization": quantization, **facts}
 
 

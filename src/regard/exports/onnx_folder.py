@@ -29,7 +29,19 @@ APPLIED = frozenset({  # the decoding defaults that the loops have
 
 
 def save(loaded: LoadedModel, folder: Path, quantization: Quantization = "float32") -> None:
-    """Write the graphs of a model, and the loops with their config.json, into a folder.
+    """Write the graphs of a model, and the loop with its config.json, into a folder.
+
+    Raises:
+        NotExpressible: there are no weights in this form.
+        RunError: torch cannot export the model.
+    """
+    save_without_loop(loaded, folder, quantization)
+    for name in LOOPS:
+        (folder / name).write_bytes((FILES / name).read_bytes())
+
+
+def save_without_loop(loaded: LoadedModel, folder: Path, quantization: Quantization) -> None:
+    """Write the graphs of a model, its tokenisers, and what a loop reads, into a folder.
 
     Raises:
         NotExpressible: there are no weights in this form.
@@ -43,8 +55,6 @@ def save(loaded: LoadedModel, folder: Path, quantization: Quantization = "float3
         if path.exists() and quantization != "float32":
             (store_in_int8 if quantization == "int8" else store_in_float16)(path)
     (folder / "config.json").write_bytes(json_bytes(loop_config(loaded, config)))
-    for name in LOOPS:
-        (folder / name).write_bytes((FILES / name).read_bytes())
     for name, content in loaded.tokenizers.files().items():
         (folder / name).write_bytes(content)
 

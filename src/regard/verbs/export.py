@@ -11,13 +11,14 @@ from regard.exports.ctranslate2_folder import CTRANSLATE2
 from regard.exports.gguf_folder import GGUF
 from regard.exports.huggingface_folder import HUGGINGFACE
 from regard.exports.onnx_folder import ONNX
+from regard.exports.web_folder import WEB, web_target
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.lines import lines_of
 from regard.verbs.shared.runtime import Runtime
 from regard.weights.huggingface_files import refuse_taken
 
-TARGETS = {target.key: target for target in (CTRANSLATE2, GGUF, HUGGINGFACE, ONNX)}
+TARGETS = {target.key: target for target in (CTRANSLATE2, GGUF, HUGGINGFACE, ONNX, WEB)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +53,13 @@ class ExportReport:
 def export(
     model: AnyModel,
     *,
-    to: Literal["ctranslate2", "onnx", "argos", "gguf", "hf"],
+    to: Literal["ctranslate2", "onnx", "web", "argos", "gguf", "hf"],
     out: str | Path,
     quantization: Literal["float32", "float16", "bfloat16", "int8"] = "float32",
     texts: str | Path | None = None,
     languages: str | None = None,
+    runtime: str | Path | None = None,
+    one_file: bool = False,
 ) -> ExportReport:
     """Write a model for another engine, with a certificate: what that engine computes.
 
@@ -66,14 +69,18 @@ def export(
 
     Args:
         model: a model or run folder, en-de, or what `regard.load` returns.
-        to: "ctranslate2", or "onnx" with a loop in Python, for encoder-decoders and decoder-only models; or
-            "argos", for encoder-decoders: a package of Argos Translate and LibreTranslate; or "gguf", for
-            decoder-only models of Llama's and GPT-2's kinds: a file of llama.cpp; or "hf", for transformers:
-            of the published family that has models of this shape, else with the model's code.
+        to: "ctranslate2", "onnx" with a loop in Python, or "web", a page in which the model runs, for
+            encoder-decoders and decoder-only models; or "argos", for encoder-decoders: a package of Argos
+            Translate and LibreTranslate; or "gguf", for decoder-only models of Llama's and GPT-2's kinds: a
+            file of llama.cpp; or "hf", for transformers: of the published family that has models of this
+            shape, else with the model's code.
         out: the folder to write, or the .argosmodel file.
         quantization: of the weights: "float32", "float16", "int8", or "bfloat16" for CTranslate2.
         texts: a file of texts to compare by, one a line; by default texts of random pieces of the vocabulary.
         languages: of "argos", the codes of source and target, as "en-de"; by default the model's name.
+        runtime: of "web", the engine onnxruntime-web: the npm package, unpacked or as `npm pack` writes it;
+            by default npm fetches it once into the user's cache.
+        one_file: of "web", also write the page with all that it loads as one file, page.html.
 
     Raises:
         UserError: the engine does not have a setting of the model, which is named with the nearest it has.
@@ -81,16 +88,21 @@ def export(
         MissingExtra: the engine is not installed.
     """
     refuse_taken(Path(out))
-    given = None if texts is None else lines_of(texts)
+    if to != "web" and (runtime is not None or one_file):
+        name = "one_file" if runtime is None else "runtime"
+        raise UserError(f"{name} is an option of to = 'web', not of to = {to!r}", "leave it out")
     if languages is not None and to != "argos":
         raise UserError(f"languages = {languages!r} is not possible with to = {to!r}", "leave it out")
+    given = None if texts is None else lines_of(texts)
+    web = web_target(runtime=None if runtime is None else Path(runtime), one_file=one_file)
     loaded = open_model(model, Runtime(device="cpu"))
     if to == "argos":
         certificate = export_to_argos(
             loaded, Path(out), languages=languages, quantization=quantization, texts=given
         )
     else:
-        certificate = export_certified(TARGETS[to], loaded, Path(out), quantization=quantization, texts=given)
+        target = web if to == "web" else TARGETS[to]
+        certificate = export_certified(target, loaded, Path(out), quantization=quantization, texts=given)
     return ExportReport(path=Path(out), target=to, certificate=certificate)
 
 
