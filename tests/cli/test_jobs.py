@@ -137,6 +137,5 @@ def test_python_calls_of_the_other_verbs(folder, decoder_folder, encoder_folder)
     places = (f"{folder}/in/*", folder / "out")
     assert generate_shard(*places, model=decoder_folder("bytes"), **settings).lines == len(LINES)
     other = (places[0], folder / "other")
-    assert embed_shard(*other, model=encoder_folder("classification", ("a", "b")), **settings).lines == len(
-        LINES
-    )
+    encoder = encoder_folder("classification", ("a", "b"))
+    assert embed_shard(*other, model=encoder, **settings).lines == len(LINES)

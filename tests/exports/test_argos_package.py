@@ -11,7 +11,8 @@ import torch
 
 import regard
 from regard.cli import run
-from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizer
+from regard.data.tokenizer import TokenizerPair
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import RunError, UserError
 from regard.exports import argos_package
 from regard.exports.argos_comparison import PackageComparison

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from regard.cli import run
-from regard.data.tokenizer import Tokenizer, TokenizerPair, TokenizerSettings, train_tokenizer
+from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.data.tokenizer_pretrained import SpecialTokens, from_bytes_bpe, with_special_tokens
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import ConfigError, MissingExtra, UserError
 from regard.exports.certified_export import compared
 from regard.exports.gguf_folder import GGUF, export_to_gguf, save

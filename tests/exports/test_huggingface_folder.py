@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from regard.cli import run
-from regard.data.tokenizer import TokenizerPair, TokenizerSettings, train_tokenizer
+from regard.data.tokenizer import TokenizerPair
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import RunError, UserError
 from regard.exports import huggingface_folder
 from regard.exports.certified_export import compared

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from regard.data.tokenizer import Tokenizer, TokenizerSettings, train_tokenizer
+from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_file import SPECIALS
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.exports.ctranslate2_folder import pieces
 from regard.exports.refusal import NotExpressible
 from regard.exports.sentencepiece_file import engine_pieces, sentencepiece_file

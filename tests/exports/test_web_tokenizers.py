@@ -7,9 +7,9 @@ import pytest
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
-from regard.data.tokenizer import TokenizerSettings, train_tokenizer
 from regard.data.tokenizer_file import BYTE_SPELLED, PRETRAINED_REGEXES, SPACES, SPACES_AROUND
 from regard.data.tokenizer_sentencepiece import from_sentencepiece
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.exports.refusal import NotExpressible
 from regard.exports.web_characters import as_text, changed, lowercase, matched, normalized
 from regard.exports.web_process import TEXTS

@@ -162,7 +162,6 @@ def compared(
     job = {
         "folder": str(folder),
         "kind": config.kind,
-        "texts": list(sequences.texts),
         "sources": [[sides[0][number] for number in ids] for ids in sequences.sources],
         "forced": [
             [[side[number] for number in ids] for side, ids in zip(sides, pair, strict=True)]
