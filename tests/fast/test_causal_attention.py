@@ -20,6 +20,16 @@ def text_model(**changes):
     return build_model(DecoderOnlyConfig.from_table(table, vocab_size=30), seed=0).train()
 
 
+def test_layers_with_a_window_do_not_have_it():
+    model = text_model(window=3, layer_types=["sliding_attention", "full_attention"])
+    with fused(model):
+        assert [block.self_attention.attend for block in model.blocks] == [
+            training_attention,
+            causal_training_attention,
+        ]
+    assert not list(causal_attentions(text_model(window=3)))
+
+
 @pytest.mark.parametrize("kv_heads", [4, 2])
 def test_it_is_attention_with_a_causal_mask(device, kv_heads):
     torch.manual_seed(0)

@@ -1,5 +1,7 @@
 """The loss in pieces is the loss of all logits, and so are its gradients."""
 
+import dataclasses
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -110,3 +112,9 @@ def test_only_the_known_projection_by_one_plain_linear_layer_is_left_out():
             return 2 * self.output(hidden)
 
     assert output_layer(Doubled(model.config)) is None
+
+
+def test_a_soft_capped_output_is_called():
+    config = DecoderOnlyConfig(vocab_size=50, d_model=8, num_heads=2, d_ff=8, num_layers=1, logit_softcap=3.0)
+    assert output_layer(build_model(config, seed=0)) is None
+    assert output_layer(build_model(dataclasses.replace(config, logit_softcap=None), seed=0)) is not None

@@ -7,11 +7,13 @@ from torch import nn
 from regard.fast import dropout, fusible, training, training_attention
 from regard.fast.fusible import can_be_fused
 from regard.fast.native.kernels import available
-from regard.fast.training import fuse
+from regard.fast.training import fuse, unfuse
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import RESIDUALS, DecoderBlock, PostNorm
 from regard.layers.feedforward import FeedForward
 from regard.layers.masks import causal_mask, padding_mask
+from regard.models.build import build_model
+from regard.models.decoder_only import DecoderOnlyConfig
 
 pytestmark = pytest.mark.skipif(not available(), reason="no C compiler")
 WIDTH = 32
@@ -71,6 +73,35 @@ def test_a_run_with_kernels_and_one_without_differ_by_rounding_alone(position, p
     plain, expected = learned(made, fused=False, monkeypatch=monkeypatch)
     torch.testing.assert_close(fast, plain, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(gradients, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("parallel", ["one_norm", "two_norms"])
+def test_parallel_residuals_with_kernels_differ_by_rounding_alone(parallel):
+    config = DecoderOnlyConfig(
+        vocab_size=30, d_model=WIDTH, num_heads=2, d_ff=48, num_layers=2, activation="relu",
+        parallel_residual=parallel, dropout=0.2, attention_dropout=0.0,
+    )  # fmt: skip
+    model, ids = build_model(config, seed=0).train(), torch.randint(30, (3, 7))
+
+    def results():
+        model.zero_grad()
+        torch.manual_seed(1)
+        logits = model(ids)
+        logits.square().sum().backward()
+        return fused_in(logits), logits.detach(), [parameter.grad for parameter in model.parameters()]
+
+    fuse(model)
+    kernels, fast, _ = results()
+    assert "AddDroppedBackward" in kernels
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0  # kernels draw other numbers than PyTorch
+    without_dropout = results()[1:]
+    unfuse(model)
+    kernels, plain, expected = results()
+    assert not kernels
+    torch.testing.assert_close(without_dropout, (plain, expected), rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(fast, plain)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ MODELS = [
     ("encoder_decoder", {"norm_position": "sandwich", "norm": "rms"}),
     ("decoder_only", {}),
     ("decoder_only", {"window": 3, "positions": "rotary"}),
+    ("decoder_only", {"parallel_residual": "two_norms"}),
+    ("decoder_only", {"norm_position": "reordered", "attention_softcap": 2.0}),
     ("encoder_only", {}),
     ("encoder_only", {"head": "classification", "num_labels": 3, "pooling": "mean"}),
     ("encoder_only", {"head": "classification", "num_labels": 3, "pooling": "max"}),
@@ -121,8 +123,9 @@ def test_a_sub_layer_is_off_as_if_it_gave_nothing(forced_pass, kind, changes):
         if part not in SUBLAYER_NAMES:
             continue
         last = module.outer if part == "feed_forward" else module.output
-        if changes.get("norm_position") == "sandwich":
-            last = forced.model.get_submodule(f"{above}.around_{part}").norm_after
+        if changes.get("norm_position") in ("sandwich", "reordered"):
+            around = forced.model.get_submodule(f"{above}.around_{part}")
+            last = around.norm if changes["norm_position"] == "reordered" else around.norm_after
         hook = last.register_forward_hook(lambda _, given, output: output * 0)
         with torch.no_grad():
             expected = forced()

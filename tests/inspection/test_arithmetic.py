@@ -10,6 +10,7 @@ from regard.errors import ConfigError
 from regard.inspection.arithmetic import weight_arithmetic
 from regard.inspection.record import record_model
 from regard.models.build import build_model
+from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
 
@@ -52,6 +53,21 @@ def test_every_cell_comes_to_the_weight_that_was_recorded(kind):
                 assert cell.value is not None
                 expected[head, row] += cell.weight * cell.value
             torch.testing.assert_close(expected, recording.head_output(name, at), rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_soft_cap_is_a_step():
+    sizes = {"vocab_size": 11, "d_model": 16, "num_heads": 4, "d_ff": 32, "num_layers": 1}
+    model = build_model(DecoderOnlyConfig(**sizes, attention_softcap=0.02), seed=0).eval()
+    model.blocks[0].self_attention.query_key_value.weight.mul_(9)
+    with record_model(model, parts=PARTS) as recording:
+        model(TGT)
+    name = "blocks.0.self_attention"
+    for row, column in ((0, 0), (2, 0), (2, 1), (1, 2)):
+        cell = weight_arithmetic(recording, name, 1, row, column)
+        assert cell.softcap == 0.02
+        assert cell.score == pytest.approx(0.02 * math.tanh(cell.dot * cell.scale / 0.02), abs=1e-6)
+        assert cell.weight == pytest.approx(float(recording.weights(name)[1, row, column]), abs=1e-6)
 
 
 def test_its_steps_lead_from_one_to_the_next():

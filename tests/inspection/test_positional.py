@@ -74,3 +74,11 @@ def test_some_models_have_no_positions(forced_pass, kind, changes):
     found = positions_of(forced_pass(kind, **changes).model, 5)
     assert (found.scheme, found.table, found.similarity, found.bias) == ("none", None, None, None)
     assert found.note
+
+
+def test_layers_of_two_types_have_two_bases_of_which_the_first_is_shown(forced_pass):
+    types = {"window": 3, "layer_types": ("sliding_attention", "full_attention"), "local_rotary_base": 30.0}
+    found = shown(forced_pass, "rotary", num_layers=2, **types)
+    torch.testing.assert_close(found.table, shown(forced_pass, "rotary", rotary_base=30.0).table)
+    assert "the first layer" in found.note
+    assert "the first layer" not in shown(forced_pass, "rotary", rotary_base=30.0).note

@@ -190,6 +190,8 @@ MODELS = {
     "T5": (lambda: translator(positions="t5", attention_scale=1.0, head_dim=6), (SRC, LENGTHS, TGT)),
     "writer": (lambda: writer(positions="rotary", qk_norm=True), (TGT,)),
     "windowed writer": (lambda: writer(positions="alibi", window=2), (TGT,)),
+    "soft-capped writer": (lambda: writer(attention_softcap=0.5, logit_softcap=2.0, window=2), (TGT,)),
+    "parallel writer": (lambda: writer(parallel_residual="one_norm", positions="rotary"), (TGT,)),
     "masked language model": (lambda: encoder(head="masked_language_model"), (SRC, LENGTHS)),
     "classifier": (lambda: encoder(head="classification", num_labels=3), (SRC, LENGTHS)),
     "bare encoder": (lambda: encoder(head="none"), (SRC, LENGTHS)),
@@ -348,3 +350,21 @@ def test_a_recurrent_attention_has_scores_and_values_but_no_queries(recurrent):
     assert recording.bytes_held <= recording_bytes(
         recurrent, {"source": 4, "read": 3}, parts=ALL, batch_size=2
     )
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "parts",
+    [("weights", "value", "head_output"), ALL, ("query", "key", "value", "mask", "bias", "head_output")],
+)
+def test_recorded_weights_of_soft_capped_scores_are_those_of_the_kernel(parts):
+    model = writer(attention_softcap=0.05)
+    for block in model.blocks:
+        block.self_attention.query_key_value.weight *= 20  # so that the cap matters
+    with record_model(model, parts=parts) as recording:
+        model(TGT)
+    for name in recording.heads:
+        weights, value = recording.weights(name), recording.value(name)
+        torch.testing.assert_close(weights @ value, recording.head_output(name))
+        if "scores" in parts:
+            assert recording.scores(name).abs().max() <= 0.05

@@ -10,6 +10,7 @@ from regard.errors import ConfigError
 from regard.layers.stacked import StackedLinear
 from regard.models.adapters import Adapter, AdapterSettings, adapters_of, add_lora, merge_lora, merged
 from regard.models.build import build_model
+from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.graph import GraphConfig
@@ -194,3 +195,11 @@ def test_an_encoder_is_adapted_but_for_what_its_head_shares_with_it():
     assert not torch.equal(model(SRC, LENGTHS), before)
     with pytest.raises(ConfigError, match=r"head\.output shares its weight with encoder\.input\.embedding"):
         add_lora(build_model(config, seed=0), rank=2, targets=["head"])
+
+
+def test_a_soft_capped_output_is_no_place_for_an_adapter():
+    config = DecoderOnlyConfig(
+        vocab_size=9, d_model=8, num_heads=2, d_ff=8, num_layers=1, tied=False, logit_softcap=3.0
+    )
+    with pytest.raises(ConfigError, match="output is soft-capped"):
+        add_lora(build_model(config, seed=1), targets=["output"], rank=2)

@@ -33,6 +33,18 @@ def test_the_pages_arithmetic_gives_the_weights_of_the_models_kernel(javascript,
     np.testing.assert_allclose([cell["weight"] for cell in row["cells"]], expected, atol=1e-6)
 
 
+def test_a_soft_cap_bounds_the_score_before_the_bias(javascript):
+    query, key = 9 * torch.ones(1, 1, 1, 4), torch.arange(12.0).view(1, 1, 3, 4) / 4
+    bias = torch.tensor([[[[0.5, 0.0, -0.5]]]])
+    reported = {
+        "query": query.flatten().tolist(), "keys": key[0, 0].tolist(), "mask": None,
+        "bias": bias.flatten().tolist(), "softcap": 2.0,
+    }  # fmt: skip
+    row = javascript(ROW, json.dumps(reported))
+    weights = attention_weights(query, key, None, bias, 2.0).flatten().tolist()
+    np.testing.assert_allclose([cell["weight"] for cell in row["cells"]], weights, atol=1e-6)
+
+
 def test_a_bias_is_added_to_the_score_after_the_scale(javascript):
     reported = {"query": [1, 0, 0, 0], "keys": [[2, 0, 0, 0], [0, 0, 0, 0]], "mask": None, "bias": [0.5, 1.5]}
     row = javascript(ROW, json.dumps(reported))

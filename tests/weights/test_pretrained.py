@@ -119,7 +119,7 @@ def test_weights_that_do_not_fit_are_named_with_both_shapes(gpt2):
         (
             {"model_type": "whisper"},
             "the family 'whisper' is not supported",
-            "bart, bert, distilbert, gemma, gpt2, llama",
+            "bart, bert, deit, distilbert, electra, gemma",
         ),
         ({"model_type": "GONE"}, "model_type is missing", "known"),
         ({"auto_map": {"AutoModel": "code.Model"}}, "refers to code", ""),

@@ -22,12 +22,13 @@ from regard.fast.native.residual import AddDropped, AddNorm, DropoutBits, FeedFo
 from regard.fast.training_attention import training_attention
 from regard.fast.unchanged import class_is_unchanged, has_hooks, overrides
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.block import PostNorm, PreNorm, SandwichNorm, Sublayer
+from regard.layers.block import PostNorm, PreNorm, ReorderedNorm, SandwichNorm, Sublayer
 from regard.layers.feedforward import FeedForward, GatedFeedForward
 from regard.layers.relative import RelativeSelfAttention
 from regard.layers.scaled_dot_product import attention
 
-SUBLAYERS = (MultiHeadAttention, PostNorm, PreNorm, SandwichNorm, FeedForward, GatedFeedForward)
+RESIDUALS = (PostNorm, PreNorm, SandwichNorm, ReorderedNorm)
+SUBLAYERS = (MultiHeadAttention, *RESIDUALS, FeedForward, GatedFeedForward)
 ATTENTIONS = (MultiHeadAttention, SelfAttention, RelativeSelfAttention)
 
 
@@ -83,6 +84,17 @@ class FusedSandwichNorm(SandwichNorm):
         return _added(x, self.norm_after(sublayer(self.norm_before(x))), self.dropout)
 
 
+class FusedReorderedNorm(ReorderedNorm):
+    """`ReorderedNorm` with residual and dropout in one pass over memory."""
+
+    def forward(
+        self, x: Float[Tensor, "batch len d_model"], sublayer: Sublayer
+    ) -> Float[Tensor, "batch len d_model"]:
+        if not class_is_unchanged(ReorderedNorm):
+            return super().forward(x, sublayer)
+        return _added(x, self.norm(sublayer(x)), self.dropout)
+
+
 def _added(x: Tensor, y: Tensor, dropout: nn.Dropout) -> Tensor:
     """x + dropout(y)."""
     if _is_fast(dropout) and dropout.p and _are_alike(x, y) and can_be_fused(y, dropout):
@@ -127,6 +139,7 @@ FUSED_FORMS: dict[type[nn.Module], type[nn.Module]] = {
     PostNorm: FusedPostNorm,
     PreNorm: FusedPreNorm,
     SandwichNorm: FusedSandwichNorm,
+    ReorderedNorm: FusedReorderedNorm,
     FeedForward: FusedFeedForward,
 }
 PLAIN_FORMS = {fused: plain for plain, fused in (FUSED_FORMS | BFLOAT16_FORMS).items()}

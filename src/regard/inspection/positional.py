@@ -3,13 +3,13 @@
 Every scheme of layers/positions.py is covered; the numbers come from the model's own module.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.layers.patches import GridPositions
 from regard.layers.positions import (
@@ -49,6 +49,9 @@ NOTES: dict[Scheme, str] = {
 }
 
 
+OTHER_LAYERS = "These are the positions of the first layer; layers of another type have another base."
+
+
 @dataclass(frozen=True, kw_only=True)
 class Positional:
     """The first `length` positions of a scheme; arrays that the scheme does not have are None."""
@@ -69,7 +72,14 @@ def positions_of(model: Model, length: int, *, part: Stack = "encoder") -> Posit
     There are fewer than `length` if the model has learned fewer.
     """
     stack = getattr(model, part, model)
-    module = next((each for each in stack.modules() if isinstance(each, POSITION_MODULES)), None)
+    modules = [each for each in stack.modules() if isinstance(each, POSITION_MODULES)]
+    found = _positional(modules[0] if modules else None, length)
+    if len(modules) > 1 and found.scheme == "rotary":
+        found = replace(found, note=f"{found.note} {OTHER_LAYERS}")
+    return found
+
+
+def _positional(module: nn.Module | None, length: int) -> Positional:
     match module:
         case SinusoidalPositions():
             return _from_table("sinusoidal", module(0, length))
