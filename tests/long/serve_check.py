@@ -79,6 +79,22 @@ def exact(number: int) -> str:
     return f"{statuses[200]:,} answers are those given alone ({len(alone):,} different), {refused:,} refused"
 
 
+def divided(number: int) -> str:
+    """Long requests that two workers answer together have the answers of one worker, to the bit."""
+    drawn = random.Random(2)
+    asked: list[dict[str, object]] = [
+        {"text": drawn.choices(LINES, k=drawn.randrange(16, 60)), **drawn.choice(CONTROLS)}
+        for _ in range(number)
+    ]
+    distinct = {json.dumps(body): body for body in asked}
+    with Server("--no-access-log", "--workers", "1") as server:
+        alone = asyncio.run(_alone(server.port, distinct))
+    with Server("--no-access-log", "--workers", "2") as server:
+        statuses = asyncio.run(_together(server.port, asked, alone))
+    assert set(statuses) <= {200, 429}, statuses
+    return f"{statuses[200]:,} answers of two workers are those of one"
+
+
 async def _alone(port: int, distinct: dict[str, dict[str, object]]) -> dict[str, bytes]:
     client, found = Client(port), {}
     for name, body in distinct.items():
@@ -279,6 +295,7 @@ PARTS: dict[
     str, tuple[Callable[[int], str], int, int]
 ] = {  # part -> how often, in the long and the quick form
     "exact": (exact, 10_000, 200),
+    "divided": (divided, 100, 20),
     "cancelled": (cancelled, 1000, 100),
     "overloaded": (overloaded, 1800, 10),
     "objects": (objects, 300, 20),

@@ -53,3 +53,15 @@ def test_llm_asks_an_openai_endpoint(included, tmp_path):
         command = [str(BIN / "llm"), "-m", "ours", "--no-log", *more, "Where is the station?"]
         done = run(command, tmp_path, LLM_USER_PATH=str(tmp_path), OPENAI_API_KEY="none")
         assert done.stdout.strip() == "Wo ist der Bahnhof?", done.stderr[-2000:]
+
+
+def test_the_document_has_the_fields_of_addresses(included):
+    paths = ask(included, "GET", "/openapi.json").json["paths"]
+    entries = paths["/v3/glossaries/{name}/entries"]["get"]["parameters"]
+    assert [(each["name"], each["in"], each["required"]) for each in entries] == [
+        ("name", "path", True),
+        ("source_lang", "query", False),
+        ("target_lang", "query", False),
+    ]
+    assert list(paths["/v2/glossaries"]["post"]["responses"])[:1] == ["201"]
+    assert "content" not in paths["/v2/glossaries/{name}"]["delete"]["responses"]["204"]

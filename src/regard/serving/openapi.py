@@ -62,9 +62,13 @@ def _operation(dialect: Dialect, route: Route, path: str) -> dict[str, Any]:
         "responses": _responses(dialect, route),
         "security": [{}] if route.open else [{}, {"key": []}],
     }
-    if "{name}" in path:
+    parameters = [("name", "path")] * ("{name}" in path) + [(name, "query") for name in route.query]
+    if parameters:
         schema = {"type": "string", "minLength": 1}
-        operation["parameters"] = [{"name": "name", "in": "path", "required": True, "schema": schema}]
+        operation["parameters"] = [
+            {"name": name, "in": place, "required": place == "path", "schema": schema}
+            for name, place in parameters
+        ]
     if route.body is not None:
         operation["requestBody"] = {
             "required": True,

@@ -70,7 +70,7 @@ class DeepLDialect(Dialect):
 
         return [
             route("POST", "/v2/translate", self.translate, "Translate texts.", form=True),
-            route("GET", "/v2/languages", self.languages, "List the languages."),
+            route("GET", "/v2/languages", self.languages, "List the languages.", query=("type",)),
             route("GET", "/v2/usage", self.usage, "How many characters were translated since the start."),
             route("POST", "/v2/document", self.upload, "Translate a plain-text document.", form=True),
             route("POST", "/v2/document/{}", self.document, "The state of a document.", form=True),

@@ -67,7 +67,13 @@ class DeepLGlossaries:
                 statuses=(456,),
             ),
             route("DELETE", "/v3/glossaries/{}", self.delete, "Remove a glossary.", **gone),
-            route("GET", "/v3/glossaries/{}/entries", self.entries, "The entries of a dictionary, as TSV."),
+            route(
+                "GET",
+                "/v3/glossaries/{}/entries",
+                self.entries,
+                "The entries of a dictionary, as TSV.",
+                query=LANGUAGES,
+            ),
             route(
                 "PUT",
                 "/v3/glossaries/{}/dictionaries",
@@ -76,7 +82,14 @@ class DeepLGlossaries:
                 body=Entries,
                 statuses=(456,),
             ),
-            route("DELETE", "/v3/glossaries/{}/dictionaries", self.remove, "Remove a dictionary.", **gone),
+            route(
+                "DELETE",
+                "/v3/glossaries/{}/dictionaries",
+                self.remove,
+                "Remove a dictionary.",
+                query=LANGUAGES,
+                **gone,
+            ),
         ]
 
     async def pairs(self, call: Call) -> Response:

@@ -44,8 +44,8 @@ class Call:
 class Route:
     """An operation: a method and a path, which may have a variable part, "{}".
 
-    `open`: it needs no key. `body` and `answer` are types, `about` a line and `success` the status of a
-    request that is answered, for the OpenAPI document.
+    `open`: it needs no key. `body` and `answer` are types, `about` a line, `query` the names of fields in the
+    address, and `success` the status of a request that is answered, for the OpenAPI document.
     """
 
     method: str
@@ -57,6 +57,7 @@ class Route:
     own_key: bool = False  # the handler checks the key, which is in the body
     body: Any = None
     form: bool = False
+    query: Sequence[str] = ()
     answer: Any = None
     success: int = 200
     statuses: Sequence[int] = ()
