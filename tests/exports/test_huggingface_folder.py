@@ -14,7 +14,7 @@ from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import RunError, UserError
 from regard.exports import huggingface_folder
 from regard.exports.certified_export import compared
-from regard.exports.huggingface_folder import HUGGINGFACE, export_to_huggingface, family_files, save
+from regard.exports.huggingface_folder import OWN, export_to_huggingface, save
 from regard.exports.refusal import NotExpressible
 from regard.models.registered import POSITIONS, PositionalEncoding
 from tests.exports.engine_models import BASES, TEXTS, random_settings, small_model
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # of transformers
 def failures(loaded, folder, texts=TEXTS):
     from regard.exports.huggingface_process import answer
 
-    found, _ = compared(HUGGINGFACE, loaded, folder, texts, most_new=7, compute=answer)
+    found, _ = compared(OWN, loaded, folder, texts, most_new=7, compute=answer)
     assert found.log_probs.largest_difference <= 1e-4
     return found.failures
 
@@ -48,7 +48,7 @@ def test_each_setting_of_the_documented_table_is_equal(name, text, base, tmp_pat
             save(loaded, folder)
             assert failures(loaded, folder) == []
             written = json.loads((folder / "config.json").read_bytes())
-            if written["model_type"] == "regard" and name != "rotary_scaling":
+            if name != "rotary_scaling":
                 assert written["settings"][name] == ast.literal_eval(text)
 
 
@@ -73,15 +73,36 @@ def test_settings_together(kind, seed, tmp_path):
 def test_scaled_rotary_positions(scaling, tmp_path):
     loaded = small_model("decoder_only", "llama", rotary_scaling=scaling, norm_position="sandwich")
     save(loaded, tmp_path)
-    assert family_files(loaded) is None
     assert failures(loaded, tmp_path) == []
 
 
-def test_a_family_that_fits_is_written_without_code(tmp_path):
-    loaded = small_model("decoder_only", "llama")
-    save(loaded, tmp_path)
-    assert json.loads((tmp_path / "config.json").read_bytes())["model_type"] == "llama"
-    assert not (tmp_path / "modeling_regard.py").exists()
+FAMILIES = {  # kind, base and settings
+    "llama": ("decoder_only", "llama", {}),
+    "gpt2": (
+        "decoder_only", "vaswani", {"positions": "learned", "norm_position": "pre", "activation": "gelu"}
+    ),
+    "marian": (
+        "encoder_decoder", "vaswani", {"position_layout": "split", "activation": "silu", "output_bias": True}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_that_fits_is_written_without_code(family, tmp_path):
+    kind, base, settings = FAMILIES[family]
+    certificate = export_to_huggingface(small_model(kind, base, **settings), tmp_path / "out", texts=TEXTS)
+    assert json.loads((tmp_path / "out/config.json").read_bytes())["model_type"] == family
+    assert not (tmp_path / "out/modeling_regard.py").exists()
+    assert certificate["ids"]["equal"] == 1
+    assert "trust_remote_code" not in (tmp_path / "out/README.md").read_text("utf-8")
+
+
+def test_a_family_whose_tokeniser_transformers_chooses_itself_is_not_written(tmp_path):
+    loaded = small_model("decoder_only", "llama", attention_bias="inputs")  # as in Qwen2
+    certificate = export_to_huggingface(loaded, tmp_path / "out", texts=TEXTS)
+    assert "equal ids" in certificate["family_refused"]
+    assert certificate["ids"]["equal"] == 1
+    assert (tmp_path / "out/modeling_regard.py").exists()
 
 
 def reloaded(folder, kind="encoder_decoder"):
@@ -89,7 +110,7 @@ def reloaded(folder, kind="encoder_decoder"):
     return getattr(transformers, auto).from_pretrained(folder, trust_remote_code=True).eval()
 
 
-OWN = {"norm_position": "sandwich", "positions": "t5"}  # what no family has
+ODD = {"norm_position": "sandwich", "positions": "t5"}  # what no family has
 
 
 @pytest.fixture(params=["rotary", "t5", "alibi", "sinusoidal", "learned"])
@@ -128,7 +149,7 @@ def test_rows_of_a_batch_do_not_depend_on_padding_nor_on_the_cache(kind, positio
 
 @pytest.mark.parametrize("tied", ["all", "target", "embeddings", "none"])
 def test_tied_weights_stay_tied_when_it_is_trained_and_saved(tied, tmp_path):
-    loaded = small_model("encoder_decoder", tied=tied, **OWN)
+    loaded = small_model("encoder_decoder", tied=tied, **ODD)
     save(loaded, tmp_path / "a") if (tmp_path / "a").mkdir() is None else None
     model = reloaded(tmp_path / "a")
     weights = (
@@ -156,7 +177,7 @@ def test_tied_weights_stay_tied_when_it_is_trained_and_saved(tied, tmp_path):
 def test_texts_that_spell_special_tokens_have_the_same_ids(tmp_path):
     tokenizer = train_tokenizer(["a </s> b <s>"], "bpe", TokenizerSettings(kind="bpe", vocab_size=60))
     loaded = dataclasses.replace(
-        small_model("decoder_only", vocab_size=tokenizer.vocab_size, **OWN),
+        small_model("decoder_only", vocab_size=tokenizer.vocab_size, **ODD),
         tokenizer_pair=TokenizerPair(tokenizer, tokenizer),
     )
     save(loaded, tmp_path)
@@ -171,7 +192,7 @@ def test_a_wrong_weight_fails_the_certificate(tmp_path, monkeypatch):
 
     monkeypatch.setattr(huggingface_folder, "model_tensors", wrong)
     with pytest.raises(RunError, match="transformers does not compute what regard does"):
-        export_to_huggingface(small_model("encoder_decoder", **OWN), tmp_path / "out", texts=TEXTS)
+        export_to_huggingface(small_model("encoder_decoder", **ODD), tmp_path / "out", texts=TEXTS)
     assert not [*tmp_path.iterdir()]
 
 
@@ -199,9 +220,9 @@ def test_what_transformers_does_not_have_is_refused_by_name(tmp_path, monkeypatc
 
 @pytest.mark.parametrize("quantization", ["float16", "bfloat16"])
 def test_weights_of_16_bits(quantization, tmp_path):
-    loaded = small_model("encoder_decoder", **OWN)
+    loaded = small_model("encoder_decoder", **ODD)
     save(loaded, tmp_path, quantization)
     from regard.exports.huggingface_process import answer
 
-    found, _ = compared(HUGGINGFACE, loaded, tmp_path, TEXTS, quantization, most_new=2, compute=answer)
+    found, _ = compared(OWN, loaded, tmp_path, TEXTS, quantization, most_new=2, compute=answer)
     assert 0 < found.log_probs.largest_difference <= found.bounds.log_prob

@@ -31,7 +31,7 @@ from regard.cli.importing import importing
     type=click.Choice(["float32", "float16", "bfloat16", "int8"]),
     default="float32",
     show_default=True,
-    help="Of the weights; bfloat16 for ctranslate2 only.",
+    help="Of the weights; onnx has no bfloat16, hf no int8.",
 )
 @click.option(
     "--texts",

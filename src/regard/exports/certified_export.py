@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -74,8 +75,9 @@ def export_certified(
     *,
     quantization: Quantization = "float32",
     texts: Sequence[str] | None = None,
+    notes: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Write the folder `out`; returns its certificate.
+    """Write the folder `out`; returns its certificate, which has the `notes` too.
 
     Raises:
         NotExpressible: the engine does not have a setting of the model.
@@ -90,7 +92,7 @@ def export_certified(
         files = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
         comparison, facts = compared(target, loaded, Path(folder), texts, quantization)
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    certificate = {**facts, "files": hashes, **comparison.to_dict()}
+    certificate = {**facts, **notes, "files": hashes, **comparison.to_dict()}
     if comparison.failures:
         raise failed(target.name, comparison.failures, quantization)
     export = {

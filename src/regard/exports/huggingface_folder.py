@@ -1,6 +1,8 @@
 """A model as a folder for transformers: of a published family, else with code beside the weights."""
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer
-from regard.errors import FolderError
+from regard.errors import FolderError, RunError
 from regard.exports.certificate import Quantization
 from regard.exports.certified_export import CERTIFICATE, Generating, Target, begins, export_certified
 from regard.exports.ctranslate2_calls import SEARCH_DEFAULTS
@@ -32,15 +34,46 @@ APPLIED = SEARCH_DEFAULTS | {"max_length", "begin", "end_ids"}
 WEIGHTS = "model.safetensors"
 
 
+def export_to_huggingface(
+    loaded: LoadedModel,
+    out: Path,
+    *,
+    quantization: Quantization = "float32",
+    texts: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Write the folder `out`; returns its certificate.
+
+    If transformers computes something else of the family that fits, or reads other ids, it has the model's
+    code, and the certificate says why: transformers chooses tokenisers of some families by itself.
+    """
+    notes = {}
+    if family_files(loaded) is not None:
+        try:
+            return export_certified(FAMILY, loaded, out, quantization=quantization, texts=texts)
+        except RunError as error:
+            notes = {"family_refused": error.message}
+    return export_certified(OWN, loaded, out, quantization=quantization, texts=texts, notes=notes)
+
+
+def save_family(loaded: LoadedModel, folder: Path, quantization: Quantization = "float32") -> None:
+    """Write the files of a published family into a folder; FolderError if none fits."""
+    known(loaded.config)
+    _write(to_huggingface(loaded).files, folder, quantization)
+
+
 def save(loaded: LoadedModel, folder: Path, quantization: Quantization = "float32") -> None:
-    """Write the files of a model for transformers into a folder.
+    """Write a model with its code into a folder.
 
     Raises:
         NotExpressible: the model has a part that the code does not have.
     """
-    config = known(loaded.config)
+    _write(_own_files(loaded, known(loaded.config)), folder, quantization)
+
+
+def _write(
+    files: Mapping[str, bytes | Mapping[str, Tensor]], folder: Path, quantization: Quantization
+) -> None:
     refuse_other_quantization(quantization)
-    files = family_files(loaded) or _own_files(loaded, config)
     dtype = getattr(torch, quantization)
     for name, content in files.items():
         if isinstance(content, bytes):
@@ -120,13 +153,12 @@ def _rotary(config: Generating) -> dict[str, Any] | None:
     return {"frequencies": found.tolist(), "amplitude": 1.0 if scaling is None else scaling.amplitude}
 
 
-def _card(loaded: LoadedModel, quantization: Quantization) -> str:
+def _card(loaded: LoadedModel, quantization: Quantization, *, own: bool) -> str:
     """How to use the folder, as Markdown."""
     config = known(loaded.config)
-    own = family_files(loaded) is None
     trust = ", trust_remote_code=True" if own else ""
     code = (
-        f"\nNo published family has models of its shape, so `{CODE_FILES[1]}` is the model's code:"
+        f"\nNo published family fits, so `{CODE_FILES[1]}` is the model's code:"
         " read it,\nthen allow transformers to run it as above.\n"
         if own
         else ""
@@ -168,15 +200,15 @@ def _ids(tokenizer: Tokenizer) -> range:
     return range(tokenizer.vocab_size)
 
 
-HUGGINGFACE = Target(
+OWN = Target(
     name=ENGINE,
     key="hf",
     process="regard.exports.huggingface_process",
     known=known,
     most_positions=most_positions,
     save=save,
-    card=_card,
+    card=partial(_card, own=True),
     names=_ids,
     equal_ids=1.0,
 )
-export_to_huggingface = partial(export_certified, HUGGINGFACE)
+FAMILY = replace(OWN, save=save_family, card=partial(_card, own=False))

@@ -9,7 +9,7 @@ from regard.exports.argos_package import export_to_argos
 from regard.exports.certified_export import export_certified
 from regard.exports.ctranslate2_folder import CTRANSLATE2
 from regard.exports.gguf_folder import GGUF
-from regard.exports.huggingface_folder import HUGGINGFACE
+from regard.exports.huggingface_folder import export_to_huggingface
 from regard.exports.onnx_folder import ONNX
 from regard.exports.web_folder import WEB, web_target
 from regard.verbs.shared.any_model import AnyModel, open_model
@@ -18,7 +18,7 @@ from regard.verbs.shared.lines import lines_of
 from regard.verbs.shared.runtime import Runtime
 from regard.weights.huggingface_files import refuse_taken
 
-TARGETS = {target.key: target for target in (CTRANSLATE2, GGUF, HUGGINGFACE, ONNX, WEB)}
+TARGETS = {target.key: target for target in (CTRANSLATE2, GGUF, ONNX, WEB)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,11 @@ class ExportReport:
         )
         if (self.path / "modeling_regard.py").exists():
             line += (
-                "\nwarning: no published family has models of this shape; the folder has code,"
+                "\nwarning: no published family fits; the folder has code,"
                 " and transformers loads it with trust_remote_code=True alone"
             )
+        if "family_refused" in self.certificate:
+            line += f"\n(a family has models of this shape, but {self.certificate['family_refused']})"
         return line + (argos_summary(self.certificate["argos"]) if "argos" in self.certificate else "")
 
 
@@ -75,7 +77,7 @@ def export(
             file of llama.cpp; or "hf", for transformers: of the published family that has models of this
             shape, else with the model's code.
         out: the folder to write, or the .argosmodel file.
-        quantization: of the weights: "float32", "float16", "int8", or "bfloat16" for CTranslate2.
+        quantization: of the weights; "onnx" and "web" have no bfloat16, "hf" no int8.
         texts: a file of texts to compare by, one a line; by default texts of random pieces of the vocabulary.
         languages: of "argos", the codes of source and target, as "en-de"; by default the model's name.
         runtime: of "web", the engine onnxruntime-web: the npm package, unpacked or as `npm pack` writes it;
@@ -100,6 +102,8 @@ def export(
         certificate = export_to_argos(
             loaded, Path(out), languages=languages, quantization=quantization, texts=given
         )
+    elif to == "hf":
+        certificate = export_to_huggingface(loaded, Path(out), quantization=quantization, texts=given)
     else:
         target = web if to == "web" else TARGETS[to]
         certificate = export_certified(target, loaded, Path(out), quantization=quantization, texts=given)
