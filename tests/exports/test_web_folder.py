@@ -1,5 +1,6 @@
 """A folder with a page: its JavaScript gives what the loop in Python gives, and node checks it."""
 
+import dataclasses
 import json
 import random
 import shutil
@@ -11,6 +12,8 @@ from onnx import numpy_helper
 
 import regard
 from regard.cli import run
+from regard.data.tokenizer import Tokenizer, TokenizerPair
+from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
 from regard.errors import RunError, UserError
 from regard.exports import onnx_graphs, web_folder, web_process
 from regard.exports.certified_export import compared
@@ -173,6 +176,29 @@ def test_another_tokeniser_is_noticed(translator, tmp_path, old, new, does):
     parts.write_text(parts.read_text().replace(old, new))
     with pytest.raises(SystemExit, match=rf"the tokeniser in JavaScript {does}"):
         compared(WEB, loaded, tmp_path / "other", ["ba de"], most_new=1, compute=web_process.answer)
+
+
+def test_a_pretrained_tokeniser_puts_its_prefix_before_each_text(translator, tmp_path):
+    """And spells none of its special tokens, which become unknown."""
+    loaded, folder = translator
+    own = loaded.tokenizers.source
+    special = SpecialTokens(
+        pad=0, unk=1, bos=2, eos=3, vocab_size=own.vocab_size, prefix=(5,), languages=(5, 6)
+    )
+    content = with_special_tokens(json.loads(own.to_bytes()), special)
+    text = Tokenizer.from_bytes(json.dumps(content).encode())
+    changed = dataclasses.replace(loaded, tokenizer_pair=TokenizerPair(text, text))
+    shutil.copytree(folder, tmp_path / "other", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "other" / "tokenizer.json").write_bytes(text.to_bytes())
+    config = web_folder.page_config(changed, tmp_path / "other")
+    (tmp_path / "other" / "config.json").write_text(json.dumps(config))
+    assert config["source"]["first_ids"] == [5]
+    assert {5, 6} <= {*config["source"]["unknown_ids"]}
+    texts = [*WORDS[:6], "ba de"]
+    assert text.encode(text.decode([7])) == [5, 7]
+    assert any(1 in text.encode(each) for each in texts)  # the spelling of 5 or 6
+    found, _ = compared(WEB, changed, tmp_path / "other", texts, most_new=2, compute=web_process.answer)
+    assert not found.failures
 
 
 def test_a_graph_that_does_not_load_is_reported(tmp_path, monkeypatch):

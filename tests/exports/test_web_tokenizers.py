@@ -11,7 +11,15 @@ from regard.data.tokenizer_file import BYTE_SPELLED, PRETRAINED_REGEXES, SPACES,
 from regard.data.tokenizer_sentencepiece import from_sentencepiece
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.exports.refusal import NotExpressible
-from regard.exports.web_characters import as_text, changed, lowercase, matched, normalized
+from regard.exports.web_characters import (
+    as_text,
+    changed,
+    extending,
+    lowercase,
+    matched,
+    normalized,
+    prepended,
+)
 from regard.exports.web_process import TEXTS
 from regard.exports.web_tokenizers import classes_needed, refuse_unread
 
@@ -186,6 +194,14 @@ def test_the_classes_of_characters_are_those_of_the_library():
     found = normalized()
     assert {ord("a"), ord("é"), 0x301, 0xAC00, 0x1100, ord("①"), ord("ﬁ")} <= found
     assert not {ord("☃"), 0x1F600} & found
+
+
+def test_characters_that_extend_a_grapheme_are_those_of_the_library():
+    found = extending()
+    assert {0x301, 0x323, 0x200C, 0x200D, 0x903, 0xFE0F, 0x1F3FB} <= found
+    assert not {ord("a"), ord(" "), 0x200B, 0xAC00, 0x1F600, 0xE9, 9, 10, 13} & found
+    assert {0x600, 0x6DD, 0x70F, 0xD4E} <= prepended()
+    assert not {ord("a"), 9, 0x301, 0x200B} & prepended()
 
 
 def test_half_a_character_is_refused(run_node):

@@ -4,13 +4,15 @@ A browser may know another version of Unicode, so they are stored in an export. 
 how far each range begins after the last one, and how many follow, in base 36.
 """
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 SURROGATES = range(0xD800, 0xE000)
 PLANES = range(0x40000), range(0xE0000, 0xE1000)  # the others are empty, or for private use
+MARK = "\u0301"  # extends a grapheme
 LOW, HIGH = "\u0334", "\u0345"  # of the combining classes 1 and 240, the least and the greatest
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 PROPERTIES = ("L", "M", "N")
@@ -19,10 +21,12 @@ NOTHING = "\0"  # stands between characters: no normaliser changes it or joins i
 
 @cache
 def character_class(name: str) -> str:
-    """Letters, marks, numbers; what normalisers change or move; capitals with their small letters."""
+    """Letters, marks, numbers; what normalisers change, move or take as one; capitals and small letters."""
     if name in PROPERTIES:
         return as_text(matched(rf"\p{{{name}}}"))
-    return as_text(normalized()) if name == "normalized" else lowercase()
+    if name == "lowercase":
+        return lowercase()
+    return as_text({"extending": extending, "prepended": prepended, "normalized": normalized}[name]())
 
 
 def lowercase() -> str:
@@ -63,6 +67,33 @@ def normalized() -> set[int]:
     parts |= set(map(ord, normalizers.NFKD().normalize_str(whole)))
     moved = changed(normalizers.NFD(), after=LOW) | changed(normalizers.NFD(), before=HIGH)
     return decomposing | parts | moved | {ord(LOW), ord(HIGH)}
+
+
+def extending() -> set[int]:
+    """The characters that belong to the grapheme of the one before them."""
+    return _around_a(lambda character: f"a{character}", lambda character: "X")
+
+
+def prepended() -> set[int]:
+    """The characters that belong to the grapheme of the one after them."""
+    return _around_a(lambda character: f"{character}a{MARK}", lambda character: f"{character}X{MARK}")
+
+
+def _around_a(given: Callable[[str], str], expected: Callable[[str], str]) -> set[int]:
+    """The characters with which a table of sentencepiece gives what is expected, in which "a" becomes "X".
+
+    The library divides texts into graphemes for such tables only: a grapheme that begins with a text of the
+    table is replaced as a whole, and another one character by character.
+    """
+    units = [0] * 256
+    units[0] = 1 << 10  # the root: the place of a byte is the byte, xor 1
+    units[ord("a") ^ 1] = 1 << 10 | 1 << 8 | ord("a")  # ends a text, whose value is at the place xor 1
+    units[ord("a")] = 1 << 31  # the value: where the text's replacement begins
+    trie = struct.pack("<256I", *units)
+    table = normalizers.Precompiled(struct.pack("<I", len(trie)) + trie + b"X\0")
+    all_but_nothing = [chr(point) for point in characters() if point]
+    found = table.normalize_str(NOTHING.join(map(given, all_but_nothing))).split(NOTHING)
+    return {ord(each) for each, text in zip(all_but_nothing, found, strict=True) if text == expected(each)}
 
 
 def as_text(points: Iterable[int]) -> str:

@@ -31,6 +31,7 @@ TEXTS = (  # of several scripts, with what normalisers and splitters treat diffe
     "<s>hi</s> <unk> <pad> ##x ## A#B <0x41>",
     "e\u0301 a\u0323\u0307 \u0344 Å ﬁ ① ½ ㍿ ㋿",
     "🙂👍🏽 👨‍👩‍👧 \U0001f9ff\U00011384\U000113c5",
+    "\u0600a \u06dda \u070f\u0301a a\u0301\u0323b \ta\u0301\t\u0301 a\u200db \u00a9\u200d",
     "\u088f \ua7ce \U00016ea0 \u1acf",
     "",
     " ",

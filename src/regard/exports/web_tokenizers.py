@@ -27,9 +27,10 @@ READ = {  # part of a tokenizer.json -> types that web_files/tokenizer_*.js have
 }
 INNER = ("normalizers", "pretokenizers", "decoders")
 BEHAVIOURS = {"Isolated", "MergedWithPrevious", "MergedWithNext"}  # of Split
-CLASSES = {  # type of a part -> the class of characters that it needs
-    **dict.fromkeys(("NFC", "NFD", "NFKC", "NFKD"), "normalized"),
-    "Lowercase": "lowercase",
+CLASSES = {  # type of a part -> the classes of characters that it needs
+    **dict.fromkeys(("NFC", "NFD", "NFKC", "NFKD"), ("normalized",)),
+    "Lowercase": ("lowercase",),
+    "Precompiled": ("extending", "prepended"),
 }
 WORDS = r"\p{L}\p{N}"  # what the expression of ByteLevel has, which is not in the file
 NEAREST = "a tokeniser that regard trained can be read; the export --to onnx takes any"
@@ -57,7 +58,7 @@ def refuse_unread(contents: Sequence[Content]) -> None:
 def classes_needed(contents: Sequence[Content]) -> dict[str, str]:
     """The classes of characters that these tokenisers use (`web_characters.py`)."""
     parts = [part for content in contents for name in READ for part in _parts(content[name])]
-    wanted = {CLASSES[part["type"]] for part in parts if part["type"] in CLASSES}
+    wanted = {name for part in parts for name in CLASSES.get(part["type"], ())}
     for part in parts:
         pattern = part.get("pattern", {}).get("Regex", "")
         pattern += WORDS if part.get("use_regex") else ""

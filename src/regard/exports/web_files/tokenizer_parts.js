@@ -26,7 +26,7 @@ export function normalizer(part, characters) {
     case "Replace":
       return replacing(patternOf(part.pattern, characters), () => part.content);
     case "Precompiled":
-      return precompiled(part.precompiled_charsmap);
+      return precompiled(part.precompiled_charsmap, characters);
     default:
       throw new Error(`the normalizer ${part.type} is not supported`);
   }
