@@ -22,7 +22,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
         "recipes": "List the recipes that come with regard, or show one.",
         "data": "List, download and check known data sets.",
         "convert": "Convert a Hugging Face folder to a model folder, or a model to a Hugging Face folder.",
-        "export": "Write a model as a folder of another engine, with a certificate.",
+        "export": "Write a model for another engine, with a certificate.",
     },
     "Use": {
         "translate": "Translate a text, a file or what comes through a pipe.",
