@@ -1,5 +1,6 @@
 """Caches give back what was put in, row by row."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,3 +126,15 @@ def test_beams_that_change_places_leave_the_memory_of_their_sentence_where_it_is
     assert cache.memories[0].key.data_ptr() == before
     cache.select(torch.tensor([2, 3]))
     assert torch.equal(cache.memories[0].key, memory.key[[1, 1]])
+
+
+def test_layers_of_a_stack_are_cut_together_or_not_at_all():
+    cache, new = StackCache([None, 3]), torch.zeros(1, 1, 1, 1)
+    for _ in range(6):
+        for layer in cache.layers:
+            layer.append(new, new)
+    with pytest.raises(ValueError, match="6 positions cannot be cut to 2"):
+        cache.cut(2)
+    assert [layer.length for layer in cache.layers] == [6, 6]
+    cache.cut(5)
+    assert [layer.length for layer in cache.layers] == [5, 5]

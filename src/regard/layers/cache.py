@@ -76,10 +76,15 @@ class KeyValueCache:
 
     def cut(self, length: int) -> None:
         """Keep the first `length` positions. With a window only those of the last `append` can be removed."""
+        self.refuse_cut(length)
+        gone = self.length - length
+        self.length, self._end, self._last = length, self._end - gone, self._last - gone
+
+    def refuse_cut(self, length: int) -> None:
+        """Raise a ValueError if `cut` cannot keep the first `length` positions."""
         gone = self.length - length
         if not 0 <= gone <= self._end - self._start or (gone and self._window and gone > self._last):
             raise ValueError(f"{self.length} positions cannot be cut to {length}")
-        self.length, self._end, self._last = length, self._end - gone, self._last - gone
 
     def _grow(self, key: Tensor, value: Tensor) -> KeyValue:
         """A buffer with space for these too; what is held is copied to its beginning."""
@@ -110,7 +115,9 @@ class StackCache:
         return self.layers[0].length
 
     def cut(self, length: int) -> None:
-        """Keep the first `length` positions."""
+        """Keep the first `length` positions. Either all layers are cut, or none with a ValueError."""
+        for layer in self.layers:
+            layer.refuse_cut(length)
         for layer in self.layers:
             layer.cut(length)
 
