@@ -27,7 +27,7 @@ from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors, write_tensors
 
 CODE = Path(__file__).parent / "huggingface_files"
-CODE_FILES = ("configuration_regard.py", "modeling_regard.py")
+CODE_FILES = ("configuration_regard.py", "modeling_regard.py", "layers_regard.py")
 CLASSES = {"encoder_decoder": "RegardForConditionalGeneration", "decoder_only": "RegardForCausalLM"}
 AUTO = {"encoder_decoder": "AutoModelForSeq2SeqLM", "decoder_only": "AutoModelForCausalLM"}
 APPLIED = SEARCH_DEFAULTS | {"max_length", "begin", "end_ids"}
@@ -158,8 +158,8 @@ def _card(loaded: LoadedModel, quantization: Quantization, *, own: bool) -> str:
     config = known(loaded.config)
     trust = ", trust_remote_code=True" if own else ""
     code = (
-        f"\nNo published family fits, so `{CODE_FILES[1]}` is the model's code:"
-        " read it,\nthen allow transformers to run it as above.\n"
+        f"\nNo published family fits, so `{CODE_FILES[1]}` and `{CODE_FILES[2]}` are its code:"
+        " read them,\nthen allow transformers to run it as above.\n"
         if own
         else ""
     )
