@@ -17,7 +17,7 @@ from regard.exports.gguf_settings import known, refuse_other_widths
 from regard.exports.gguf_tokenizer import gguf_tokenizer
 from regard.exports.refusal import NotExpressible
 from tests.exports.engine_models import small_model
-from tests.exports.settings_table import GGUF_TABLE
+from tests.exports.settings_table import COMPANIONS, GGUF_TABLE
 from tests.exports.test_sentencepiece_file import CORPUS
 
 BASES = {  # of the bases of engine_models, with what llama.cpp needs
@@ -68,7 +68,8 @@ def refused(settings, base):
 
 def result(base, name, text, folder):
     """What the table has to say of a setting."""
-    settings = {name: ast.literal_eval(text)}
+    others = ("layer_types", "local_rotary_base")
+    settings = {**(COMPANIONS[name] if name in others else {}), name: ast.literal_eval(text)}
     if {**BASES[base][1], "positions": POSITIONS[base], **settings}["positions"] == POSITIONS[OTHER[base]]:
         return "absent"  # it is the other column's
     try:

@@ -15,6 +15,7 @@ from regard.errors import RunError, UserError
 from regard.exports import huggingface_folder
 from regard.exports.certified_export import compared
 from regard.exports.huggingface_folder import OWN, export_to_huggingface, save
+from regard.exports.huggingface_settings import IN_FAMILIES
 from regard.exports.refusal import NotExpressible
 from regard.models.registered import POSITIONS, PositionalEncoding
 from tests.exports.engine_models import BASES, TEXTS, random_settings, small_model
@@ -32,18 +33,25 @@ def failures(loaded, folder, texts=TEXTS):
     return found.failures
 
 
-# each row with one of the bases for every change, with the other one nightly
+REFUSED = {*IN_FAMILIES, "'reordered'", "'all_heads'"}  # by the code; a published family may have them
+
+
+# every second row with one of the bases for every change, all with both nightly
 @pytest.mark.parametrize(
     ("name", "text", "base"),
     [
-        pytest.param(name, text, base, marks=pytest.mark.nightly if (number + turn) % 2 else ())
+        pytest.param(name, text, base, marks=pytest.mark.nightly if (number + 2 * turn) % 4 else ())
         for number, (name, text, *_) in enumerate(TABLE)
         for turn, base in enumerate(BASES)
     ],
 )
-def test_each_setting_of_the_documented_table_is_equal(name, text, base, tmp_path):
+def test_each_setting_of_the_documented_table_is_equal_or_refused(name, text, base, tmp_path):
     for kind in KINDS:
         if (loaded := model_of(kind, base, name, text)) is not None:
+            if name in REFUSED or text in REFUSED or (kind, name) == ("decoder_only", "output_bias"):
+                with pytest.raises(NotExpressible, match=name):
+                    save(loaded, tmp_path)
+                continue
             (folder := tmp_path / kind).mkdir()
             save(loaded, folder)
             assert failures(loaded, folder) == []

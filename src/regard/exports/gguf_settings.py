@@ -16,6 +16,12 @@ BLOCK = 32  # weights that share a scale in int8
 ALWAYS = {
     "attention": ("softmax", "attention = 'softmax' is its only one"),
     "attention_scale": (None, "its scale is 1 / sqrt(d_head): multiply the weights of queries instead"),
+    "local_rotary_base": (None, "train it with one base, without a window"),
+    "layer_types": (None, "train it with layers of one type, without a window"),
+    "attention_softcap": (None, "train it without"),
+    "logit_softcap": (None, "train it without"),
+    "parallel_residual": (None, "train it with one sub-layer after the other"),
+    "output_bias": (False, "train it without"),
     "window": (None, "train it without a window: its architecture llama has none"),
     "scaled_embedding": (False, "multiply the embedding, and untie the output"),
     "norm_position": ("pre", "norm_position = 'pre' is possible"),
@@ -58,6 +64,8 @@ def known(config: ModelConfig) -> DecoderOnlyConfig:
     for name, (value, nearest) in own.items():
         if getattr(config, name) not in (value, spelled.get(name, value)):
             raise NotExpressible(ENGINE, name, getattr(config, name), nearest)
+    if config.qk_norm == "all_heads":
+        raise NotExpressible(ENGINE, "qk_norm", "all_heads", "it normalises each head: qk_norm = true")
     scaling = config.rotary_scaling
     if config.positions == "rotary" and scaling is not None:
         if scaling.amplitude != 1.0 or scaling.limit is not None:

@@ -9,6 +9,13 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.registered import ATTENTIONS, POSITIONS
 
 ENGINE = "transformers"
+IN_FAMILIES = {  # settings that published families have, and the code does not; with their usual value
+    "local_rotary_base": None,
+    "layer_types": None,
+    "attention_softcap": None,
+    "logit_softcap": None,
+    "parallel_residual": None,
+}
 
 
 def known(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
@@ -26,6 +33,18 @@ def known(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
     for name, registry in (("positions", POSITIONS), ("attention", ATTENTIONS)):
         if (value := getattr(config, name)) not in registry.own:
             raise NotExpressible(ENGINE, name, value, "a registered part is not in the exported code")
+    own = {**IN_FAMILIES, "output_bias": config.output_bias if config.kind == "encoder_decoder" else False}
+    for name, usual in own.items():
+        if (value := getattr(config, name, usual)) != usual:
+            raise NotExpressible(
+                ENGINE, name, value, "a published family has it, but not with all of these settings"
+            )
+    if config.norm_position == "reordered":
+        raise NotExpressible(
+            ENGINE, "norm_position", "reordered", "'post', 'pre' and 'sandwich' are possible"
+        )
+    if config.qk_norm == "all_heads":
+        raise NotExpressible(ENGINE, "qk_norm", "all_heads", "qk_norm = true normalises each head")
     return config
 
 
