@@ -65,7 +65,7 @@ def agree(slots, cache):
 
 
 def stack():
-    return StackCache(LAYERS)
+    return StackCache([None] * LAYERS)
 
 
 def with_memory():
@@ -151,7 +151,7 @@ class Rows:
         """Rows that have read so much; with sources of one to nine positions."""
         sources = [int(torch.randint(1, 10, (), generator=generator)) for _ in lengths]
         for length, source in zip(lengths, sources, strict=True):
-            cache = memory([source], 9) if with_memory else StackCache(LAYERS, self.window)
+            cache = memory([source], 9) if with_memory else StackCache([self.window] * LAYERS)
             if length:
                 read(cache, new(1, length))
             self.slots = self.slots.join(SlotCache.of(cache, self.window, rows=1))

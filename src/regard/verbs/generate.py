@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from regard import console
 from regard.decoding.base_search import DecodingLoop
@@ -22,7 +22,7 @@ from regard.models.decoder_only import DecoderOnly
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
-from regard.verbs.generation.prompts import Asked, prompts_of, single
+from regard.verbs.generation.prompts import Asked, prompts_of, refuse_non_prompts, single
 from regard.verbs.generation.running_answers import RunningAnswers, TextReader, width_of
 from regard.verbs.generation.search_results import samples_for, selected_texts
 from regard.verbs.generation.text_parts import CharacterStream, UpToStop, before_stop, in_characters
@@ -317,7 +317,7 @@ def context_limit(model: DecoderOnly, max_context: int | None) -> int | None:
 @checked
 @keyword_fields
 def generate(
-    prompt: Asked | Iterable[Asked],
+    prompt: Any,
     *,
     model: AnyModel,
     controls: Controls = UNSET,
@@ -339,11 +339,12 @@ def generate(
     Returns:
         str for a str, list[str] for several; with `num` above 1 list[str] and list[list[str]].
     """
+    refuse_non_prompts(prompt)
     generator = Generator(model, controls=controls, num=num, options=options, runtime=runtime)
     if (one := single(prompt)) is not None:
         texts = generator.one(one).texts
         return texts[0] if num == 1 else texts
-    found = [each.texts for each in generator(cast(Iterable[Asked], prompt))]
+    found = [each.texts for each in generator(prompt)]
     return [texts[0] for texts in found] if num == 1 else found
 
 

@@ -2,14 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from regard.data.chat_renderer import ChatRenderer
 from regard.data.chat_template import Message, checked_messages
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError, FolderError, UserError
 from regard.verbs.shared.text_options import ChatOptions
-from regard.verbs.shared.texts import several
+from regard.verbs.shared.texts import refuse_non_str, refuse_non_texts, several
 from regard.weights.model_folder import LoadedModel
 
 Asked = (
@@ -121,7 +121,17 @@ def prompts_of(loaded: LoadedModel, options: ChatOptions, *, begin: bool) -> Pro
     return PlainPrompts(tokenizer, tokenizer.bos_id if begin else None)
 
 
-def single(asked: Asked | Iterable[Asked]) -> Asked | None:
+def refuse_non_prompts(asked: Any) -> None:
+    """Raise a DataError if this is neither a prompt nor several; iterators are checked later."""
+    if isinstance(asked, list | tuple):
+        for number, each in enumerate(asked if single(asked) is None else (), start=1):
+            if single(each) is None:
+                refuse_non_str(each, number)
+    elif not isinstance(asked, str):
+        refuse_non_texts(asked)
+
+
+def single(asked: Any) -> Asked | None:
     """The prompt or conversation, if it is one; None for several."""
     if isinstance(asked, str):
         return asked
