@@ -12,7 +12,7 @@ from tests.browser.conftest import browser  # noqa: F401 (a fixture)
 from tests.browser.visit import Visit, file_address
 from tests.exports.engine_models import WORDS
 
-pytestmark = pytest.mark.usefixtures("engine")
+pytestmark = [pytest.mark.usefixtures("engine"), pytest.mark.nightly]  # two Playwrights do not go together
 SENTENCES = [
     "A man is sleeping.", "Two dogs run across the field.", "Where is the station, please?", "Thank you.",
     "A group of people stand in front of an igloo.", "The child is eating 3 red apples!",
