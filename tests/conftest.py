@@ -130,6 +130,20 @@ def encoder_folder(tmp_path_factory):
     return made
 
 
+@pytest.fixture(scope="session")
+def browser():
+    """The chromium of this machine; one for all tests, since a process can have one Playwright."""
+    from benchmarks.look_chromium import MISSING, OPTIONS, chromium
+
+    if chromium() is None:
+        pytest.skip(MISSING)
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium(), args=OPTIONS)
+        yield browser
+        browser.close()
+
+
 CHAT = (
     "{% for message in messages %}{{ message.role }}: {{ message.content }}{{ eos_token }}{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}"

@@ -1,26 +1,13 @@
-"""A browser, and servers that show it models of each kind. Without a browser these tests are skipped."""
+"""Servers that show a browser models of each kind. Without a browser these tests are skipped."""
 
 import threading
 from contextlib import ExitStack
 
 import pytest
 
-from benchmarks.look_chromium import MISSING, OPTIONS, chromium
 from tests.browser.visit import Visit
 
 KINDS = ("encoder_decoder", "recurrent", "decoder_only", "encoder_only", "vision")
-
-
-@pytest.fixture(scope="package")
-def browser():
-    """The chromium of this machine."""
-    if chromium() is None:
-        pytest.skip(MISSING)
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium(), args=OPTIONS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

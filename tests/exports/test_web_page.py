@@ -8,11 +8,10 @@ import time
 import pytest
 
 import regard
-from tests.browser.conftest import browser  # noqa: F401 (a fixture)
 from tests.browser.visit import Visit, file_address
 from tests.exports.engine_models import WORDS
 
-pytestmark = [pytest.mark.usefixtures("engine"), pytest.mark.nightly]  # two Playwrights do not go together
+pytestmark = pytest.mark.usefixtures("engine")
 SENTENCES = [
     "A man is sleeping.", "Two dogs run across the field.", "Where is the station, please?", "Thank you.",
     "A group of people stand in front of an igloo.", "The child is eating 3 red apples!",
@@ -75,7 +74,7 @@ def address():
 
 
 @pytest.fixture
-def page(browser):  # noqa: F811
+def page(browser):
     contexts = []
 
     def opened(address, **settings):
@@ -141,7 +140,7 @@ def test_one_file_opens_from_disk(page, page_folder):
     visit.assert_quiet()
 
 
-def test_the_page_of_a_folder_says_that_it_wants_a_server(browser, page_folder):  # noqa: F811
+def test_the_page_of_a_folder_says_that_it_wants_a_server(browser, page_folder):
     _, folder = page_folder("encoder_decoder")
     context = browser.new_context()
     page = context.new_page()
@@ -150,7 +149,7 @@ def test_the_page_of_a_folder_says_that_it_wants_a_server(browser, page_folder):
     context.close()
 
 
-def test_a_file_that_is_missing_is_named(browser, address, page_folder, tmp_path):  # noqa: F811
+def test_a_file_that_is_missing_is_named(browser, address, page_folder, tmp_path):
     import shutil
 
     _, folder = page_folder("encoder_decoder")
