@@ -1340,11 +1340,11 @@ def embed_shard(
     input: str | Path,
     output: str | Path,
     *,
-    shard: str,
-    part_megabytes: int = 4,
     model: str | Path | LoadedModel,
     as_json: bool = False,
     batch_tokens: int = 4096,
+    shard: str | None = None,
+    part_megabytes: int = 4,
     device: str = "auto",
     threads: int | None = None,
     done: Callable[[PartRecord], None] | None = None,
@@ -1354,12 +1354,13 @@ def embed_shard(
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
         output: the folder that all shards share, a path or an address.
-        shard: I/N, number I of N.
-        part_megabytes: the input of a part, whose output is one file.
         model: a model or run folder, or what `regard.load` returns.
         as_json: write a line of JSON for each line.
         done: is called after each part.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
+            all N share; what is done there is left out.
+        part_megabytes: With a shard: the input of a part, whose output is one file.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1369,8 +1370,6 @@ def generate_shard(
     input: str | Path,
     output: str | Path,
     *,
-    shard: str,
-    part_megabytes: int = 4,
     model: str | Path | LoadedModel,
     beam_size: int | None = None,
     early_stopping: bool | None = None,
@@ -1410,6 +1409,8 @@ def generate_shard(
     as_json: bool = False,
     chat: bool = False,
     system: str | None = None,
+    shard: str | None = None,
+    part_megabytes: int = 4,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -1420,8 +1421,6 @@ def generate_shard(
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
         output: the folder that all shards share, a path or an address.
-        shard: I/N, number I of N.
-        part_megabytes: the input of a part, whose output is one file.
         model: a model or run folder, or what `regard.load` returns.
         num: texts for each prompt.
         as_json: must be True: a text may have several lines.
@@ -1466,6 +1465,9 @@ def generate_shard(
         search: Decode by the registered search of this name. [default: by beam size and sampling]
         chat: Answer each prompt as a user's message, by the model's chat template.
         system: The system message at the beginning of each conversation.
+        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
+            all N share; what is done there is left out.
+        part_megabytes: With a shard: the input of a part, whose output is one file.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -1476,8 +1478,6 @@ def summarize_shard(
     input: str | Path,
     output: str | Path,
     *,
-    shard: str,
-    part_megabytes: int = 4,
     model: str | Path | LoadedModel,
     beam_size: int | None = None,
     early_stopping: bool | None = None,
@@ -1518,6 +1518,8 @@ def summarize_shard(
     prefix: str | None = None,
     workers: int | None = None,
     n_best: int = 1,
+    shard: str | None = None,
+    part_megabytes: int = 4,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -1528,8 +1530,6 @@ def summarize_shard(
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
         output: the folder that all shards share, a path or an address.
-        shard: I/N, number I of N.
-        part_megabytes: the input of a part, whose output is one file.
         model: a model or run folder, or what `regard.load` returns.
         as_json: write a line of JSON for each line.
         done: is called after each part.
@@ -1577,6 +1577,9 @@ def summarize_shard(
             set]
         n_best: Give that many candidates of each text: LINE, SCORE, TEXT, separated by tabs. A beam is
             at least as wide.
+        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
+            all N share; what is done there is left out.
+        part_megabytes: With a shard: the input of a part, whose output is one file.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -1587,8 +1590,6 @@ def translate_shard(
     input: str | Path,
     output: str | Path,
     *,
-    shard: str,
-    part_megabytes: int = 4,
     model: str | Path | LoadedModel | None = None,
     beam_size: int | None = None,
     early_stopping: bool | None = None,
@@ -1633,6 +1634,8 @@ def translate_shard(
     n_best: int = 1,
     split: Literal["auto", "on", "off"] = "auto",
     engine: Literal["regard", "ctranslate2"] = "regard",
+    shard: str | None = None,
+    part_megabytes: int = 4,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -1643,8 +1646,6 @@ def translate_shard(
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
         output: the folder that all shards share, a path or an address.
-        shard: I/N, number I of N.
-        part_megabytes: the input of a part, whose output is one file.
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         as_json: write a line of JSON for each line.
         done: is called after each part.
@@ -1699,6 +1700,9 @@ def translate_shard(
             longer than the lines that the model was trained on.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
+        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
+            all N share; what is done there is left out.
+        part_megabytes: With a shard: the input of a part, whose output is one file.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.

@@ -122,6 +122,12 @@ def test_mistakes_are_named(capsys, folder, arguments, error):
             ("--model", "M", "--output", "a", "--input", "b", "--shard", "1/1", "--similar-to", "c"),
             "--similar-to ranks all lines",
         ),
+        (
+            "translate",
+            ("--shard", "1/1", "--input", "/", "--output", "a"),
+            "'//*' are the files of this folder",
+        ),
+        ("translate", ("--shard", "1/1", "--input", __file__, "--output", __file__), "is a file, no folder"),
         ("jobs", ("status", "nowhere"), "has no plan.json"),
         ("jobs", ("merge", "nowhere", "--to", "x"), "has no plan.json"),
     ],

@@ -11,7 +11,7 @@ from regard.cli.job_options import PLACE, Place, job_output, path_of, refuse_hal
 from regard.cli.text_command import chunks_of, input_option, refuse_two, write_output
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
-from regard.verbs.shared.text_options import BatchOptions
+from regard.verbs.shared.text_options import BatchOptions, ShardOptions
 
 
 @click.command("embed", cls=Command)
@@ -33,8 +33,7 @@ def command(
     model: Path,
     input: Place | None,
     output: Place | None,
-    shard: str | None,
-    part_megabytes: int,
+    sharding: ShardOptions,
     similar_to: str | None,
     options: BatchOptions,
     as_json: bool,
@@ -48,18 +47,17 @@ def command(
     read first, and printed with their cosine similarity, the most similar first.
     """
     refuse_two(text, input)
-    refuse_half_a_job(shard, text=bool(text), input=input, output=output)
-    if shard is not None and similar_to is not None:
+    refuse_half_a_job(sharding, text=bool(text), input=input, output=output)
+    if sharding.shard is not None and similar_to is not None:
         raise UserError("--similar-to ranks all lines, a shard has only some", "leave one of them out")
 
     with importing():
         from regard.verbs.embed import Embedder, output_lines
         from regard.verbs.shards import embed_shard
 
-    if shard is not None:
-        places = {"input": input, "output": output, "shard": shard, "part_megabytes": part_megabytes}
+    if sharding.shard is not None:
         settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
-        run(embed_shard, **places, **settings)
+        run(embed_shard, sharding, output, input=input, **settings)
         return
     embedder = Embedder(model, options=options, runtime=runtime)
     lines = [line for each in text for line in each.split("\n")] if text else None

@@ -15,7 +15,7 @@ from regard.cli.text_command import chunks_of, input_option, refuse_two, write_o
 from regard.errors import UserError
 from regard.verbs.generation.controls import Controls
 from regard.verbs.shared.runtime import DecodingRuntime
-from regard.verbs.shared.text_options import ChatOptions
+from regard.verbs.shared.text_options import ChatOptions, ShardOptions
 
 if TYPE_CHECKING:
     from regard.verbs.generate import Generator
@@ -45,8 +45,7 @@ def command(
     model: Path,
     input: Place | None,
     output: Place | None,
-    shard: str | None,
-    part_megabytes: int,
+    sharding: ShardOptions,
     controls: Controls,
     num: int,
     streamed: bool,
@@ -65,7 +64,7 @@ def command(
     or of a pipe is a conversation of its own; lines typed at a terminal are one conversation.
     """
     refuse_two(prompt is not None, input, "PROMPT")
-    refuse_half_a_job(shard, text=prompt is not None, input=input, output=output)
+    refuse_half_a_job(sharding, text=prompt is not None, input=input, output=output)
     if streamed and as_json:
         raise UserError("--json prints whole texts only", "leave out --stream or --json")
 
@@ -73,10 +72,9 @@ def command(
         from regard.verbs.generate import BETWEEN, Generator, output_lines
         from regard.verbs.shards import generate_shard
 
-    if shard is not None:
-        places = {"input": input, "output": output, "shard": shard, "part_megabytes": part_megabytes}
+    if sharding.shard is not None:
         settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
-        run(generate_shard, **places, **settings, controls=controls, num=num)
+        run(generate_shard, sharding, output, input=input, **settings, controls=controls, num=num)
         return
     generator = Generator(model, controls=controls, num=num, options=options, runtime=runtime)
     typed = prompt in (None, "-") and input is None and sys.stdin.isatty()

@@ -9,12 +9,12 @@ import click
 from regard.cli import options
 from regard.cli.options import Decorator
 from regard.errors import UserError
+from regard.verbs.shared.text_options import ShardOptions
 
 if TYPE_CHECKING:
     from regard.verbs.jobs import ShardReport
 
 Place = Path | str  # of a file here, or an address
-PART_MEGABYTES = 4
 
 
 class PlaceType(click.ParamType):
@@ -30,29 +30,14 @@ class PlaceType(click.ParamType):
 PLACE = PlaceType()
 
 
-shard_options: Decorator = options.stacked(
-    click.option(
-        "--shard",
-        metavar="I/N",
-        help="Answer part I of N of the files of --input, a pattern, into the folder --output, which all N"
-        " share; what is done there is left out.",
-    ),
-    click.option(
-        "--part-megabytes",
-        type=click.IntRange(1, 10_000),
-        default=PART_MEGABYTES,
-        show_default=True,
-        metavar="N",
-        help="With --shard: the input of a part, whose output is one file.",
-    ),
-)
+shard_options: Decorator = options.fields_of("sharding", ShardOptions)
 job_output: Decorator = click.option(
     "--output", type=PLACE, metavar="DIR", help="With --shard: the folder to write to."
 )
 
 
 def refuse_half_a_job(
-    shard: str | None,
+    sharding: ShardOptions,
     *,
     text: bool,
     input: Place | None,
@@ -63,7 +48,7 @@ def refuse_half_a_job(
 
     `text`: the command has one. `output_is_file`: without --shard --output names a file.
     """
-    if shard is None:
+    if sharding.shard is None:
         for name, place in (("--input", input), ("--output", output)):
             if isinstance(place, str):
                 raise UserError(f"{name} {place}: an address needs --shard", "--shard 1/1 is everything")
@@ -83,7 +68,9 @@ def path_of(place: Place | None) -> Path | None:
     return place
 
 
-def run(answer: "Callable[..., ShardReport]", **settings: Any) -> None:
+def run(
+    answer: "Callable[..., ShardReport]", sharding: ShardOptions, output: Place | None, **settings: Any
+) -> None:
     """Run one shard by a Python call, with a note after each part, and how much failed at the end."""
     from regard import console
     from regard.verbs.jobs import PartRecord
@@ -92,11 +79,8 @@ def run(answer: "Callable[..., ShardReport]", **settings: Any) -> None:
         rate = record.lines / max(record.seconds, 1e-3)
         console.note(f"part {record.part}: {record.lines:,} lines, {rate:,.0f} a second")
 
-    report = answer(done=done, **settings)
+    report = answer(output=output, sharding=sharding, done=done, **settings)
     before = f", {report.done_before} of them before" if report.done_before else ""
-    console.note(
-        f"shard {settings['shard']}: {report.parts} parts are done{before}; {report.lines:,} lines now"
-    )
+    console.note(f"shard {sharding.shard}: {report.parts} parts are done{before}; {report.lines:,} lines now")
     if report.failed:
-        where = f"regard jobs status {settings['output']}"
-        console.warn(f"{report.failed:,} lines failed: `{where}` names them")
+        console.warn(f"{report.failed:,} lines failed: `regard jobs status {output}` names them")

@@ -10,7 +10,7 @@ from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.text_command import refuse_two
 from regard.cli.translation_options import print_answers, translation_command
-from regard.verbs.shared.text_options import SummaryOptions
+from regard.verbs.shared.text_options import ShardOptions, SummaryOptions
 
 
 @click.command("summarize", cls=Command)
@@ -19,8 +19,7 @@ def command(
     text: str | None,
     input: Place | None,
     output: Place | None,
-    shard: str | None,
-    part_megabytes: int,
+    sharding: ShardOptions,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -30,15 +29,14 @@ def command(
     it has several lines; each line of a file or of standard input is a document.
     """
     refuse_two(text is not None, input)
-    refuse_half_a_job(shard, text=text is not None, input=input, output=output, output_is_file=True)
+    refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
 
     with importing():
         from regard.verbs.shards import summarize_shard
         from regard.verbs.summarize import Summarizer
 
-    if shard is not None:
-        places = {"input": input, "output": output, "shard": shard, "part_megabytes": part_megabytes}
-        run(summarize_shard, **places, as_json=as_json, **settings)
+    if sharding.shard is not None:
+        run(summarize_shard, sharding, output, input=input, as_json=as_json, **settings)
         return
     summarizer = Summarizer(**settings)
     lines = None if text is None else [" ".join(text.splitlines())]

@@ -12,7 +12,7 @@ from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.text_command import refuse_two
 from regard.cli.translation_options import print_answers, translation_command
-from regard.verbs.shared.text_options import TranslationOptions
+from regard.verbs.shared.text_options import ShardOptions, TranslationOptions
 
 
 @click.command("translate", cls=Command)
@@ -21,8 +21,7 @@ def command(
     text: str | None,
     input: Place | None,
     output: Place | None,
-    shard: str | None,
-    part_megabytes: int,
+    sharding: ShardOptions,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -32,7 +31,7 @@ def command(
     order, as soon as it is translated; an empty line gives an empty line.
     """
     refuse_two(text is not None, input)
-    refuse_half_a_job(shard, text=text is not None, input=input, output=output, output_is_file=True)
+    refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
 
     with importing():
         from regard.verbs.shards import translate_shard
@@ -40,9 +39,8 @@ def command(
 
     if settings["model"] is None:
         _note_demonstration(waits=text is None and input is None)
-    if shard is not None:
-        places = {"input": input, "output": output, "shard": shard, "part_megabytes": part_megabytes}
-        run(translate_shard, **places, as_json=as_json, **settings)
+    if sharding.shard is not None:
+        run(translate_shard, sharding, output, input=input, as_json=as_json, **settings)
         return
     lines = None if text is None else text.split("\n")
     translator = Translator(**settings)

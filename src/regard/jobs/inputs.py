@@ -50,7 +50,9 @@ def find_inputs(patterns: Sequence[str]) -> list[InputFile]:
         files, path = open_filesystem(pattern)
         named = tried(pattern, lambda files=files, path=path: _files_of(files, path))
         if not named:
-            raise DataError(f"--input {pattern}: there is no such file", "check the path")
+            is_folder = tried(pattern, lambda files=files, path=path: files.isdir(path))
+            hint = f"'{pattern}/*' are the files of this folder" if is_folder else "check the path"
+            raise DataError(f"--input {pattern}: there is no such file", hint)
         for each in named:
             file = _described(files.unstrip_protocol(each))
             found.setdefault(file.url, file)

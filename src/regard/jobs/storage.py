@@ -145,6 +145,10 @@ def naming(what: str) -> Iterator[None]:
         yield
     except (FileNotFoundError, FileExistsError, RegardError):
         raise
+    except NotADirectoryError as error:
+        raise DataError(
+            f"{what}: a part of this path is a file, no folder", "choose another folder"
+        ) from error
     except PermissionError as error:
         raise DataError(f"{what}: permission denied", "check its owner, or the credentials") from error
     except Exception as error:

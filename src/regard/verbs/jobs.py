@@ -24,10 +24,11 @@ from regard.jobs.progress import Progress
 from regard.jobs.shard import ShardReport, run_shard
 from regard.jobs.storage import Storage
 from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.text_options import ShardOptions
 from regard.weights.folder import MANIFEST
 from regard.weights.model_folder import LoadedModel
 
-PART_MEGABYTES = 4  # of input: minutes of one core
+EVERYTHING = ShardOptions()
 SPEED_ONLY = frozenset({"workers", "batch_tokens", "threads", "device"})  # settings that change no output
 
 
@@ -72,9 +73,7 @@ def run_job(
     job: LineJob,
     inputs: str,
     output: str,
-    *,
-    shard: str,
-    part_megabytes: int = PART_MEGABYTES,
+    sharding: ShardOptions = EVERYTHING,
     done: Callable[[PartRecord], None] | None = None,
 ) -> ShardReport:
     """Answer the parts of one shard that are not done.
@@ -82,16 +81,13 @@ def run_job(
     Args:
         inputs: a path or an address such as s3://bucket/in/part.gz, or a pattern of them.
         output: the folder that all shards share.
-        shard: I/N, number I of N, from 1.
-        part_megabytes: the size of a part; a compressed file is one.
+        sharding: which parts this process answers, and their size; a compressed file is one.
         done: is called after each part.
 
     Raises:
         DataError: there is no such input, an input has changed, or the folder belongs to another job.
     """
-    if part_megabytes < 1:
-        raise ConfigError(f"part_megabytes = {part_megabytes} is below 1", "4 is usual")
-    numbers = shard_of(shard)
+    numbers = shard_of(sharding.shard or "1/1")
     plan = Plan(
         command=job.command,
         version=version("regard"),
@@ -99,7 +95,7 @@ def run_job(
         settings={**settings_of(job.settings), **job.more},
         format=job.format,
         inputs=find_inputs([inputs]),
-        part_bytes=part_megabytes << 20,
+        part_bytes=sharding.part_megabytes << 20,
     )
     storage = Storage(output)
     return run_shard(

@@ -8,7 +8,7 @@ from regard.jobs.part_record import PartRecord
 from regard.jobs.shard import ShardReport
 from regard.verbs import embed, generate, translate
 from regard.verbs.generation.controls import UNSET, Controls
-from regard.verbs.jobs import PART_MEGABYTES, LineJob, refuse_several_lines, run_job
+from regard.verbs.jobs import EVERYTHING, LineJob, refuse_several_lines, run_job
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -18,7 +18,13 @@ from regard.verbs.shared.runtime import (
     DecodingRuntime,
     Runtime,
 )
-from regard.verbs.shared.text_options import BatchOptions, ChatOptions, SummaryOptions, TranslationOptions
+from regard.verbs.shared.text_options import (
+    BatchOptions,
+    ChatOptions,
+    ShardOptions,
+    SummaryOptions,
+    TranslationOptions,
+)
 from regard.verbs.summarize import Summarizer
 
 Done = Callable[[PartRecord], None]
@@ -30,12 +36,11 @@ def translate_shard(
     input: str | Path,
     output: str | Path,
     *,
-    shard: str,
-    part_megabytes: int = PART_MEGABYTES,
     model: AnyModel | None = None,
     controls: Controls = UNSET,
     as_json: bool = False,
     options: TranslationOptions = translate.OPTIONS,
+    sharding: ShardOptions = EVERYTHING,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
     done: Done | None = None,
 ) -> ShardReport:
@@ -44,15 +49,13 @@ def translate_shard(
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
         output: the folder that all shards share, a path or an address.
-        shard: I/N, number I of N.
-        part_megabytes: the input of a part, whose output is one file.
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         as_json: write a line of JSON for each line.
         done: is called after each part.
     """
     translator = translate.Translator(model, controls=controls, options=options, runtime=runtime)
     job = _text_job("translate", translator, as_json, controls, options, runtime)
-    return run_job(job, str(input), str(output), shard=shard, part_megabytes=part_megabytes, done=done)
+    return run_job(job, str(input), str(output), sharding, done)
 
 
 @checked
@@ -61,12 +64,11 @@ def summarize_shard(
     input: str | Path,
     output: str | Path,
     *,
-    shard: str,
-    part_megabytes: int = PART_MEGABYTES,
     model: AnyModel,
     controls: Controls = UNSET,
     as_json: bool = False,
     options: SummaryOptions = SummaryOptions(),  # noqa: B008 (frozen)
+    sharding: ShardOptions = EVERYTHING,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
     done: Done | None = None,
 ) -> ShardReport:
@@ -75,15 +77,13 @@ def summarize_shard(
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
         output: the folder that all shards share, a path or an address.
-        shard: I/N, number I of N.
-        part_megabytes: the input of a part, whose output is one file.
         model: a model or run folder, or what `regard.load` returns.
         as_json: write a line of JSON for each line.
         done: is called after each part.
     """
     summarizer = Summarizer(model, controls=controls, options=options, runtime=runtime)
     job = _text_job("summarize", summarizer, as_json, controls, options, runtime)
-    return run_job(job, str(input), str(output), shard=shard, part_megabytes=part_megabytes, done=done)
+    return run_job(job, str(input), str(output), sharding, done)
 
 
 def _text_job(
@@ -110,13 +110,12 @@ def generate_shard(
     input: str | Path,
     output: str | Path,
     *,
-    shard: str,
-    part_megabytes: int = PART_MEGABYTES,
     model: AnyModel,
     controls: Controls = UNSET,
     num: int = 1,
     as_json: bool = False,
     options: ChatOptions = generate.NO_CHAT,
+    sharding: ShardOptions = EVERYTHING,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
     done: Done | None = None,
 ) -> ShardReport:
@@ -125,8 +124,6 @@ def generate_shard(
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
         output: the folder that all shards share, a path or an address.
-        shard: I/N, number I of N.
-        part_megabytes: the input of a part, whose output is one file.
         model: a model or run folder, or what `regard.load` returns.
         num: texts for each prompt.
         as_json: must be True: a text may have several lines.
@@ -142,7 +139,7 @@ def generate_shard(
         settings=[controls, options, runtime],
         more={"num": num},
     )
-    return run_job(job, str(input), str(output), shard=shard, part_megabytes=part_megabytes, done=done)
+    return run_job(job, str(input), str(output), sharding, done)
 
 
 @checked
@@ -151,11 +148,10 @@ def embed_shard(
     input: str | Path,
     output: str | Path,
     *,
-    shard: str,
-    part_megabytes: int = PART_MEGABYTES,
     model: AnyModel,
     as_json: bool = False,
     options: BatchOptions = BatchOptions(),  # noqa: B008 (frozen)
+    sharding: ShardOptions = EVERYTHING,
     runtime: Runtime = DEFAULT_RUNTIME,
     done: Done | None = None,
 ) -> ShardReport:
@@ -164,8 +160,6 @@ def embed_shard(
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
         output: the folder that all shards share, a path or an address.
-        shard: I/N, number I of N.
-        part_megabytes: the input of a part, whose output is one file.
         model: a model or run folder, or what `regard.load` returns.
         as_json: write a line of JSON for each line.
         done: is called after each part.
@@ -177,4 +171,4 @@ def embed_shard(
         format="json" if as_json else "text",
         settings=[options, runtime],
     )
-    return run_job(job, str(input), str(output), shard=shard, part_megabytes=part_megabytes, done=done)
+    return run_job(job, str(input), str(output), sharding, done)

@@ -81,6 +81,21 @@ class ChatOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ShardOptions:
+    """Which part of a job a process does; None is everything."""
+
+    shard: str | None = keyword(
+        None,
+        "Answer part I of N of the files of the input, a pattern, into the output, a folder that all N share;"
+        " what is done there is left out.",
+        metavar="I/N",
+    )
+    part_megabytes: int = keyword(
+        4, "With a shard: the input of a part, whose output is one file.", metavar="N"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
     """How many processes decode."""
 
