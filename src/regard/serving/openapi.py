@@ -8,7 +8,7 @@ import msgspec
 
 from regard.serving.dialects.dialect import Dialect, Route
 from regard.serving.dialects.openai_types import OpenAIError
-from regard.serving.dialects.own import ErrorResponse
+from regard.serving.dialects.own_types import ErrorResponse
 
 REFERENCE = "#/components/schemas/{name}"
 STATUSES = {

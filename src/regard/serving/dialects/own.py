@@ -2,14 +2,37 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import msgspec
 from starlette.responses import Response
 
 from regard.errors import RegardError
-from regard.serving.dialects.controls import control_fields, controls_in, count_in
+from regard.serving.dialects.controls import controls_in, count_in
 from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_headers, json_response
+from regard.serving.dialects.own_types import (
+    Alignment,
+    Candidate,
+    ClassifiedText,
+    ClassifyRequest,
+    ClassifyResponse,
+    ClassProbability,
+    EmbedRequest,
+    EmbedResponse,
+    ErrorResponse,
+    GeneratedTexts,
+    GenerateRequest,
+    GenerateResponse,
+    ModelInfo,
+    ModelsResponse,
+    Score,
+    ScoreRequest,
+    ScoreResponse,
+    Sentence,
+    TranslatedText,
+    TranslateRequest,
+    TranslateResponse,
+)
 from regard.serving.event_stream import EventStream, event
 from regard.serving.http_error import HttpProblem, problem_of, unsupported
 from regard.serving.models import Slot
@@ -19,157 +42,6 @@ from regard.verbs.translate import Translation
 
 PREFIX = "/api/v1"
 DIGITS = 6  # of vectors and probabilities: beyond them digits may depend on the batch
-Text = Annotated[str, msgspec.Meta(description="A text.")]
-Texts = Text | list[Text]
-ModelName = Annotated[
-    str | None, msgspec.Meta(description="The name of a model; by default the first that has the task.")
-]
-
-
-class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A body without other fields than these."""
-
-
-class EmbedRequest(Strict):
-    text: Texts
-    model: ModelName = None
-
-
-class ClassifyRequest(Strict):
-    text: Texts
-    model: ModelName = None
-    top: Annotated[int, msgspec.Meta(ge=1, description="How many classes, most probable first.")] = 1
-
-
-class ScoreRequest(Strict):
-    text: Texts
-    translation: Texts
-    model: ModelName = None
-    prefix: str | None = None
-
-
-Count = Annotated[int, msgspec.Meta(ge=1)]
-Alignments = Annotated[
-    bool, msgspec.Meta(description="Which source tokens each token of a candidate comes from.")
-]
-TRANSLATE_FIELDS = [
-    ("text", Texts),
-    ("model", ModelName, None),
-    ("n_best", Count, 1),
-    ("prefix", str | None, None),
-    ("split", Literal["auto", "on", "off"], "auto"),
-    ("alignments", Alignments, False),
-    ("stream", bool, False),
-]
-GENERATE_FIELDS = [
-    ("prompt", Texts),
-    ("model", ModelName, None),
-    ("num", Count, 1),
-    ("chat", bool, False),
-    ("system", str | None, None),
-    ("stream", bool, False),
-]
-TranslateRequest: Any = msgspec.defstruct(
-    "TranslateRequest", [*TRANSLATE_FIELDS, *control_fields()], bases=(Strict,), kw_only=True
-)
-GenerateRequest: Any = msgspec.defstruct(
-    "GenerateRequest", [*GENERATE_FIELDS, *control_fields()], bases=(Strict,), kw_only=True
-)
-
-
-class Alignment(msgspec.Struct, kw_only=True):
-    source_tokens: list[str]
-    links: list[tuple[int, int]]  # places of a source token and a token of the candidate
-
-
-class Candidate(msgspec.Struct, kw_only=True):
-    text: str
-    score: float
-    log_prob: float
-    tokens: list[str]
-    token_log_probs: list[float]  # with those of the ends of texts or sentences
-    log_probs_of_tokens: list[float]
-    alignment: Alignment | msgspec.UnsetType = msgspec.UNSET
-
-
-class Sentence(msgspec.Struct, kw_only=True):
-    source: str
-    text: str
-
-
-class TranslatedText(msgspec.Struct, kw_only=True):
-    text: str
-    candidates: list[Candidate]
-    sentences: list[Sentence]
-
-
-class TranslateResponse(msgspec.Struct, kw_only=True):
-    model: str
-    precision: str
-    translations: list[TranslatedText]
-
-
-class GeneratedTexts(msgspec.Struct, kw_only=True):
-    continuations: list[Candidate]
-
-
-class GenerateResponse(msgspec.Struct, kw_only=True):
-    model: str
-    precision: str
-    results: list[GeneratedTexts]
-
-
-class EmbedResponse(msgspec.Struct, kw_only=True):
-    model: str
-    vectors: list[list[float]]
-
-
-class ClassProbability(msgspec.Struct, kw_only=True):
-    label: str
-    probability: float
-
-
-class ClassifiedText(msgspec.Struct, kw_only=True):
-    classes: list[ClassProbability]
-    value: float | None
-
-
-class ClassifyResponse(msgspec.Struct, kw_only=True):
-    model: str
-    results: list[ClassifiedText]
-
-
-class Score(msgspec.Struct, kw_only=True):
-    log_prob: float
-    token_log_probs: list[float]
-
-
-class ScoreResponse(msgspec.Struct, kw_only=True):
-    model: str
-    scores: list[Score]
-
-
-class ModelInfo(msgspec.Struct, kw_only=True):
-    name: str
-    loaded: bool
-    kind: str | None
-    tasks: list[str]
-    parameters_bytes: int | None
-    source_language: str | None
-    target_language: str | None
-    look: str | None  # the path of its page
-    aligns: bool | None  # True if its translations can have alignments
-
-
-class ModelsResponse(msgspec.Struct, kw_only=True):
-    models: list[ModelInfo]
-
-
-class ErrorResponse(msgspec.Struct, kw_only=True):
-    error: str
-    hint: str
-    parameter: str | None
-    request_id: str
 
 
 class OwnDialect(Dialect):
