@@ -114,15 +114,20 @@ function framed(picture) {
 export async function png({ svg, picture, width, height }) {
   const target = picture ?? blank(Math.ceil(2 * width), Math.ceil(2 * height));
   if (!picture) target.getContext("2d").drawImage(await loaded(svg), 0, 0, target.width, target.height);
-  return new Promise((resolve) => target.toBlob(resolve, "image/png"));
+  const blob = await new Promise((resolve) => target.toBlob(resolve, "image/png"));
+  if (!blob) throw new Error(`no PNG of ${target.width} x ${target.height} pixels is possible here`);
+  return blob;
 }
 
 async function loaded(svg) {
   const image = new Image();
   const url = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
   try {
-    image.src = url;
-    await image.decode();
+    await new Promise((resolve, reject) => {
+      image.onload = resolve; // not decode(), which waits for the next frame: a tab that is not seen has none
+      image.onerror = () => reject(new Error("the drawing cannot be read as an SVG"));
+      image.src = url;
+    });
   } finally {
     URL.revokeObjectURL(url);
   }
