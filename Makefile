@@ -36,7 +36,7 @@ GPU_SEEN = $(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_availa
 GPU_NEEDS := beartype click hypothesis jaxtyping numpy pytest rich sacrebleu safetensors tokenizers torch transformers
 
 .PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check bench-serve proposals bench bench-quick bench-install audit sbom hashes $(LONG) $(BENCHES) \
-  bench-quality bench-quality-install
+  bench-quality bench-quality-install book book-pages
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -162,6 +162,19 @@ serve-check: install
 bench-serve: install
 	@$(BIN)/regard data get tatoeba_en_de >/dev/null
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.serve
+
+# The book: every page, each cell of the tutorial executed, as one folder of static files that opens from disk.
+# Cells that did not change are not executed again; `make book-pages` executes none.
+book: .venv/installed-book
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/book
+	@echo "open build/book/docs/index.html"
+
+book-pages: .venv/installed-book
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -D nb_execution_mode=off -c docs . build/book
+
+.venv/installed-book: $(INSTALLED)
+	@$(PIP) --no-build-isolation --editable '.[dev,book]'
+	@touch $@
 
 # What `regard new` proposes for known corpora, trained for two minutes each: fails where one learns too little.
 proposals: install

@@ -1,0 +1,38 @@
+"""Sphinx's settings for the book: the pages of this repository as one folder of static HTML (`make book`)."""
+
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS / "book"))
+
+project = "regard"
+copyright = "the authors of regard, Apache-2.0"
+root_doc = "docs/index"
+include_patterns = ["docs/**", "recipes/README.md", "benchmarks/README.md", "*.md"]
+exclude_patterns = ["docs/book/**", "**/.*"]
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx_click",
+    "sphinx_copybutton",
+    "kernel",  # this and the next are in docs/book/
+    "mathml",
+]
+html_math_renderer = "mathml"
+myst_enable_extensions = ["dollarmath", "deflist", "attrs_inline"]
+myst_heading_anchors = 4
+
+nb_execution_mode = "cache"
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_code_prompt_show = "Show the answer"
+nb_code_prompt_hide = "Hide the answer"
+
+html_theme = "furo"
+html_title = "regard"
+html_static_path = ["book/static"]
+html_css_files = ["book.css"]
+html_copy_source = False
+html_show_sphinx = False
