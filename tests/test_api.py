@@ -96,6 +96,7 @@ COMMANDS = [  # command, the calls that it stands for, options without a keyword
     ("export", ["export"], "", ""),
     ("fill", ["fill", "fill_file"], "json", ""),
     ("generate", ["generate", "generate_file", "generate_shard"], "stream", "done"),
+    ("learn", ["learn"], "no_jupyter", ""),
     ("new", ["new"], "", ""),
     ("look", ["look"], "json text html npz pair port no_browser", "text prefix_ids changes"),
     ("score", ["score"], "json", ""),

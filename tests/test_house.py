@@ -59,6 +59,7 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "click": "cli/",
     "babel": "data/synthetic.py",
     "jinja2": "data/template_process.py",
+    "jupytext": "verbs/learn.py",
     "matplotlib": "inspection/",
     "msgspec": "serving/",
     "prometheus_client": "serving/",

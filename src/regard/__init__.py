@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from regard.verbs.fill import Filler, fill, fill_file
     from regard.verbs.generate import Generator, generate, generate_file
     from regard.verbs.jobs import jobs_merge, jobs_status, jobs_verify
+    from regard.verbs.learn import learn
     from regard.verbs.load import load
     from regard.verbs.look import Look, Looker, look
     from regard.verbs.new import new
@@ -94,6 +95,7 @@ __all__ = [
     "jobs_merge",
     "jobs_status",
     "jobs_verify",
+    "learn",
     "load",
     "look",
     "new",

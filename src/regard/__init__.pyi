@@ -32,6 +32,7 @@ from regard.verbs.generate import Generator as _Generator
 from regard.verbs.jobs import jobs_merge as jobs_merge
 from regard.verbs.jobs import jobs_status as jobs_status
 from regard.verbs.jobs import jobs_verify as jobs_verify
+from regard.verbs.learn import learn as learn
 from regard.verbs.load import Loaded as _Loaded
 from regard.verbs.look import Look as Look
 from regard.verbs.look import Looker as _Looker
@@ -97,6 +98,7 @@ __all__ = [
     "jobs_merge",
     "jobs_status",
     "jobs_verify",
+    "learn",
     "load",
     "look",
     "new",

@@ -10,7 +10,14 @@ import pytest
 LEARN = Path(__file__).parents[2] / "docs" / "learn"
 RUNNER = Path(__file__).with_name("run_page.py")
 PAGES = sorted(LEARN.glob("[0-9]*.md"))
-LONG = set[str]()  # pages that train for more than some seconds
+LONG = {  # pages that train for more than some seconds; `make book` runs them, too
+    "05-reverse",
+    "06-dates-and-alignment",
+    "07-why-attention-won",
+    "08-translation",
+    "11-language-model",
+    "12-masked-words",
+}
 
 
 def marks(page):

@@ -12,6 +12,7 @@ from regard.errors import Interrupted, UserError, did_you_mean
 VERBS = {  # heading -> command -> its line in `regard --help`, the first line of its own help
     "Begin": {
         "demo": "Train a small translator of dates, and show what it does.",
+        "learn": "Write the tutorial as notebooks, and open Jupyter.",
         "doctor": "Report what regard finds on this machine.",
     },
     "Train": {
