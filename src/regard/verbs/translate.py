@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -356,7 +357,7 @@ class Translator:
             self._started = DecodingPool(Decoder(self._strategy, [self.model]), self.workers)
         return self._started
 
-    @property
+    @cached_property
     def _is_faster_with_one_thread(self) -> bool:
         """True if the user has set neither threads nor workers, and the model is small."""
         if self._threads_are_chosen or self.device.type != "cpu":
