@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.layers.attention import MultiHeadAttention, SelfAttention
-    from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, PreNorm, SandwichNorm
+    from regard.layers.block import (
+        DecoderBlock,
+        EncoderBlock,
+        ParallelBlock,
+        PostNorm,
+        PreNorm,
+        ReorderedNorm,
+        SandwichNorm,
+    )
     from regard.layers.cache import KeyValueCache
     from regard.layers.convolution import ConvolutionModule
     from regard.layers.embedding import TokenEmbedding
@@ -65,6 +73,7 @@ __all__ = [
     "LinearScaling",
     "Llama3Scaling",
     "MultiHeadAttention",
+    "ParallelBlock",
     "PatchEmbedding",
     "PostNorm",
     "PreNorm",
@@ -72,6 +81,7 @@ __all__ = [
     "RecurrentStack",
     "RelativePositions",
     "RelativeSelfAttention",
+    "ReorderedNorm",
     "RotaryPositions",
     "SandwichNorm",
     "SelfAttention",
@@ -96,8 +106,10 @@ _FILES = {  # file -> what it has for others
     "block": (
         "DecoderBlock",
         "EncoderBlock",
+        "ParallelBlock",
         "PostNorm",
         "PreNorm",
+        "ReorderedNorm",
         "SandwichNorm",
     ),
     "cache": ("KeyValueCache",),
