@@ -27,6 +27,7 @@ myst_heading_anchors = 4
 nb_execution_mode = "cache"
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
+nb_merge_streams = True  # the lines that a cell prints are one output
 nb_code_prompt_show = "Show the answer"
 nb_code_prompt_hide = "Hide the answer"
 
