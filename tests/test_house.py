@@ -62,6 +62,7 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "matplotlib": "inspection/",
     "msgspec": "serving/",
     "prometheus_client": "serving/",
+    "yaml": "weights/toolkits/yaml_file.py",
     "py3langid": "serving/",
     "fsspec": "jobs/storage.py",
     "zstandard": "jobs/inputs.py",
@@ -170,6 +171,6 @@ def test_the_beam_size_is_named_in_few_files():
         for file in FILES
         if re.search(r"\bbeam_size\b", file.read_text("utf-8"))
     ]
-    assert len(naming) <= 10, (
+    assert len(naming) <= 11, (
         naming
-    )  # one is a keyword of CTranslate2, one writes what an export's loop reads
+    )  # one is a keyword of CTranslate2, one writes what an export's loop reads, one reads toolkits' defaults
