@@ -170,7 +170,8 @@ def test_the_beam_size_is_named_in_few_files():
         str(file.relative_to(PACKAGE))
         for file in FILES
         if re.search(r"\bbeam_size\b", file.read_text("utf-8"))
+        and file.parent.name != "toolkits"  # which have a setting of this name, too
     ]
-    assert len(naming) <= 11, (
+    assert len(naming) <= 10, (
         naming
-    )  # one is a keyword of CTranslate2, one writes what an export's loop reads, one reads toolkits' defaults
+    )  # one is a keyword of CTranslate2, one writes what an export's loop reads

@@ -27,7 +27,7 @@ MAX_FILE_BYTES = {  # five times the largest known file of each name
     "config.json": 16 * MEGABYTE,
 }
 MAX_BYTES_OF_OTHERS = 64 * MEGABYTE  # vocabularies, sentencepiece files, tensor indices, the state of a run
-WEIGHT_SUFFIXES = (".safetensors", ".bin")
+WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".ckpt")
 COPY_AGAIN = "the file is damaged or has another format: copy the folder again"
 
 

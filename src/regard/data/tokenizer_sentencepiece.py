@@ -77,12 +77,17 @@ class SentencePiece:
 
 
 def from_sentencepiece(
-    path: Path, vocabulary: Mapping[str, int] | None = None, more: Sequence[str] = ()
+    path: Path,
+    vocabulary: Mapping[str, int] | None = None,
+    more: Sequence[str] = (),
+    *,
+    restricted: bool = False,
 ) -> dict[str, Any]:
     """Converts the sentencepiece file at `path` to a tokenizer.json.
 
-    Marian's ids come from a separate `vocabulary`; pieces that it lacks are unknown. `more` pieces, such as
-    special tokens, are appended.
+    Marian's ids come from a separate `vocabulary`; pieces that it lacks are unknown. If `restricted`, no text
+    encodes to those of several characters (sentencepiece's SetVocabulary). `more` pieces, such as special
+    tokens, are appended.
 
     Raises:
         MissingExtra: the sentencepiece library is not installed.
@@ -97,7 +102,7 @@ def from_sentencepiece(
         ]
         unk = next((number for number, (piece, _) in enumerate(scored) if piece == "<unk>"), 0)
     else:
-        scored = _by_vocabulary(pieces, vocabulary, lowest)
+        scored = _by_vocabulary(pieces, vocabulary, lowest, restricted)
         unk = vocabulary["<unk>"]
     if found.byte_fallback and not {f"<0x{byte:02X}>" for byte in range(256)} <= {text for text, _ in scored}:
         raise FolderError(f"{path}: byte_fallback without a piece for each byte", "copy the folder again")
@@ -138,7 +143,7 @@ def _text_in_file(piece: Piece) -> str:
 
 
 def _by_vocabulary(
-    pieces: Sequence[Piece], vocabulary: Mapping[str, int], lowest: float
+    pieces: Sequence[Piece], vocabulary: Mapping[str, int], lowest: float, restricted: bool
 ) -> list[tuple[str, float]]:
     """The pieces in the order of their ids, followed by pieces that the model does not have."""
     if sorted(vocabulary.values()) != list(range(len(vocabulary))) or "<unk>" not in vocabulary:
@@ -151,7 +156,11 @@ def _by_vocabulary(
         else (piece if piece in SPECIAL_TOKENS else f"{UNMATCHED}{piece}", lowest)
         for piece in ordered
     ]
-    return known + [(piece, score) for piece, score in scores.items() if piece not in vocabulary]
+    return known + [
+        (f"{UNMATCHED}{piece}" if restricted and len(piece) > 1 else piece, score)
+        for piece, score in scores.items()
+        if piece not in vocabulary
+    ]
 
 
 def _read(path: Path) -> SentencePiece:

@@ -4,7 +4,7 @@ Both read texts whose words are separated by spaces, as the toolkits' own tokeni
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard.data.tokenizer_file import UNK, UNKNOWN_WORD
 from regard.data.tokenizer_pretrained import new_file, pipeline_parts
@@ -25,47 +25,56 @@ def from_words(vocabulary: Mapping[str, int], unk: str) -> dict[str, Any]:
     )
 
 
+def from_characters(vocabulary: Mapping[str, int], unk: str, *, space: str = "▁") -> dict[str, Any]:
+    """The tokenizer.json of characters, of which `space` is a space; longer pieces match no text."""
+    return new_file(
+        normalizer={"type": "Replace", "pattern": {"String": " "}, "content": space},
+        pre_tokenizer=None,
+        model=_bpe({**{p: n for p, n in vocabulary.items() if len(p) == 1}, unk: vocabulary[unk]}, [], unk),
+        decoder=pipeline_parts(
+            "decoders",
+            [{"type": "Replace", "pattern": {"String": space}, "content": " "}, {"type": "Fuse"}],
+        ),
+    )
+
+
+class SubwordNMT(NamedTuple):
+    """The tokenizer.json of BPE codes, and the splits of pieces that the vocabulary lacks."""
+
+    content: dict[str, Any]
+    splits: dict[int, tuple[int, ...]]
+
+
 def from_subword_nmt(
-    codes: Sequence[str], vocabulary: Mapping[str, int], special: Sequence[str], *, joiner: str = "@@"
-) -> dict[str, Any]:
+    codes: Sequence[str],
+    vocabulary: Mapping[str, int],
+    special: Sequence[str],
+    *,
+    joiner: str = "@@",
+    restricted: bool = False,
+) -> SubwordNMT:
     """The tokenizer.json of BPE codes, for a vocabulary in which a piece that is continued ends in `joiner`.
 
     `special` are tokens of the vocabulary that no text encodes to; the first is the unknown token. Pieces
-    that the vocabulary lacks get ids beyond it, which encode to the unknown token.
+    that the vocabulary lacks get ids beyond it. They encode to the unknown token; if `restricted`, they are
+    split until the vocabulary has the parts, as `subword-nmt apply-bpe --vocabulary` does.
 
     Raises:
         DataError: the codes are damaged, or of subword-nmt before 0.2, which ends words in another way.
     """
     merges = _merges(codes)
-    pieces: dict[str, int] = {token: vocabulary[token] for token in special if token in vocabulary}
-    for piece, number in vocabulary.items():
-        inner = joiner and piece.endswith(joiner) and len(piece) > len(joiner)
-        own = piece.removesuffix(joiner) if inner else f"{piece}{WORD_END}"
-        if piece not in special and own not in pieces:
-            pieces[own] = number
+    known = {own: n for p, n in vocabulary.items() if p not in special and (own := _own_form(p, joiner))}
+    pieces = {**known, **{token: vocabulary[token] for token in special if token in vocabulary}}
     following = max(vocabulary.values(), default=-1) + 1
     for left, right in merges:
-        for piece in (left, right, left + right):
-            for symbol in _symbols(piece):
-                if symbol not in pieces:
-                    pieces[symbol], following = following, following + 1
+        for piece in (*_symbols(left), *_symbols(right), left, right, left + right):
             if piece not in pieces:
                 pieces[piece], following = following, following + 1
-    return new_file(
+    splits = _splits(merges, pieces, known, vocabulary[special[0]]) if restricted else {}
+    content = new_file(
         normalizer=None,
         pre_tokenizer={"type": "WhitespaceSplit"},
-        model={
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": special[0],
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": WORD_END,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": pieces,
-            "merges": [list(pair) for pair in merges],
-        },
+        model=_bpe(pieces, merges, special[0], WORD_END),
         decoder=pipeline_parts(
             "decoders",
             [
@@ -74,6 +83,57 @@ def from_subword_nmt(
             ],
         ),
     )
+    return SubwordNMT(content, splits)
+
+
+def _own_form(piece: str, joiner: str) -> str:
+    """A piece of a vocabulary as BPE has it: the last of a word ends in `WORD_END`, others do not."""
+    continued = bool(joiner) and piece.endswith(joiner) and len(piece) > len(joiner)
+    return piece.removesuffix(joiner) if continued else f"{piece}{WORD_END}"
+
+
+def _splits(
+    merges: Sequence[tuple[str, str]], pieces: Mapping[str, int], known: Mapping[str, int], unk: int
+) -> dict[int, tuple[int, ...]]:
+    """The ids of the parts of each piece that is not `known`: its merge is undone until all parts are."""
+    parts: dict[str, tuple[str, str]] = {}
+    for left, right in merges:
+        parts.setdefault(left + right, (left, right))
+    found: dict[str, tuple[int, ...]] = {}
+
+    def split(piece: str) -> tuple[int, ...]:
+        waiting, ids = [piece], []
+        while waiting:
+            part = waiting.pop()
+            if part in known:
+                ids.append(known[part])
+            elif part in parts:
+                waiting += reversed(parts[part])
+            else:
+                ids.append(unk)
+        return tuple(ids)
+
+    for piece in parts:
+        if piece not in known:
+            found[piece] = split(piece)
+    return {pieces[piece]: ids for piece, ids in found.items()}
+
+
+def _bpe(
+    pieces: Mapping[str, int], merges: Sequence[tuple[str, str]], unk: str, end: str | None = None
+) -> dict[str, Any]:
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": unk,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": end,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": False,
+        "vocab": dict(pieces),
+        "merges": [list(pair) for pair in merges],
+    }
 
 
 def _merges(codes: Sequence[str]) -> list[tuple[str, str]]:

@@ -88,7 +88,7 @@ def read_tokenizer(folder: Path, path: Path, side: str, rows: int, vocab_size: i
     elif codes is not None:
         lines = read_file(codes).decode("utf-8", "replace").splitlines()
         end = next(name for name in END if name in vocabulary)
-        content = from_subword_nmt(lines, {**vocabulary, START: rows}, [unk, end, START])
+        content = from_subword_nmt(lines, {**vocabulary, START: rows}, [unk, end, START]).content
     else:
         content = from_words({**vocabulary, START: rows}, unk)
     return tokenizer_of(content, special, str(path))
