@@ -121,7 +121,7 @@ class Tokenizer:
             return self._known([token.id for token in self._backend.model.tokenize(word)])
 
     def _known(self, ids: list[int]) -> list[int]:
-        """Replaces special tokens that a text spells by <unk>; pieces that the model lacks, too, or splits them."""
+        """Replaces special tokens that a text spells, and pieces that the model lacks (by their split)."""
         if self._unmatchable.isdisjoint(ids):
             return ids
         if self._splits:

@@ -17,7 +17,7 @@ MADE = sorted(path for path in (FIXTURES / "joeynmt").iterdir() if path.is_dir()
 
 
 @pytest.mark.parametrize("folder", MADE, ids=lambda path: path.name)
-def test_logits_and_ids_are_those_of_joeynmt(folder):
+def test_logits_and_ids_are_those_of_joeynmt(folder, in_this_process):
     if (folder / "sp.model").exists():
         pytest.importorskip("sentencepiece")
     loaded = same_as_expected(folder, "joeynmt")
@@ -60,14 +60,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("path", "value"), REFUSED, ids=lambda each: str(each))
-def test_what_is_not_expressible_is_refused(tmp_path, path, value):
+def test_what_is_not_expressible_is_refused(tmp_path, path, value, in_this_process):
     folder = changed(tmp_path, *path, to=value)
     with pytest.raises(FolderError) as caught:
         load_toolkit(toolkit_of(folder), folder, trust_pickle=True)
     assert caught.value.hint
 
 
-def test_settings_that_are_refused_are_named(tmp_path):
+def test_settings_that_are_refused_are_named(tmp_path, in_this_process):
     folder = changed(tmp_path, "model", "encoder", "alpha", to=0.9)
     with pytest.raises(FolderError, match=r"model\.encoder\.alpha = '0\.9'"):
         load_toolkit(toolkit_of(folder), folder, trust_pickle=True)
