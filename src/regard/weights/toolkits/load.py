@@ -9,12 +9,13 @@ from regard.weights.model_folder import LoadedModel, check_size
 from regard.weights.names import read_names
 from regard.weights.pretrained import PretrainedModel
 from regard.weights.tensors import model_tensors, restore_model
+from regard.weights.toolkits.eole import Eole
 from regard.weights.toolkits.fairseq import Fairseq
 from regard.weights.toolkits.joeynmt import JoeyNMT
 from regard.weights.toolkits.marian import Marian
 from regard.weights.toolkits.toolkit import Toolkit
 
-TOOLKITS: tuple[Toolkit, ...] = (Marian(), JoeyNMT(), Fairseq())
+TOOLKITS: tuple[Toolkit, ...] = (Marian(), JoeyNMT(), Eole(), Fairseq())
 
 
 def toolkit_of(path: Path) -> Toolkit | None:

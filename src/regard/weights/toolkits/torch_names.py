@@ -16,19 +16,28 @@ HINT = "the settings describe another model than the weights"
 
 
 def attention(
-    config: EncoderDecoderConfig, ours: str, names: Sequence[str], output: str, *, bias: bool = True
+    config: EncoderDecoderConfig,
+    ours: str,
+    names: Sequence[str],
+    output: str,
+    *,
+    bias: bool = True,
+    output_bias: bool = True,
 ) -> list[Entry]:
     """Entries of a self-attention; `names` are those of query, key and value."""
     return [
         *stacked_tensors(f"{ours}.query_key_value", names, widths(config), bias=bias),
-        *linear(f"{ours}.output", output, bias=bias),
+        *linear(f"{ours}.output", output, bias=output_bias),
     ]
 
 
-def cross_attention(ours: str, names: Sequence[str], output: str, *, bias: bool = True) -> list[Entry]:
+def cross_attention(
+    ours: str, names: Sequence[str], output: str, *, bias: bool = True, output_bias: bool = True
+) -> list[Entry]:
     """Entries of a cross-attention; `names` are those of query, key and value."""
-    parts = dict(zip(("query", "key", "value", "output"), (*names, output), strict=True))
-    return [entry for part, name in parts.items() for entry in linear(f"{ours}.{part}", name, bias=bias)]
+    parts = dict(zip(("query", "key", "value"), names, strict=True))
+    entries = [entry for part, name in parts.items() for entry in linear(f"{ours}.{part}", name, bias=bias)]
+    return [*entries, *linear(f"{ours}.output", output, bias=output_bias)]
 
 
 def drop_equal(tensors: dict[str, Tensor], name: str, other: str, where: Path) -> None:
