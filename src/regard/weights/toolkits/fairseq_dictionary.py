@@ -1,24 +1,18 @@
-"""The dictionaries of fairseq, `dict.LANGUAGE.txt`, and the codes or SentencePiece model beside them."""
+"""The dictionaries of fairseq, `dict.LANGUAGE.txt`."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from regard.data.folder_file import read_file
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_pretrained import SpecialTokens
-from regard.data.tokenizer_sentencepiece import from_sentencepiece
-from regard.data.tokenizer_toolkits import from_subword_nmt, from_words
 from regard.errors import FolderError
+from regard.weights.toolkits.segmentation import segmentation
 from regard.weights.toolkits.toolkit import tokenizer_of
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 BOS, PAD, EOS, UNK = range(4)
-CODES = ("bpecodes", "bpe.codes", "codes", "code", "code.txt", "codes.txt")
-MODELS = ("sentencepiece.bpe.model", "sentencepiece.model", "spm.model", "spiece.model")
 OVERWRITE = "#fairseq:overwrite"
-FASTBPE = re.compile(r"(\S+ \S+) \d+")  # a merge and how often it was seen
 
 
 def read_tokenizers(folder: Path, source: str | None, target: str | None) -> tuple[Tokenizer, Tokenizer]:
@@ -55,23 +49,5 @@ def _dictionary(path: Path) -> dict[str, int]:
 
 def _tokenizer(folder: Path, dictionary: Mapping[str, int], language: str, path: Path) -> Tokenizer:
     special = SpecialTokens(pad=PAD, unk=UNK, bos=EOS, eos=EOS, vocab_size=len(dictionary))
-    return tokenizer_of(_content(folder, dictionary, language), special, str(path))
-
-
-def _content(folder: Path, dictionary: Mapping[str, int], language: str) -> dict[str, Any]:
-    """The tokenizer.json: BPE codes or a SentencePiece model of the folder, else words."""
-    names = [f"{name}.{language}" for name in CODES] + list(CODES)
-    codes, model = (
-        next((folder / name for name in each if (folder / name).is_file()), None) for each in (names, MODELS)
-    )
-    if codes is not None and model is not None:
-        raise FolderError(f"{folder} has {codes.name} and {model.name}", "keep the one that the model uses")
-    if model is not None:
-        return from_sentencepiece(model, dictionary)
-    if codes is None:
-        return from_words(dictionary, SPECIAL[UNK])
-    lines = read_file(codes).decode("utf-8").splitlines()
-    if lines and all(FASTBPE.fullmatch(line) for line in lines if line):  # fastBPE writes no version
-        lines = ["#version: 0.2", *(line.rpartition(" ")[0] for line in lines)]
-    unk, *others = SPECIAL[UNK], *SPECIAL[:UNK]
-    return from_subword_nmt(lines, dictionary, [unk, *others]).content
+    content = segmentation(folder, dictionary, (SPECIAL[UNK], *SPECIAL[:UNK]), (language,))
+    return tokenizer_of(content, special, str(path))

@@ -13,9 +13,10 @@ from regard.weights.toolkits.eole import Eole
 from regard.weights.toolkits.fairseq import Fairseq
 from regard.weights.toolkits.joeynmt import JoeyNMT
 from regard.weights.toolkits.marian import Marian
+from regard.weights.toolkits.sockeye import Sockeye
 from regard.weights.toolkits.toolkit import Toolkit
 
-TOOLKITS: tuple[Toolkit, ...] = (Marian(), JoeyNMT(), Eole(), Fairseq())
+TOOLKITS: tuple[Toolkit, ...] = (Marian(), JoeyNMT(), Eole(), Fairseq(), Sockeye())
 
 
 def toolkit_of(path: Path) -> Toolkit | None:
