@@ -3,6 +3,7 @@
 import contextlib
 import io
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,4 +20,4 @@ def in_this_process(monkeypatch):
             code = unpickle.main(*command[3:])
         return subprocess.CompletedProcess(command, code, "", errors.getvalue())
 
-    monkeypatch.setattr(pickled.subprocess, "run", run)
+    monkeypatch.setattr(pickled, "subprocess", SimpleNamespace(run=run))

@@ -19,15 +19,18 @@ SAMPLING = ("src_subword_nbest", "tgt_subword_nbest", "src_subword_alpha", "tgt_
 
 
 def read_tokenizers(
-    folder: Path, config: Mapping[str, Any], vocabularies: Mapping[str, Any]
+    folder: Path, config: Mapping[str, Any], vocabularies: Mapping[str, Any], *, where: str | None = None
 ) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenisers of both sides; one object if their vocabularies and models are equal."""
+    """The tokenisers of both sides; one object if their vocabularies and models are equal.
+
+    `where` is the file of both tables for messages; None: config.json and vocab.json of the folder.
+    """
     names = {**SPECIALS, **(vocabularies.get("specials") or {})}
     start = vocabularies.get("decoder_start_token", SPECIALS["bos_token"])
-    kind, settings = _transform(folder, config)
+    kind, settings = _transform(where or str(folder / "config.json"), config)
     found = []
     for side in ("src", "tgt"):
-        path = folder / "vocab.json"
+        path = where or str(folder / "vocab.json")
         pieces = vocabularies.get(side)
         if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
             raise FolderError(f"{path}: {side} is not a list of pieces", "copy the folder again")
@@ -46,15 +49,14 @@ def read_tokenizers(
             eos=vocabulary[names["eos_token"]],
             vocab_size=len(pieces),
         )
-        found.append(tokenizer_of(content, special, str(path)))
+        found.append(tokenizer_of(content, special, path))
     if settings is not None:
         settings.finish()
     return found[0], found[0] if found[0].to_bytes() == found[1].to_bytes() else found[1]
 
 
-def _transform(folder: Path, config: Mapping[str, Any]) -> tuple[str | None, Settings | None]:
+def _transform(where: str, config: Mapping[str, Any]) -> tuple[str | None, Settings | None]:
     """The transform that segments a text, and its settings; others that change a text are refused."""
-    where = str(folder / "config.json")
     names = config.get("transforms") or []
     if not isinstance(names, list):
         raise FolderError(f"{where}: transforms is not a list", "copy the folder again")
@@ -64,7 +66,7 @@ def _transform(folder: Path, config: Mapping[str, Any]) -> tuple[str | None, Set
     if used not in (["sentencepiece"], ["bpe"]):
         raise FolderError(
             f"{where}: transforms = {used} is not supported",
-            "sentencepiece and bpe are; or apply them to the texts yourself and remove them from config.json",
+            "sentencepiece and bpe are; or apply them yourself and remove them from the settings",
         )
     tables = config.get("transforms_configs") or {}
     table = tables.get(used[0]) if isinstance(tables, Mapping) else None

@@ -13,10 +13,11 @@ from regard.weights.toolkits.eole import Eole
 from regard.weights.toolkits.fairseq import Fairseq
 from regard.weights.toolkits.joeynmt import JoeyNMT
 from regard.weights.toolkits.marian import Marian
+from regard.weights.toolkits.opennmt import OpenNMT
 from regard.weights.toolkits.sockeye import Sockeye
 from regard.weights.toolkits.toolkit import Toolkit
 
-TOOLKITS: tuple[Toolkit, ...] = (Marian(), JoeyNMT(), Eole(), Fairseq(), Sockeye())
+TOOLKITS: tuple[Toolkit, ...] = (Marian(), JoeyNMT(), Eole(), Fairseq(), Sockeye(), OpenNMT())
 
 
 def toolkit_of(path: Path) -> Toolkit | None:
