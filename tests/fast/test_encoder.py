@@ -27,6 +27,7 @@ SHAPES = [
     {"positions": "none", "num_kv_heads": 1, "activation": "geglu"},
     {"positions": "rotary", "rotary_scaling": YarnScaling(factor=4.0, original_length=8, beta_fast=2.0)},
     {"attention_bias": "inputs", "feed_forward_bias": True, "activation": "swiglu", "bias": False},
+    {"source_end": False, "positions": "rotary"},
 ]
 
 
@@ -77,7 +78,7 @@ def test_it_starts_as_the_model_does(shape):
     with torch.no_grad():
         plain = model.start(model.encode(*sources()))
     assert cache.length == 0
-    for row, length in enumerate(LENGTHS):
+    for row, length in enumerate(model.read_lengths(torch.tensor(LENGTHS)).tolist()):
         expected = [
             part[row, :, :length].transpose(0, 1).flatten(1) for layer in plain.memories for part in layer
         ]

@@ -131,3 +131,14 @@ def test_what_cannot_work_is_refused(settings, pattern):
 def test_a_conformer_has_heads_of_the_usual_width():
     with pytest.raises(ConfigError, match="a conformer model has no setting head_dim = 7"):
         ConformerConfig(num_features=4, num_labels=3, head_dim=7)
+
+
+def test_a_source_whose_end_is_not_read_gives_what_it_gives_without_an_end():
+    reads, omits = (
+        build_model(EncoderDecoderConfig(source_end=end, **BOTH), seed=0).eval() for end in (True, False)
+    )
+    src, tgt = torch.tensor([[5, 6, 7, 3], [8, 3, 0, 0]]), torch.tensor([[2, 4, 5], [2, 6, 7]])
+    both = omits(src, torch.tensor([4, 2]), tgt)
+    torch.testing.assert_close(both, reads(src, torch.tensor([3, 1]), tgt))
+    assert not torch.allclose(both, reads(src, torch.tensor([4, 2]), tgt))
+    assert omits(torch.tensor([[3]]), torch.tensor([1]), tgt[:1]).isfinite().all()

@@ -48,7 +48,7 @@ def trained(folder: Path, **flags) -> Path:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(CORPUS),
             model_writer=writer,
-            model_type="unigram",
+            model_type=flags.pop("model_type", "unigram"),
             vocab_size=420 if flags.get("byte_fallback") else 90,
             hard_vocab_limit=False,
             character_coverage=0.98,
@@ -73,6 +73,37 @@ def differing(path: Path) -> list[str]:
 def test_flags_give_their_ids(values, tmp_path):
     path = trained(tmp_path, **dict(zip(FLAGS, values, strict=True)))
     assert differing(path) == []
+
+
+@pytest.mark.parametrize("values", list(itertools.product(*FLAGS.values())), ids=str)
+def test_flags_of_bpe_give_their_ids(values, tmp_path):
+    path = trained(tmp_path, model_type="bpe", **dict(zip(FLAGS, values, strict=True)))
+    assert differing(path) == []
+
+
+@pytest.mark.parametrize("name", ["identity", "lower case", "pieces of several words", "control"])
+def test_other_settings_of_bpe_give_their_ids(name, tmp_path):
+    assert differing(trained(tmp_path, model_type="bpe", **OTHERS[name])) == []
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_ids_may_be_those_of_another_vocabulary(kind, tmp_path):
+    path = trained(tmp_path, model_type=kind)
+    theirs = sentencepiece.SentencePieceProcessor(str(path))
+    pieces = [theirs.id_to_piece(number) for number in range(theirs.get_piece_size())]
+    vocabulary = {piece: number for number, piece in enumerate(["</s>", "<unk>", *sorted(pieces[3:])[::2]])}
+    marks = SpecialTokens(pad=0, unk=1, bos=0, eos=0, vocab_size=len(vocabulary))
+    ours = Tokenizer.from_bytes(json_bytes(with_special_tokens(from_sentencepiece(path, vocabulary), marks)))
+    for text in texts():
+        assert ours.encode(text) == [vocabulary.get(each, 1) for each in theirs.encode(text, out_type=str)]
+    if kind == "bpe":
+        with pytest.raises(FolderError, match="lacks pieces"):
+            from_sentencepiece(path, vocabulary, restricted=True)
+
+
+def test_bpe_with_user_defined_pieces_is_refused(tmp_path):
+    with pytest.raises(FolderError, match="user-defined"):
+        from_sentencepiece(trained(tmp_path, model_type="bpe", **OTHERS["user-defined"]))
 
 
 @pytest.mark.parametrize("name", OTHERS)

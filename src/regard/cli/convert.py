@@ -10,8 +10,8 @@ from regard.cli.importing import importing
 from regard.verbs.shared.text_options import LanguageOptions
 
 PICKLE = (
-    "Also read weights in a pickle (.bin), which could run code; it is read in a separate process that only"
-    " builds tensors (weights_only)."
+    "Also read weights in a pickle (.bin, .pt, .ckpt), which could run code; it is read in a separate process"
+    " that only builds tensors (weights_only)."
 )
 
 
@@ -23,7 +23,7 @@ PICKLE = (
     type=click.Choice(["regard", "hf"]),
     default="regard",
     show_default=True,
-    help="regard: Hugging Face folder to model folder; hf: model folder to Hugging Face folder.",
+    help="regard: Hugging Face folder or checkpoint to model folder; hf: model to Hugging Face folder.",
 )
 @click.option(
     "--family", metavar="NAME", help="With --to hf: the model type to write, such as marian, bert, gpt2."
@@ -39,11 +39,13 @@ def command(
     source_lang: str | None,
     target_lang: str | None,
 ) -> None:
-    """Convert a Hugging Face folder to a model folder, or a model to a Hugging Face folder.
+    """Convert a Hugging Face folder or a toolkit's checkpoint to a model folder, or a model to Hugging Face.
 
     \b
     Known families: gpt2, llama, mistral, qwen2, qwen3, gemma, bert (sentence encoders too), roberta,
-    distilbert, marian, bart, mbart, pegasus, m2m_100 (NLLB too), t5, vit. The logits do not change.
+    distilbert, marian, bart, mbart, pegasus, m2m_100 (NLLB too), t5, vit. Checkpoints of toolkits: Marian
+    (model.npz), JoeyNMT (best.ckpt with config.yaml), eole, OpenNMT-py, fairseq (model.pt),
+    Sockeye (params.best). The logits do not change.
     """
     with importing():
         from regard.verbs.convert import convert

@@ -27,7 +27,8 @@ MAX_FILE_BYTES = {  # five times the largest known file of each name
     "config.json": 16 * MEGABYTE,
 }
 MAX_BYTES_OF_OTHERS = 64 * MEGABYTE  # vocabularies, sentencepiece files, tensor indices, the state of a run
-WEIGHT_SUFFIXES = (".safetensors", ".bin")
+WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".ckpt")
+SOCKEYE_WEIGHTS = "params."
 COPY_AGAIN = "the file is damaged or has another format: copy the folder again"
 
 
@@ -66,7 +67,7 @@ def read_error(path: Path, error: OSError) -> FolderError | RunError:
 def refuse_large_file(path: Path) -> None:
     """Raises a FolderError if a file is too large for its name, or weights are larger than the memory."""
     size = os.path.getsize(path)
-    if path.suffix not in WEIGHT_SUFFIXES:
+    if path.suffix not in WEIGHT_SUFFIXES and not path.name.startswith(SOCKEYE_WEIGHTS):
         limit = MAX_FILE_BYTES.get(path.name, MAX_BYTES_OF_OTHERS)
         if size > limit:
             raise _too_large(path, size, limit)

@@ -41,6 +41,7 @@ class Tokenizer:
         )
         self.mask_id = special.mask  # None: the tokeniser has no mask token
         self.vocab_size = special.vocab_size
+        self._splits = special.splits
         self.prefix = special.prefix  # the ids that `encode` puts before every text
         self.languages = {  # code -> id of its token, one of which may be the prefix
             (backend.id_to_token(number) or "").strip("_"): number for number in special.languages
@@ -56,6 +57,11 @@ class Tokenizer:
     def trained_by_regard(self) -> bool:
         """True if the tokeniser was trained by regard; False for one of a pretrained model."""
         return self._backend.post_processor is None
+
+    @property
+    def splits_pieces(self) -> bool:
+        """True if `encode` splits pieces that the model lacks, which the tokenizers library does not."""
+        return bool(self._splits)
 
     @property
     def dropped_ids(self) -> list[int]:
@@ -115,9 +121,11 @@ class Tokenizer:
             return self._known([token.id for token in self._backend.model.tokenize(word)])
 
     def _known(self, ids: list[int]) -> list[int]:
-        """Replaces special tokens that a text spells, and pieces that the model lacks, by <unk>."""
+        """Replaces special tokens that a text spells, and pieces that the model lacks (by their split)."""
         if self._unmatchable.isdisjoint(ids):
             return ids
+        if self._splits:
+            ids = [part for number in ids for part in self._splits.get(number, (number,))]
         return [self.unk_id if number in self._unmatchable else number for number in ids]
 
     def encode_words(self, text: str) -> list[list[int]]:

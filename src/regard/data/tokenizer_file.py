@@ -55,7 +55,7 @@ PRETRAINED_PARTS = {
         "Punctuation",
     },
     "model": set[str](),
-    "decoder": {"WordPiece", "Metaspace", "ByteFallback"},
+    "decoder": {"WordPiece", "Metaspace", "ByteFallback", "BPEDecoder"},
 }
 
 

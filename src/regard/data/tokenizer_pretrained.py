@@ -5,13 +5,15 @@ their ids in its `post_processor`, which the tokenizers library keeps unchanged.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from regard.errors import DataError
 
 MAX_IDS = 16  # ids of a prefix; no known model has more than one
 MAX_LANGUAGES = 2000  # NLLB has 202
+MAX_SPLIT = 512  # pieces that a piece is split into
+SPLIT = "split "  # begins the names under which splits are stored
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +21,8 @@ class SpecialTokens:
     """The ids of a tokeniser's special tokens.
 
     `vocab_size` is the model's, which may be larger than the vocabulary. `prefix` precedes every text,
-    input or output, as BART's <s> does. `languages` are tokens of which one may be such a prefix.
+    input or output, as BART's <s> does. `languages` are tokens of which one may be such a prefix. `splits`
+    are pieces that the model lacks, by ids beyond its vocabulary: a text gets these ids instead.
     """
 
     pad: int
@@ -30,6 +33,7 @@ class SpecialTokens:
     mask: int | None = None
     prefix: tuple[int, ...] = ()
     languages: tuple[int, ...] = ()
+    splits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def post_processor(self) -> dict[str, Any]:
         """The `post_processor` that stores these ids; with it the library adds prefix and eos to a text."""
@@ -42,6 +46,7 @@ class SpecialTokens:
             **({"mask": [self.mask]} if self.mask is not None else {}),
             **({"prefix": list(self.prefix)} if self.prefix else {}),
             **({"languages": list(self.languages)} if self.languages else {}),
+            **{f"{SPLIT}{number}": list(ids) for number, ids in self.splits.items()},
         }
         begin: list[dict[str, Any]] = [_special("prefix")] if self.prefix else []
         return {
@@ -67,6 +72,7 @@ class SpecialTokens:
                 numbers = {name: _ids_of(name, entry) for name, entry in table.items()}
             case _:
                 raise ValueError("post_processor is not supported")
+        splits = {name: numbers.pop(name) for name in list(numbers) if name.startswith(SPLIT)}
         needed = {"pad", "unk", "bos", "eos", "last"}
         if not needed <= set(numbers) <= {*needed, "mask", "prefix", "languages"}:
             raise ValueError("its special tokens are not those of regard")
@@ -76,9 +82,17 @@ class SpecialTokens:
         prefix = numbers.pop("prefix", ())
         languages = numbers.pop("languages", ())
         one = {name: ids[0] for name, ids in numbers.items()}
-        special = cls(vocab_size=last + 1, prefix=prefix, languages=languages, **one)
+        special = cls(
+            vocab_size=last + 1,
+            prefix=prefix,
+            languages=languages,
+            splits={int(name.removeprefix(SPLIT)): ids for name, ids in splits.items()},
+            **one,
+        )
         if max((*one.values(), *prefix, *languages)) > last:
             raise ValueError("a special token is outside the vocabulary")
+        if any(number <= last or max(ids) > last for number, ids in special.splits.items()):
+            raise ValueError("a split is not from outside of the vocabulary to within")
         if single != special.post_processor()["single"]:  # for example one that repeats the text
             raise ValueError("its template is not that of regard")
         return special
@@ -182,7 +196,7 @@ def _sequence(name: str) -> dict[str, Any]:
 
 
 def _ids_of(name: str, entry: object) -> tuple[int, ...]:
-    most = MAX_LANGUAGES if name == "languages" else MAX_IDS
+    most = MAX_LANGUAGES if name == "languages" else MAX_SPLIT if name.startswith(SPLIT) else MAX_IDS
     match entry:
         case {"ids": [*ids]} if len(ids) > most:
             raise ValueError(f"a special token has {len(ids):,} ids")

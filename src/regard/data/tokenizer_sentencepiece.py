@@ -1,4 +1,4 @@
-"""Converts unigram models of sentencepiece (Kudo 2018; T5, Marian) to tokenizer.json.
+"""Converts unigram (Kudo 2018; T5, Marian) and BPE models of sentencepiece to tokenizer.json.
 
 Every flag of such a file that changes the ids of a text is either supported, or the file is refused.
 """
@@ -19,7 +19,7 @@ UNMATCHED = " "  # matches no text: normalised text has METASPACE instead of spa
 METASPACE = "▁"
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 NORMAL, USER_DEFINED, BYTE = 1, 4, 6  # the kinds of pieces that texts encode to
-UNIGRAM = 1
+UNIGRAM, BPE = 1, 2
 
 
 class Piece(NamedTuple):
@@ -40,6 +40,7 @@ class SentencePiece:
     strip: bool  # strips and merges spaces (`remove_extra_whitespaces`)
     suffix: bool  # a space belongs to the word before it (`treat_whitespace_as_suffix`)
     byte_fallback: bool  # an unknown character is encoded as its bytes
+    kind: int  # UNIGRAM or BPE
 
     def normalizer(self) -> dict[str, Any]:
         """The `normalizer` of a tokenizer.json."""
@@ -77,18 +78,38 @@ class SentencePiece:
 
 
 def from_sentencepiece(
-    path: Path, vocabulary: Mapping[str, int] | None = None, more: Sequence[str] = ()
+    path: Path,
+    vocabulary: Mapping[str, int] | None = None,
+    more: Sequence[str] = (),
+    *,
+    restricted: bool = False,
 ) -> dict[str, Any]:
     """Converts the sentencepiece file at `path` to a tokenizer.json.
 
-    Marian's ids come from a separate `vocabulary`; pieces that it lacks are unknown. `more` pieces, such as
-    special tokens, are appended.
+    Marian's ids come from a separate `vocabulary`; pieces that it lacks are unknown. If `restricted`, no text
+    encodes to those of several characters (sentencepiece's SetVocabulary). `more` pieces, such as special
+    tokens, are appended.
 
     Raises:
         MissingExtra: the sentencepiece library is not installed.
         FolderError: the file is damaged, or has a flag that is not supported.
     """
     found = _read(path)
+    if found.kind == BPE:
+        lacks = restricted and any(
+            piece.kind == NORMAL and len(piece.text) > 1 and piece.text not in (vocabulary or {})
+            for piece in found.pieces
+        )
+        if lacks or any(piece.kind == USER_DEFINED for piece in found.pieces):
+            what = "of which the vocabulary lacks pieces" if lacks else "with user-defined pieces"
+            raise FolderError(f"{path}: a BPE model {what} is not supported", "a unigram model is")
+        model = _bpe(found, vocabulary, more)
+        return new_file(
+            normalizer=found.normalizer(),
+            pre_tokenizer=found.pre_tokenizer(),
+            model=model,
+            decoder=found.decoder(),
+        )
     pieces = _scored(found.pieces)
     lowest = min((piece.score for piece in pieces if piece.kind == NORMAL), default=0.0)
     if vocabulary is None:
@@ -97,7 +118,7 @@ def from_sentencepiece(
         ]
         unk = next((number for number, (piece, _) in enumerate(scored) if piece == "<unk>"), 0)
     else:
-        scored = _by_vocabulary(pieces, vocabulary, lowest)
+        scored = _by_vocabulary(pieces, vocabulary, lowest, restricted)
         unk = vocabulary["<unk>"]
     if found.byte_fallback and not {f"<0x{byte:02X}>" for byte in range(256)} <= {text for text, _ in scored}:
         raise FolderError(f"{path}: byte_fallback without a piece for each byte", "copy the folder again")
@@ -112,6 +133,42 @@ def from_sentencepiece(
         },
         decoder=found.decoder(),
     )
+
+
+def _bpe(found: SentencePiece, vocabulary: Mapping[str, int] | None, more: Sequence[str]) -> dict[str, Any]:
+    """The model of a tokenizer.json for BPE: all pairs of pieces that make a piece, best piece first."""
+    matched = [piece for piece in found.pieces if piece.kind == NORMAL]
+    if vocabulary is None:
+        texts = [*(_text_in_file(piece) for piece in found.pieces), *more]
+        numbers = {text: number for number, text in enumerate(texts)}
+    else:
+        known = {piece.text for piece in found.pieces if piece.kind in (NORMAL, BYTE)} | {*SPECIAL_TOKENS}
+        numbers = {
+            piece if piece in known else f"{UNMATCHED}{piece}": number for piece, number in vocabulary.items()
+        }
+    following = max(numbers.values()) + 1
+    for piece in matched:  # those that the vocabulary lacks
+        if piece.text not in numbers:
+            numbers[piece.text], following = following, following + 1
+    own = {piece.text for piece in matched}
+    merges = [
+        [piece.text[:cut], piece.text[cut:]]
+        for piece in sorted(matched, key=lambda piece: -piece.score)
+        for cut in range(1, len(piece.text))
+        if piece.text[:cut] in own and piece.text[cut:] in own
+    ]
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": "<unk>",
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": True,
+        "byte_fallback": found.byte_fallback,
+        "ignore_merges": False,
+        "vocab": numbers,
+        "merges": merges,
+    }
 
 
 def _scored(pieces: Sequence[Piece]) -> list[Piece]:
@@ -138,7 +195,7 @@ def _text_in_file(piece: Piece) -> str:
 
 
 def _by_vocabulary(
-    pieces: Sequence[Piece], vocabulary: Mapping[str, int], lowest: float
+    pieces: Sequence[Piece], vocabulary: Mapping[str, int], lowest: float, restricted: bool
 ) -> list[tuple[str, float]]:
     """The pieces in the order of their ids, followed by pieces that the model does not have."""
     if sorted(vocabulary.values()) != list(range(len(vocabulary))) or "<unk>" not in vocabulary:
@@ -151,7 +208,11 @@ def _by_vocabulary(
         else (piece if piece in SPECIAL_TOKENS else f"{UNMATCHED}{piece}", lowest)
         for piece in ordered
     ]
-    return known + [(piece, score) for piece, score in scores.items() if piece not in vocabulary]
+    return known + [
+        (f"{UNMATCHED}{piece}" if restricted and len(piece) > 1 else piece, score)
+        for piece, score in scores.items()
+        if piece not in vocabulary
+    ]
 
 
 def _read(path: Path) -> SentencePiece:
@@ -167,8 +228,8 @@ def _read(path: Path) -> SentencePiece:
     except Exception as error:  # google's DecodeError, whose package is not ours to import
         raise FolderError(f"{path} is not a sentencepiece file", "copy the folder again") from error
     training, reading = model.trainer_spec, model.normalizer_spec
-    if training.model_type != UNIGRAM or not 0 < len(model.pieces) < MAX_PIECES:
-        raise FolderError(f"{path} has no unigram vocabulary", "regard reads BPE from tokenizer.json")
+    if training.model_type not in (UNIGRAM, BPE) or not 0 < len(model.pieces) < MAX_PIECES:
+        raise FolderError(f"{path} has neither unigram pieces nor BPE", "words and characters are not read")
     if not reading.escape_whitespaces:
         raise FolderError(f"{path}: escape_whitespaces = false is not supported", "use a file with true")
     if model.denormalizer_spec.precompiled_charsmap:
@@ -180,6 +241,7 @@ def _read(path: Path) -> SentencePiece:
         strip=reading.remove_extra_whitespaces,
         suffix=training.treat_whitespace_as_suffix,
         byte_fallback=training.byte_fallback,
+        kind=training.model_type,
     )
 
 

@@ -52,6 +52,8 @@ def refuse_other_settings(config: ModelConfig) -> EncoderDecoderConfig | Decoder
             "alibi",
             "its encoders have no ALiBi; positions = 't5' or 'rotary' is possible",
         )
+    if isinstance(config, EncoderDecoderConfig) and not config.source_end:
+        raise NotExpressible(ENGINE, "source_end", False, "the export --to onnx has it")
     if isinstance(config, DecoderOnlyConfig) and config.positions == "t5":  # wrong where a prompt is read
         raise NotExpressible(
             ENGINE, "positions", "t5", "for a decoder-only model 'alibi' or 'rotary' is possible"

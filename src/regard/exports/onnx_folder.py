@@ -13,6 +13,7 @@ from regard.exports.onnx_graphs import DECODER, ENCODER, save_graphs
 from regard.exports.onnx_package import require_onnx
 from regard.exports.onnx_quantization import store_in_float16, store_in_int8
 from regard.exports.onnx_settings import ENGINE, known, most_positions, refuse_other_quantization
+from regard.exports.refusal import NotExpressible
 from regard.exports.unapplied_defaults import unapplied_line
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.model_folder import LoadedModel
@@ -64,6 +65,9 @@ def loop_config(loaded: LoadedModel, config: Generating) -> dict[str, Any]:
     tokenizers = loaded.tokenizers
     names = ["tokenizer.json"] * 2 if tokenizers.joint else ["source_tokenizer.json", "target_tokenizer.json"]
     source, target = tokenizers.source, tokenizers.target
+    if source.splits_pieces or target.splits_pieces:
+        why = "pieces that the vocabulary lacks are split"
+        raise NotExpressible(ENGINE, "the tokeniser", why, "take --to ctranslate2")
     translates = isinstance(config, EncoderDecoderConfig)
     begin = [] if translates or not begins(loaded) else [source.bos_id]
     return {

@@ -57,7 +57,7 @@ class CrossDecoderGraph(nn.Module):
         memory: list[Float[Tensor, "rows kv_heads src_len d_head"]],
         past: list[Float[Tensor, "rows kv_heads past_len d_head"]],
     ) -> tuple[Float[Tensor, "rows new_len vocab"], list[Tensor]]:
-        mask = padding_mask(lengths, memory[0].size(2))
+        mask = padding_mask(self.model.read_lengths(lengths), memory[0].size(2))
         caches = [GrownCache(pair) for pair in _pairs(past)]
         hidden = self.model.decoder(ids, _pairs(memory), mask, caches)
         return self.model.project(hidden), [each for cache in caches for each in cache.pair]

@@ -61,6 +61,7 @@ class Start:
             UnsupportedPart: it has a part that no kernel computes.
         """
         self._blocks = [_block(block) for block in model.encoder.blocks]
+        self._read_lengths = model.read_lengths
         self._enter, self._leave = model.encoder.input, row_norm(model.encoder.norm)
         self._memories = [_memory(block) for block in model.decoder.blocks]
 
@@ -77,6 +78,7 @@ class Start:
         self, src_ids: SourceIds, src_lengths: Int64[Tensor, " sources"]
     ) -> Generator[None, None, SlotCache]:
         """As a call, in as many parts as there are layers, and one more."""
+        src_lengths = self._read_lengths(src_lengths)
         sources = Sources.of(src_lengths, src_ids.size(1))
         x = self._enter(src_ids)[sources.real]
         for block in self._blocks:

@@ -59,6 +59,7 @@ class EncoderDecoderConfig(TransformerConfig):
     embedding_norm: bool = False  # normalise the sum of embeddings and positions
     scaled_output: bool = False  # divide decoder states by sqrt(d_model) before the output, as T5 1.0 does
     output_bias: bool = False
+    source_end: bool = True  # False: the end token of a source is not attended to, as if it were absent
     pad_id: int = 0
 
     def __post_init__(self) -> None:
@@ -168,8 +169,12 @@ class EncoderDecoder(SequenceToSequence):
             self.output.weight = self.decoder.input.embedding.weight
 
     def encode(self, src_ids: Int64[Tensor, "batch src_len"], src_lengths: Int[Tensor, " batch"]) -> Memory:
-        mask = padding_mask(src_lengths, src_ids.size(1))
+        mask = padding_mask(self.read_lengths(src_lengths), src_ids.size(1))
         return Memory(self.encoder(src_ids, mask), mask)
+
+    def read_lengths(self, src_lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """How many ids of each source are attended to: all, or all but its end, and at least one."""
+        return src_lengths if self.config.source_end else (src_lengths - 1).clamp(min=1)
 
     def decoder_states(
         self, tgt_ids: Int64[Tensor, "batch tgt_len"], memory: Memory

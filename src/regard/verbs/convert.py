@@ -1,4 +1,4 @@
-"""Convert: a Hugging Face folder to a model folder, and a model to a Hugging Face folder."""
+"""Convert: a Hugging Face folder or a toolkit's checkpoint to a model folder, a model to Hugging Face."""
 
 import dataclasses
 import json
@@ -21,6 +21,7 @@ from regard.weights.model_folder import LoadedModel, load_model, model_files, re
 from regard.weights.pretrained import PretrainedModel, load_pretrained, to_huggingface
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors
+from regard.weights.toolkits.load import load_toolkit, toolkit_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,17 +49,17 @@ def convert(
     source_lang: str | None = None,
     target_lang: str | None = None,
 ) -> ConversionReport:
-    """Convert a Hugging Face folder to a regard model folder; with `to` = "hf" the reverse.
+    """Convert a Hugging Face folder, or a toolkit's checkpoint, to a regard model folder, or to Hugging Face.
 
     The folder is written only if the whole model can be converted.
 
     Args:
-        model: the folder to read; for "hf" also what `regard.load` gives.
+        model: the folder or file to read; for "hf" also what `regard.load` gives.
         out: the folder to write.
         to: "regard" or "hf".
         family: with `to` = "hf" the `model_type` to write, such as marian, bert, gpt2; None is the first
             family that has models of this shape.
-        trust_pickle: also read weights in a pickle (.bin), in another process.
+        trust_pickle: also read weights in a pickle (.bin, .pt, .ckpt), in another process.
         source_lang: the language of the texts, for a model of many languages such as NLLB.
         target_lang: the language of the output of such a model.
 
@@ -73,12 +74,18 @@ def convert(
         return _to_huggingface(in_languages(loaded, source_lang, target_lang), Path(out), family)
     if isinstance(model, LoadedModel):
         raise FolderError(f"{model.path}: this is a model of regard already", 'give a folder, or to="hf"')
-    pretrained = load_pretrained(model_path(model), trust_pickle=trust_pickle)
+    path = model_path(model)
+    toolkit = toolkit_of(path)
+    if toolkit is None:
+        pretrained = load_pretrained(path, trust_pickle=trust_pickle)
+    else:
+        pretrained = load_toolkit(toolkit, path, trust_pickle=trust_pickle)
     loaded = in_languages(pretrained.loaded, source_lang, target_lang)
-    return _to_regard(dataclasses.replace(pretrained, loaded=loaded), Path(out))
+    origin = "a Hugging Face folder" if toolkit is None else f"a checkpoint of {toolkit.title}"
+    return _to_regard(dataclasses.replace(pretrained, loaded=loaded), Path(out), origin)
 
 
-def _to_regard(pretrained: PretrainedModel, out: Path) -> ConversionReport:
+def _to_regard(pretrained: PretrainedModel, out: Path, origin: str) -> ConversionReport:
     loaded, folder = pretrained.loaded, pretrained.loaded.path
     if loaded.tokenizer_pair is None and reads_text(loaded.config):
         raise FolderError(
@@ -91,14 +98,14 @@ def _to_regard(pretrained: PretrainedModel, out: Path) -> ConversionReport:
         other_files["generation.json"] = json_bytes(loaded.generation)
     if loaded.chat_template is not None:
         other_files[chat_template.FILE] = json_bytes(loaded.chat_template.to_dict())
-    recipe = f"# Not trained by a recipe: converted from a Hugging Face folder.\nname = {json.dumps(name)}\n"
+    recipe = f"# Not trained by a recipe: converted from {origin}.\nname = {json.dumps(name)}\n"
     parameters = count_parameters(loaded.model)
     write_folder(
         out,
         {
             **model_files(loaded.config, loaded.labels, other_files, recipe),
             "model.safetensors": model_tensors(loaded.model),
-            "README.md": _card(name, parameters, pretrained).encode(),
+            "README.md": _card(name, parameters, pretrained, origin).encode(),
         },
     )
     return ConversionReport(
@@ -123,12 +130,12 @@ def _to_huggingface(loaded: LoadedModel, out: Path, family: str | None) -> Conve
     )
 
 
-def _card(name: str, parameters: int, pretrained: PretrainedModel) -> str:
+def _card(name: str, parameters: int, pretrained: PretrainedModel, origin: str) -> str:
     """The model card as Markdown: where the weights come from, and what was not converted."""
     parts = [
         f"# {name}",
         f"{parameters:,} parameters of family `{pretrained.family}`; converted by regard"
-        f" {version('regard')} from a Hugging Face folder. See its model card for licence and scores.",
+        f" {version('regard')} from {origin}. See its model card for licence and scores.",
     ]
     if pretrained.unused:
         parts.append("Tensors that were not converted: " + _listed(pretrained.unused))

@@ -2,9 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,13 +11,13 @@ from torch import Tensor
 from regard.data.folder_file import checked_inside, refuse_large_file
 from regard.errors import FolderError
 from regard.weights.folder import MANIFEST, Files, os_errors
+from regard.weights.pickled import read_pickle, refuse_untrusted
 from regard.weights.strict_json import read_json
 from regard.weights.tensors import read_tensors, refuse_non_finite, write_tensors
 
 CONFIG = "config.json"
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 OURS = b'"format_version"'  # occurs in a config.json of regard
-TRUST = "regard convert FOLDER --trust-pickle --out DIR reads only its tensors, in a child process"
 
 
 def is_huggingface(path: Path) -> bool:
@@ -55,10 +52,9 @@ def read_weights(folder: Path, *, trust_pickle: bool = False) -> dict[str, Tenso
     pickled = [name for name in (PICKLED, f"{PICKLED}.index.json") if os.path.isfile(folder / name)]
     if not pickled:
         raise FolderError(f"{folder} has no {SAFE}", "copy the folder again, with its weights")
-    if not trust_pickle:
-        raise FolderError(f"{folder / pickled[0]} is a pickle, which can run code when it is loaded", TRUST)
+    refuse_untrusted(folder / pickled[0], trust_pickle=trust_pickle)
     if pickled[0] == PICKLED:
-        return _read_pickle(folder / PICKLED)
+        return read_pickle(folder / PICKLED)[0]
     return _read_shards(folder, pickled[0], trust_pickle=True)
 
 
@@ -110,9 +106,9 @@ def _read_shards(folder: Path, index: str, *, trust_pickle: bool) -> dict[str, T
             )
         if not os.path.isfile(folder / file):
             raise FolderError(f"{folder / file} is missing", "copy the folder again, with all of its files")
-        if file.endswith(".bin") and not trust_pickle:
-            raise FolderError(f"{folder / file} is a pickle, which can run code when it is loaded", TRUST)
-        tensors = _read_pickle(folder / file) if file.endswith(".bin") else _read_tensors(folder / file)
+        if file.endswith(".bin"):
+            refuse_untrusted(folder / file, trust_pickle=trust_pickle)
+        tensors = read_pickle(folder / file)[0] if file.endswith(".bin") else _read_tensors(folder / file)
         _refuse_other_names(path, file, places, tensors)
         found |= tensors
     return found
@@ -132,21 +128,3 @@ def _refuse_other_names(
 def _read_tensors(path: Path) -> dict[str, Tensor]:
     refuse_large_file(checked_inside(path))
     return read_tensors(path)
-
-
-def _read_pickle(path: Path) -> dict[str, Tensor]:
-    """Reads the tensors of a pickle in a child process that can build only tensors."""
-    refuse_large_file(checked_inside(path))
-    with tempfile.TemporaryDirectory() as folder:
-        safe = Path(folder) / SAFE
-        child = subprocess.run(  # noqa: S603 (our own module, no shell)
-            [sys.executable, "-m", "regard.weights.unpickle", os.fspath(path), os.fspath(safe)],
-            capture_output=True,
-            text=True,
-            timeout=3600,
-            check=False,
-        )
-        if child.returncode or not safe.is_file():
-            why = (child.stderr.strip().splitlines() or ["the process died"])[-1]
-            raise FolderError(f"{path}: {why[:300]}", "the file is damaged or has more than tensors")
-        return read_tensors(safe)

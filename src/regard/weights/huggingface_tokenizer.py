@@ -182,7 +182,8 @@ def _tokenizer(
         raise FolderError(f"{folder}: the eos token is unknown", "set eos_token_id in config.json")
     if beyond := [token for token, number in numbers.items() if number >= size]:
         raise FolderError(f"{folder}: the special token {beyond[0]} has no embedding", OTHER_MODEL_HINT)
-    special_tokens = SpecialTokens(vocab_size=size, prefix=converted.prefix, languages=languages, **numbers)
+    ids: dict[str, Any] = {**numbers}
+    special_tokens = SpecialTokens(vocab_size=size, prefix=converted.prefix, languages=languages, **ids)
     return Tokenizer.from_bytes(
         json.dumps(tokenizer_pretrained.with_special_tokens(content, special_tokens)).encode(),
         str(folder / "tokenizer.json"),
@@ -292,6 +293,11 @@ def write_tokenizers(
     that transformers does not read. The languages of a model of many are `src_lang` and `tgt_lang`.
     """
     source, target = tokenizers.source, tokenizers.target
+    if source.splits_pieces or target.splits_pieces:
+        raise FolderError(
+            "its tokeniser splits pieces that the vocabulary lacks, as subword-nmt does",
+            "transformers has no such tokeniser: take regard export --to ctranslate2",
+        )
     first = target.bos_id
     if config.kind == "encoder_decoder":  # the decoder's start token is in config.json
         first = next(iter(source.prefix), None if first in (target.pad_id, target.eos_id) else first)

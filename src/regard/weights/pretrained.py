@@ -136,7 +136,8 @@ def _refuse_not_huggingface(folder: Path) -> None:
             f"convert it for transformers: regard convert {folder} --to hf --out DIR",
         )
     raise FolderError(
-        f"{folder} is not a Hugging Face folder", f"such a folder has {CONFIG} and model.safetensors"
+        f"{folder} is not a Hugging Face folder",
+        f"such a folder has {CONFIG} and model.safetensors; docs/pretrained.md has the files of toolkits",
     )
 
 

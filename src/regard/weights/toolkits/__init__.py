@@ -1,0 +1,1 @@
+"""Checkpoints of translation toolkits, one file each: settings, tensors and vocabularies to regard's."""

@@ -1,0 +1,351 @@
+"""eole (the successor of OpenNMT-py): `model.00.safetensors` with `config.json` and `vocab.json`."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import FolderError
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.weights.huggingface_files import read_table
+from regard.weights.names import Entry, linear, same
+from regard.weights.tensors import read_tensors
+from regard.weights.toolkits.decoding import search_settings
+from regard.weights.toolkits.eole_vocabulary import read_tokenizers
+from regard.weights.toolkits.settings import Settings
+from regard.weights.toolkits.toolkit import Toolkit, ToolkitCheckpoint
+from regard.weights.toolkits.torch_names import attention, cross_attention, drop_equal, drop_sinusoids
+
+CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocab.json", "model.*.safetensors"
+SOURCE, TARGET, OUTPUT = "src_emb.embeddings.weight", "tgt_emb.embeddings.weight", "generator.weight"
+SIDES = {"encoder": "src", "decoder": "tgt"}
+ACTIVATIONS = {
+    "relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu_tanh", "silu": "silu", "gated-silu": "swiglu",
+    "gated-gelu": "geglu", "gated-gelu-tanh": "geglu_tanh", "fused-gated-silu": "swiglu",
+    "fused-gated-gelu": "geglu", "fused-gated-gelu-tanh": "geglu_tanh",
+}  # fmt: skip
+NORMS = {"standard": "layer", "standardFP32": "layer", "rms": "rms"}
+POSITIONS = {
+    "SinusoidalInterleaved": ("sinusoidal", "interleaved"),
+    "SinusoidalConcat": ("sinusoidal", "fairseq"),
+    "Learned": ("learned", "interleaved"),
+    "Rotary": ("rotary", "interleaved"),
+}
+# settings of a stack that the model may have instead
+OF_BOTH = (
+    "heads", "heads_kv", "head_dim", "hidden_size", "layers", "transformer_ff", "mlp_activation_fn",
+    "layer_norm", "norm_eps", "add_qkvbias", "add_key_bias", "add_final_linear_bias", "add_ffnbias",
+    "attn_scaling", "rope_config", "sliding_window", "relative_positions_buckets", "parallel_residual",
+    "ffn_layernorm", "query_norm", "key_norm", "value_norm", "qk_norm_post_rope", "num_experts", "q_gating",
+    "interpolate_mode", "position_encoding_type", "n_positions", "max_position_embeddings",
+    "shared_layer_norm", "moe_transformer_ff", "num_shared_experts", "shared_expert_gate",
+    "first_k_dense_replace", "num_experts_per_tok", "moe_softmax_after", "moe_renormalize", "dim_per_head",
+)  # fmt: skip
+NEVER_TRUE = (
+    "parallel_residual", "ffn_layernorm", "query_norm", "key_norm", "value_norm", "qk_norm_post_rope",
+    "q_gating", "coverage_attn", "mtp_emb_norm",
+)  # fmt: skip
+ZERO = ("sliding_window", "relative_positions_buckets", "num_experts", "num_mtp_heads")
+NEVER_SET = ("interpolate_mode", "layer_types", "global_head_dim", "global_heads_kv")
+UNUSED_IN_STACKS = (
+    "position_encoding_type", "n_positions", "max_position_embeddings", "shared_layer_norm", "dim_per_head",
+    "moe_transformer_ff", "num_shared_experts", "shared_expert_gate", "first_k_dense_replace",
+    "num_experts_per_tok", "moe_softmax_after", "moe_renormalize", "with_cross_attn", "lambda_coverage",
+    "global_attention", "global_attention_function", "aan_useffn", "alignment_layer", "alignment_heads",
+    "full_context_alignment", "lambda_align", "linear_conv_kernel_dim", "linear_key_head_dim",
+    "linear_value_head_dim", "linear_num_key_heads", "linear_num_value_heads", "mtp_lambda", "input_feed",
+)  # fmt: skip
+UNUSED_IN_MODEL = (
+    "input_feed", "adapter_bias", "projector_activation_fn", "spatial_merge_size", "estimator_type",
+    "left_pad", "huggingface_model", "eole_version", "word_vec_size",
+)  # fmt: skip
+UNUSED_OF_ROTARY = (
+    "scaling_factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
+    "rotary_theta_local",
+)  # fmt: skip
+
+
+class Eole(Toolkit):
+    """eole's transformer with an encoder and a decoder."""
+
+    name = "eole"
+    title = "eole"
+
+    def recognises(self, path: Path) -> bool:
+        return path.is_dir() and (path / VOCABULARY).is_file() and any(path.glob(WEIGHTS))
+
+    def read(self, path: Path, *, trust_pickle: bool) -> ToolkitCheckpoint:
+        where = path / CONFIG
+        table = read_table(where, path)
+        whole = Settings(table, str(where))
+        model = whole.section("model")
+        source, target = read_tokenizers(path, table, read_table(path / VOCABULARY, path))
+        tensors: dict[str, Tensor] = {}
+        for file in sorted(path.glob(WEIGHTS)):
+            tensors |= read_tensors(file)
+        config, in_pairs = _config(model, tensors, source.vocab_size, target.vocab_size, target.pad_id)
+        inference = table.get("inference")
+        return ToolkitCheckpoint(
+            path=path,
+            config=config,
+            table=_table(config),
+            tensors=_weights(tensors, config, path, in_pairs),
+            source=source,
+            target=target,
+            generation=_decoding(inference if isinstance(inference, Mapping) else {}),
+        )
+
+
+def _config(
+    model: Settings, tensors: Mapping[str, Tensor], src_size: int, tgt_size: int, pad_id: int
+) -> tuple[EncoderDecoderConfig, bool]:
+    """The config, and whether rotary positions rotate neighbouring features together."""
+    model.must_be(
+        "architecture", "transformer", "custom", hint="of eole's models only encoder-decoders are supported"
+    )
+    model.ignore(*UNUSED_IN_MODEL, *OF_BOTH)
+    model.must_be("generator_function", "softmax")
+    model.must_be("add_estimator", False)
+    positions = _positions(model)
+    stacks = [_stack(model, name, positions, tensors) for name in SIDES]
+    encoder, decoder = stacks
+    layers = {f"num_{name}_layers": stack.pop("layers") for name, stack in zip(SIDES, stacks, strict=True)}
+    for name in encoder:
+        if encoder[name] != decoder[name]:
+            raise FolderError(
+                f"{model.where}: {name} = {encoder[name]!r} in the encoder, {decoder[name]!r} in the decoder",
+                "only models with equal settings on both sides are supported",
+            )
+    in_pairs = bool(encoder.pop("in_pairs", False))
+    both = model.take(bool, "share_embeddings", False)
+    output = model.take(bool, "share_decoder_embeddings", False)
+    output_bias = model.take(bool, "generator_bias", True)
+    model.finish()
+    config = EncoderDecoderConfig(
+        src_vocab_size=src_size,
+        tgt_vocab_size=tgt_size,
+        norm_position="pre",
+        tied=("all" if output else "embeddings") if both else ("target" if output else "none"),
+        output_bias=output_bias,
+        source_end=False,  # eole puts no end token after a source
+        pad_id=pad_id,
+        **layers,
+        **positions,
+        **encoder,
+    )
+    return config, in_pairs
+
+
+def _positions(model: Settings) -> dict[str, Any]:
+    """The settings of the embeddings and the positions, by regard's names."""
+    table = model.table.get("embeddings")
+    model.ignore("embeddings")
+    settings = Settings(table if isinstance(table, Mapping) else {}, model.where, "model.embeddings.")
+    settings.must_be("embedding_type", "standard")
+    settings.must_be("embedding_layer_norm", False)
+    settings.must_be("token_type_vocab_size", 0)
+    settings.ignore(
+        "freeze_word_vecs_enc", "freeze_word_vecs_dec", "position_encoding", "word_vec_size",
+        "src_word_vec_size", "tgt_word_vec_size",
+    )  # fmt: skip
+    normalize = settings.take(bool, "normalize", False)
+    limit, shift = settings.optional(int, "n_positions"), settings.take(int, "position_shift", 0)
+    if "position_encoding_type" in settings.table and settings.table["position_encoding_type"] is None:
+        settings.ignore("position_encoding_type")
+        kind, layout = "none", "interleaved"
+    else:
+        kind, layout = settings.choice(POSITIONS, "position_encoding_type", "SinusoidalInterleaved")
+    if kind == "learned" and normalize:
+        raise settings.refusal("normalize", "with learned positions only false is")
+    settings.finish()
+    found: dict[str, Any] = {"positions": kind, "position_layout": layout}
+    found["scaled_embedding"] = normalize or kind == "sinusoidal"
+    if kind == "learned":
+        found |= {"position_offset": shift, "max_positions": (limit or 0) - shift}
+    return found
+
+
+def _stack(
+    model: Settings, name: str, positions: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> dict[str, Any]:
+    """The settings of the encoder or the decoder, else of the model, by regard's names."""
+    own = model.section(name).table if model.table.get(name) is not None else {}
+    model.ignore(name)
+    shared = {each: model.table[each] for each in OF_BOTH if each in model.table}
+    settings = Settings({**shared, **own}, model.where, f"model.{name}.")
+    take, must_be = settings.take, settings.must_be
+    must_be(f"{name}_type", "transformer", hint="only transformers are supported")
+    must_be("encoder_layer_style", "standard")
+    must_be("final_encoder_layer_norm", True)
+    must_be("LM_type", "causal")
+    for each in NEVER_TRUE:
+        must_be(each, False)
+    for each in ZERO:
+        must_be(each, 0)
+    for each in NEVER_SET:
+        must_be(each)
+    settings.ignore(*UNUSED_IN_STACKS)
+    width = take(int, "hidden_size", 512)
+    must_be(f"{SIDES[name]}_word_vec_size", width, -1)
+    biases = take(bool, "add_qkvbias", False)
+    must_be("add_key_bias", biases)
+    settings.ignore("add_final_linear_bias")  # its default depends on the order in which eole reads settings
+    output_bias = f"{name}.transformer_layers.0.self_attn.final_linear.bias" in tensors
+    if output_bias and not biases:
+        raise settings.refusal("add_final_linear_bias", "without add_qkvbias only false is")
+    scaling = settings.optional(float, "attn_scaling")
+    found = {
+        "d_model": width,
+        "num_heads": take(int, "heads", 8),
+        "num_kv_heads": settings.optional(int, "heads_kv"),
+        "head_dim": settings.optional(int, "head_dim"),
+        "attention_scale": None if scaling is None else scaling**-0.5,
+        "d_ff": take(int, "transformer_ff", 2048),
+        "layers": take(int, "layers", 2),
+        "activation": settings.choice(ACTIVATIONS, "mlp_activation_fn", "relu"),
+        "norm": settings.choice(NORMS, "layer_norm", "standard"),
+        "norm_eps": take(float, "norm_eps", 1e-5),
+        "attention_bias": "none" if not biases else "all" if output_bias else "inputs",
+        "feed_forward_bias": take(bool, "add_ffnbias", False),
+    }
+    rotary = _rotary(settings)
+    settings.finish()
+    return {**found, **(rotary if positions["positions"] == "rotary" else {})}
+
+
+def _rotary(settings: Settings) -> dict[str, Any]:
+    """The settings of rotary positions."""
+    table = settings.table.get("rope_config")
+    settings.ignore("rope_config")
+    rope = Settings(
+        table if isinstance(table, Mapping) else {}, settings.where, f"{settings.path}rope_config."
+    )
+    rope.ignore(*UNUSED_OF_ROTARY)
+    for name in ("scaling_type", "alpha", "xdrope_section"):
+        rope.must_be(name)
+    for name in (
+        "rotary_dim",
+        "interleave_local",
+        "tmax_index",
+        "rotary_dim_global",
+        "partial_rotary_factor",
+    ):
+        rope.must_be(name, 0)
+    rope.must_be("multidimensional_rope", False)
+    in_pairs = rope.take(bool, "rotary_interleave", True)
+    base = rope.take(float, "rotary_theta", 10000.0)
+    rope.finish()
+    return {"rotary_base": base, "in_pairs": in_pairs}
+
+
+def _weights(
+    tensors: dict[str, Tensor], config: EncoderDecoderConfig, path: Path, in_pairs: bool
+) -> dict[str, Tensor]:
+    """The weights without those that are tied or fixed; rotated features in the order of regard."""
+    for side in SIDES.values():
+        if config.positions == "sinusoidal":
+            drop_sinusoids(tensors, f"{side}_emb.pe.pe", path, layout=config.position_layout)
+    if config.tied in ("all", "target"):
+        drop_equal(tensors, OUTPUT, SOURCE if config.tied == "all" else TARGET, path)
+    if config.tied in ("all", "embeddings"):
+        drop_equal(tensors, TARGET, SOURCE, path)
+    for name in [name for name in tensors if name.endswith(".layer_scalar")]:
+        if not torch.equal(tensors[name], torch.ones_like(tensors[name])):
+            raise FolderError(f"{path}: {name!r} is not 1", "layers with a factor are not supported")
+        del tensors[name]
+    if in_pairs:  # features 2i and 2i + 1 are rotated together, here i and i + width / 2
+        for name in tensors:
+            if re.search(r"\.self_attn\.linear_(query|keys)\.(weight|bias)$", name):
+                heads = tensors[name].unflatten(0, (-1, config.d_head // 2, 2))
+                tensors[name] = heads.transpose(1, 2).flatten(0, 2).contiguous()
+    return tensors
+
+
+def _table(config: EncoderDecoderConfig) -> list[Entry]:
+    shared = config.tied in ("all", "embeddings")
+    entries = [same("decoder.input.embedding.weight", SOURCE if shared else TARGET)]
+    if not shared:
+        entries.append(same("encoder.input.embedding.weight", SOURCE))
+    if config.tied in ("embeddings", "none"):
+        entries.append(same("output.weight", OUTPUT))
+    if config.output_bias:
+        entries.append(same("output.bias", "generator.bias"))
+    for side, count in (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers)):
+        for number in range(count):
+            entries += _block(config, f"{side}.blocks.{number}", f"{side}.transformer_layers.{number}", side)
+        entries += linear(f"{side}.norm", f"{side}.layer_norm", bias=config.norm == "layer")
+        if config.positions == "learned":
+            entries.append(same(f"{side}.input.positions.weight", f"{SIDES[side]}_emb.pe.weight"))
+    return entries
+
+
+def _block(config: EncoderDecoderConfig, ours: str, name: str, side: str) -> list[Entry]:
+    has_bias, biases = config.norm == "layer", config.attention_biases
+    parts = ("linear_query", "linear_keys", "linear_values")
+
+    def norm(own: str, theirs: str) -> list[Entry]:
+        return linear(f"{ours}.{own}.norm", f"{name}.{theirs}", bias=has_bias)
+
+    own = f"{name}.self_attn"
+    entries = [
+        *attention(
+            config,
+            f"{ours}.self_attention",
+            [f"{own}.{part}" for part in parts],
+            f"{own}.final_linear",
+            bias=biases != "none",
+            output_bias=biases == "all",
+        ),
+        *norm("around_self_attention", "input_layernorm"),
+        *norm("around_feed_forward", "post_attention_layernorm"),
+        *_feed_forward(config, f"{ours}.feed_forward", f"{name}.mlp"),
+    ]
+    if side == "decoder":
+        cross = f"{name}.context_attn"
+        entries += cross_attention(
+            f"{ours}.cross_attention",
+            [f"{cross}.{part}" for part in parts],
+            f"{cross}.final_linear",
+            bias=biases != "none",
+            output_bias=biases == "all",
+        )
+        entries += norm("around_cross_attention", "precontext_layernorm")
+    return entries
+
+
+def _feed_forward(config: EncoderDecoderConfig, ours: str, name: str) -> list[Entry]:
+    bias = config.has_feed_forward_bias
+    if config.activation not in ("swiglu", "geglu", "geglu_tanh"):
+        inner = linear(f"{ours}.inner", f"{name}.gate_up_proj", bias=bias)
+    else:
+        inner = [
+            Entry(
+                ours=f"{ours}.gate_inner.{part}",
+                hf=(f"{name}.gate_up_proj.{part}", f"{name}.up_proj.{part}"),
+                widths=(config.d_ff, config.d_ff),
+            )
+            for part in (("weight", "bias") if bias else ("weight",))
+        ]
+    return [*inner, *linear(f"{ours}.outer", f"{name}.down_proj", bias=bias)]
+
+
+def _decoding(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults of `eole predict`, changed by the part `inference`."""
+    settings = Settings(table, "inference")
+    take = settings.take
+    kind = take(str, "length_penalty", "avg")
+    penalty = {"avg": "power", "wu": "wu"}.get(kind, "none")
+    alpha = take(float, "alpha", 1.0) if penalty != "none" else 0.0
+    length = take(int, "max_length", 250)
+    least = take(int, "min_length", 0)
+    others: dict[str, Any] = {"min_length": least} if least else {}
+    return search_settings(
+        take(int, "beam_size", 5),
+        penalty=penalty,
+        alpha=1.0 if penalty == "power" else alpha,
+        max_new_tokens=length,
+        **others,
+    )

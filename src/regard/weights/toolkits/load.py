@@ -1,0 +1,54 @@
+"""Finds the toolkit of a checkpoint and makes a model of it."""
+
+from pathlib import Path
+
+from regard.data.tokenizer import TokenizerPair
+from regard.errors import ConfigError, DataError, FolderError
+from regard.models.build import build_uninitialised
+from regard.weights.model_folder import LoadedModel, check_size
+from regard.weights.names import read_names
+from regard.weights.pretrained import PretrainedModel
+from regard.weights.tensors import model_tensors, restore_model
+from regard.weights.toolkits.eole import Eole
+from regard.weights.toolkits.fairseq import Fairseq
+from regard.weights.toolkits.joeynmt import JoeyNMT
+from regard.weights.toolkits.marian import Marian
+from regard.weights.toolkits.opennmt import OpenNMT
+from regard.weights.toolkits.sockeye import Sockeye
+from regard.weights.toolkits.toolkit import Toolkit
+
+TOOLKITS: tuple[Toolkit, ...] = (Marian(), JoeyNMT(), Eole(), Fairseq(), Sockeye(), OpenNMT())
+
+
+def toolkit_of(path: Path) -> Toolkit | None:
+    """The toolkit that wrote the checkpoint at `path`; None if it is none that regard knows."""
+    return next((toolkit for toolkit in TOOLKITS if toolkit.recognises(path)), None)
+
+
+def load_toolkit(toolkit: Toolkit, path: Path, *, trust_pickle: bool = False) -> PretrainedModel:
+    """Loads the model of a toolkit's checkpoint; no code of it is run.
+
+    Raises:
+        FolderError: a file is missing or damaged, files do not match, or a setting is not supported.
+    """
+    try:
+        found = toolkit.read(path, trust_pickle=trust_pickle)
+    except (ConfigError, DataError) as error:
+        raise FolderError(f"{path}: {error.message}", error.hint) from error
+    where = str(found.path)
+    check_size(found.config, found.tensors, where)
+    model = build_uninitialised(found.config)
+    shapes = {name: tensor.shape for name, tensor in model_tensors(model).items()}
+    restore_model(model, read_names(found.table, found.tensors, shapes, where=where), where)
+    joint = found.source is found.target or found.source.to_bytes() == found.target.to_bytes()
+    loaded = LoadedModel(
+        model=model.eval(),
+        config=found.config,
+        tokenizer_pair=TokenizerPair(found.source, found.source if joint else found.target),
+        labels=(),
+        generation=found.generation,
+        path=found.path if found.path.is_dir() else found.path.parent,
+    )
+    return PretrainedModel(
+        loaded=loaded, family=toolkit.name, unused=found.unused, unused_decoding=found.unused_decoding
+    )

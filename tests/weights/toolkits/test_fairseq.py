@@ -1,0 +1,99 @@
+"""Checkpoints of fairseq give its logits and its ids, or are refused by the name of a setting."""
+
+import json
+import shutil
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard.cli import run
+from regard.errors import FolderError
+from regard.weights.toolkits.load import load_toolkit, toolkit_of
+from tests.weights.toolkits.comparison import same_as_expected
+from tests.weights.toolkits.peers import FIXTURES, made_by
+
+MADE = sorted(path for path in (FIXTURES / "fairseq").iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("folder", MADE, ids=lambda path: path.name)
+def test_logits_and_ids_are_those_of_fairseq(folder, in_this_process):
+    same_as_expected(folder, "fairseq")
+
+
+def test_checkpoints_that_fairseq_makes_now_are_read(tmp_path):
+    for folder in made_by("fairseq", tmp_path):
+        same_as_expected(folder, "fairseq")
+
+
+def changed(tmp_path: Path, **settings: object) -> Path:
+    """A copy of a fixture with other settings."""
+    folder = tmp_path / "model"
+    shutil.copytree(FIXTURES / "fairseq" / "shared", folder)
+    with torch.serialization.safe_globals([Namespace]):
+        state = torch.load(folder / "model.pt", weights_only=True)
+    vars(state["args"]).update(settings)
+    torch.save(state, folder / "model.pt")
+    return folder
+
+
+REFUSED = {
+    "arch": "fconv",
+    "task": "multilingual_translation",
+    "activation_fn": "tanh",
+    "adaptive_softmax_cutoff": "1000,2000",
+    "cross_self_attention": True,
+    "decoder_attention_heads": 4,
+    "decoder_output_dim": 4,
+    "encoder_learned_pos": True,
+    "pad": 0,
+    "quant_noise_pq": 0.1,
+    "a_new_setting": 1,
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_expressible_is_refused_by_name(tmp_path, name, in_this_process):
+    folder = changed(tmp_path, **{name: REFUSED[name]})
+    with pytest.raises(FolderError, match=name) as caught:
+        load_toolkit(toolkit_of(folder), folder, trust_pickle=True)
+    assert caught.value.hint
+
+
+def test_pre_norm_without_a_norm_after_the_stack_is_refused(tmp_path, in_this_process):
+    folder = tmp_path / "model"
+    shutil.copytree(FIXTURES / "fairseq" / "pre-norm", folder)
+    with torch.serialization.safe_globals([Namespace]):
+        state = torch.load(folder / "model.pt", weights_only=True)
+    state["model"]["decoder.version"] = torch.tensor([2.0])
+    torch.save(state, folder / "model.pt")
+    with pytest.raises(FolderError, match=r"decoder\.version = 2"):
+        load_toolkit(toolkit_of(folder), folder, trust_pickle=True)
+
+
+def test_codes_of_fastbpe_words_and_damaged_dictionaries(tmp_path, in_this_process):
+    folder = changed(tmp_path)
+    expected = json.loads((folder / "expected.json").read_text("utf-8"))
+    lines = (folder / "bpecodes").read_text("utf-8").splitlines()[1:]
+    (folder / "bpecodes").write_text(
+        "".join(f"{line} {9 - n % 3}\n" for n, line in enumerate(lines)), "utf-8"
+    )
+    tokenizer = load_toolkit(toolkit_of(folder), folder, trust_pickle=True).loaded.tokenizers.source
+    assert [tokenizer.encode(text) for text in expected["texts"]] == expected["ids"]
+    (folder / "bpecodes").unlink()
+    tokenizer = load_toolkit(toolkit_of(folder), folder, trust_pickle=True).loaded.tokenizers.source
+    assert tokenizer.tokens(tokenizer.encode("the lo@@ w other")) == ["the", "lo@@", "w", "<unk>"]
+    (folder / "dict.xx.txt").write_text("the 3\nthe 2\n", "utf-8")
+    with pytest.raises(FolderError, match="line 2"):
+        load_toolkit(toolkit_of(folder), folder, trust_pickle=True)
+
+
+def test_settings_of_decoding_are_those_of_fairseq_generate(tmp_path):
+    folder = FIXTURES / "fairseq" / "output"
+    assert run(["convert", str(folder), "--trust-pickle", "--out", str(tmp_path / "model")]) == 0
+    generation = regard.load(tmp_path / "model").generation
+    assert (generation["beam_size"], generation["alpha"], generation["min_length"]) == (4, 0.6, 2)
+    assert generation["early_stopping"]
+    assert run(["translate", "the lowest house", "--model", str(tmp_path / "model"), "--device", "cpu"]) == 0
