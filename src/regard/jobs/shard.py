@@ -1,19 +1,18 @@
 """One shard of a job: its parts, one after the other, except those that are done."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from regard.data.corpus import line_text
 from regard.errors import DataError, Interrupted, RegardError, RunError
 from regard.jobs.inputs import read_piece, refuse_changed
-from regard.jobs.part_record import FailedLine, PartRecord, recorded, write_part
+from regard.jobs.part_record import FailedLine, PartOutput, PartRecord, recorded
 from regard.jobs.plan import Part, Plan
 from regard.jobs.storage import Storage
 
-CHUNK = 1024  # lines that are answered together
+CHUNK, CHUNK_BYTES = 1024, 4 << 20  # lines that are answered together, and their length
 TRIES, WAIT = 3, 2.0  # of a part whose input fails; seconds between them
 LATER = 2  # a number of line after which there is no byte order mark
 
@@ -86,19 +85,30 @@ def _run(
 ) -> PartRecord:
     began = time.monotonic()
     refuse_changed(part.file)
-    outputs: list[str] = []
     failed: list[FailedLine] = []
-    raws = read_piece(part.file, part.begin, part.end)
-    while chunk := list(islice(raws, CHUNK)):
-        for output in _answered(chunk, len(outputs) + 1, part.file.url, answer):
-            if isinstance(output, FailedLine):
-                failed.append(output)
-                outputs.append(failure(output.line, output.reason))
-            else:
-                outputs.append(output)
-    refuse_changed(part.file)  # while it was read
-    seconds = time.monotonic() - began
-    return write_part(storage, part.number, outputs, failed=failed, seconds=seconds, engine=engine)
+    with PartOutput() as outputs:
+        for chunk in _chunks(read_piece(part.file, part.begin, part.end)):
+            answered = list(_answered(chunk, outputs.lines + 1, part.file.url, answer))
+            outputs.add(
+                [each if isinstance(each, str) else failure(each.line, each.reason) for each in answered]
+            )
+            failed += [each for each in answered if not isinstance(each, str)]
+        refuse_changed(part.file)  # while it was read
+        seconds = time.monotonic() - began
+        return outputs.write(storage, part.number, failed=failed, seconds=seconds, engine=engine)
+
+
+def _chunks(raws: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The lines that are answered together: some number of them, or fewer that are long."""
+    chunk, size = [], 0
+    for raw in raws:
+        chunk.append(raw)
+        size += len(raw)
+        if len(chunk) == CHUNK or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _answered(raws: Sequence[bytes], first: int, url: str, answer: Answer) -> Iterator[str | FailedLine]:
