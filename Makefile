@@ -158,13 +158,13 @@ box-check: install
 serve-check: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/serve_check.py
 
-# Jobs whose processes are killed, whose disk is full, whose store fails; some minutes.
+# Jobs whose processes and machines are killed, whose disk and store fail; half an hour.
 jobs-check: .venv/installed-jobs
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/jobs_check.py
 
-# A stand-in for S3.
+# A stand-in for S3, and Ray.
 .venv/installed-jobs: $(INSTALLED)
-	@$(PIP) 'moto[server]' s3fs
+	@$(PIP) 'moto[server]' s3fs 'ray[client]'
 	@touch $@
 
 # Answers a second and their times; wants an idle machine.

@@ -8,8 +8,8 @@ from numpy import ndarray
 from pathlib import Path
 from regard.errors import RegardError as RegardError
 from regard.errors import UserError as UserError
-from regard.jobs.part_record import PartRecord
-from regard.jobs.shard import ShardReport
+from regard.jobs.pace import PartDone
+from regard.jobs.pace import ShardReport
 from regard.verbs.average import average as average
 from regard.verbs.classify import Classifier as _Classifier
 from regard.verbs.classify_images import ImageClassifier as _ImageClassifier
@@ -1344,12 +1344,14 @@ def embed_shard(
     as_json: bool = False,
     batch_tokens: int = 4096,
     shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
     part_megabytes: int = 4,
     device: str = "auto",
     threads: int | None = None,
-    done: Callable[[PartRecord], None] | None = None,
+    done: Callable[[PartDone], None] | None = None,
 ) -> ShardReport:
-    """Embed one shard of the lines of many files; `jobs_merge` makes one file of all shards.
+    """Embed the lines of many files, or one shard of them; `jobs_merge` makes one file of all shards.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
@@ -1360,7 +1362,12 @@ def embed_shard(
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
             all N share; what is done there is left out.
-        part_megabytes: With a shard: the input of a part, whose output is one file.
+        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+            cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
+            here; local is this process.
+        processes: With a cluster: how many processes have a model each. [default: as many as have a
+            core, or a GPU]
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1410,13 +1417,15 @@ def generate_shard(
     chat: bool = False,
     system: str | None = None,
     shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
     part_megabytes: int = 4,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
-    done: Callable[[PartRecord], None] | None = None,
+    done: Callable[[PartDone], None] | None = None,
 ) -> ShardReport:
-    """Continue one shard of the lines of many files, as JSON; `jobs_merge` makes one file of all shards.
+    """Continue the lines of many files, or one shard of them, as JSON; `jobs_merge` makes one file of all.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
@@ -1467,7 +1476,12 @@ def generate_shard(
         system: The system message at the beginning of each conversation.
         shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
             all N share; what is done there is left out.
-        part_megabytes: With a shard: the input of a part, whose output is one file.
+        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+            cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
+            here; local is this process.
+        processes: With a cluster: how many processes have a model each. [default: as many as have a
+            core, or a GPU]
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -1519,13 +1533,15 @@ def summarize_shard(
     workers: int | None = None,
     n_best: int = 1,
     shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
     part_megabytes: int = 4,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
-    done: Callable[[PartRecord], None] | None = None,
+    done: Callable[[PartDone], None] | None = None,
 ) -> ShardReport:
-    """Summarize one shard of the lines of many files; `jobs_merge` makes one file of all shards.
+    """Summarize the lines of many files, or one shard of them; `jobs_merge` makes one file of all shards.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
@@ -1579,7 +1595,12 @@ def summarize_shard(
             at least as wide.
         shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
             all N share; what is done there is left out.
-        part_megabytes: With a shard: the input of a part, whose output is one file.
+        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+            cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
+            here; local is this process.
+        processes: With a cluster: how many processes have a model each. [default: as many as have a
+            core, or a GPU]
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -1635,13 +1656,15 @@ def translate_shard(
     split: Literal["auto", "on", "off"] = "auto",
     engine: Literal["regard", "ctranslate2"] = "regard",
     shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
     part_megabytes: int = 4,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
-    done: Callable[[PartRecord], None] | None = None,
+    done: Callable[[PartDone], None] | None = None,
 ) -> ShardReport:
-    """Translate one shard of the lines of many files; `jobs_merge` makes one file of all shards.
+    """Translate the lines of many files, or one shard of them; `jobs_merge` makes one file of all shards.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
@@ -1702,7 +1725,12 @@ def translate_shard(
             does.
         shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
             all N share; what is done there is left out.
-        part_megabytes: With a shard: the input of a part, whose output is one file.
+        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+            cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
+            here; local is this process.
+        processes: With a cluster: how many processes have a model each. [default: as many as have a
+            core, or a GPU]
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.

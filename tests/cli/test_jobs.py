@@ -72,6 +72,16 @@ def test_the_python_call_continues_what_the_command_began(capsys, folder):
     assert (record["lines"], record["failed"], record["engine"]["device"]) == (4, [], "cpu")
 
 
+def test_all_of_a_job_in_this_process(capsys, folder):
+    assert regard("translate", "--input", f"{folder}/in/*", "--output", folder / "out", "--on", "local") == 0
+    err = capsys.readouterr().err
+    assert "part 1: 2 lines" in err
+    assert "2 of 2 parts" in err
+    assert "0:00:00 left" in err
+    assert "--on local: 2 parts are done; 6 lines now" in err
+    assert jobs_verify(str(folder / "out")) == []
+
+
 def test_the_status_names_missing_parts_and_lines_that_failed(capsys, folder):
     (folder / "in" / "a.txt").write_bytes(b"Hi\n\xff\n")
     where = ("--input", f"{folder}/in/*", "--output", folder / "out")
@@ -113,7 +123,16 @@ def test_mistakes_are_named(capsys, folder, arguments, error):
     [
         ("translate", ("--shard", "1/1", "--input", "a"), "--shard needs --output"),
         ("translate", ("--shard", "1/1", "--output", "a"), "--shard needs --input"),
-        ("translate", ("--input", "s3://bucket/a"), "an address needs --shard"),
+        ("translate", ("--input", "s3://bucket/a"), "an address needs --shard or --on"),
+        ("translate", ("--on", "ray", "--input", "a"), "--on needs --output"),
+        ("translate", ("--on", "ray", "Hello"), "--on answers files, not a text"),
+        ("translate", ("--on", "dask", "--input", "a", "--output", "b"), "on = 'dask' is no engine"),
+        ("translate", ("--processes", "2", "Hello"), "--processes is for a cluster"),
+        (
+            "embed",
+            ("--model", "M", "--on", "ray", "--shard", "1/2", "--input", "a", "--output", "b"),
+            "both a shard",
+        ),
         ("generate", ("--model", "M", "--output", "a"), "--output is for --shard"),
         ("generate", ("--model", "M", "--output", "a", "--input", "b", "--shard", "1/1"), "give --json"),
         ("embed", ("--model", "M", "--output", "a"), "--output is for --shard"),

@@ -180,6 +180,9 @@ def test_a_damaged_output_is_found_and_done_again(planned, storage, tmp_path):
 def test_records_tell_what_was_done(planned, storage):
     seen = []
     run(planned(), storage, done=seen.append)
-    assert seen[0] == read_record(storage, 0)
-    assert seen[0].engine == {"device": "cpu"}
-    assert sum(record.lines for record in seen) == len(LINES)
+    record = read_record(storage, 0)
+    assert record.engine == {"device": "cpu"}
+    assert (seen[0].part, seen[0].lines, seen[0].seconds) == (0, record.lines, record.seconds)
+    assert sum(each.lines for each in seen) == len(LINES)
+    assert [each.parts_done for each in seen] == list(range(1, len(seen) + 1))
+    assert seen[0].seconds_left > seen[-1].seconds_left == 0

@@ -138,7 +138,7 @@ def full_disk(folder: Path, disks: int) -> str:
     lines = sentences(files * 100)
     pattern = write_files(str(folder / "in"), lines, files)
     expected = sha256_of("".join(f"{line.upper()}\n" for line in lines))
-    done_then = []
+    done_then, parts = [], len(list(planned(pattern).parts()))
     for disk in range(disks):
         with _disk(folder / f"disk-{disk}", BLOCKS * (disk + 1)) as place:
             output = place / "out"
@@ -154,7 +154,7 @@ def full_disk(folder: Path, disks: int) -> str:
             subprocess.run(["mount", "-o", "remount,size=64m", str(place)], check=True)
             _finish(pattern, output, expected)
     return (
-        f"{disks} full disks, after {done_then} of {files} parts; with more room the same command ended each "
+        f"{disks} full disks, after {done_then} of {parts} parts; with more room the same command ended each "
         "job, SHA-256 as of one"
     )
 
@@ -179,4 +179,4 @@ def _disk(place: Path, blocks: int) -> Iterator[Path]:
 
 
 def _ended(work: Callable[[], None]) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(forked(work), 0)[1])
+    return os.waitstatus_to_exitcode(os.waitpid(forked(work, reports=False), 0)[1])

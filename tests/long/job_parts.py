@@ -56,13 +56,13 @@ def _killed(place: str, folder: Path, kills: int) -> str:
     answer = functools.partial(_translated, regard.load(), pattern, f"{place}/out")
     processes = JobProcesses(answer, SHARDS, folder / "log")
     done = processes.run(parts=files, kills=kills)
-    expected = _translated_by_one(lines, folder)
-    merged = _merged(f"{place}/out", folder / "merged")
-    assert sha256_of(merged) == sha256_of(expected), "the output is not that of one process"
+    expected = translated_by_one(lines, folder)
+    found = merged(f"{place}/out", folder / "merged")
+    assert sha256_of(found) == sha256_of(expected), "the output is not that of one process"
     again = len(done) - len({each.part for each in done})
     return (
         f"{kills} kills of {SHARDS} processes; {files} parts, {again} of them twice; "
-        f"{_lines(merged, len(lines))}; SHA-256 as of one process; {_second(processes, f'{place}/out')}"
+        f"{lines_of(found, len(lines))}; SHA-256 as of one process; {_second(processes, f'{place}/out')}"
     )
 
 
@@ -78,7 +78,7 @@ def _translated(
     translate_shard(pattern, output, model=model, shard=number, **settings)
 
 
-def _translated_by_one(lines: list[str], folder: Path) -> bytes:
+def translated_by_one(lines: list[str], folder: Path) -> bytes:
     target = folder / "whole.jsonl"
     write_lines(Translator(threads=1, workers=1)(lines), target, as_json=True)
     return target.read_bytes()
@@ -95,9 +95,9 @@ def failing_store(folder: Path, files: int) -> str:
         answer = functools.partial(write_capitals, pattern, f"{place}/out")
         processes = JobProcesses(answer, SHARDS, folder / "log")
         processes.run(parts=files, kills=SHARDS)
-        merged = _merged(f"{place}/out", folder / "merged")
+        found = merged(f"{place}/out", folder / "merged")
         expected = "".join(f"{line.upper()}\n" for line in lines)
-        assert sha256_of(merged) == sha256_of(expected), "the output is not that of one process"
+        assert sha256_of(found) == sha256_of(expected), "the output is not that of one process"
         second = _second(processes, f"{place}/out")
         calls, failed, slow = store.proxy.calls, store.proxy.failed, store.proxy.slow
     assert failed > calls * FAILING / 2, f"only {failed} of {calls} calls failed"
@@ -154,7 +154,7 @@ def _peak() -> int:
     return int(status.split("VmHWM:")[1].split()[0]) << 10
 
 
-def _merged(output: str, target: Path) -> bytes:
+def merged(output: str, target: Path) -> bytes:
     """The merged output of a job that has no problem."""
 
     def work() -> list[str]:
@@ -170,7 +170,7 @@ def _merged(output: str, target: Path) -> bytes:
     return target.read_bytes()
 
 
-def _lines(merged: bytes, expected: int) -> str:
+def lines_of(merged: bytes, expected: int) -> str:
     numbers = [json.loads(line)["line"] for line in merged.splitlines()]
     twice, missing = len(numbers) - len(set(numbers)), len(set(range(1, expected + 1)) - set(numbers))
     assert (twice, missing) == (0, 0)

@@ -8,6 +8,7 @@ import lzma
 import os
 import random
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -187,8 +188,11 @@ def wait_for(child: int) -> None:
     assert code == 0, f"a process ended with {code}"
 
 
-def forked(work: Callable[[], None]) -> int:
-    """Starts a child that does this; its exit code is 0, that of a RegardError, or 99 for any other error."""
+def forked(work: Callable[[], None], *, reports: bool = True) -> int:
+    """Starts a child that does this; its exit code is 0, that of a RegardError, or 99 for any other error.
+
+    `reports`: it prints a RegardError.
+    """
     child = os.fork()
     if child:
         return child
@@ -198,7 +202,8 @@ def forked(work: Callable[[], None]) -> int:
         code = 0
     except RegardError as error:
         code = error.exit_code
-        print(f"{error.message} ({error.hint})", flush=True)
+        if reports:
+            print(f"{error.message} ({error.hint})", file=sys.stderr, flush=True)
     except BaseException:  # noqa: BLE001 (the parent asserts)
         traceback.print_exc()
     finally:

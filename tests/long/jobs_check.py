@@ -1,9 +1,9 @@
-"""`make jobs-check`: jobs whose processes are killed, whose disk is full, whose store fails.
+"""`make jobs-check`: jobs whose processes and machines are killed, whose disk and store fail.
 
     python tests/long/jobs_check.py [--quick] [--only PART]
 
 Each part prints a line of figures; exit code 1 where one failed. The model is the included one. What a part
-needs and does not find (moto, root for a disk of its own) is named, and the part is skipped.
+needs and does not find (moto, Ray, root for a disk of its own) is named, and the part is skipped.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from tests.long import job_disk, job_parts
+from tests.long import job_disk, job_parts, job_ray
 
 PARTS: dict[
     str, tuple[Callable[[Path, int], str], int, int]
@@ -26,6 +26,7 @@ PARTS: dict[
     "failing_store": (job_parts.failing_store, 400, 20),
     "failing_disk": (job_disk.failing_disk, 12, 1),
     "full_disk": (job_disk.full_disk, 3, 1),
+    "on_ray": (job_ray.on_ray, 20, 2),
     "memory": (job_parts.memory, 300, 10),
 }
 

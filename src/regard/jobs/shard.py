@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from regard.data.corpus import line_text
 from regard.errors import DataError, Interrupted, RegardError, RunError
 from regard.jobs.inputs import read_piece, refuse_changed
+from regard.jobs.pace import Pace, PartDone, ShardReport
 from regard.jobs.part_record import FailedLine, PartOutput, PartRecord, recorded
 from regard.jobs.plan import Part, Plan
 from regard.jobs.storage import Storage
@@ -19,17 +19,6 @@ LATER = 2  # a number of line after which there is no byte order mark
 Answer = Callable[[Sequence[str], int], list[str]]  # lines, number of the first -> a line of output for each
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShardReport:
-    """What a shard has done: its parts, those that were done before, lines, and lines that failed."""
-
-    parts: int
-    done_before: int
-    lines: int
-    failed: int
-    seconds: float
-
-
 def run_shard(
     plan: Plan,
     storage: Storage,
@@ -38,7 +27,7 @@ def run_shard(
     *,
     failure: Callable[[int, str], str],
     engine: Mapping[str, Any],
-    done: Callable[[PartRecord], None] = lambda record: None,
+    done: Callable[[PartDone], None] = lambda done: None,
 ) -> ShardReport:
     """Write the output of each part of a shard that has no record yet.
 
@@ -54,26 +43,30 @@ def run_shard(
     """
     parts = list(plan.parts_of(*shard))
     present = recorded(storage) if parts else set()
-    began, lines, failed = time.monotonic(), 0, 0
+    pace = Pace(parts, present)
     for part in parts:
-        if part.number in present:
-            continue
-        record = _tried(part, storage, answer, failure, engine)
-        lines, failed = lines + record.lines, failed + len(record.failed)
-        done(record)
-    before = sum(part.number in present for part in parts)
-    seconds = time.monotonic() - began
-    return ShardReport(parts=len(parts), done_before=before, lines=lines, failed=failed, seconds=seconds)
+        if part.number not in present:
+            record = run_part(part, storage, answer, failure=failure, engine=engine)
+            failed = len(record.failed)
+            done(pace.add(part.number, lines=record.lines, failed=failed, seconds=record.seconds))
+    return pace.report()
 
 
-def _tried(part: Part, *arguments: Any) -> PartRecord:
-    """The record of a part, which is begun again if its input fails while it is read."""
+def run_part(
+    part: Part,
+    storage: Storage,
+    answer: Answer,
+    *,
+    failure: Callable[[int, str], str],
+    engine: Mapping[str, Any],
+) -> PartRecord:
+    """Write the output and the record of a part, which is begun again if its input fails while it is read."""
     for _ in range(TRIES - 1):
         try:
-            return _run(part, *arguments)
+            return _run(part, storage, answer, failure, engine)
         except RunError:
             time.sleep(WAIT)
-    return _run(part, *arguments)
+    return _run(part, storage, answer, failure, engine)
 
 
 def _run(
