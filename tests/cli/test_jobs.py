@@ -7,7 +7,7 @@ import pytest
 
 from regard.cli import run
 from regard.verbs.jobs import jobs_status, jobs_verify
-from regard.verbs.shards import embed_shard, generate_shard, translate_shard
+from regard.verbs.shards import embed_shard, generate_shard, score_shard, translate_shard
 
 LINES = ["Where is the station?", "", "Thank you. See you tomorrow!", "I have 3 cats.", "Good morning.", "Hi"]
 
@@ -147,6 +147,17 @@ def test_mistakes_are_named(capsys, folder, arguments, error):
             "'//*' are the files of this folder",
         ),
         ("translate", ("--shard", "1/1", "--input", __file__, "--output", __file__), "is a file, no folder"),
+        (
+            "score",
+            ("--shard", "1/1", "--src", "a", "--input", "b", "--output", "c"),
+            "leave out --src and --ref",
+        ),
+        ("score", ("--input", "a"), "--input is for --shard and --on"),
+        ("score", ("--src", "a"), "--ref is missing"),
+        ("score", ("--shard", "1/1", "--input", "a"), "--shard needs --output"),
+        ("tag", ("--model", "M", "--shard", "1/1", "--input", "a.conllu", "--output", "b"), "no CoNLL-U"),
+        ("fill", ("--model", "M", "--output", "b"), "--output is for --shard"),
+        ("classify", ("--model", "M", "--input", "s3://b/a"), "an address needs --shard or --on"),
         ("jobs", ("status", "nowhere"), "has no plan.json"),
         ("jobs", ("merge", "nowhere", "--to", "x"), "has no plan.json"),
     ],
@@ -164,3 +175,56 @@ def test_python_calls_of_the_other_verbs(folder, decoder_folder, encoder_folder)
     other = (places[0], folder / "other")
     encoder = encoder_folder("classification", ("a", "b"))
     assert embed_shard(*other, model=encoder, **settings).lines == len(LINES)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--top", "2")], ids=["text", "json", "ranked"])
+def test_classes_are_those_of_one_file(capsys, folder, encoder_folder, form):
+    model = encoder_folder("classification", ("a", "b"))
+    capsys.readouterr()
+    found = sharded(folder, "classify", "--model", model, *form)
+    capsys.readouterr()
+    assert regard("classify", "--model", model, "--input", folder / "whole.txt", *form) == 0
+    assert found == capsys.readouterr().out.split("\n")[:-1]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--words",)], ids=["text", "json", "words"])
+def test_labels_of_words_are_those_of_one_file(capsys, folder, encoder_folder, form):
+    model = encoder_folder("tokens", ("A", "B"))
+    found = sharded(folder, "tag", "--model", model, *form)
+    capsys.readouterr()
+    assert regard("tag", "--model", model, "--input", folder / "whole.txt", *form) == 0
+    assert found == capsys.readouterr().out.split("\n")[:-1]
+    plan = json.loads((folder / "out" / "plan.json").read_text())
+    assert plan["settings"] == {"words": form == ("--words",)}
+
+
+def test_scores_of_pairs_are_those_of_two_files(capsys, folder):
+    pairs = [("Where is the station?", "Wo ist der Bahnhof?"), ("Hi", "Hallo"), ("I have 3 cats.", "Ja.")]
+    for name, which in (("src", 0), ("ref", 1)):
+        (folder / name).write_text("".join(f"{pair[which]}\n" for pair in pairs))
+    (folder / "in" / "a.txt").write_text("".join("\t".join(pair) + "\n" for pair in pairs[:2]))
+    with gzip.open(folder / "in" / "b.gz", "wt") as file:
+        file.write("\t".join(pairs[2]) + "\n")
+    found = sharded(folder, "score")
+    capsys.readouterr()
+    assert regard("score", "--src", folder / "src", "--ref", folder / "ref") == 0
+    assert found == capsys.readouterr().out.split("\n")[:-1]
+    for name in ("out", "merged"):
+        (folder / name).rename(folder / f"old-{name}")
+    tables = [json.loads(line) for line in sharded(folder, "score", "--json")]
+    capsys.readouterr()
+    assert regard("score", "--src", folder / "src", "--ref", folder / "ref", "--json") == 0
+    plain = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [table["line"] for table in tables] == [1, 2, 3]
+    for table, other in zip(tables, plain, strict=True):
+        assert table["token_log_probs"] == pytest.approx(other["token_log_probs"], abs=1e-5)
+
+
+def test_a_line_that_is_no_pair_is_set_aside(capsys, folder):
+    (folder / "in" / "a.txt").write_text("Hi\tHallo\nHi\nHi\tHallo\tx\nHi\tHallo\n")
+    report = score_shard(f"{folder}/in/a.txt", folder / "out", shard="1/1")
+    assert (report.lines, report.failed) == (4, 2)
+    merged = (folder / "out" / "parts" / "00000000.txt").read_text().split("\n")
+    assert (merged[1], merged[2], merged[0]) == ("", "", merged[3])
+    reasons = [reason for *_, reason in jobs_status(str(folder / "out")).failed]
+    assert "line 2 is not SOURCE, a tab, TRANSLATION" in reasons[0]

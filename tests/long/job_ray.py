@@ -17,8 +17,8 @@ from tests.long.job_parts import Skipped, lines_of, merged, translated_by_one
 from tests.long.job_processes import apart, sentences, sha256_of
 
 MACHINES = 3  # raylets of one core
-LINES_A_FILE = 20
-FILES_A_KILL = 12
+LINES_A_FILE = 60
+FILES_A_KILL = 24  # half of them after the head was killed: the command takes ten seconds to see it
 LONGEST = 120.0  # seconds without a part
 ACTOR = "ray::PartWorker"
 
@@ -62,15 +62,15 @@ class RayJob:
         self.draw.shuffle(targets)
         memory: list[int] = []
         for kill, target in enumerate(targets):
-            self._wait_until(command, (kill + self.draw.random()) * self.files / (len(targets) + 3))
+            self._wait_until(command, (kill + self.draw.random()) * self.files / 2 / len(targets))
             memory += [process.memory_info().rss for process in _actors()]
             if target == "process":
-                self._kill_process()
+                self._kill_process(command)
             else:
                 node = self.draw.choice(sorted(cluster.worker_nodes, key=lambda node: node.unique_id))
                 cluster.remove_node(node, allow_graceful=False)
                 cluster.add_node(num_cpus=1)
-        self._wait_until(command, (len(targets) + 1) * self.files / (len(targets) + 3))
+        self._wait_until(command, self.files / 2)
         cluster.remove_node(cluster.head_node, allow_graceful=False)
         began = time.monotonic()
         code = command.wait(LONGEST)
@@ -124,8 +124,9 @@ class RayJob:
             assert time.monotonic() < ends, f"nothing was done in {LONGEST:.0f} s, after {done} parts"
             time.sleep(0.02)
 
-    def _kill_process(self) -> None:
+    def _kill_process(self, command: "subprocess.Popen[bytes]") -> None:
         while True:
+            assert command.poll() is None, "the job ended before this kill"
             with contextlib.suppress(psutil.NoSuchProcess, IndexError):
                 self.draw.choice(_actors()).kill()
                 return

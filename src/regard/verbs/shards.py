@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.jobs.pace import ShardReport
-from regard.verbs import embed, generate, translate
+from regard.verbs import classify, embed, fill, generate, score, tag, translate
 from regard.verbs.engine_jobs import LOCAL, refuse_unknown_engine, run_on_engine
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.jobs import EVERYTHING, Done, run_job
@@ -22,8 +22,12 @@ from regard.verbs.shared.runtime import (
 from regard.verbs.shared.text_options import (
     BatchOptions,
     ChatOptions,
+    ClassificationOptions,
+    FillingOptions,
+    PrefixOptions,
     ShardOptions,
     SummaryOptions,
+    TaggingOptions,
     TranslationOptions,
 )
 
@@ -137,6 +141,114 @@ def embed_shard(
     """
     settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
     return _run("embed", settings, (input, output), sharding, done)
+
+
+@checked
+@keyword_fields
+def classify_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: AnyModel,
+    as_json: bool = False,
+    options: ClassificationOptions = classify.OPTIONS,
+    sharding: ShardOptions = EVERYTHING,
+    runtime: Runtime = DEFAULT_RUNTIME,
+    done: Done | None = None,
+) -> ShardReport:
+    """Classify the lines of many files, or one shard of them; `jobs_merge` makes one file of all.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        model: a model or run folder, or what `regard.load` returns.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+    """
+    settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
+    return _run("classify", settings, (input, output), sharding, done)
+
+
+@checked
+@keyword_fields
+def tag_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: AnyModel,
+    words: bool = False,
+    as_json: bool = False,
+    options: TaggingOptions = tag.OPTIONS,
+    sharding: ShardOptions = EVERYTHING,
+    runtime: Runtime = DEFAULT_RUNTIME,
+    done: Done | None = None,
+) -> ShardReport:
+    """Label the words of the lines of many files, or one shard of them; `jobs_merge` makes one file of all.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        model: a model or run folder, or what `regard.load` returns.
+        words: split a line at white space only.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+    """
+    settings = {"model": model, "words": words, "as_json": as_json, "options": options, "runtime": runtime}
+    return _run("tag", settings, (input, output), sharding, done)
+
+
+@checked
+@keyword_fields
+def fill_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: AnyModel,
+    as_json: bool = False,
+    options: FillingOptions = fill.OPTIONS,
+    sharding: ShardOptions = EVERYTHING,
+    runtime: Runtime = DEFAULT_RUNTIME,
+    done: Done | None = None,
+) -> ShardReport:
+    """Predict masked tokens in the lines of many files, or one shard; `jobs_merge` makes one file of all.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        model: a model or run folder, or what `regard.load` returns.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+    """
+    settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
+    return _run("fill", settings, (input, output), sharding, done)
+
+
+@checked
+@keyword_fields
+def score_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: AnyModel | None = None,
+    as_json: bool = False,
+    options: PrefixOptions = score.OPTIONS,
+    sharding: ShardOptions = EVERYTHING,
+    runtime: Runtime = DEFAULT_RUNTIME,
+    done: Done | None = None,
+) -> ShardReport:
+    """Score the pairs of many files, or one shard of them; `jobs_merge` makes one file of all.
+
+    A pair is a line: SOURCE and TRANSLATION, separated by a tab.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        model: a model or run folder, or what `regard.load` returns; the included model by default.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+    """
+    settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
+    return _run("score", settings, (input, output), sharding, done)
 
 
 def _run(
