@@ -172,8 +172,16 @@ def test_a_part_that_ends_every_process_is_named(order, storage):
 
 def test_processes_that_never_start_are_named(order, storage):
     engine = Threadless(order(), lost=lambda method, argument: "before")
-    with pytest.raises(RunError, match="5 processes have ended before they answered anything"):
+    with pytest.raises(RunError, match="5 processes have ended one after another while they started"):
         run(engine, storage)
+
+
+def test_many_that_are_lost_while_they_start_do_not_end_a_job(order, storage):
+    draw = random.Random(1)
+    lost = lambda method, argument: method == "open" and draw.random() < 0.3 and "before"  # noqa: E731
+    engine = Threadless(order(), processes=12, lost=lost)
+    assert run(engine, storage).lines == len(LINES)
+    assert engine.started > 12
 
 
 def test_a_cluster_without_room_is_named(order, storage, monkeypatch):

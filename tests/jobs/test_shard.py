@@ -169,11 +169,11 @@ def test_a_damaged_output_is_found_and_done_again(planned, storage, tmp_path):
         (True, False),
         (False, True),
     ]
-    with pytest.raises(DataError, match="is not what was recorded"):
-        merge(plan, storage, str(tmp_path / "merged"))
-    for part in (2, 3):
+    for part, named in ((3, "00000003.json is damaged"), (2, "00000002.txt is not what was recorded")):
+        with pytest.raises(DataError, match=named):
+            merge(plan, storage, str(tmp_path / "merged"))
         storage.files.rm(f"{storage.path}/{record_name(part)}")
-    run(plan, storage)
+        run(plan, storage)
     assert merged(plan, storage, tmp_path) == WHOLE
 
 

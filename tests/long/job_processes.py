@@ -19,7 +19,7 @@ from typing import Any
 import fsspec
 
 from regard.errors import RegardError
-from regard.jobs.inputs import find_inputs
+from regard.jobs.inputs import InputFile, find_inputs
 from regard.jobs.part_record import PartRecord
 from regard.jobs.plan import Plan
 from regard.jobs.shard import run_shard
@@ -68,15 +68,15 @@ def capitals(lines: Sequence[str], first: int) -> list[str]:
     return [f"{line.upper()}\n" for line in lines]
 
 
-def planned(pattern: str, part_bytes: int = SMALL) -> Plan:
-    """A plan of a job that writes capitals."""
+def planned(pattern: str, part_bytes: int = SMALL, inputs: Sequence[InputFile] | None = None) -> Plan:
+    """A plan of a job that writes capitals; `inputs` instead of those of the pattern."""
     return Plan(
         command="capitals",
         version="1",
         model="none",
         settings={},
         format="text",
-        inputs=find_inputs([pattern]),
+        inputs=find_inputs([pattern]) if inputs is None else inputs,
         part_bytes=part_bytes,
     )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from tests.long import job_disk, job_parts, job_ray
+from tests.long import job_disk, job_parts, job_ray, job_simulation
 
 PARTS: dict[
     str, tuple[Callable[[Path, int], str], int, int]
@@ -27,6 +27,7 @@ PARTS: dict[
     "failing_disk": (job_disk.failing_disk, 12, 1),
     "full_disk": (job_disk.full_disk, 3, 1),
     "on_ray": (job_ray.on_ray, 20, 2),
+    "simulated": (job_simulation.simulated, 10_000, 300),
     "memory": (job_parts.memory, 300, 10),
 }
 

@@ -12,7 +12,7 @@ from regard.jobs.part_worker import Message, refuse_error
 from regard.jobs.plan import read_plan
 from regard.jobs.storage import Storage
 
-LOSSES = 5  # of processes by one part, or before any has done a part, until the job is given up
+LOSSES = 5  # of processes by one part, or while they start, until the job is given up
 FAILURES = 3  # of a part by errors that may pass
 LONGEST_START = 900.0  # seconds until the first process is there: a cluster may have to start a machine
 LOOK = 5.0  # seconds between two looks at the size of the cluster
@@ -134,6 +134,7 @@ class Placement:
         self._idle.append(worker)
         if part is None:
             refuse_error(message)
+            self._losses[None] = 0
             return
         try:
             refuse_error(message)
@@ -143,17 +144,17 @@ class Placement:
                 raise
             self._todo.append(part)
             return
-        self._losses[None] = 0
         self.done(self._pace.add(part, **message))
 
     def _lose(self, part: int | None, error: WorkerLost) -> None:
         self._losses[part] += 1
-        if self._losses[part] == LOSSES and part is None:
+        there = len(self._idle) + len(self._calls)
+        if part is None and self._losses[part] >= max(LOSSES, there):  # of many, some may be lost at once
             raise RunError(
-                f"{LOSSES} processes have ended before they answered anything: {error}",
+                f"{self._losses[part]} processes have ended one after another while they started: {error}",
                 "each machine needs the same version of regard and the path of the model",
             )
-        if self._losses[part] == LOSSES:
+        if part is not None and self._losses[part] == LOSSES:
             raise DataError(
                 f"part {part} has ended {LOSSES} processes: {error}",
                 "give less --batch-tokens, if it was the memory; `plan.json` names the input of each part",

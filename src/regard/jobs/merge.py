@@ -8,7 +8,7 @@ from typing import Any
 from regard.errors import DataError
 from regard.jobs.part_record import PartRecord, read_record, recorded
 from regard.jobs.plan import Plan
-from regard.jobs.storage import Storage, new_file
+from regard.jobs.storage import Storage, at_once, new_file
 
 NUMBERED: dict[str, Callable[[str, int], str]]
 
@@ -27,12 +27,12 @@ def merge(plan: Plan, storage: Storage, target: str) -> int:
             f"{len(missing)} of {len(parts)} parts are not done, the first is part {missing[0]}",
             "run the shards' commands again; `regard jobs status` lists what is missing",
         )
+    records = at_once(lambda part: read_record(storage, part.number), parts)
     lines = 0
     with new_file(target) as plain:
         # without a time, so that equal outputs are equal files
         file: Any = gzip.GzipFile("", "wb", fileobj=plain, mtime=0) if target.endswith(".gz") else plain
-        for part in parts:
-            record = read_record(storage, part.number)
+        for record in records:
             file.writelines(_content(plan, storage, record, lines))
             lines += record.lines
         if file is not plain:

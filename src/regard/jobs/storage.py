@@ -5,7 +5,8 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import IO, Any, TypeVar
 
@@ -14,7 +15,9 @@ from fsspec.implementations.local import LocalFileSystem
 
 from regard.errors import DataError, RegardError, RunError
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
+CALLS_AT_ONCE = 32
 TRIES = 5  # of a call that fails; the waits between them double
 FIRST_WAIT = 0.2  # seconds
 PIECE, BUFFER = 8 << 20, 1 << 20  # bytes of a file that are read or written at once; of one copying step
@@ -212,6 +215,12 @@ def tried(what: str, call: Callable[[], Result]) -> Result:
                 raise
             time.sleep(FIRST_WAIT * 2**number)
     raise AssertionError
+
+
+def at_once(call: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """The results of many calls to a store, in order; some are on their way at a time."""
+    with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
+        return list(pool.map(call, items))
 
 
 @contextmanager
