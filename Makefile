@@ -35,7 +35,7 @@ GPU_PYTHON = $$(if $(GPU_SEEN); then echo $(PYTHON); else echo $(GPU_VENV)/bin/p
 GPU_SEEN = $(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null
 GPU_NEEDS := beartype click hypothesis jaxtyping numpy pytest rich sacrebleu safetensors tokenizers torch transformers
 
-.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check bench-serve proposals bench bench-quick bench-install audit sbom hashes $(LONG) $(BENCHES) \
+.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check bench-serve proposals bench bench-quick bench-install audit sbom hashes $(LONG) $(BENCHES) \
   bench-quality bench-quality-install book book-pages
 
 help:
@@ -157,6 +157,15 @@ box-check: install
 # The server under random requests, cancellations, SIGTERM and made-up requests; half an hour.
 serve-check: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/serve_check.py
+
+# Jobs whose processes and machines are killed, whose disk and store fail; half an hour.
+jobs-check: .venv/installed-jobs
+	OMP_NUM_THREADS=1 $(BIN)/python tests/long/jobs_check.py
+
+# A stand-in for S3, and Ray.
+.venv/installed-jobs: $(INSTALLED)
+	@$(PIP) 'moto[server]' s3fs 'ray[client]'
+	@touch $@
 
 # Answers a second and their times; wants an idle machine.
 bench-serve: install

@@ -43,7 +43,16 @@ if TYPE_CHECKING:
     )
     from regard.verbs.recipes import recipes, recipes_show
     from regard.verbs.score import score
-    from regard.verbs.shards import embed_shard, generate_shard, summarize_shard, translate_shard
+    from regard.verbs.shards import (
+        classify_shard,
+        embed_shard,
+        fill_shard,
+        generate_shard,
+        score_shard,
+        summarize_shard,
+        tag_shard,
+        translate_shard,
+    )
     from regard.verbs.summarize import Summarizer, summarize, summarize_file
     from regard.verbs.tag import Tagger, tag, tag_file
     from regard.verbs.train import train
@@ -72,6 +81,7 @@ __all__ = [
     "classify_file",
     "classify_images",
     "classify_nodes",
+    "classify_shard",
     "compare",
     "convert",
     "curves",
@@ -89,6 +99,7 @@ __all__ = [
     "export",
     "fill",
     "fill_file",
+    "fill_shard",
     "generate",
     "generate_file",
     "generate_shard",
@@ -107,11 +118,13 @@ __all__ = [
     "recipes",
     "recipes_show",
     "score",
+    "score_shard",
     "summarize",
     "summarize_file",
     "summarize_shard",
     "tag",
     "tag_file",
+    "tag_shard",
     "train",
     "transcribe",
     "translate",
@@ -135,7 +148,11 @@ _ELSEWHERE = {
     "Translator": "translate",
     "classify_images": "classify_images",
     "classify_nodes": "classify_nodes",
+    "classify_shard": "shards",
     "embed_shard": "shards",
+    "fill_shard": "shards",
+    "score_shard": "shards",
+    "tag_shard": "shards",
     "generate_shard": "shards",
     "summarize_shard": "shards",
     "translate_shard": "shards",

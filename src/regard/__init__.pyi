@@ -8,8 +8,8 @@ from numpy import ndarray
 from pathlib import Path
 from regard.errors import RegardError as RegardError
 from regard.errors import UserError as UserError
-from regard.jobs.part_record import PartRecord
-from regard.jobs.shard import ShardReport
+from regard.jobs.pace import PartDone
+from regard.jobs.pace import ShardReport
 from regard.verbs.average import average as average
 from regard.verbs.classify import Classifier as _Classifier
 from regard.verbs.classify_images import ImageClassifier as _ImageClassifier
@@ -75,6 +75,7 @@ __all__ = [
     "classify_file",
     "classify_images",
     "classify_nodes",
+    "classify_shard",
     "compare",
     "convert",
     "curves",
@@ -92,6 +93,7 @@ __all__ = [
     "export",
     "fill",
     "fill_file",
+    "fill_shard",
     "generate",
     "generate_file",
     "generate_shard",
@@ -110,11 +112,13 @@ __all__ = [
     "recipes",
     "recipes_show",
     "score",
+    "score_shard",
     "summarize",
     "summarize_file",
     "summarize_shard",
     "tag",
     "tag_file",
+    "tag_shard",
     "train",
     "transcribe",
     "translate",
@@ -1338,6 +1342,47 @@ def score(
     """
 
 
+def classify_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: str | Path | LoadedModel,
+    as_json: bool = False,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    top: int = 1,
+    shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
+    part_megabytes: int = 4,
+    device: str = "auto",
+    threads: int | None = None,
+    done: Callable[[PartDone], None] | None = None,
+) -> ShardReport:
+    """Classify the lines of many files, or one shard of them; `jobs_merge` makes one file of all.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        model: a model or run folder, or what `regard.load` returns.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        allow_fresh_head: Accept a model whose head is untrained.
+        top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY, separated by tabs.
+        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
+            all N share; what is done there is left out.
+        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+            cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
+            here; local is this process.
+        processes: With a cluster: how many processes have a model each. [default: as many as have a
+            core, or a GPU]
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+    """
+
+
 def embed_shard(
     input: str | Path,
     output: str | Path,
@@ -1346,12 +1391,14 @@ def embed_shard(
     as_json: bool = False,
     batch_tokens: int = 4096,
     shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
     part_megabytes: int = 4,
     device: str = "auto",
     threads: int | None = None,
-    done: Callable[[PartRecord], None] | None = None,
+    done: Callable[[PartDone], None] | None = None,
 ) -> ShardReport:
-    """Embed one shard of the lines of many files; `jobs_merge` makes one file of all shards.
+    """Embed the lines of many files, or one shard of them; `jobs_merge` makes one file of all shards.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
@@ -1362,7 +1409,53 @@ def embed_shard(
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
             all N share; what is done there is left out.
-        part_megabytes: With a shard: the input of a part, whose output is one file.
+        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+            cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
+            here; local is this process.
+        processes: With a cluster: how many processes have a model each. [default: as many as have a
+            core, or a GPU]
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+    """
+
+
+def fill_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: str | Path | LoadedModel,
+    as_json: bool = False,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    top: int = 5,
+    shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
+    part_megabytes: int = 4,
+    device: str = "auto",
+    threads: int | None = None,
+    done: Callable[[PartDone], None] | None = None,
+) -> ShardReport:
+    """Predict masked tokens in the lines of many files, or one shard; `jobs_merge` makes one file of all.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        model: a model or run folder, or what `regard.load` returns.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        allow_fresh_head: Accept a model whose head is untrained.
+        top: Give that many predictions for each masked token.
+        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
+            all N share; what is done there is left out.
+        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+            cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
+            here; local is this process.
+        processes: With a cluster: how many processes have a model each. [default: as many as have a
+            core, or a GPU]
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1412,13 +1505,15 @@ def generate_shard(
     chat: bool = False,
     system: str | None = None,
     shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
     part_megabytes: int = 4,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
-    done: Callable[[PartRecord], None] | None = None,
+    done: Callable[[PartDone], None] | None = None,
 ) -> ShardReport:
-    """Continue one shard of the lines of many files, as JSON; `jobs_merge` makes one file of all shards.
+    """Continue the lines of many files, or one shard of them, as JSON; `jobs_merge` makes one file of all.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
@@ -1469,10 +1564,54 @@ def generate_shard(
         system: The system message at the beginning of each conversation.
         shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
             all N share; what is done there is left out.
-        part_megabytes: With a shard: the input of a part, whose output is one file.
+        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+            cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
+            here; local is this process.
+        processes: With a cluster: how many processes have a model each. [default: as many as have a
+            core, or a GPU]
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+    """
+
+
+def score_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: str | Path | LoadedModel | None = None,
+    as_json: bool = False,
+    prefix: str | None = None,
+    shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
+    part_megabytes: int = 4,
+    device: str = "auto",
+    threads: int | None = None,
+    done: Callable[[PartDone], None] | None = None,
+) -> ShardReport:
+    """Score the pairs of many files, or one shard of them; `jobs_merge` makes one file of all.
+
+    A pair is a line: SOURCE and TRANSLATION, separated by a tab.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        model: a model or run folder, or what `regard.load` returns; the included model by default.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+        prefix: The text before each source, such as >>fra<<. [default: the model's own]
+        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
+            all N share; what is done there is left out.
+        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+            cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
+            here; local is this process.
+        processes: With a cluster: how many processes have a model each. [default: as many as have a
+            core, or a GPU]
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
     """
 
 
@@ -1521,13 +1660,15 @@ def summarize_shard(
     workers: int | None = None,
     n_best: int = 1,
     shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
     part_megabytes: int = 4,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
-    done: Callable[[PartRecord], None] | None = None,
+    done: Callable[[PartDone], None] | None = None,
 ) -> ShardReport:
-    """Summarize one shard of the lines of many files; `jobs_merge` makes one file of all shards.
+    """Summarize the lines of many files, or one shard of them; `jobs_merge` makes one file of all shards.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
@@ -1581,10 +1722,56 @@ def summarize_shard(
             at least as wide.
         shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
             all N share; what is done there is left out.
-        part_megabytes: With a shard: the input of a part, whose output is one file.
+        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+            cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
+            here; local is this process.
+        processes: With a cluster: how many processes have a model each. [default: as many as have a
+            core, or a GPU]
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+    """
+
+
+def tag_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: str | Path | LoadedModel,
+    words: bool = False,
+    as_json: bool = False,
+    batch_tokens: int = 4096,
+    allow_fresh_head: bool = False,
+    shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
+    part_megabytes: int = 4,
+    device: str = "auto",
+    threads: int | None = None,
+    done: Callable[[PartDone], None] | None = None,
+) -> ShardReport:
+    """Label the words of the lines of many files, or one shard of them; `jobs_merge` makes one file of all.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        model: a model or run folder, or what `regard.load` returns.
+        words: split a line at white space only.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        allow_fresh_head: Accept a model whose head is untrained.
+        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
+            all N share; what is done there is left out.
+        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+            cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
+            here; local is this process.
+        processes: With a cluster: how many processes have a model each. [default: as many as have a
+            core, or a GPU]
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
     """
 
 
@@ -1637,13 +1824,15 @@ def translate_shard(
     split: Literal["auto", "on", "off"] = "auto",
     engine: Literal["regard", "ctranslate2"] = "regard",
     shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
     part_megabytes: int = 4,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
-    done: Callable[[PartRecord], None] | None = None,
+    done: Callable[[PartDone], None] | None = None,
 ) -> ShardReport:
-    """Translate one shard of the lines of many files; `jobs_merge` makes one file of all shards.
+    """Translate the lines of many files, or one shard of them; `jobs_merge` makes one file of all shards.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
@@ -1704,7 +1893,12 @@ def translate_shard(
             does.
         shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
             all N share; what is done there is left out.
-        part_megabytes: With a shard: the input of a part, whose output is one file.
+        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+            cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
+            here; local is this process.
+        processes: With a cluster: how many processes have a model each. [default: as many as have a
+            core, or a GPU]
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.

@@ -7,7 +7,7 @@ import pytest
 
 from regard.cli import run
 from regard.verbs.jobs import jobs_status, jobs_verify
-from regard.verbs.shards import embed_shard, generate_shard, translate_shard
+from regard.verbs.shards import embed_shard, generate_shard, score_shard, translate_shard
 
 LINES = ["Where is the station?", "", "Thank you. See you tomorrow!", "I have 3 cats.", "Good morning.", "Hi"]
 
@@ -72,6 +72,16 @@ def test_the_python_call_continues_what_the_command_began(capsys, folder):
     assert (record["lines"], record["failed"], record["engine"]["device"]) == (4, [], "cpu")
 
 
+def test_all_of_a_job_in_this_process(capsys, folder):
+    assert regard("translate", "--input", f"{folder}/in/*", "--output", folder / "out", "--on", "local") == 0
+    err = capsys.readouterr().err
+    assert "part 1: 2 lines" in err
+    assert "2 of 2 parts" in err
+    assert "0:00:00 left" in err
+    assert "--on local: 2 parts are done; 6 lines now" in err
+    assert jobs_verify(str(folder / "out")) == []
+
+
 def test_the_status_names_missing_parts_and_lines_that_failed(capsys, folder):
     (folder / "in" / "a.txt").write_bytes(b"Hi\n\xff\n")
     where = ("--input", f"{folder}/in/*", "--output", folder / "out")
@@ -113,7 +123,16 @@ def test_mistakes_are_named(capsys, folder, arguments, error):
     [
         ("translate", ("--shard", "1/1", "--input", "a"), "--shard needs --output"),
         ("translate", ("--shard", "1/1", "--output", "a"), "--shard needs --input"),
-        ("translate", ("--input", "s3://bucket/a"), "an address needs --shard"),
+        ("translate", ("--input", "s3://bucket/a"), "an address needs --shard or --on"),
+        ("translate", ("--on", "ray", "--input", "a"), "--on needs --output"),
+        ("translate", ("--on", "ray", "Hello"), "--on answers files, not a text"),
+        ("translate", ("--on", "dask", "--input", "a", "--output", "b"), "on = 'dask' is no engine"),
+        ("translate", ("--processes", "2", "Hello"), "--processes is for a cluster"),
+        (
+            "embed",
+            ("--model", "M", "--on", "ray", "--shard", "1/2", "--input", "a", "--output", "b"),
+            "both a shard",
+        ),
         ("generate", ("--model", "M", "--output", "a"), "--output is for --shard"),
         ("generate", ("--model", "M", "--output", "a", "--input", "b", "--shard", "1/1"), "give --json"),
         ("embed", ("--model", "M", "--output", "a"), "--output is for --shard"),
@@ -128,6 +147,17 @@ def test_mistakes_are_named(capsys, folder, arguments, error):
             "'//*' are the files of this folder",
         ),
         ("translate", ("--shard", "1/1", "--input", __file__, "--output", __file__), "is a file, no folder"),
+        (
+            "score",
+            ("--shard", "1/1", "--src", "a", "--input", "b", "--output", "c"),
+            "leave out --src and --ref",
+        ),
+        ("score", ("--input", "a"), "--input is for --shard and --on"),
+        ("score", ("--src", "a"), "--ref is missing"),
+        ("score", ("--shard", "1/1", "--input", "a"), "--shard needs --output"),
+        ("tag", ("--model", "M", "--shard", "1/1", "--input", "a.conllu", "--output", "b"), "no CoNLL-U"),
+        ("fill", ("--model", "M", "--output", "b"), "--output is for --shard"),
+        ("classify", ("--model", "M", "--input", "s3://b/a"), "an address needs --shard or --on"),
         ("jobs", ("status", "nowhere"), "has no plan.json"),
         ("jobs", ("merge", "nowhere", "--to", "x"), "has no plan.json"),
     ],
@@ -145,3 +175,56 @@ def test_python_calls_of_the_other_verbs(folder, decoder_folder, encoder_folder)
     other = (places[0], folder / "other")
     encoder = encoder_folder("classification", ("a", "b"))
     assert embed_shard(*other, model=encoder, **settings).lines == len(LINES)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--top", "2")], ids=["text", "json", "ranked"])
+def test_classes_are_those_of_one_file(capsys, folder, encoder_folder, form):
+    model = encoder_folder("classification", ("a", "b"))
+    capsys.readouterr()
+    found = sharded(folder, "classify", "--model", model, *form)
+    capsys.readouterr()
+    assert regard("classify", "--model", model, "--input", folder / "whole.txt", *form) == 0
+    assert found == capsys.readouterr().out.split("\n")[:-1]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--words",)], ids=["text", "json", "words"])
+def test_labels_of_words_are_those_of_one_file(capsys, folder, encoder_folder, form):
+    model = encoder_folder("tokens", ("A", "B"))
+    found = sharded(folder, "tag", "--model", model, *form)
+    capsys.readouterr()
+    assert regard("tag", "--model", model, "--input", folder / "whole.txt", *form) == 0
+    assert found == capsys.readouterr().out.split("\n")[:-1]
+    plan = json.loads((folder / "out" / "plan.json").read_text())
+    assert plan["settings"] == {"words": form == ("--words",)}
+
+
+def test_scores_of_pairs_are_those_of_two_files(capsys, folder):
+    pairs = [("Where is the station?", "Wo ist der Bahnhof?"), ("Hi", "Hallo"), ("I have 3 cats.", "Ja.")]
+    for name, which in (("src", 0), ("ref", 1)):
+        (folder / name).write_text("".join(f"{pair[which]}\n" for pair in pairs))
+    (folder / "in" / "a.txt").write_text("".join("\t".join(pair) + "\n" for pair in pairs[:2]))
+    with gzip.open(folder / "in" / "b.gz", "wt") as file:
+        file.write("\t".join(pairs[2]) + "\n")
+    found = sharded(folder, "score")
+    capsys.readouterr()
+    assert regard("score", "--src", folder / "src", "--ref", folder / "ref") == 0
+    assert found == capsys.readouterr().out.split("\n")[:-1]
+    for name in ("out", "merged"):
+        (folder / name).rename(folder / f"old-{name}")
+    tables = [json.loads(line) for line in sharded(folder, "score", "--json")]
+    capsys.readouterr()
+    assert regard("score", "--src", folder / "src", "--ref", folder / "ref", "--json") == 0
+    plain = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [table["line"] for table in tables] == [1, 2, 3]
+    for table, other in zip(tables, plain, strict=True):
+        assert table["token_log_probs"] == pytest.approx(other["token_log_probs"], abs=1e-5)
+
+
+def test_a_line_that_is_no_pair_is_set_aside(capsys, folder):
+    (folder / "in" / "a.txt").write_text("Hi\tHallo\nHi\nHi\tHallo\tx\nHi\tHallo\n")
+    report = score_shard(f"{folder}/in/a.txt", folder / "out", shard="1/1")
+    assert (report.lines, report.failed) == (4, 2)
+    merged = (folder / "out" / "parts" / "00000000.txt").read_text().split("\n")
+    assert (merged[1], merged[2], merged[0]) == ("", "", merged[3])
+    reasons = [reason for *_, reason in jobs_status(str(folder / "out")).failed]
+    assert "line 2 is not SOURCE, a tab, TRANSLATION" in reasons[0]

@@ -169,17 +169,20 @@ def test_a_damaged_output_is_found_and_done_again(planned, storage, tmp_path):
         (True, False),
         (False, True),
     ]
-    with pytest.raises(DataError, match="is not what was recorded"):
-        merge(plan, storage, str(tmp_path / "merged"))
-    for part in (2, 3):
+    for part, named in ((3, "00000003.json is damaged"), (2, "00000002.txt is not what was recorded")):
+        with pytest.raises(DataError, match=named):
+            merge(plan, storage, str(tmp_path / "merged"))
         storage.files.rm(f"{storage.path}/{record_name(part)}")
-    run(plan, storage)
+        run(plan, storage)
     assert merged(plan, storage, tmp_path) == WHOLE
 
 
 def test_records_tell_what_was_done(planned, storage):
     seen = []
     run(planned(), storage, done=seen.append)
-    assert seen[0] == read_record(storage, 0)
-    assert seen[0].engine == {"device": "cpu"}
-    assert sum(record.lines for record in seen) == len(LINES)
+    record = read_record(storage, 0)
+    assert record.engine == {"device": "cpu"}
+    assert (seen[0].part, seen[0].lines, seen[0].seconds) == (0, record.lines, record.seconds)
+    assert sum(each.lines for each in seen) == len(LINES)
+    assert [each.parts_done for each in seen] == list(range(1, len(seen) + 1))
+    assert seen[0].seconds_left > seen[-1].seconds_left == 0

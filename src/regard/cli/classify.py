@@ -6,10 +6,11 @@ import click
 
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.options import fields_of
 from regard.cli.text_command import chunks_of, refuse_two, text_command, write_output
 from regard.verbs.shared.runtime import Runtime
-from regard.verbs.shared.text_options import ClassificationOptions
+from regard.verbs.shared.text_options import ClassificationOptions, ShardOptions
 
 
 @click.command("classify", cls=Command)
@@ -20,7 +21,9 @@ from regard.verbs.shared.text_options import ClassificationOptions
 def command(
     text: str | None,
     model: Path,
-    input: Path | None,
+    input: Place | None,
+    output: Place | None,
+    sharding: ShardOptions,
     options: ClassificationOptions,
     as_json: bool,
     runtime: Runtime,
@@ -34,18 +37,25 @@ def command(
     FILE may be NAME:FILE of a known data set.
     """
     refuse_two(text is not None, input)
+    refuse_half_a_job(sharding, text=text is not None, input=input, output=output)
 
     with importing():
         from regard.verbs.classify import Classifier, output_lines
         from regard.verbs.classify_images import ImageClassifier, reads_images
         from regard.verbs.classify_nodes import NodeClassifier, reads_graphs
+        from regard.verbs.shards import classify_shard
 
-    if input is not None and reads_images(model):
-        found = ImageClassifier(model, top=options.top, runtime=runtime).file(input)
-    elif input is not None and reads_graphs(model):
-        found = NodeClassifier(model, top=options.top, runtime=runtime)(input)
+    if sharding.is_job:
+        settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
+        run(classify_shard, sharding, output, input=input, **settings)
+        return
+    file = path_of(input)
+    if file is not None and reads_images(model):
+        found = ImageClassifier(model, top=options.top, runtime=runtime).file(file)
+    elif file is not None and reads_graphs(model):
+        found = NodeClassifier(model, top=options.top, runtime=runtime)(file)
     else:
         classifier = Classifier(model, options=options, runtime=runtime)
         lines = None if text is None else text.split("\n")
-        found = classifier.in_chunks(chunks_of(lines, input, "type a line to classify it"))
+        found = classifier.in_chunks(chunks_of(lines, file, "type a line to classify it"))
     write_output(output_lines(each, ranked=options.top > 1, as_json=as_json) for each in found)

@@ -48,14 +48,14 @@ def command(
     """
     refuse_two(text, input)
     refuse_half_a_job(sharding, text=bool(text), input=input, output=output)
-    if sharding.shard is not None and similar_to is not None:
-        raise UserError("--similar-to ranks all lines, a shard has only some", "leave one of them out")
+    if sharding.is_job and similar_to is not None:
+        raise UserError("--similar-to ranks all lines, a job answers each alone", "leave one of them out")
 
     with importing():
         from regard.verbs.embed import Embedder, output_lines
         from regard.verbs.shards import embed_shard
 
-    if sharding.shard is not None:
+    if sharding.is_job:
         settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
         run(embed_shard, sharding, output, input=input, **settings)
         return

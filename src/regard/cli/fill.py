@@ -6,10 +6,11 @@ import click
 
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.options import fields_of
 from regard.cli.text_command import chunks_of, refuse_two, text_command, write_output
 from regard.verbs.shared.runtime import Runtime
-from regard.verbs.shared.text_options import FillingOptions
+from regard.verbs.shared.text_options import FillingOptions, ShardOptions
 
 
 @click.command("fill", cls=Command)
@@ -17,7 +18,9 @@ from regard.verbs.shared.text_options import FillingOptions
 def command(
     text: str | None,
     model: Path,
-    input: Path | None,
+    input: Place | None,
+    output: Place | None,
+    sharding: ShardOptions,
     options: FillingOptions,
     as_json: bool,
     runtime: Runtime,
@@ -29,11 +32,17 @@ def command(
     PROBABILITY, separated by tabs, the most probable first; an empty line gives none.
     """
     refuse_two(text is not None, input)
+    refuse_half_a_job(sharding, text=text is not None, input=input, output=output)
 
     with importing():
         from regard.verbs.fill import Filler, output_lines
+        from regard.verbs.shards import fill_shard
 
+    if sharding.is_job:
+        settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
+        run(fill_shard, sharding, output, input=input, **settings)
+        return
     filler = Filler(model, options=options, runtime=runtime)
     lines = None if text is None else text.split("\n")
-    found = filler.in_chunks(chunks_of(lines, input, "type a line with [MASK] in it"))
+    found = filler.in_chunks(chunks_of(lines, path_of(input), "type a line with [MASK] in it"))
     write_output(output_lines(each, as_json=as_json) for each in found)

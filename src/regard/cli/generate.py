@@ -72,7 +72,7 @@ def command(
         from regard.verbs.generate import BETWEEN, Generator, output_lines
         from regard.verbs.shards import generate_shard
 
-    if sharding.shard is not None:
+    if sharding.is_job:
         settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
         run(generate_shard, sharding, output, input=input, **settings, controls=controls, num=num)
         return

@@ -1,4 +1,4 @@
-"""What the text commands share as parts of a job: `--shard`, many inputs, and an output folder."""
+"""What the text commands share as jobs: `--shard` and `--on`, many inputs, and an output folder."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,11 +28,11 @@ class PlaceType(click.ParamType):
 
 
 PLACE = PlaceType()
-
+EVERYTHING = "--shard 1/1 is everything"
 
 shard_options: Decorator = options.fields_of("sharding", ShardOptions)
 job_output: Decorator = click.option(
-    "--output", type=PLACE, metavar="DIR", help="With --shard: the folder to write to."
+    "--output", type=PLACE, metavar="DIR", help="With --shard or --on: the folder to write to."
 )
 
 
@@ -44,22 +44,25 @@ def refuse_half_a_job(
     output: Place | None,
     output_is_file: bool = False,
 ) -> None:
-    """Raise a UserError if a part of a job is missing, or needs --shard.
+    """Raise a UserError if a part of a job is missing, or needs --shard or --on.
 
-    `text`: the command has one. `output_is_file`: without --shard --output names a file.
+    `text`: the command has one. `output_is_file`: without these --output names a file.
     """
-    if sharding.shard is None:
+    if not sharding.is_job:
         for name, place in (("--input", input), ("--output", output)):
             if isinstance(place, str):
-                raise UserError(f"{name} {place}: an address needs --shard", "--shard 1/1 is everything")
+                raise UserError(f"{name} {place}: an address needs --shard or --on", EVERYTHING)
         if output is not None and not output_is_file:
-            raise UserError("--output is for --shard", "--shard 1/1 is everything")
+            raise UserError("--output is for --shard and --on", EVERYTHING)
+        if sharding.processes is not None:
+            raise UserError("--processes is for a cluster", "give --on ray, too")
         return
+    option = "--shard" if sharding.shard is not None else "--on"
     if text:
-        raise UserError("--shard answers files, not a text", "leave the text out, and give --input")
+        raise UserError(f"{option} answers files, not a text", "leave the text out, and give --input")
     for name, place, example in (("--input", input, "'in/*.gz'"), ("--output", output, "out")):
         if place is None:
-            raise UserError(f"--shard needs {name}", f"for instance {name} {example}")
+            raise UserError(f"{option} needs {name}", f"for instance {name} {example}")
 
 
 def path_of(place: Place | None) -> Path | None:
@@ -71,16 +74,27 @@ def path_of(place: Place | None) -> Path | None:
 def run(
     answer: "Callable[..., ShardReport]", sharding: ShardOptions, output: Place | None, **settings: Any
 ) -> None:
-    """Run one shard by a Python call, with a note after each part, and how much failed at the end."""
+    """Run a job by a Python call, with a note after each part, and how much failed at the end."""
     from regard import console
-    from regard.verbs.jobs import PartRecord
+    from regard.verbs.jobs import PartDone
 
-    def done(record: PartRecord) -> None:
-        rate = record.lines / max(record.seconds, 1e-3)
-        console.note(f"part {record.part}: {record.lines:,} lines, {rate:,.0f} a second")
+    def done(part: PartDone) -> None:
+        rate = part.lines / max(part.seconds, 1e-3)
+        console.note(
+            f"part {part.part}: {part.lines:,} lines, {rate:,.0f} a second;"
+            f" {part.parts_done:,} of {part.parts:,} parts,"
+            f" {part.lines_per_second:,.0f} lines a second in all,"
+            f" {_duration(part.seconds_left)} left"
+        )
 
     report = answer(output=output, sharding=sharding, done=done, **settings)
     before = f", {report.done_before} of them before" if report.done_before else ""
-    console.note(f"shard {sharding.shard}: {report.parts} parts are done{before}; {report.lines:,} lines now")
+    name = f"shard {sharding.shard}" if sharding.shard is not None else f"--on {sharding.on}"
+    console.note(f"{name}: {report.parts} parts are done{before}; {report.lines:,} lines now")
     if report.failed:
         console.warn(f"{report.failed:,} lines failed: `regard jobs status {output}` names them")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"

@@ -35,7 +35,7 @@ def command(
         from regard.verbs.shards import summarize_shard
         from regard.verbs.summarize import Summarizer
 
-    if sharding.shard is not None:
+    if sharding.is_job:
         run(summarize_shard, sharding, output, input=input, as_json=as_json, **settings)
         return
     summarizer = Summarizer(**settings)

@@ -6,11 +6,12 @@ import click
 
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.options import fields_of
 from regard.cli.text_command import chunks_of, refuse_two, text_command, write_output
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
-from regard.verbs.shared.text_options import TaggingOptions
+from regard.verbs.shared.text_options import ShardOptions, TaggingOptions
 
 
 @click.command("tag", cls=Command)
@@ -28,7 +29,9 @@ from regard.verbs.shared.text_options import TaggingOptions
 def command(
     text: str | None,
     model: Path,
-    input: Path | None,
+    input: Place | None,
+    output: Place | None,
+    sharding: ShardOptions,
     conllu: bool,
     words: bool,
     options: TaggingOptions,
@@ -45,19 +48,28 @@ def command(
     its own words, the column that the model was trained on is filled, and everything else stays the same.
     """
     refuse_two(text is not None, input)
+    refuse_half_a_job(sharding, text=text is not None, input=input, output=output)
 
     with importing():
+        from regard.verbs.shards import tag_shard
         from regard.verbs.shared.lines import STDIN
         from regard.verbs.tag import Tagger, is_conllu, output_lines
 
     conllu = conllu or (input is not None and is_conllu(input))
+    if sharding.is_job:
+        if conllu:
+            raise UserError("a job reads lines of text, no CoNLL-U", "tag each file by a command of its own")
+        settings = {"model": model, "words": words, "as_json": as_json}
+        run(tag_shard, sharding, output, input=input, **settings, options=options, runtime=runtime)
+        return
+    file = path_of(input)
     for given, option in ((text is not None, "TEXT"), (words, "--words"), (as_json, "--json")):
         if conllu and given:
             raise UserError(f"{option} does not go with CoNLL-U", "leave one of them out")
     tagger = Tagger(model, options=options, runtime=runtime)
-    lines = chunks_of(None if text is None else text.split("\n"), input, "type a line to tag its words")
+    lines = chunks_of(None if text is None else text.split("\n"), file, "type a line to tag its words")
     if conllu:
-        write_output(map(str, tagger.conllu(lines, STDIN if input is None else str(input))))
+        write_output(map(str, tagger.conllu(lines, STDIN if file is None else str(file))))
     else:
         sentences = ([line.split() for line in chunk] if words else chunk for chunk in lines)
         write_output(output_lines(each, as_json=as_json) for each in tagger.in_chunks(sentences))

@@ -7,16 +7,22 @@ from pathlib import Path
 import click
 
 from regard.cli import options
+from regard.cli.job_options import PLACE, job_output, shard_options
 from regard.cli.options import Decorator
 from regard.errors import UserError
 
 
 def text_command(does: str, *decorators: Decorator, argument: str = "text") -> Decorator:
-    """The argument TEXT, --model, --input and then these options. `does`: the help of --input."""
+    """The argument TEXT, --model, --input, those of a job, and then these options.
+
+    `does`: the help of --input.
+    """
     return options.stacked(
         click.argument(argument, required=False),
         options.own_model,
-        input_option(does),
+        input_option(does, PLACE),
+        job_output,
+        shard_options,
         *decorators,
         options.as_json,
         options.runtime,

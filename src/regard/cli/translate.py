@@ -39,7 +39,7 @@ def command(
 
     if settings["model"] is None:
         _note_demonstration(waits=text is None and input is None)
-    if sharding.shard is not None:
+    if sharding.is_job:
         run(translate_shard, sharding, output, input=input, as_json=as_json, **settings)
         return
     lines = None if text is None else text.split("\n")

@@ -28,7 +28,7 @@ def translation_command(does: str, model: Decorator, fields: type[SummaryOptions
             "--output",
             type=PLACE,
             metavar="FILE",
-            help="Write there instead of to standard output; with --shard a folder.",
+            help="Write there instead of to standard output; with --shard or --on a folder.",
         ),
         shard_options,
         options.fields_of("options", fields),

@@ -60,6 +60,7 @@ def find_inputs(patterns: Sequence[str]) -> list[InputFile]:
 
 
 def _files_of(files: Any, path: str) -> list[str]:
+    files.invalidate_cache()  # of listings, where this process has looked before
     paths = sorted(files.glob(path)) if any(each in path for each in "*?[") else [path]
     return [each for each in paths if files.isfile(each)]
 

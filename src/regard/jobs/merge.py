@@ -2,13 +2,13 @@
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from regard.errors import DataError
-from regard.jobs.part_record import output_name, read_record, recorded
+from regard.jobs.part_record import PartRecord, read_record, recorded
 from regard.jobs.plan import Plan
-from regard.jobs.storage import Storage, naming, open_filesystem
+from regard.jobs.storage import Storage, at_once, new_file
 
 NUMBERED: dict[str, Callable[[str, int], str]]
 
@@ -27,45 +27,35 @@ def merge(plan: Plan, storage: Storage, target: str) -> int:
             f"{len(missing)} of {len(parts)} parts are not done, the first is part {missing[0]}",
             "run the shards' commands again; `regard jobs status` lists what is missing",
         )
-    files, path = open_filesystem(target)
-    with naming(target):
-        if files.exists(path):
-            raise DataError(f"{target} exists", "choose another file, or remove it")
-        parent = path.rpartition("/")[0]
-        partial = f"{path}.partial"
-        if parent:
-            files.makedirs(parent, exist_ok=True)
-        lines = 0
-        with files.open(partial, "wb") as plain:
-            # without a time, so that equal outputs are equal files
-            file: Any = gzip.GzipFile("", "wb", fileobj=plain, mtime=0) if path.endswith(".gz") else plain
-            for part in parts:
-                count, content = _content(plan, storage, part.number, lines)
-                file.write(content)
-                lines += count
-            if file is not plain:
-                file.close()
-        files.mv(partial, path)
+    records = at_once(lambda part: read_record(storage, part.number), parts)
+    lines = 0
+    with new_file(target) as plain:
+        # without a time, so that equal outputs are equal files
+        file: Any = gzip.GzipFile("", "wb", fileobj=plain, mtime=0) if target.endswith(".gz") else plain
+        for record in records:
+            file.writelines(_content(plan, storage, record, lines))
+            lines += record.lines
+        if file is not plain:
+            file.close()
     return lines
 
 
-def _content(plan: Plan, storage: Storage, number: int, before: int) -> tuple[int, bytes]:
-    record, content = read_record(storage, number), storage.read(output_name(number))
-    if content is None or not record.is_of(content):
-        raise DataError(
-            f"{storage.url}/{output_name(number)} is not what was recorded",
-            "remove its record (.json), and run the shard's command again",
-        )
+def _content(plan: Plan, storage: Storage, record: PartRecord, before: int) -> Iterator[bytes]:
+    """The output of a part, whose first line is the one after so many."""
+    pieces = record.pieces(storage)
     if plan.format == "text" or not before:
-        return record.lines, content
+        return pieces
     renumbered = NUMBERED[plan.format]
-    text = content.decode("utf-8")
-    return record.lines, "".join(renumbered(line, before) for line in _lines(text)).encode("utf-8")
+    return (renumbered(line.decode("utf-8"), before).encode("utf-8") for line in _lines(pieces))
 
 
-def _lines(text: str) -> Iterator[str]:
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The lines, each with its line feed; other separators belong to them."""
-    yield from (f"{line}\n" for line in text.removesuffix("\n").split("\n")) if text else ()
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from (line + b"\n" for line in whole)
+    assert not rest, "an output ends with a line feed"
 
 
 def _of_json(line: str, before: int) -> str:

@@ -2,14 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from regard.errors import DataError
-from regard.jobs.storage import Storage
+from regard.jobs.storage import PIECE, Storage, naming
 
 FOLDER = "parts"
+AGAIN = "remove its record (.json), and run the shard's command again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +34,22 @@ class PartRecord:
     failed: Sequence[FailedLine]
     engine: Mapping[str, Any]
 
-    def is_of(self, content: bytes) -> bool:
-        """True if this is the output that the record was written for."""
-        return (len(content), hashlib.sha256(content).hexdigest()) == (self.size, self.sha256)
+    def pieces(self, storage: Storage) -> Iterator[bytes]:
+        """The output in pieces.
+
+        Raises:
+            DataError: it is gone, or is not what was recorded; the pieces come first.
+        """
+        name, digest, size = output_name(self.part), hashlib.sha256(), 0
+        try:
+            for piece in storage.pieces(name, self.size):
+                digest.update(piece)
+                size += len(piece)
+                yield piece
+        except FileNotFoundError:
+            raise DataError(f"{storage.url}/{name} is missing, although it is recorded", AGAIN) from None
+        if (size, digest.hexdigest()) != (self.size, self.sha256):
+            raise DataError(f"{storage.url}/{name} is not what was recorded", AGAIN)
 
 
 def output_name(part: int) -> str:
@@ -47,29 +62,54 @@ def record_name(part: int) -> str:
     return f"{FOLDER}/{part:08d}.json"
 
 
-def write_part(
-    storage: Storage,
-    part: int,
-    outputs: Sequence[str],
-    *,
-    failed: Sequence[FailedLine],
-    seconds: float,
-    engine: Mapping[str, Any],
-) -> PartRecord:
-    """Write the output of each line of a part, then its record."""
-    content = "".join(outputs).encode("utf-8")
-    record = PartRecord(
-        part=part,
-        lines=len(outputs),
-        size=len(content),
-        sha256=hashlib.sha256(content).hexdigest(),
-        seconds=round(seconds, 3),
-        failed=failed,
-        engine=engine,
-    )
-    storage.write(output_name(part), content)
-    storage.write(record_name(part), (json.dumps(asdict(record), ensure_ascii=False) + "\n").encode())
-    return record
+class PartOutput:
+    """The output of a part while it is computed; a large one is in a temporary file of this machine."""
+
+    def __init__(self) -> None:
+        self.lines = self.size = 0
+        self._digest = hashlib.sha256()
+        self._file = tempfile.SpooledTemporaryFile(PIECE)  # noqa: SIM115 (closed by __exit__)
+
+    def __enter__(self) -> "PartOutput":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def add(self, outputs: Sequence[str]) -> None:
+        """The outputs of the next lines.
+
+        Raises:
+            RunError: the temporary file cannot be written.
+        """
+        content = "".join(outputs).encode("utf-8")
+        with naming("a temporary file"):
+            self._file.write(content)
+        self._digest.update(content)
+        self.lines, self.size = self.lines + len(outputs), self.size + len(content)
+
+    def write(
+        self,
+        storage: Storage,
+        part: int,
+        *,
+        failed: Sequence[FailedLine],
+        seconds: float,
+        engine: Mapping[str, Any],
+    ) -> PartRecord:
+        """Write the output, then its record."""
+        record = PartRecord(
+            part=part,
+            lines=self.lines,
+            size=self.size,
+            sha256=self._digest.hexdigest(),
+            seconds=round(seconds, 3),
+            failed=failed,
+            engine=engine,
+        )
+        storage.write_file(output_name(part), self._file, self.size)
+        storage.write(record_name(part), (json.dumps(asdict(record), ensure_ascii=False) + "\n").encode())
+        return record
 
 
 def recorded(storage: Storage) -> set[int]:

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from regard.errors import DataError
-from regard.jobs.inputs import refuse_changed
-from regard.jobs.part_record import PartRecord, output_name, read_record, recorded
-from regard.jobs.plan import Plan
-from regard.jobs.storage import Storage
+from regard.jobs.inputs import InputFile, refuse_changed
+from regard.jobs.part_record import read_record, recorded
+from regard.jobs.plan import Part, Plan
+from regard.jobs.storage import Storage, at_once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,9 @@ class Progress:
 def progress_of(plan: Plan, storage: Storage) -> Progress:
     """How far a job is; reads the record of each part that is done."""
     present, parts = recorded(storage), list(plan.parts())
-    done = [(part, read_record(storage, part.number)) for part in parts if part.number in present]
+    there = [part for part in parts if part.number in present]
+    records = at_once(lambda part: read_record(storage, part.number), there)
+    done = list(zip(there, records, strict=True))
     return Progress(
         parts=len(parts),
         done=len(done),
@@ -43,30 +45,25 @@ def progress_of(plan: Plan, storage: Storage) -> Progress:
 
 def problems_of(plan: Plan, storage: Storage) -> list[str]:
     """What is wrong: parts that are missing, incomplete or damaged, and inputs that have changed."""
-    found = []
-    for file in plan.inputs:
-        try:
-            refuse_changed(file)
-        except DataError as error:
-            found.append(error.message)
     present = recorded(storage)
-    for part in plan.parts():
+
+    def of_part(part: Part) -> str:
         if part.number not in present:
-            found.append(f"part {part.number} is missing")
-            continue
+            return f"part {part.number} is missing"
         try:
-            record = read_record(storage, part.number)
+            for _ in read_record(storage, part.number).pieces(storage):
+                pass
         except DataError as error:
-            found.append(error.message)
-            continue
-        if problem := _problem(record, storage.read(output_name(part.number))):
-            found.append(f"part {part.number}: {problem}")
-    return found
+            return f"part {part.number}: {error.message}"
+        return ""
+
+    found = [*at_once(_problem_of_input, plan.inputs), *at_once(of_part, plan.parts())]
+    return [each for each in found if each]
 
 
-def _problem(record: PartRecord, content: bytes | None) -> str:
-    if content is None:
-        return "its output is missing, although it is recorded"
-    if not record.is_of(content):
-        return "its output is not what was recorded"
+def _problem_of_input(file: InputFile) -> str:
+    try:
+        refuse_changed(file)
+    except DataError as error:
+        return error.message
     return ""

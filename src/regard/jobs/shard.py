@@ -1,34 +1,22 @@
 """One shard of a job: its parts, one after the other, except those that are done."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from regard.data.corpus import line_text
 from regard.errors import DataError, Interrupted, RegardError, RunError
 from regard.jobs.inputs import read_piece, refuse_changed
-from regard.jobs.part_record import FailedLine, PartRecord, recorded, write_part
+from regard.jobs.pace import Pace, PartDone, ShardReport
+from regard.jobs.part_record import FailedLine, PartOutput, PartRecord, recorded
 from regard.jobs.plan import Part, Plan
 from regard.jobs.storage import Storage
 
-CHUNK = 1024  # lines that are answered together
+CHUNK, CHUNK_BYTES = 1024, 4 << 20  # lines that are answered together, and their length
 TRIES, WAIT = 3, 2.0  # of a part whose input fails; seconds between them
 LATER = 2  # a number of line after which there is no byte order mark
 
 Answer = Callable[[Sequence[str], int], list[str]]  # lines, number of the first -> a line of output for each
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShardReport:
-    """What a shard has done: its parts, those that were done before, lines, and lines that failed."""
-
-    parts: int
-    done_before: int
-    lines: int
-    failed: int
-    seconds: float
 
 
 def run_shard(
@@ -39,7 +27,7 @@ def run_shard(
     *,
     failure: Callable[[int, str], str],
     engine: Mapping[str, Any],
-    done: Callable[[PartRecord], None] = lambda record: None,
+    done: Callable[[PartDone], None] = lambda done: None,
 ) -> ShardReport:
     """Write the output of each part of a shard that has no record yet.
 
@@ -55,26 +43,30 @@ def run_shard(
     """
     parts = list(plan.parts_of(*shard))
     present = recorded(storage) if parts else set()
-    began, lines, failed = time.monotonic(), 0, 0
+    pace = Pace(parts, present)
     for part in parts:
-        if part.number in present:
-            continue
-        record = _tried(part, storage, answer, failure, engine)
-        lines, failed = lines + record.lines, failed + len(record.failed)
-        done(record)
-    before = sum(part.number in present for part in parts)
-    seconds = time.monotonic() - began
-    return ShardReport(parts=len(parts), done_before=before, lines=lines, failed=failed, seconds=seconds)
+        if part.number not in present:
+            record = run_part(part, storage, answer, failure=failure, engine=engine)
+            failed = len(record.failed)
+            done(pace.add(part.number, lines=record.lines, failed=failed, seconds=record.seconds))
+    return pace.report()
 
 
-def _tried(part: Part, *arguments: Any) -> PartRecord:
-    """The record of a part, which is begun again if its input fails while it is read."""
+def run_part(
+    part: Part,
+    storage: Storage,
+    answer: Answer,
+    *,
+    failure: Callable[[int, str], str],
+    engine: Mapping[str, Any],
+) -> PartRecord:
+    """Write the output and the record of a part, which is begun again if its input fails while it is read."""
     for _ in range(TRIES - 1):
         try:
-            return _run(part, *arguments)
+            return _run(part, storage, answer, failure, engine)
         except RunError:
             time.sleep(WAIT)
-    return _run(part, *arguments)
+    return _run(part, storage, answer, failure, engine)
 
 
 def _run(
@@ -86,19 +78,30 @@ def _run(
 ) -> PartRecord:
     began = time.monotonic()
     refuse_changed(part.file)
-    outputs: list[str] = []
     failed: list[FailedLine] = []
-    raws = read_piece(part.file, part.begin, part.end)
-    while chunk := list(islice(raws, CHUNK)):
-        for output in _answered(chunk, len(outputs) + 1, part.file.url, answer):
-            if isinstance(output, FailedLine):
-                failed.append(output)
-                outputs.append(failure(output.line, output.reason))
-            else:
-                outputs.append(output)
-    refuse_changed(part.file)  # while it was read
-    seconds = time.monotonic() - began
-    return write_part(storage, part.number, outputs, failed=failed, seconds=seconds, engine=engine)
+    with PartOutput() as outputs:
+        for chunk in _chunks(read_piece(part.file, part.begin, part.end)):
+            answered = list(_answered(chunk, outputs.lines + 1, part.file.url, answer))
+            outputs.add(
+                [each if isinstance(each, str) else failure(each.line, each.reason) for each in answered]
+            )
+            failed += [each for each in answered if not isinstance(each, str)]
+        refuse_changed(part.file)  # while it was read
+        seconds = time.monotonic() - began
+        return outputs.write(storage, part.number, failed=failed, seconds=seconds, engine=engine)
+
+
+def _chunks(raws: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The lines that are answered together: some number of them, or fewer that are long."""
+    chunk, size = [], 0
+    for raw in raws:
+        chunk.append(raw)
+        size += len(raw)
+        if len(chunk) == CHUNK or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _answered(raws: Sequence[bytes], first: int, url: str, answer: Answer) -> Iterator[str | FailedLine]:

@@ -1,20 +1,27 @@
 """A folder on this machine or in an object store, by fsspec."""
 
+import errno
 import os
 import secrets
+import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from regard.errors import DataError, RegardError, RunError
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
+CALLS_AT_ONCE = 32
 TRIES = 5  # of a call that fails; the waits between them double
 FIRST_WAIT = 0.2  # seconds
+PIECE, BUFFER = 8 << 20, 1 << 20  # bytes of a file that are read or written at once; of one copying step
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)  # what os.link fails with there
 
 
 class Storage:
@@ -45,6 +52,35 @@ class Storage:
         """Write a file, or replace it."""
         self._put(name, lambda: self._write(name, content))
 
+    def write_file(self, name: str, file: Any, size: int) -> None:
+        """Write a file, or replace it, with the content of an open binary file of that size."""
+
+        def write() -> None:
+            file.seek(0)
+            if size <= PIECE:
+                self._write(name, file.read())
+            elif self._local:
+                self._write(name, iter(lambda: file.read(BUFFER), b""))
+            else:
+                with self.files.open(self._path(name), "wb") as target:
+                    shutil.copyfileobj(file, target, BUFFER)
+
+        self._put(name, write)
+
+    def pieces(self, name: str, size: int) -> Iterator[bytes]:
+        """The content of a file in pieces; of one that is larger than `size` a little more than that.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        what, path = f"{self.url}/{name}", self._path(name)
+        if size <= PIECE:
+            yield tried(what, lambda: bytes(self.files.cat_file(path)))
+            return
+        for begin in range(0, size, PIECE):
+            end = min(begin + PIECE, size + 1)
+            yield tried(what, lambda begin=begin, end=end: bytes(self.files.cat_file(path, begin, end)))
+
     def create(self, name: str, content: bytes) -> bool:
         """Write a file unless it exists; False if it did, also where two processes try at once."""
         try:
@@ -71,7 +107,7 @@ class Storage:
         except FileNotFoundError as error:
             raise DataError(f"{self.url}: {error}", "make the bucket or folder first") from None
 
-    def _write(self, name: str, content: bytes) -> None:
+    def _write(self, name: str, content: bytes | Iterator[bytes]) -> None:
         if self._local:
             with self._written_elsewhere(name, content) as other:
                 os.replace(other, self._path(name))
@@ -81,18 +117,29 @@ class Storage:
     def _create(self, name: str, content: bytes) -> None:
         if self._local:
             with self._written_elsewhere(name, content) as other:
-                os.link(other, self._path(name))
+                self._link(other, name)
         else:
             self.files.pipe_file(self._path(name), content, mode="create")
 
+    def _link(self, other: str, name: str) -> None:
+        try:
+            os.link(other, self._path(name))
+        except OSError as error:
+            if error.errno in NO_LINKS:
+                raise DataError(
+                    f"{self.url}: this file system has no hard links, by which processes agree on a plan",
+                    "choose another folder, or the address of a store, such as s3://bucket/out",
+                ) from error
+            raise
+
     @contextmanager
-    def _written_elsewhere(self, name: str, content: bytes) -> Iterator[str]:
+    def _written_elsewhere(self, name: str, content: bytes | Iterator[bytes]) -> Iterator[str]:
         path = self._path(name)
         other = f"{os.path.dirname(path)}/.{os.path.basename(path)}.{secrets.token_hex(8)}"
         os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
             with open(other, "xb") as file:
-                file.write(content)
+                file.writelines([content] if isinstance(content, bytes) else content)
                 file.flush()
                 os.fsync(file.fileno())
             yield other
@@ -102,6 +149,38 @@ class Storage:
 
     def _path(self, name: str) -> str:
         return f"{self.path}/{name}"
+
+
+@contextmanager
+def new_file(url: str) -> Iterator[IO[bytes]]:
+    """A file to write, which appears whole at the end, or not at all.
+
+    Raises:
+        DataError: it exists, or the place does not. RunError: it cannot be written.
+    """
+    files, path = open_filesystem(url)
+    local = isinstance(files, LocalFileSystem)
+    partial = f"{path}.partial-{secrets.token_hex(4)}"
+    with naming(url):
+        if files.exists(path):
+            raise DataError(f"{url} exists", "choose another file, or remove it")
+        if local:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            with files.open(partial, "wb") as file:
+                yield file
+                if local:
+                    file.flush()
+                    os.fsync(file.fileno())
+            if local:
+                os.replace(partial, path)
+            else:
+                files.mv(partial, path)
+        except FileNotFoundError as error:
+            raise DataError(f"{url}: {error}", "make the bucket or folder first") from None
+        finally:
+            with suppress(Exception):  # where it was renamed, or the disk fails
+                files.rm(partial)
 
 
 def open_filesystem(url: str) -> tuple[Any, str]:
@@ -136,6 +215,12 @@ def tried(what: str, call: Callable[[], Result]) -> Result:
                 raise
             time.sleep(FIRST_WAIT * 2**number)
     raise AssertionError
+
+
+def at_once(call: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """The results of many calls to a store, in order; some are on their way at a time."""
+    with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
+        return list(pool.map(call, items))
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Jobs: many files answered by many processes that share an output folder, here or in an object store.
 
 Each process gets a number, as a scheduler such as Slurm or Kubernetes counts its tasks: `--shard 3/40`. It
-answers every fortieth part of the input. A process that is started again leaves out what is done.
+answers every fortieth part of the input. Or an engine (`--on`) places processes, which are given parts by
+number. A process that is started again leaves out what is done.
 """
 
 import dataclasses
@@ -17,11 +18,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from regard.errors import ConfigError, DataError, FolderError
 from regard.jobs import merge as merging
 from regard.jobs import progress
-from regard.jobs.inputs import find_inputs
-from regard.jobs.part_record import PartRecord
+from regard.jobs.inputs import InputFile, find_inputs
+from regard.jobs.pace import PartDone, ShardReport
+from regard.jobs.part_worker import OpenedJob
 from regard.jobs.plan import Plan, read_plan
 from regard.jobs.progress import Progress
-from regard.jobs.shard import ShardReport, run_shard
+from regard.jobs.shard import run_shard
 from regard.jobs.storage import Storage
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.text_options import ShardOptions
@@ -29,6 +31,7 @@ from regard.weights.folder import MANIFEST
 from regard.weights.model_folder import LoadedModel
 
 EVERYTHING = ShardOptions()
+Done = Callable[[PartDone], None]
 SPEED_ONLY = frozenset({"workers", "batch_tokens", "threads", "device"})  # settings that change no output
 
 
@@ -71,15 +74,15 @@ class LineJob:
 
 def run_job(
     job: LineJob,
-    inputs: str,
+    input: str,
     output: str,
     sharding: ShardOptions = EVERYTHING,
-    done: Callable[[PartRecord], None] | None = None,
+    done: Done | None = None,
 ) -> ShardReport:
     """Answer the parts of one shard that are not done.
 
     Args:
-        inputs: a path or an address such as s3://bucket/in/part.gz, or a pattern of them.
+        input: a path or an address such as s3://bucket/in/part.gz, or a pattern of them.
         output: the folder that all shards share.
         sharding: which parts this process answers, and their size; a compressed file is one.
         done: is called after each part.
@@ -88,25 +91,31 @@ def run_job(
         DataError: there is no such input, an input has changed, or the folder belongs to another job.
     """
     numbers = shard_of(sharding.shard or "1/1")
+    opened = opened_job(job, find_inputs([input]), sharding.part_megabytes)
+    storage = Storage(output)
+    return run_shard(
+        opened.plan.agreed(storage),
+        storage,
+        numbers,
+        opened.answer,
+        failure=opened.failure,
+        engine=opened.engine,
+        done=done or (lambda done: None),
+    )
+
+
+def opened_job(job: LineJob, inputs: Sequence[InputFile], part_megabytes: int) -> OpenedJob:
+    """What a process needs to answer parts."""
     plan = Plan(
         command=job.command,
         version=version("regard"),
         model=hash_of(job.verb.loaded),
         settings={**settings_of(job.settings), **job.more},
         format=job.format,
-        inputs=find_inputs([inputs]),
-        part_bytes=sharding.part_megabytes << 20,
+        inputs=inputs,
+        part_bytes=part_megabytes << 20,
     )
-    storage = Storage(output)
-    return run_shard(
-        plan.agreed(storage),
-        storage,
-        numbers,
-        job.answer,
-        failure=job.failure,
-        engine=_engine(job.verb),
-        done=done or (lambda record: None),
-    )
+    return OpenedJob(plan=plan, answer=job.answer, failure=job.failure, engine=_engine(job.verb))
 
 
 def shard_of(text: str) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """Score: the log-probabilities of given translations."""
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from regard.verbs.shared.text_options import PrefixOptions
 from regard.weights.model_folder import LoadedModel
 
 MAX_CHARACTERS = 5000  # of a line
+SENTENCE = "a line holds one sentence"
+DECIMAL_PLACES = 6
 OPTIONS = PrefixOptions()
 
 
@@ -48,6 +51,72 @@ class PairScores:
             {"line": line, "log_prob": score.log_prob, "token_log_probs": score.token_log_probs}
             for line, score in enumerate(self.scores, start=1)
         ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredPair:
+    """The score of a line of a job."""
+
+    line: int
+    score: ForcedScore
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a line of JSON, rounded to digits that do not depend on the batch."""
+        tokens = [round(each, DECIMAL_PLACES) for each in self.score.token_log_probs]
+        return {
+            "line": self.line,
+            "log_prob": round(self.score.log_prob, DECIMAL_PLACES),
+            "token_log_probs": tokens,
+        }
+
+
+class PairScorer:
+    """A model, loaded once, that scores pairs, each a line: SOURCE and TRANSLATION, separated by a tab.
+
+    Args:
+        model: a model or run folder, or what `regard.load` returns; the included model by default.
+    """
+
+    @checked
+    @keyword_fields
+    def __init__(
+        self,
+        model: AnyModel | None = None,
+        *,
+        options: PrefixOptions = OPTIONS,
+        runtime: Runtime = DEFAULT_RUNTIME,
+    ) -> None:
+        self.loaded, self.options = open_model(model, runtime), options
+        model_that("translates", SequenceToSequence, self.loaded)
+
+    def answers(self, lines: Sequence[str], first: int) -> Iterator[ScoredPair]:
+        """The score of each line.
+
+        Raises:
+            DataError: a line is no pair, or too long.
+        """
+        pairs = [_pair(line, number) for number, line in enumerate(lines, start=first)]
+        for number, found in enumerate(pair_scores(self.loaded, pairs, self.options), start=first):
+            yield ScoredPair(line=number, score=found)
+
+
+def _pair(line: str, number: int) -> tuple[str, str]:
+    source, tab, target = line.partition("\t")
+    if not tab or "\t" in target:
+        raise DataError(f"line {number} is not SOURCE, a tab, TRANSLATION", "a line has exactly one tab")
+    for text in (source, target):
+        if len(text) > MAX_CHARACTERS:
+            raise DataError(
+                f"line {number}: {len(text):,} characters, more than {MAX_CHARACTERS:,}", SENTENCE
+            )
+    return source, target
+
+
+def output_lines(scored: ScoredPair, *, as_json: bool = False) -> str:
+    """LOG-PROBABILITY and NUMBER OF TOKENS, separated by a tab; or a line of JSON."""
+    if as_json:
+        return json.dumps(scored.to_dict()) + "\n"
+    return f"{scored.score.log_prob:.4f}\t{scored.score.num_tokens}\n"
 
 
 @checked
@@ -116,5 +185,5 @@ def _refuse_long(name: str | Path, lines: Sequence[str]) -> None:
         if len(line) > MAX_CHARACTERS:
             raise DataError(
                 f"{name}:{number}: {len(line):,} characters, more than {MAX_CHARACTERS:,}",
-                "a line holds one sentence",
+                SENTENCE,
             )

@@ -1,14 +1,15 @@
-"""One shard of a job by each verb: many files in, a folder out that all shards share (see `jobs.py`)."""
+"""Jobs by each verb: many files in, a folder out; by one of several processes, or by an engine."""
 
-import functools
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from regard.jobs.part_record import PartRecord
-from regard.jobs.shard import ShardReport
-from regard.verbs import embed, generate, translate
+from regard.jobs.pace import ShardReport
+from regard.verbs import classify, embed, fill, generate, score, tag, translate
+from regard.verbs.engine_jobs import LOCAL, refuse_unknown_engine, run_on_engine
 from regard.verbs.generation.controls import UNSET, Controls
-from regard.verbs.jobs import EVERYTHING, LineJob, refuse_several_lines, run_job
+from regard.verbs.jobs import EVERYTHING, Done, run_job
+from regard.verbs.line_jobs import JOBS, SUMMARY
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -21,13 +22,16 @@ from regard.verbs.shared.runtime import (
 from regard.verbs.shared.text_options import (
     BatchOptions,
     ChatOptions,
+    ClassificationOptions,
+    FillingOptions,
+    PrefixOptions,
     ShardOptions,
     SummaryOptions,
+    TaggingOptions,
     TranslationOptions,
 )
-from regard.verbs.summarize import Summarizer
 
-Done = Callable[[PartRecord], None]
+ORDERS = "regard.verbs.line_jobs:open_order"
 
 
 @checked
@@ -44,7 +48,7 @@ def translate_shard(
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
     done: Done | None = None,
 ) -> ShardReport:
-    """Translate one shard of the lines of many files; `jobs_merge` makes one file of all shards.
+    """Translate the lines of many files, or one shard of them; `jobs_merge` makes one file of all shards.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
@@ -53,9 +57,8 @@ def translate_shard(
         as_json: write a line of JSON for each line.
         done: is called after each part.
     """
-    translator = translate.Translator(model, controls=controls, options=options, runtime=runtime)
-    job = _text_job("translate", translator, as_json, controls, options, runtime)
-    return run_job(job, str(input), str(output), sharding, done)
+    settings = {"model": model, "controls": controls, "as_json": as_json, "options": options}
+    return _run("translate", {**settings, "runtime": runtime}, (input, output), sharding, done)
 
 
 @checked
@@ -67,12 +70,12 @@ def summarize_shard(
     model: AnyModel,
     controls: Controls = UNSET,
     as_json: bool = False,
-    options: SummaryOptions = SummaryOptions(),  # noqa: B008 (frozen)
+    options: SummaryOptions = SUMMARY,
     sharding: ShardOptions = EVERYTHING,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
     done: Done | None = None,
 ) -> ShardReport:
-    """Summarize one shard of the lines of many files; `jobs_merge` makes one file of all shards.
+    """Summarize the lines of many files, or one shard of them; `jobs_merge` makes one file of all shards.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
@@ -81,27 +84,8 @@ def summarize_shard(
         as_json: write a line of JSON for each line.
         done: is called after each part.
     """
-    summarizer = Summarizer(model, controls=controls, options=options, runtime=runtime)
-    job = _text_job("summarize", summarizer, as_json, controls, options, runtime)
-    return run_job(job, str(input), str(output), sharding, done)
-
-
-def _text_job(
-    command: str,
-    translator: translate.Translator,
-    as_json: bool,
-    controls: Controls,
-    options: SummaryOptions,
-    runtime: DecodingRuntime,
-) -> LineJob:
-    ranked = options.n_best > 1
-    return LineJob(
-        command=command,
-        verb=translator,
-        written=functools.partial(translate.output_lines, ranked=ranked, as_json=as_json),
-        format="json" if as_json else "ranked" if ranked else "text",
-        settings=[controls, options, runtime],
-    )
+    settings = {"model": model, "controls": controls, "as_json": as_json, "options": options}
+    return _run("summarize", {**settings, "runtime": runtime}, (input, output), sharding, done)
 
 
 @checked
@@ -119,7 +103,7 @@ def generate_shard(
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
     done: Done | None = None,
 ) -> ShardReport:
-    """Continue one shard of the lines of many files, as JSON; `jobs_merge` makes one file of all shards.
+    """Continue the lines of many files, or one shard of them, as JSON; `jobs_merge` makes one file of all.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
@@ -129,17 +113,8 @@ def generate_shard(
         as_json: must be True: a text may have several lines.
         done: is called after each part.
     """
-    refuse_several_lines(as_json, "generate")
-    generator = generate.Generator(model, controls=controls, num=num, options=options, runtime=runtime)
-    job = LineJob(
-        command="generate",
-        verb=generator,
-        written=functools.partial(generate.output_lines, as_json=True),
-        format="json",
-        settings=[controls, options, runtime],
-        more={"num": num},
-    )
-    return run_job(job, str(input), str(output), sharding, done)
+    settings = {"model": model, "controls": controls, "num": num, "as_json": as_json, "options": options}
+    return _run("generate", {**settings, "runtime": runtime}, (input, output), sharding, done)
 
 
 @checked
@@ -150,12 +125,12 @@ def embed_shard(
     *,
     model: AnyModel,
     as_json: bool = False,
-    options: BatchOptions = BatchOptions(),  # noqa: B008 (frozen)
+    options: BatchOptions = embed.OPTIONS,
     sharding: ShardOptions = EVERYTHING,
     runtime: Runtime = DEFAULT_RUNTIME,
     done: Done | None = None,
 ) -> ShardReport:
-    """Embed one shard of the lines of many files; `jobs_merge` makes one file of all shards.
+    """Embed the lines of many files, or one shard of them; `jobs_merge` makes one file of all shards.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
@@ -164,11 +139,128 @@ def embed_shard(
         as_json: write a line of JSON for each line.
         done: is called after each part.
     """
-    job = LineJob(
-        command="embed",
-        verb=embed.Embedder(model, options=options, runtime=runtime),
-        written=functools.partial(embed.output_lines, as_json=as_json),
-        format="json" if as_json else "text",
-        settings=[options, runtime],
-    )
-    return run_job(job, str(input), str(output), sharding, done)
+    settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
+    return _run("embed", settings, (input, output), sharding, done)
+
+
+@checked
+@keyword_fields
+def classify_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: AnyModel,
+    as_json: bool = False,
+    options: ClassificationOptions = classify.OPTIONS,
+    sharding: ShardOptions = EVERYTHING,
+    runtime: Runtime = DEFAULT_RUNTIME,
+    done: Done | None = None,
+) -> ShardReport:
+    """Classify the lines of many files, or one shard of them; `jobs_merge` makes one file of all.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        model: a model or run folder, or what `regard.load` returns.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+    """
+    settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
+    return _run("classify", settings, (input, output), sharding, done)
+
+
+@checked
+@keyword_fields
+def tag_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: AnyModel,
+    words: bool = False,
+    as_json: bool = False,
+    options: TaggingOptions = tag.OPTIONS,
+    sharding: ShardOptions = EVERYTHING,
+    runtime: Runtime = DEFAULT_RUNTIME,
+    done: Done | None = None,
+) -> ShardReport:
+    """Label the words of the lines of many files, or one shard of them; `jobs_merge` makes one file of all.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        model: a model or run folder, or what `regard.load` returns.
+        words: split a line at white space only.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+    """
+    settings = {"model": model, "words": words, "as_json": as_json, "options": options, "runtime": runtime}
+    return _run("tag", settings, (input, output), sharding, done)
+
+
+@checked
+@keyword_fields
+def fill_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: AnyModel,
+    as_json: bool = False,
+    options: FillingOptions = fill.OPTIONS,
+    sharding: ShardOptions = EVERYTHING,
+    runtime: Runtime = DEFAULT_RUNTIME,
+    done: Done | None = None,
+) -> ShardReport:
+    """Predict masked tokens in the lines of many files, or one shard; `jobs_merge` makes one file of all.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        model: a model or run folder, or what `regard.load` returns.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+    """
+    settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
+    return _run("fill", settings, (input, output), sharding, done)
+
+
+@checked
+@keyword_fields
+def score_shard(
+    input: str | Path,
+    output: str | Path,
+    *,
+    model: AnyModel | None = None,
+    as_json: bool = False,
+    options: PrefixOptions = score.OPTIONS,
+    sharding: ShardOptions = EVERYTHING,
+    runtime: Runtime = DEFAULT_RUNTIME,
+    done: Done | None = None,
+) -> ShardReport:
+    """Score the pairs of many files, or one shard of them; `jobs_merge` makes one file of all.
+
+    A pair is a line: SOURCE and TRANSLATION, separated by a tab.
+
+    Args:
+        input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
+        output: the folder that all shards share, a path or an address.
+        model: a model or run folder, or what `regard.load` returns; the included model by default.
+        as_json: write a line of JSON for each line.
+        done: is called after each part.
+    """
+    settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
+    return _run("score", settings, (input, output), sharding, done)
+
+
+def _run(
+    command: str,
+    settings: Mapping[str, Any],
+    places: tuple[str | Path, str | Path],
+    sharding: ShardOptions,
+    done: Done | None,
+) -> ShardReport:
+    """Here, or by the processes of an engine."""
+    refuse_unknown_engine(sharding)
+    input, output = map(str, places)
+    if sharding.on in (None, LOCAL):
+        return run_job(JOBS[command](**settings), input, output, sharding, done)
+    return run_on_engine(ORDERS, command, settings, (input, output), sharding, done)

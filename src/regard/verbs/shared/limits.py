@@ -62,6 +62,7 @@ LIMITS: dict[str, Limit] = {
     "n_best": _HYPOTHESES,
     "num": _HYPOTHESES,
     "top": Limit(most=1_000_000, why="no model has more classes or tokens"),
+    "processes": Limit(most=100_000, why="each has a connection to one process"),
     "part_megabytes": Limit(most=10_000, why="a part that fails is begun again"),
     "last": Limit(most=10_000, why="no run keeps more checkpoints"),
     "length": _SIZE,

@@ -82,7 +82,7 @@ class ChatOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardOptions:
-    """Which part of a job a process does; None is everything."""
+    """Which part of a job is done, and where; with neither a shard nor an engine all of it, here."""
 
     shard: str | None = keyword(
         None,
@@ -90,9 +90,26 @@ class ShardOptions:
         " what is done there is left out.",
         metavar="I/N",
     )
-    part_megabytes: int = keyword(
-        4, "With a shard: the input of a part, whose output is one file.", metavar="N"
+    on: str | None = keyword(
+        None,
+        "Answer all files of the input, a pattern, into the output, a folder, by processes of a cluster:"
+        " ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one here; local is"
+        " this process.",
+        metavar="ENGINE",
     )
+    processes: int | None = keyword(
+        None,
+        "With a cluster: how many processes have a model each. [default: as many as have a core, or a GPU]",
+        metavar="N",
+    )
+    part_megabytes: int = keyword(
+        4, "With a shard or an engine: the input of a part, whose output is one file.", metavar="N"
+    )
+
+    @property
+    def is_job(self) -> bool:
+        """True if the input is many files, and the output a folder."""
+        return self.shard is not None or self.on is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,101 @@
+"""What an engine runs in each process: a model, loaded once, that answers parts by their number.
+
+Messages are JSON: names, settings, numbers. Lines and outputs pass between the process and the storage alone.
+"""
+
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from regard.errors import ConfigError, DataError, FolderError, RegardError, RunError, UserError
+from regard.jobs.plan import Plan, read_plan
+from regard.jobs.shard import Answer, run_part
+from regard.jobs.storage import Storage
+
+KINDS = {kind.__name__: kind for kind in (ConfigError, DataError, FolderError, UserError)}
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedJob:
+    """A job whose model is loaded."""
+
+    plan: Plan
+    answer: Answer
+    failure: Callable[[int, str], str]
+    engine: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOrder:
+    """A job as a message.
+
+    `opens`: MODULE:FUNCTION, which makes an OpenedJob of the settings; a second argument says whether its
+    plan shall have inputs.
+    """
+
+    opens: str
+    settings: Mapping[str, Any]
+    output: str
+
+
+class PartWorker:
+    """Answers parts of one job.
+
+    No method raises, because an engine wraps the errors of its processes. What it returns has the key `error`
+    instead.
+
+    Args:
+        order: a JobOrder as JSON.
+    """
+
+    def __init__(self, order: str) -> None:
+        self._order = JobOrder(**json.loads(order))
+
+    def open(self, plans: bool) -> Message:
+        """Load the model. One process plans; the others compare its plan with what they would do."""
+        return _answered(lambda: self._open(plans))
+
+    def answer(self, part: int) -> Message:
+        """Answer a part, and write its output and its record."""
+        return _answered(lambda: self._answer(part))
+
+    def _open(self, plans: bool) -> Message:
+        module, _, function = self._order.opens.partition(":")
+        self._storage = Storage(self._order.output)
+        self._job: OpenedJob = getattr(importlib.import_module(module), function)(self._order.settings, plans)
+        plan = self._job.plan
+        if not plans:
+            plan = replace(plan, inputs=read_plan(self._storage).inputs)
+        self._parts = list(plan.agreed(self._storage).parts())
+        return {"parts": len(self._parts)}
+
+    def _answer(self, part: int) -> Message:
+        job = self._job
+        given = {"failure": job.failure, "engine": job.engine}
+        record = run_part(self._parts[part], self._storage, job.answer, **given)
+        return {"lines": record.lines, "failed": len(record.failed), "seconds": record.seconds}
+
+
+def message_of(order: JobOrder) -> str:
+    """The order as JSON."""
+    return json.dumps(asdict(order))
+
+
+def refuse_error(message: Message) -> None:
+    """Raise the error that a process has returned, if it has."""
+    if "error" in message:
+        name, text, hint = message["error"]
+        raise KINDS.get(name, RunError)(text, hint)
+
+
+def _answered(call: Callable[[], Message]) -> Message:
+    try:
+        return call()
+    except RegardError as error:
+        kind = next((each.__name__ for each in type(error).__mro__ if each.__name__ in KINDS), "RunError")
+        return {"error": [kind, error.message, error.hint]}
+    except Exception as error:  # noqa: BLE001 (of an engine's process only this is seen)
+        return {"error": ["RunError", f"{type(error).__name__}: {error}", "a flaw of regard: report it"]}

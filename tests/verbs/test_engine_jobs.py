@@ -1,0 +1,138 @@
+"""Jobs on an engine: a message has all settings of the call, and what cannot be sent is named."""
+
+import gzip
+import importlib.util
+import json
+from contextlib import contextmanager
+
+import pytest
+
+import regard
+from regard.errors import ConfigError, MissingExtra, UserError
+from regard.jobs.part_worker import PartWorker
+from regard.verbs import engine_jobs
+from regard.verbs.engine_jobs import as_keywords
+from regard.verbs.generation.controls import Controls
+from regard.verbs.jobs import jobs_verify
+from regard.verbs.line_jobs import translate_job
+from regard.verbs.shards import translate_shard
+from regard.verbs.shared.runtime import DecodingRuntime
+from regard.verbs.shared.text_options import TranslationOptions
+
+
+class InTurn:
+    """An engine of processes that are none: a call runs when it is waited for."""
+
+    def __init__(self, order):
+        self.order = order
+
+    def wanted(self):
+        return 2
+
+    def start(self):
+        return PartWorker(self.order)
+
+    def call(self, worker, method, argument):
+        return (len(method), id(worker)), worker, method, argument
+
+    def ready(self, tickets, seconds):
+        return tickets[:1]
+
+    def result(self, ticket):
+        _, worker, method, argument = ticket
+        return json.loads(json.dumps(getattr(worker, method)(argument)))
+
+    def stop(self, worker):
+        pass
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """What the engine was asked for."""
+    asked = {}
+
+    @contextmanager
+    def engine(address, order, **resources):
+        asked.update(resources, address=address, order=json.loads(order))
+        yield InTurn(order)
+
+    monkeypatch.setattr(engine_jobs, "ray_engine", engine)
+    return asked
+
+
+@pytest.fixture
+def places(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        with gzip.open(tmp_path / "in" / f"{number}.gz", "wt") as file:
+            file.write(f"I have {number} cats.\nHi\n")
+    return str(tmp_path / "in" / "*"), tmp_path
+
+
+def test_the_output_is_that_of_one_process(given, places):
+    pattern, folder = places
+    settings = {"as_json": True, "beam_size": 2, "threads": 1}
+    seen = []
+    report = translate_shard(pattern, folder / "on", on="ray", done=seen.append, **settings)
+    assert (report.parts, report.lines, len(seen)) == (3, 6, 3)
+    assert (given["address"], given["cpus"], given["processes"], given["gpu"]) == ("ray", 1, None, None)
+    translate_shard(pattern, folder / "here", on="local", **settings)
+    for name in ("plan.json", "parts/00000000.txt", "parts/00000002.txt"):
+        assert (folder / "on" / name).read_bytes() == (folder / "here" / name).read_bytes()
+    assert jobs_verify(str(folder / "on")) == []
+    again = translate_shard(pattern, folder / "on", shard="1/2", **settings)
+    assert again.lines == 0
+
+
+def test_the_message_has_all_settings_that_are_no_defaults(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules.json").write_text("{}")
+    controls = Controls(beam_size=3, alpha=0.5, ban=("x",))
+    options = TranslationOptions(n_best=2, split="off", workers=1)
+    settings = {"controls": controls, "options": options, "as_json": True, "model": "en-de"}
+    found = as_keywords({**settings, "runtime": DecodingRuntime(threads=1)})
+    assert found == json.loads(json.dumps(found))
+    assert found["model"] == "en-de"  # a name, no path
+    job = translate_job(**found)
+    assert job.settings == [controls, options, DecodingRuntime(threads=1)]
+    assert job.format == "json"
+
+
+def test_a_path_means_the_same_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    assert as_keywords({"model": "model"})["model"] == str(tmp_path / "model")
+    assert engine_jobs.everywhere("in/*.gz") == str(tmp_path / "in/*.gz")
+    assert engine_jobs.everywhere("s3://bucket/in/*.gz") == "s3://bucket/in/*.gz"
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "named"),
+    [
+        ({"on": "spark"}, ConfigError, "on = 'spark' is no engine"),
+        ({"on": "rays://x"}, ConfigError, "is no engine"),
+        ({"on": "ray", "shard": "1/2"}, UserError, "both a shard and an engine"),
+        ({"processes": 2}, UserError, "processes are for a cluster"),
+        ({"on": "local", "processes": 2}, UserError, "processes are for a cluster"),
+        ({"on": "ray", "workers": 2}, UserError, "workers are for one machine"),
+        ({"on": "ray", "processes": 0}, UserError, "processes is 0"),
+    ],
+)
+def test_mistakes_are_named(given, places, settings, error, named):
+    with pytest.raises(error, match=named):
+        translate_shard(places[0], places[1] / "out", **settings)
+    assert not (places[1] / "out").exists()
+
+
+def test_a_loaded_model_is_not_sent(given, places):
+    with pytest.raises(UserError, match="processes load the model themselves"):
+        translate_shard(places[0], places[1] / "out", model=regard.load(), on="ray")
+
+
+def test_a_missing_package_is_named(places):
+    if importlib.util.find_spec("ray") is not None:
+        pytest.skip("ray is installed")
+    with pytest.raises(MissingExtra, match="--on ray needs ray, which is not installed") as error:
+        translate_shard(places[0], places[1] / "out", on="ray")
+    assert error.value.hint == "pip install 'regard[jobs-ray]'"
+    assert not (places[1] / "out").exists()
