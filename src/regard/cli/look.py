@@ -25,7 +25,7 @@ class OutputOptions:
 
     html: Path | None
     live: bool
-    engine: Path | None
+    page_engine: Path | None
     npz: Path | None
     as_text: bool
     as_json: bool
@@ -69,6 +69,7 @@ outputs = options.together(
     ),
     click.option(
         "--engine",
+        "page_engine",
         type=options.FILE_PATH,
         metavar="PATH",
         help="With --live: onnxruntime-web as npm packs or installs it. [default: fetched once by npm]",
@@ -160,10 +161,10 @@ def _refuse_contradictions(
         raise UserError("both --target and --prefix are given", "leave one of them out")
     if len(outputs.printed) > 1:
         raise UserError(f"both {' and '.join(outputs.printed[:2])} are given", "leave one of them out")
-    for name, is_given in (("--live", outputs.live), ("--engine", outputs.engine is not None)):
+    for name, is_given in (("--live", outputs.live), ("--engine", outputs.page_engine is not None)):
         if is_given and outputs.html is None:
             raise UserError(f"{name} is for a page in a file, and there is no --html", f"--html FILE {name}")
-    if outputs.engine is not None and not outputs.live:
+    if outputs.page_engine is not None and not outputs.live:
         raise UserError("--engine is for a page that holds its model", "add --live, or leave --engine out")
     if outputs and (page.port is not None or page.no_browser):
         name = "--port" if page.port is not None else "--no-browser"
@@ -187,7 +188,7 @@ def _write(look: "Look", outputs: OutputOptions) -> None:
         _print(look.to_json() + "\n")
     if (outputs.html or outputs.npz or outputs.as_json) and (slow := look.slow_paths()):
         console.note(f"left out, because they take long for this model and text: {', '.join(slow)}")
-    to_html = partial(look.to_html, live=outputs.live, engine=outputs.engine)
+    to_html = partial(look.to_html, live=outputs.live, engine=outputs.page_engine)
     for file, write in ((outputs.html, to_html), (outputs.npz, look.to_npz)):
         if file is not None:
             click.echo(write(file), err=bool(outputs.printed))
