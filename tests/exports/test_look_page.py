@@ -39,6 +39,16 @@ GENERATION = {
     "t5 bias": {"heuristic_stopping": True, "beam_size": 3, "max_length_offset": 4},
     "alibi": {"early_stopping": True, "prefixes": {"": "mi gi "}},
 }
+CONTINUATIONS = [
+    {"text": "ba de mi"},
+    {"text": "mi ba ", "beam_size": 3},
+    {"text": "fa", "prefix": " ba de"},
+    {"text": "fa mi", "target": " ba de mi"},
+    {"text": "fa mi", "prefix_ids": [5, 6, 7], "beam_size": 4},
+    {"text": "fa mi", "prefix_ids": [2, 9]},
+    {"text": "ba", "max_new_tokens": 3, "beam_size": 2},
+    {"text": ""},
+]
 EXACT = 3e-5  # of numbers in JSON, which have five decimals
 CLOSE = 1e-4  # of arrays
 
@@ -92,7 +102,7 @@ def assert_same_look(found, look):
         assert_alike(found["summary"][name], own[name], name)
     missing = {path.split("/")[0] for path in {*own["resources"]} - {*found["summary"]["resources"]}}
     assert missing == {*found["summary"]["elsewhere"]}
-    short = len(own["sequences"]["read"]["ids"]) == 1
+    short = len(own["sequences"]["read"]["ids"]) == 1 or getattr(look.run.loaded.config, "window", None)
     assert missing == {"ablation", "attribution", *(["architecture"] if short else [])}
     for path, value in found["json"].items():
         assert_alike(value, json.loads(json_text(look.get(path))), path)
@@ -106,6 +116,26 @@ def assert_same_look(found, look):
 def test_each_look_is_that_of_regard(pair):
     looker, folder = pair
     for request, found in zip(REQUESTS, looks_in_node(folder, REQUESTS), strict=True):
+        assert_same_look(found, looker(request_of(request)))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("base", "settings", "generation"),
+    [
+        ("llama", {"parallel_residual": "one_norm", "logit_softcap": 4.0}, {}),
+        ("vaswani", {"positions": "alibi", "window": 5}, {"begin": False, "max_new_tokens": 6}),
+        ("vaswani", {"positions": "learned", "attention_softcap": 2.0}, {"end_ids": [7], "may_end": True}),
+    ],
+)
+def test_each_continuation_is_that_of_regard(tmp_path, base, settings, generation):
+    loaded = small_model("decoder_only", base, **settings)
+    loaded.generation.update(generation)
+    looker = Looker(loaded, device="cpu")
+    table, files = live_tables(loaded, looker.look("ba").summary)
+    save_look_folder(loaded, tmp_path, table, files, None)
+    requests = CONTINUATIONS if generation.get("begin", True) else CONTINUATIONS[:-1]
+    for request, found in zip(requests, looks_in_node(tmp_path, requests), strict=True):
         assert_same_look(found, looker(request_of(request)))
 
 

@@ -4,7 +4,7 @@ const LEAST = 2; // tokens: a sequence of one has no mask, and other costs
 
 /** The resource of a table in which {polynomial: [1, s, t, s^2, s t, t^2]} stands for a number; null if there is none. */
 export function architecture(table, { source, read }) {
-  const [s, t] = [source.ids.length, read.ids.length];
+  const [s, t] = [source?.ids.length ?? LEAST, read.ids.length];
   if (!table || Math.min(s, t) < LEAST) return null;
   return evaluated(table, [1, s, t, s * s, s * t, t * t]);
 }

@@ -8,24 +8,26 @@ export function lengthPenalty({ penalty, alpha }) {
   return penalty === "wu" ? (length) => ((5 + length) / 6) ** alpha : (length) => length ** alpha;
 }
 
-/** The greatest length: of the limits and the model, or that of the prefix. */
-function longestOf({ ratio, offset, least, most }, { source, prefix, most: read }) {
-  return Math.max(Math.min(Math.max(least, Math.min(most, Math.ceil(ratio * source.length + offset))), read), prefix.length);
+/** The greatest length, of the limits and the model, or that of the prefix; `uncounted` are the tokens of a prompt. */
+function longestOf({ ratio, offset, least, most }, { source, prefix, most: read, uncounted = 0 }) {
+  const limit = Math.max(least, Math.min(most, Math.ceil(ratio * source.length + offset)));
+  return Math.max(Math.min(limit, read), prefix.length + uncounted) - uncounted;
 }
 
 /** The rows of a search: {ids, total}; `next` computes the log-probabilities of what follows each. */
 class Rows {
-  static async begin({ model, source }) {
+  static async begin({ model, source, prompt }) {
     const rows = new Rows();
     rows.model = model;
-    rows.memory = await model.read([source]);
+    rows.memory = model.translates ? await model.read([source]) : {};
+    rows.first = prompt ?? [model.config.target.bos_id];
     rows.cache = model.emptyCache();
     rows.held = [{ ids: [], total: 0 }];
     return rows;
   }
 
   async next() {
-    const last = this.held.map(({ ids }) => [ids.at(-1) ?? this.model.config.target.bos_id]);
+    const last = this.held.map(({ ids }) => (ids.length ? ids.slice(-1) : this.first));
     const { logProbs, cache } = await this.model.step(last, this.memory, this.cache);
     this.cache = cache;
     return logProbs;
@@ -36,7 +38,7 @@ class Rows {
     const rows = children.map(({ row }) => row);
     this.held = children.map(({ row, id, total }) => ({ ids: [...this.held[row].ids, id], total }));
     this.cache = this.model.mapped(this.cache, (tensor) => selected(tensor, rows));
-    if (this.memory.lengths.dims[0] !== rows.length) this.memory = this.model.mapped(this.memory, (tensor) => repeated(tensor, rows.length));
+    if (this.memory.lengths && this.memory.lengths.dims[0] !== rows.length) this.memory = this.model.mapped(this.memory, (tensor) => repeated(tensor, rows.length));
   }
 }
 
@@ -63,9 +65,10 @@ export async function greedySearch(task) {
   const rows = await Rows.begin(task);
   for (;;) {
     const [{ ids, total }] = rows.held;
+    if (settings.cut && ids.length >= longest) return { best: { ids, logProb: total, ended: false }, tree: null };
     const [logProbs] = await rows.next();
     const [best] = choices(logProbs, { row: 0, total, count: 1, forced: forcedAt(ids.length, prefix, longest, settings), settings });
-    if (ends.has(best.id)) return { best: { ids, logProb: best.total }, tree: null };
+    if (ends.has(best.id)) return { best: { ids, logProb: best.total, ended: true }, tree: null };
     rows.grow([best]);
   }
 }
@@ -89,17 +92,22 @@ export async function beamSearch(task) {
     all.sort((one, other) => other.total - one.total || one.id - other.id); // stable: then the better parent
     const found = all.slice(0, 2 * size).map((each, place) => ({ ...each, ended: ends.has(each.id) && place < size }));
     for (const { row, total } of found.filter(({ ended }) => ended)) {
-      finished.add({ ids: rows.held[row].ids, logProb: total, score: total / penalty(length + 1) });
+      finished.add({ ids: rows.held[row].ids, logProb: total, ended: true, score: total / penalty(length + 1) });
     }
     const room = found.filter(({ id }) => !ends.has(id)).slice(0, size);
     const kept = new Set(continued(room, { finished, settings, size, now: penalty(Math.max(1, length + 1)), greatest: penalty(longest + 1) }));
     for (const each of found) tree.add(rows.held[each.row].ids, each, { length, score: each.total / penalty(length + 1), kept: kept.has(each) });
     if (!kept.size) break;
     rows.grow([...kept]);
+    if (!settings.cut || length + 1 < longest) continue;
+    for (const { ids, total } of rows.held) {
+      tree.stop(ids);
+      finished.add({ ids, logProb: total, ended: false, score: total / penalty(length + 1) });
+    }
+    break;
   }
   const [best] = finished.found;
-  if (!best) throw new Error("the model found no answer");
-  tree.end(best.ids, ends);
+  if (best) tree.end(best.ids, ends);
   return { best, tree: { size, nodes: tree.nodes } };
 }
 
@@ -151,9 +159,19 @@ class Tree {
     });
   }
 
+  nodeAt(ids) {
+    return this.nodes[this.places.get(String(ids))];
+  }
+
+  /** Marks a hypothesis that ends without an end. */
+  stop(ids) {
+    this.nodeAt(ids).state = "ended";
+  }
+
   /** Marks the end of the answer: of several that end these ids the best. */
   end(ids, ends) {
-    const found = [...ends].map((end) => this.nodes[this.places.get(String([...ids, end]))]).filter((node) => node?.state === "ended");
+    const paths = [ids, ...[...ends].map((end) => [...ids, end])];
+    const found = paths.map((path) => this.nodeAt(path)).filter((node) => node?.state === "ended");
     found.sort((one, other) => other.score - one.score)[0].state = "best";
   }
 }

@@ -2,13 +2,12 @@
 
 import { Model } from "./generate.js";
 import { clearestAlignment, pharaoh } from "./look_alignment.js";
+import { continued, translated } from "./look_answers.js";
 import { architecture } from "./look_architecture.js";
 import { array } from "./look_arrays.js";
 import { headStatistics, rollout } from "./look_heads.js";
 import { positions } from "./look_positions.js";
 import { keptLogits, lens, neighbours, steps } from "./look_predictions.js";
-import { beamSearch, greedySearch, lengthPenalty } from "./look_search.js";
-import { prepared, stripped, strippedRight } from "./look_text.js";
 import { parseNpy } from "./npy.js";
 
 const NONE = []; // no ids to compare
@@ -45,9 +44,10 @@ export class Looks {
   /** The look of a request {text, target, prefix, prefix_ids, beam_size}: {summary, json, arrays}. */
   async look(request) {
     refuseChanges(request);
-    const { answer, ids, tree } = await this.answered(request);
-    const { sequences, tensors, logits } = await this.observed(ids);
-    const found = this.resources({ sequences, tensors, logits, tree });
+    const { answer, ids, tree } = await (this.model.translates ? translated : continued)(this, request);
+    const sequences = Object.fromEntries(Object.entries(ids).map(([name, each]) => [name, this.sequence(each, name === "source" ? name : "target")]));
+    const { logits, ...observed } = await this.observed(ids);
+    const found = this.resources({ sequences, logits, tree, ...observed });
     const summary = {
       ...this.table.summary,
       sequences,
@@ -65,45 +65,24 @@ export class Looks {
     return { summary, json: found.json, arrays: found.arrays };
   }
 
-  /** The answer as a summary has it, its ids, and the tree of its search. */
-  async answered(request) {
-    const source = this.sourceIds(request.text);
-    const penalty = lengthPenalty(this.table.search);
-    const answered = (ids, logProb, forced, tree) => ({
-      answer: { text: this.model.decode(ids), log_prob: logProb, score: logProb / penalty(ids.length + 1), forced }, ids: { source, written: ids }, tree,
-    });
-    if (typeof request.target === "string") {
-      const ids = this.model.target.encode(stripped(request.target));
-      this.refuseMany(ids.length + 1, "the target");
-      return answered(ids, await this.logProbOf(source, ids), ids.length + 1, null);
-    }
-    const prefix = this.prefixIds(request);
-    this.refuseMany(prefix.length + 1, "the prefix");
-    const size = request.beam_size ?? this.table.search.size;
-    const most = (this.table.most_positions ?? Infinity) - 1;
-    const task = { model: this.model, settings: this.table.search, source, prefix, most };
-    const found = size > 1 ? await beamSearch({ ...task, size }) : await greedySearch(task);
-    return answered(found.best.ids, found.best.logProb, prefix.length, found.tree);
+  /** The forced pass of an answer: all that the graphs put out. */
+  async observed({ source, read }) {
+    const encoder = source && { ids: this.model.matrix([source]), lengths: this.model.integers([source.length], [1]) };
+    const encoded = source ? await this.sessions.encoder.run({ ...encoder, ...this.choice("encoder", [], source) }) : {};
+    const memory = Object.fromEntries(Object.entries(encoded).filter(([name]) => name.startsWith("memory_")));
+    const given = { ids: this.model.matrix([read]), ...(source ? { lengths: encoder.lengths } : {}), ...memory, ...this.model.emptyCache() };
+    const layers = [...Array(this.table.layers + 1).keys()];
+    const decoded = await this.sessions.decoder.run({ ...given, ...this.choice("decoder", layers, read) });
+    const tensors = Object.fromEntries([...Object.entries(encoded), ...Object.entries(decoded)].filter(([name]) => name.includes("/")));
+    return { tensors, cosines: { source: encoded.cosines, read: decoded.cosines }, logits: decoded.logits };
   }
 
-  sourceIds(text) {
-    const whole = stripped(text);
-    if (!whole) throw new Error("the text is empty; give a sentence to look at");
-    const { prefix } = this.table;
-    const encoded = this.model.encode(prepared(whole, prefix));
-    const { first_ids: first } = this.model.config.source;
-    const ids = [...first, ...prefix.ids, ...encoded.slice(first.length)];
-    this.refuseMany(ids.length + 1, "the text");
-    return ids;
-  }
-
-  prefixIds({ prefix, prefix_ids: given }) {
-    const { length } = this.pieces.target;
-    if (given) {
-      if (given.some((id) => !(id >= 0 && id < length))) throw new Error(`prefix_ids has an id outside the vocabulary; ids are from 0 to ${length - 1}`);
-      return given;
-    }
-    return prefix ? this.model.target.encode(this.table.splits_at_spaces ? strippedRight(prefix) : prefix) : [];
+  /** The log-probability of the ids after those that are read, from the place `start` on; `memory` is the source's. */
+  async logProbOf(read, written, { memory = {}, start = 0 } = {}) {
+    const { logits } = await this.model.decoder.run({ ids: this.model.matrix([read]), ...memory, ...this.model.emptyCache() });
+    const width = logits.dims.at(-1);
+    const each = steps(logits.data, written, width, null).slice(start);
+    return each.reduce((sum, step) => sum + step.exact, 0);
   }
 
   refuseMany(count, what) {
@@ -111,30 +90,9 @@ export class Looks {
     if (count > most) throw new Error(`${what} has ${count} tokens, more than ${most}; shorten it to ${most} tokens`);
   }
 
-  /** The log-probability of these ids and the end. */
-  async logProbOf(source, ids) {
-    const { bos_id: begin, eos_id: end } = this.model.config.target;
-    const memory = await this.model.read([source]);
-    const { logits } = await this.model.decoder.run({ ids: this.model.matrix([[begin, ...ids]]), ...memory, ...this.model.emptyCache() });
-    const width = logits.dims.at(-1);
-    return steps(logits.data, [...ids, end], width, null).reduce((sum, step) => sum + step.exact, 0);
-  }
-
-  /** The forced pass of a source and its answer: its sequences, and all that the graphs put out. */
-  async observed(ids) {
-    const { eos_id: end } = this.model.config.source;
-    const [source, read, written] = [[...ids.source, end], [this.model.config.target.bos_id, ...ids.written], [...ids.written, end]];
-    const sequences = {
-      source: this.sequence(source, "source"), read: this.sequence(read, "target"), written: this.sequence(written, "target"),
-    };
-    const lengths = this.model.integers([source.length], [1]);
-    const encoded = await this.sessions.encoder.run({ ids: this.model.matrix([source]), lengths, ...this.choice("encoder", [], source) });
-    const memory = Object.fromEntries(Object.entries(encoded).filter(([name]) => name.startsWith("memory_")));
-    const layers = [...Array(this.table.layers + 1).keys()];
-    const given = { ids: this.model.matrix([read]), lengths, ...memory, ...this.model.emptyCache(), ...this.choice("decoder", layers, read) };
-    const decoded = await this.sessions.decoder.run(given);
-    const tensors = Object.fromEntries([...Object.entries(encoded), ...Object.entries(decoded)].filter(([name]) => name.includes("/")));
-    return { sequences, tensors: { ...tensors, cosines: { source: encoded.cosines, read: decoded.cosines } }, logits: decoded.logits };
+  refuseUnknown(ids) {
+    const { length } = this.pieces.target;
+    if (ids.some((id) => !(id >= 0 && id < length))) throw new Error(`prefix_ids has an id outside the vocabulary; ids are from 0 to ${length - 1}`);
   }
 
   sequence(ids, side) {
@@ -143,10 +101,9 @@ export class Looks {
   }
 
   /** All resources of a pass, by path, and what a summary has of them. */
-  resources({ sequences, tensors, logits, tree }) {
+  resources({ sequences, tensors, cosines, logits, tree }) {
     const { attentions } = this.table.summary;
-    const { cosines, ...observed } = tensors;
-    const arrays = Object.fromEntries(Object.entries(observed).map(([path, tensor]) => [path, array(tensor)]));
+    const arrays = Object.fromEntries(Object.entries(tensors).map(([path, tensor]) => [path, array(tensor)]));
     const weights = (site) => arrays[`attention/${site.name}`];
     const alignment = clearestAlignment(attentions.filter((site) => site.part === "cross").map((site) => ({ site, weights: weights(site) })));
     if (alignment) arrays.alignment = alignment.mean;
@@ -169,7 +126,7 @@ export class Looks {
       lens: lens(logits.data, sequences.written.ids, width, count, token),
       ...(tree ? { beam: { beam_size: tree.size, nodes: tree.nodes.map((node) => ({ ...node, token: token(node.token_id) })) } } : {}),
       neighbours: {
-        source: neighbours(cosines.source, sequences.source.ids, (id) => this.pieces.source[id]),
+        ...(sequences.source ? { source: neighbours(cosines.source, sequences.source.ids, (id) => this.pieces.source[id]) } : {}),
         read: neighbours(cosines.read, sequences.read.ids, token),
       },
       positions: where.json,

@@ -21,10 +21,12 @@ from regard.decoding.search import BeamSearch, GreedySearch
 from regard.errors import RunError, UserError
 from regard.exports.look_page import ENGINE, held_model, looks_in_node, save_look_folder
 from regard.exports.refusal import NotExpressible
-from regard.inspection.passes import ForcedPass, translation_pass
+from regard.inspection.passes import ForcedPass, continuation_pass, translation_pass
 from regard.inspection.positional import positions_of
+from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.page.assets import HeldModel
+from regard.verbs.views.decoder_only_reader import DEFAULT_NEW_TOKENS, DecoderOnlyReader
 from regard.verbs.views.encoder_decoder_reader import EncoderDecoderReader
 from regard.verbs.views.files import json_text, npy_bytes
 from regard.verbs.views.inspected_run import InspectedRun, special_ids
@@ -49,10 +51,10 @@ def model_of_page(
         RunError: the page would compute something else.
     """
     loaded = run.loaded
-    if not isinstance(loaded.model, EncoderDecoder):
+    if not isinstance(loaded.model, EncoderDecoder | DecoderOnly):
         raise UserError(
             f"a page cannot hold a model of the kind {loaded.config.kind}",
-            "encoder-decoder Transformers can be held; leave --live out, and the page has this one look",
+            "encoder-decoder and decoder-only Transformers can be held; or leave --live out",
         )
     table, files = live_tables(loaded, summary)
     with tempfile.TemporaryDirectory() as place:
@@ -69,21 +71,19 @@ def live_tables(loaded: LoadedModel, summary: Mapping[str, Any]) -> tuple[dict[s
         NotExpressible: the page has no search of this kind.
     """
     model: Any = loaded.model
-    reader = EncoderDecoderReader(loaded)
-    sides = {"source": reader.source, "target": reader.target}
+    own = _translation(loaded) if isinstance(model, EncoderDecoder) else _continuation(loaded)
+    sides = {"source": loaded.tokenizers.source, "target": loaded.tokenizers.target}
     positions, files = _positions(model)
     table = {
         "summary": {name: summary[name] for name in ("format", "model", "attentions")},
-        "layers": len(model.decoder.blocks),
         "most_tokens": MAX_TOKENS,
         "most_positions": model.max_length,
-        "splits_at_spaces": len(reader.target.words("x x")) == 2,
-        "prefix": vars(reader.prefix_rule),
+        "splits_at_spaces": len(sides["target"].words("x x")) == 2,
         "special": {name: sorted(special_ids(each)) for name, each in sides.items()},
-        "search": _search(reader),
         "positions": positions,
-        "architecture": architecture_by_length(lambda s, t: _pass_of(model, s, t)),
+        "architecture": _architecture(model),
         "elsewhere": [name for name in ELSEWHERE if name in summary["resources"]],
+        **own,
     }
     texts = {name: _all_pieces(each) for name, each in sides.items()}
     return table, {"pieces.json": json_text(texts).encode("utf-8", "surrogatepass"), **files}
@@ -93,7 +93,26 @@ def _all_pieces(tokenizer: Tokenizer) -> list[str]:
     return pieces(tokenizer, range(tokenizer.vocab_size))
 
 
-def _search(reader: EncoderDecoderReader) -> dict[str, Any]:
+def _translation(loaded: LoadedModel) -> dict[str, Any]:
+    """What a page needs to translate."""
+    reader = EncoderDecoderReader(loaded)
+    layers = len(reader.model.decoder.blocks)  # type: ignore[attr-defined] (a Transformer)
+    return {"layers": layers, "prefix": vars(reader.prefix_rule), "search": _search(reader)}
+
+
+def _continuation(loaded: LoadedModel) -> dict[str, Any]:
+    """What a page needs to continue a text."""
+    reader = DecoderOnlyReader(loaded)
+    return {
+        "layers": len(reader.model.blocks),
+        "begin_id": reader.begin_id,
+        "new_tokens": min(DEFAULT_NEW_TOKENS, reader.settings.max_new_tokens),
+        "trained_length": reader.model.trained_length,
+        "search": _search(reader),
+    }
+
+
+def _search(reader: EncoderDecoderReader | DecoderOnlyReader) -> dict[str, Any]:
     """The settings of the model's search, and of one with a beam that a request asks for."""
     usual, beam = reader.search(beam_of(None)), reader.search(beam_of(2))
     for search in (usual, beam):
@@ -116,6 +135,7 @@ def _search(reader: EncoderDecoderReader) -> dict[str, Any]:
         "never": sorted({each for rule in beam.rules if isinstance(rule, BannedTokens) for each in rule.ids}),
         "eos_id": beam.eos_id,
         "ends": list(beam.ends),
+        "cut": beam.cut,
     }
 
 
@@ -133,7 +153,7 @@ def _refuse_search(search: Search) -> None:
         raise NotExpressible(ENGINE, "stop", "texts that end an answer", nearest)
 
 
-def _positions(model: EncoderDecoder) -> tuple[dict[str, Any], dict[str, bytes]]:
+def _positions(model: EncoderDecoder | DecoderOnly) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The position encoding for as many positions as a look has: its table, or its bias by distance."""
     found = positions_of(model, MAX_TOKENS)
     described = {"scheme": found.scheme, "d": found.d, "note": found.note}
@@ -146,8 +166,17 @@ def _positions(model: EncoderDecoder) -> tuple[dict[str, Any], dict[str, bytes]]
     return described, {}
 
 
-def _pass_of(model: EncoderDecoder, source: int, target: int) -> ForcedPass:
-    """A pass of a source and a target of these lengths, with the same id everywhere."""
+def _architecture(model: EncoderDecoder | DecoderOnly) -> Any | None:
+    """The architecture by length; None with a window, beyond which a cache does not grow."""
+    if any(getattr(model.config, "windows", ())):
+        return None
+    return architecture_by_length(lambda s, t: _pass_of(model, s, t))
+
+
+def _pass_of(model: EncoderDecoder | DecoderOnly, source: int, target: int) -> ForcedPass:
+    """A pass of a target, and a source if the model has one, of these lengths, with one id everywhere."""
+    if isinstance(model, DecoderOnly):
+        return continuation_pass(model, [0] * (target + 1))
     return translation_pass(model, [0] * (source - 1), [0] * (target - 1), bos_id=0, eos_id=0)
 
 
