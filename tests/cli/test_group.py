@@ -98,7 +98,7 @@ def test_each_verb_is_listed_with_the_first_line_of_its_own_help(name):
 
 # How the command line prints, and nothing that the Python call knows.
 DOOR = {
-    *("as_json", "as_text", "debug", "help", "html", "live", "no_browser", "npz", "page_engine"),
+    *("as_json", "as_text", "debug", "help", "html", "live", "no_browser", "npz", "page_runtime"),
     *("pair", "port", "streamed"),
 }
 # What only the Python call knows.

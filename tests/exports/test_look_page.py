@@ -194,9 +194,9 @@ def test_the_command_refuses_what_it_cannot_do(capsys, tmp_path, encoder_folder)
     model = str(encoder_folder("classification", ("bad", "good")))
     for arguments, message in [
         (["--live"], "--live is for a page in a file, and there is no --html"),
-        (["--html", page, "--engine", "x"], "--engine is for a page that holds its model"),
+        (["--html", page, "--runtime", "x"], "--runtime is for a page that holds its model"),
         (["--html", page, "--live", "--model", model], "cannot hold a model of the kind encoder_only"),
-        (["--html", page, "--live", "--engine", str(tmp_path)], "has no ort.wasm.bundle.min.mjs"),
+        (["--html", page, "--live", "--runtime", str(tmp_path)], "has no ort.wasm.bundle.min.mjs"),
     ]:
         assert run(["look", "a good film", *arguments]) != 0
         assert message in capsys.readouterr().err

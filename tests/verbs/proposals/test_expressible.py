@@ -5,16 +5,12 @@ import tomllib
 
 import pytest
 
-import regard
-from regard.cli import run
 from regard.errors import UserError
 from regard.models.build import config_class
-from regard.verbs.new import new
 from regard.verbs.proposals.expressible import fitted_to, refuse_targets
 from regard.verbs.proposals.published import RecipeChange, with_changes
 from regard.weights.pretrained import nearest_families
 
-WORDS = ["red", "blue", "cat", "dog", "house", "tree", "runs", "sleeps", "the", "a"]
 TRANSLATION = """name = "x"
 
 [tokenizer]
@@ -50,12 +46,6 @@ output_bias = true
 [batches]
 batch_tokens = 256
 """
-
-
-@pytest.fixture(autouse=True)
-def _measured_for_a_moment(monkeypatch):
-    monkeypatch.setattr("regard.verbs.proposals.training_speed.TIMED_SECONDS", 0.02)
-    monkeypatch.setattr("regard.verbs.proposals.training_speed.TIMED_PAIRS", 50)
 
 
 def model_of(text):
@@ -128,44 +118,3 @@ def test_changes_keep_all_other_lines():
     changes = {"model.d_ff": RecipeChange(value=None), "batches.max_tokens": RecipeChange(value=9)}
     text = with_changes(TRANSLATION, changes)
     assert text == TRANSLATION.replace("d_ff = 20\n", "") + "max_tokens = 9\n"
-
-
-@pytest.fixture(scope="module")
-def corpora(tmp_path_factory):
-    """A corpus for each task, as the first arguments of `new`."""
-    folder = tmp_path_factory.mktemp("corpora")
-    rows = [[WORDS[(i * j) % 10] for j in range(1, 4 + i % 4)] for i in range(120)]
-    (folder / "a.en").write_text("".join(f"{' '.join(row)} {i}\n" for i, row in enumerate(rows)), "utf-8")
-    (folder / "a.de").write_text(
-        "".join(f"{i} {' '.join(row[::-1])}\n" for i, row in enumerate(rows)), "utf-8"
-    )
-    (folder / "book.txt").write_text("".join(f"{' '.join(row)}.\n" for row in rows) * 2, "utf-8")
-    return {"translation": (folder / "a.en", folder / "a.de"), "language_model": (folder / "book.txt",)}
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("task", "target"),
-    [
-        *(("translation", each) for each in ("ctranslate2", "onnx", "web", "argos", "hf")),
-        *(("language_model", each) for each in ("ctranslate2", "onnx", "web", "gguf", "hf")),
-    ],
-)
-def test_a_model_trained_by_such_a_recipe_leaves(corpora, tmp_path, task, target):
-    written = new(
-        *corpora[task],
-        minutes=1 if task == "translation" else None,
-        targets=[target],
-        out=tmp_path / "r.toml",
-    )
-    small = ["model.d_model=32", "model.d_ff=32", "training.max_steps=3", "training.validate_every=3"]
-    settings = [each for setting in [*small, "training.save_every=3"] for each in ("--set", setting)]
-    assert (
-        run(["train", str(written.recipe), "--out", str(tmp_path / "run"), "--device", "cpu", *settings]) == 0
-    )
-    out = tmp_path / ("out.argosmodel" if target == "argos" else "out")
-    languages = "en-de" if target == "argos" else None
-    report = regard.export(tmp_path / "run", to=target, out=out, languages=languages)
-    if target == "hf":
-        assert not (report.path / "modeling_regard.py").exists()
-        assert "family_refused" not in report.certificate

@@ -150,10 +150,10 @@ class Look:
         write_npz(found, {path: self.get(path) for path in (paths or self.quick_paths())})
         return found
 
-    def to_html(self, file: str | Path, *, live: bool = False, engine: str | Path | None = None) -> Path:
+    def to_html(self, file: str | Path, *, live: bool = False, runtime: str | Path | None = None) -> Path:
         """Write the page with its data as one HTML file that needs no server and no network.
 
-        With `live` the file holds the model too, and the page looks at other texts by itself. `engine` is
+        With `live` the file holds the model too, and the page looks at other texts by itself. `runtime` is
         then onnxruntime-web: the npm package, unpacked or as `npm pack` writes it; by default npm fetches it
         once into the user's cache.
 
@@ -163,14 +163,14 @@ class Look:
             RunError: the page would compute something else; nothing is written.
         """
         found = writable(file)
-        if engine is not None and not live:
-            raise UserError("engine is for a page that holds its model", "set live = True, or leave it out")
+        if runtime is not None and not live:
+            raise UserError("runtime is for a page that holds its model", "set live = True, or leave it out")
         model = None
         if live:
             from regard.verbs.views.live_page import model_of_page
 
             with self._lock:
-                place = None if engine is None else Path(engine)
+                place = None if runtime is None else Path(runtime)
                 model = model_of_page(self.run, self.summary, self.get, place)
         write_file(found, page_html(self.summary, self.get, self.quick_paths(), model=model).encode("utf-8"))
         return found
