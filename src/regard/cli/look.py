@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ class OutputOptions:
     """Outputs that replace the page."""
 
     html: Path | None
+    live: bool
+    page_runtime: Path | None
     npz: Path | None
     as_text: bool
     as_json: bool
@@ -60,6 +63,16 @@ outputs = options.together(
     OutputOptions,
     click.option(
         "--html", type=options.FILE_PATH, metavar="FILE", help="Write the page as one file, to open offline."
+    ),
+    click.option(
+        "--live", is_flag=True, help="With --html: the file holds the model too, and looks at other texts."
+    ),
+    click.option(
+        "--runtime",
+        "page_runtime",
+        type=options.FILE_PATH,
+        metavar="PATH",
+        help="With --live: onnxruntime-web as npm packs or installs it. [default: fetched once by npm]",
     ),
     click.option("--text", "as_text", is_flag=True, help="Print it: coloured cells and tables."),
     options.as_json,
@@ -148,6 +161,11 @@ def _refuse_contradictions(
         raise UserError("both --target and --prefix are given", "leave one of them out")
     if len(outputs.printed) > 1:
         raise UserError(f"both {' and '.join(outputs.printed[:2])} are given", "leave one of them out")
+    for name, is_given in (("--live", outputs.live), ("--runtime", outputs.page_runtime is not None)):
+        if is_given and outputs.html is None:
+            raise UserError(f"{name} is for a page in a file, and there is no --html", f"--html FILE {name}")
+    if outputs.page_runtime is not None and not outputs.live:
+        raise UserError("--runtime is for a page that holds its model", "add --live, or leave --runtime out")
     if outputs and (page.port is not None or page.no_browser):
         name = "--port" if page.port is not None else "--no-browser"
         raise UserError(
@@ -170,7 +188,8 @@ def _write(look: "Look", outputs: OutputOptions) -> None:
         _print(look.to_json() + "\n")
     if (outputs.html or outputs.npz or outputs.as_json) and (slow := look.slow_paths()):
         console.note(f"left out, because they take long for this model and text: {', '.join(slow)}")
-    for file, write in ((outputs.html, look.to_html), (outputs.npz, look.to_npz)):
+    to_html = partial(look.to_html, live=outputs.live, runtime=outputs.page_runtime)
+    for file, write in ((outputs.html, to_html), (outputs.npz, look.to_npz)):
         if file is not None:
             click.echo(write(file), err=bool(outputs.printed))
 

@@ -81,6 +81,13 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
     help="CPU cores for the training. [default: all; or a GPU if there is one]",
 )
 @click.option(
+    "--for",
+    "targets",
+    callback=_names,
+    metavar="TARGET,TARGET",
+    help="Targets of `regard export` that the model must fit: ctranslate2, onnx, web, argos, gguf, hf.",
+)
+@click.option(
     "--out",
     metavar="RECIPE",
     help="The recipe to write, or a folder for it. [default: named after the files, in this folder]",
@@ -94,6 +101,7 @@ def command(
     columns: tuple[str, ...],
     minutes: float | None,
     cores: int | None,
+    targets: tuple[str, ...],
     out: str | None,
 ) -> None:
     """Write a commented recipe for a corpus of your own.
@@ -118,6 +126,7 @@ def command(
         columns=columns,
         minutes=minutes,
         cores=cores,
+        targets=targets,
         out=out,
     )
     if written.reading:

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import UserError
 from regard.exports.argos_comparison import compare_packages
 from regard.exports.certificate import Quantization
@@ -27,6 +27,7 @@ from regard.exports.language_names import LANGUAGE_NAMES
 from regard.exports.refusal import NotExpressible
 from regard.exports.sentencepiece_file import engine_pieces, refuse_other_kinds, sentencepiece_file
 from regard.exports.unapplied_defaults import unapplied_line
+from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.folder import replace_file
 from regard.weights.model_folder import LoadedModel
@@ -57,7 +58,7 @@ def export_to_argos(
     source, target = _languages(languages, loaded)
     if out.suffix != SUFFIX:
         raise UserError(f"{out} does not end in {SUFFIX}", f"write --out {out.name}{SUFFIX}")
-    _refuse_other_models(loaded)
+    refuse_other_models(loaded.config, loaded.generation, loaded.tokenizers)
     file = sentencepiece_file(loaded.tokenizers.source)
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model"
@@ -105,8 +106,10 @@ def _languages(languages: str | None, loaded: LoadedModel) -> tuple[str, str]:
     return found[1], found[2]
 
 
-def _refuse_other_models(loaded: LoadedModel) -> None:
-    config = loaded.config
+def refuse_other_models(
+    config: ModelConfig, generation: Mapping[str, Any], tokenizers: TokenizerPair
+) -> None:
+    """Raise a UserError for a model that such a package cannot have, besides what CTranslate2 refuses."""
     if not isinstance(config, EncoderDecoderConfig):
         raise UserError(f"{ENGINE} has no {config.kind} models", "encoder_decoder models can be exported")
     if config.positions == "learned" and config.max_positions < ARGOS_MOST_READ:
@@ -116,9 +119,9 @@ def _refuse_other_models(loaded: LoadedModel) -> None:
             config.max_positions,
             f"it reads {ARGOS_MOST_READ} tokens: have as many",
         )
-    if (forced := loaded.generation.get("forced_bos_id")) is not None:
+    if (forced := generation.get("forced_bos_id")) is not None:
         raise NotExpressible(ENGINE, "forced_bos_id", forced, "a model of one language pair has none")
-    refuse_other_kinds(loaded.tokenizers.target)
+    refuse_other_kinds(tokenizers.target)
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:

@@ -58,8 +58,8 @@ class CrossDecoderGraph(nn.Module):
         past: list[Float[Tensor, "rows kv_heads past_len d_head"]],
     ) -> tuple[Float[Tensor, "rows new_len vocab"], list[Tensor]]:
         mask = padding_mask(self.model.read_lengths(lengths), memory[0].size(2))
-        caches = [GrownCache(pair) for pair in _pairs(past)]
-        hidden = self.model.decoder(ids, _pairs(memory), mask, caches)
+        caches = [GrownCache(pair) for pair in pairs(past)]
+        hidden = self.model.decoder(ids, pairs(memory), mask, caches)
         return self.model.project(hidden), [each for cache in caches for each in cache.pair]
 
 
@@ -75,7 +75,7 @@ class DecoderGraph(nn.Module):
         ids: Int64[Tensor, "rows new_len"],
         past: list[Float[Tensor, "rows kv_heads past_len d_head"]],
     ) -> tuple[Float[Tensor, "rows new_len vocab"], list[Tensor]]:
-        caches = [GrownCache(pair) for pair in _pairs(past)]
+        caches = [GrownCache(pair) for pair in pairs(past)]
         logits = self.model.extend(ids, GrownStack(caches))
         return logits, [each for cache in caches for each in cache.pair]
 
@@ -89,12 +89,12 @@ def save_graphs(model: EncoderDecoder | DecoderOnly, folder: Path) -> None:
     copied: Any = traceable(model)
     ids = torch.ones(ROWS, NEW, dtype=torch.int64)
     layers = len(copied.decoder.blocks if isinstance(copied, EncoderDecoder) else copied.blocks)
-    past = _examples(copied, layers, HELD)
+    past = examples(copied, layers, HELD)
     rows, new, held, source = {0: "rows"}, {0: "rows", 1: "new_len"}, "past_len", "src_len"
     past_axes = [{0: "rows", 2: held}] * len(past)
-    past_names, cache_names = _names("past_", layers), _names("", layers)
+    past_names, cache_names = names_of_layers("past_", layers), names_of_layers("", layers)
     if isinstance(copied, DecoderOnly):
-        _save(
+        save_graph(
             DecoderGraph(copied),
             folder / DECODER,
             (ids, past),
@@ -104,8 +104,8 @@ def save_graphs(model: EncoderDecoder | DecoderOnly, folder: Path) -> None:
         )
         return
     lengths = torch.tensor([SOURCE, SOURCE - 1, 2])
-    memory_names = _names("memory_", layers)
-    _save(
+    memory_names = names_of_layers("memory_", layers)
+    save_graph(
         EncoderGraph(copied),
         folder / ENCODER,
         (torch.ones(ROWS, SOURCE, dtype=torch.int64), lengths),
@@ -113,8 +113,8 @@ def save_graphs(model: EncoderDecoder | DecoderOnly, folder: Path) -> None:
         inputs=["ids", "lengths"],
         outputs=memory_names,
     )
-    memory = _examples(copied, layers, SOURCE)
-    _save(
+    memory = examples(copied, layers, SOURCE)
+    save_graph(
         CrossDecoderGraph(copied),
         folder / DECODER,
         (ids, lengths, memory, past),
@@ -124,22 +124,24 @@ def save_graphs(model: EncoderDecoder | DecoderOnly, folder: Path) -> None:
     )
 
 
-def _pairs(tensors: Sequence[Tensor]) -> list[KeyValue]:
+def pairs(tensors: Sequence[Tensor]) -> list[KeyValue]:
+    """Keys and values that follow each other, as pairs."""
     return [KeyValue(*tensors[place : place + 2]) for place in range(0, len(tensors), 2)]
 
 
-def _names(prefix: str, layers: int) -> list[str]:
+def names_of_layers(prefix: str, layers: int) -> list[str]:
+    """The names of the keys and values of layers in a graph."""
     return [f"{prefix}{each}_{layer}" for layer in range(layers) for each in ("key", "value")]
 
 
-def _examples(model: Any, layers: int, length: int) -> list[Tensor]:
+def examples(model: Any, layers: int, length: int) -> list[Tensor]:
     """Keys and values of each layer."""
     config = model.config
     shape = (ROWS, config.num_kv_heads or config.num_heads, length, config.d_head)
     return [torch.ones(shape) for _ in range(2 * layers)]
 
 
-def _save(
+def save_graph(
     graph: nn.Module,
     path: Path,
     examples: tuple[Any, ...],

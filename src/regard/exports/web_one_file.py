@@ -5,19 +5,15 @@ import gzip
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from regard.exports.web_runtime import SCRIPT
+from regard.page.assets import LIVE_POLICY
 from regard.page.bundle import bundle
 
 PAGE = "page.html"
 WORKER = "worker.js"
-# a page from disk can load no file: its worker is a blob, and the engine's module is in an address
-POLICY = (
-    "default-src 'none'; script-src {script} 'wasm-unsafe-eval' data:; worker-src blob:; style-src {style}; "
-    "img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
-    "trusted-types worker"
-)
 SERVED = re.compile(r'<link rel="stylesheet" [^>]*>|<script type="module" [^>]*></script>')
 META = re.compile(r'(?<=<meta http-equiv="Content-Security-Policy" content=")[^"]*')
 
@@ -28,19 +24,25 @@ def one_file_page(folder: Path) -> str:
     code, style = bundle(modules, "page.js"), (folder / "page.css").read_text("utf-8")
     names = json.loads((folder / "config.json").read_text("utf-8"))["files"]
     files = {name: (folder / name).read_bytes() for name in ("config.json", SCRIPT, *names)}
-    files[WORKER] = worker_script(modules).encode()
-    held = "\n".join(_held(name, content) for name, content in files.items())
+    files[WORKER] = worker_script(modules, "engine.js").encode()
+    held = held_files(files)
     page = (folder / "index.html").read_text("utf-8")
-    page = META.sub(POLICY.format(script=_hash(code), style=_hash(style)), page)
+    page = META.sub(LIVE_POLICY.format(script=_hash(code), style=_hash(style)), page)
     page = SERVED.sub("", page).replace("</head>", f"<style>{style}</style>\n</head>")
     return page.replace("</body>", f"{held}\n<script>{code}</script>\n</body>")
 
 
-def worker_script(modules: dict[str, str]) -> str:
-    """The worker as one script."""
-    return bundle(modules, "engine.js", esm=True).replace(
-        "export default $engine.default;", "$engine.default((address) => import(address));"
+def worker_script(modules: dict[str, str], entry: str) -> str:
+    """The worker as one script; the default of its `entry` gets a function that imports an address."""
+    name = entry.removesuffix(".js")
+    return bundle(modules, entry, esm=True).replace(
+        f"export default ${name}.default;", f"${name}.default((address) => import(address));"
     )
+
+
+def held_files(files: Mapping[str, bytes]) -> str:
+    """Elements that hold these files."""
+    return "\n".join(_held(name, content) for name, content in files.items())
 
 
 def _held(name: str, content: bytes) -> str:

@@ -30,6 +30,22 @@ INLINED_POLICY = (  # of the HTML file; frame-ancestors has no effect in a <meta
 )
 
 
+# of an HTML file that runs a model: from disk its worker is a blob, and the engine's module is in an address
+LIVE_POLICY = (
+    "default-src 'none'; script-src {script} 'wasm-unsafe-eval' data:; worker-src blob:; style-src {style}; "
+    "img-src data: blob:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
+    "trusted-types worker"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldModel:
+    """A model for a page to run: the page's script, which runs it, and elements that hold its files."""
+
+    script: str
+    elements: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Asset:
     """A file of the page and its content type."""
@@ -75,12 +91,12 @@ def _walk(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable]
 
 def script() -> str:
     """The whole page as one classic script."""
-    return bundle(_modules(), "page.js")
+    return bundle(modules(), "page.js")
 
 
 def widget_script() -> str:
     """The whole page as one ES module with the default export {render}: anywidget's `_esm`."""
-    return bundle(_modules(), "widget.js", esm=True)
+    return bundle(modules(), "widget.js", esm=True)
 
 
 def stylesheet() -> str:
@@ -88,7 +104,8 @@ def stylesheet() -> str:
     return "\n".join(_files()[name].content.decode() for name in ("regard.css", "views.css"))
 
 
-def _modules() -> dict[str, str]:
+def modules() -> dict[str, str]:
+    """The page's modules by name."""
     return {name: asset.content.decode() for name, asset in _files().items() if name.endswith(".js")}
 
 
@@ -98,14 +115,17 @@ def one_file(
     arrays: Mapping[str, bytes],
     *,
     title: str | None = None,
+    model: HeldModel | None = None,
 ) -> str:
     """The page with one look as HTML that opens from disk and uses no network.
 
     `documents` are JSON and `arrays` .npy files, both as bytes by their path in the look. The policy allows
-    one script and one style sheet, by their hashes; data is escaped, so that it cannot end its element.
+    one script and one style sheet, by their hashes; data is escaped, so that it cannot end its element. With
+    a `model` the page looks at other texts too.
     """
-    code, style = _checked_content(script(), "script"), _checked_content(stylesheet(), "style")
-    policy = INLINED_POLICY.format(script=_hash(code), style=_hash(style))
+    code = _checked_content(script() if model is None else model.script, "script")
+    style = _checked_content(stylesheet(), "style")
+    policy = (INLINED_POLICY if model is None else LIVE_POLICY).format(script=_hash(code), style=_hash(style))
     data = {
         "json": {"summary": summary} | {path: json.loads(text) for path, text in documents.items()},
         "arrays": {path: base64.b64encode(content).decode() for path, content in arrays.items()},
@@ -126,7 +146,7 @@ def one_file(
 <div id="regard" class="regard"><p class="hint">One moment: the page is being laid out.</p></div>
 <noscript><p>This page draws with JavaScript, which is switched off.</p></noscript>
 <script type="application/json" id="regard-look">{embedded(data)}</script>
-<script>{code}</script>
+{"" if model is None else model.elements}<script>{code}</script>
 </body>
 </html>
 """

@@ -1,10 +1,11 @@
 """New: write a commented recipe for text files, and hold out lines to validate on."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.verbs.proposals.budget import Budget
+from regard.verbs.proposals.expressible import fitted_to, refuse_targets
 from regard.verbs.proposals.input_files import InputFiles, Paths, input_files
 from regard.verbs.proposals.labelled import new_labelled
 from regard.verbs.proposals.language_model import new_language_model
@@ -54,6 +55,7 @@ def new(
     columns: Sequence[str] = (),
     minutes: float | None = None,
     cores: int | None = None,
+    targets: Sequence[str] = (),
     out: str | Path | None = None,
 ) -> NewRecipe:
     """Write a recipe for a corpus, and a folder with the lines to train on and the held-out lines.
@@ -74,23 +76,30 @@ def new(
         columns: names or numbers (from 0) of the columns of a table: source and target, or text and label.
         minutes: the training time of a translation; None is an hour.
         cores: CPU cores for the training; None is all.
+        targets: targets of `regard export`, such as "ctranslate2", which the model must fit: settings that
+            one of them cannot express are replaced.
         out: the recipe to write, or the folder to write it in (an existing one, or one with a slash at the
             end).
 
     Raises:
         DataError: a file cannot be read, does not fit the task, or has too few examples.
         RecipeError: the recipe exists already, or the task is unknown.
-        UserError: the machine has fewer cores.
+        UserError: the machine has fewer cores; or a target has no such models.
     """
     files = input_files([source] if target is None else [source, target], valid, test)
     detected = detect_task(files, task, columns)
     budget = Budget.of(minutes, cores, detected.task)
+    refuse_targets(targets, detected.task)
     location = location_for(out, files.train)
     recipes: list[WrittenRecipe] = []
 
     def fill(folder: Path) -> str:
-        recipes.append(WRITERS[detected.task](files, detected, budget, location, folder))
-        return recipes[0].text
+        recipe = WRITERS[detected.task](files, detected, budget, location, folder)
+        if targets:
+            fitted = fitted_to(recipe.text, detected.task, targets)
+            recipe = replace(recipe, text=fitted.text, notes=[*recipe.notes, *fitted.notes])
+        recipes.append(recipe)
+        return recipe.text
 
     location.write(fill)
     [written] = recipes

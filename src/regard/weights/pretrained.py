@@ -22,7 +22,14 @@ from regard.weights import huggingface_tokenizer
 from regard.weights.families.bert import BERT, RoBERTa, XLMRoberta
 from regard.weights.families.distilbert import DistilBERT
 from regard.weights.families.electra import ELECTRA
-from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, ends_of, refuse_misfit
+from regard.weights.families.family import (
+    ConfigReader,
+    ConvertedConfig,
+    Family,
+    ends_of,
+    nearest_settings,
+    refuse_misfit,
+)
 from regard.weights.families.gemma import Gemma, Gemma2, Gemma3Text
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.families.gpt_neox import GPTNeoX
@@ -194,6 +201,14 @@ def to_huggingface(loaded: LoadedModel, family: str | None = None) -> HuggingFac
         f"{loaded.path}: no Hugging Face family fits this {loaded.config.kind} model",
         f"--family {'|'.join(FAMILIES)} shows why one of them does not"
         + ("; regard export --to hf writes it with its code" if loaded.config.generates else ""),
+    )
+
+
+def nearest_families(config: ModelConfig) -> list[tuple[str, dict[str, Any]]]:
+    """Families with what a model of theirs has instead of these settings, the nearest first."""
+    found = [(name, nearest_settings(family, config)) for name, family in FAMILIES.items()]
+    return sorted(
+        ((name, settings) for name, settings in found if settings is not None), key=lambda pair: len(pair[1])
     )
 
 

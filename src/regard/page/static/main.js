@@ -86,8 +86,14 @@ function changed(page, keys) {
 
 /** The views for which this Look has resources. */
 function possible(source) {
-  return GROUPS.map(([title, views]) => [title, views.filter((view) => source.summary && view.possible(source.summary))])
+  const { summary } = source;
+  return GROUPS.map(([title, views]) => [title, views.filter((view) => summary && (elsewhere(summary, view) || view.possible(summary)))])
     .filter(([, views]) => views.length);
+}
+
+/** True if only `regard look` computes this view, for a Look that the page's own model made. */
+function elsewhere(summary, view) {
+  return Boolean(summary?.elsewhere?.includes(view.name));
 }
 
 function current({ source, state }) {
@@ -211,7 +217,8 @@ async function draw(page) {
   if (state.linked) document.title = source.summary ? `${view.title} · ${visible(source.summary.model.name)}` : "regard";
   parts.main.setAttribute("aria-busy", "true");
   try {
-    await view.draw(body, { source, state, signal: drawing.signal });
+    if (elsewhere(source.summary, view)) fill(body, runRegard());
+    else await view.draw(body, { source, state, signal: drawing.signal });
   } catch (problem) {
     if (!drawing.signal.aborted) fill(body, element("p", { role: "alert" }, `This view could not be drawn: ${problem.message}`));
     console.error(problem);
@@ -221,6 +228,10 @@ async function draw(page) {
       if (focused) refocus(parts.main, focused);
     }
   }
+}
+
+function runRegard() {
+  return element("p", {}, "The model in this page cannot compute this view for a new text: that needs ", element("code", {}, "regard look"), ".");
 }
 
 /** Keeps the keyboard focus when elements are redrawn: on the element with the same `data-focus`. */

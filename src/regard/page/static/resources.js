@@ -4,9 +4,10 @@ import { parseNpy } from "./npy.js";
 /**
  * What all sources have in common. `fetchResource(path, kind)` returns JSON, or the bytes of an .npy file.
  * `request(body)` makes a new Look and returns {summary, adopt}; `adopt()` is called when it becomes the current one.
- * `stream(body, onToken, signal)` reports each token of a new answer.
+ * `stream(body, onToken, signal)` reports each token of a new answer. `switchable`: a request may switch parts off.
+ * An array may come as such: {data, shape, dtype}.
  */
-function makeSource({ summary, fetchResource, problem = null, request = null, stream = null }) {
+export function makeSource({ summary, fetchResource, problem = null, request = null, stream = null, switchable = request !== null }) {
   let cache = new Map();
   let asked = 0;
   let base = isWhole(summary) ? summary.request : null; // the request of the last Look with nothing switched off
@@ -38,6 +39,8 @@ function makeSource({ summary, fetchResource, problem = null, request = null, st
     },
     /** True if new Looks can be requested. */
     live: request !== null,
+    /** True if new Looks can have parts switched off. */
+    switchable,
     has: (path) => (path === "summary" ? source.summary !== null : Boolean(source.summary?.resources.includes(path))),
     json: async (path) => (path === "summary" ? source.summary : cached(path, "json")),
     array: async (path) => cached(path, "array").then((bytes) => parsed(bytes)),
@@ -74,6 +77,7 @@ export function isWhole(summary) {
 const arrays = new WeakMap(); // bytes -> their array
 
 function parsed(bytes) {
+  if (bytes.shape) return bytes;
   if (!arrays.has(bytes)) arrays.set(bytes, parseNpy(bytes));
   return arrays.get(bytes);
 }
@@ -161,15 +165,20 @@ function deliver(line, onLine) {
 
 /** From the page itself: an element that holds {"json": {path: value}, "arrays": {path: base64 of an .npy file}}. */
 export function fromDocument(holder) {
+  return makeSource(heldResources(holder));
+}
+
+/** What such an element holds: {summary, fetchResource}. */
+export function heldResources(holder) {
   const { json, arrays: encoded } = JSON.parse(holder.textContent);
-  return makeSource({
+  return {
     summary: json.summary,
     async fetchResource(path, kind) {
       const held = kind === "json" ? json[path] : encoded[path];
       if (held === undefined) throw new Error(`this page was saved without ${path}`);
       return kind === "json" ? held : Uint8Array.from(atob(held), (character) => character.charCodeAt(0)).buffer;
     },
-  });
+  };
 }
 
 /**

@@ -24,7 +24,7 @@ RELATIVE_PATHS = "paths are relative to this recipe"
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeChange:
-    """A new value of a key, and its comment; without one the published comment stays."""
+    """A new value of a key, None to remove it, and its comment; without one the published comment stays."""
 
     value: Any
     comment: str = ""
@@ -152,23 +152,38 @@ def adapted(published: str, head: str, data: str, changes: Mapping[str, RecipeCh
     return "".join(output).rstrip("\n") + "\n"
 
 
+def with_changes(text: str, changes: Mapping[str, RecipeChange]) -> str:
+    """The text of a recipe with the changes applied, as in `adapted`; the value None removes a key."""
+    output, section, rest = list[str](), "", dict(changes)
+    for line in text.splitlines():
+        if opened := re.match(r"\[([\w.]+)\]", line):
+            _add(output, section, rest)
+            section = opened[1]
+        output.append(_changed(line, section, rest))
+    _add(output, section, rest)
+    assert not rest, rest
+    return "".join(output)
+
+
 def _changed(line: str, section: str, changes: dict[str, RecipeChange]) -> str:
     """A line with its change applied, which is removed from `changes`."""
     key = re.match(r"(\w+) = ", line)
     change = changes.pop(f"{section}.{key[1]}", None) if key else None
     if key is None or change is None:
         return f"{line}\n"
+    if change.value is None:
+        return ""
     comment = change.comment or line.partition("  # ")[2]
     return commented(f"{key[1]} = {toml(change.value)}", comment) + "\n"
 
 
 def _add(output: list[str], section: str, changes: dict[str, RecipeChange]) -> None:
     """Add the remaining changes of a section at its end, before the empty line after it."""
-    own = [name for name in changes if name.rpartition(".")[0] == section]
+    own = [(name, changes.pop(name)) for name in list(changes) if name.rpartition(".")[0] == section]
     added = [
-        commented(f"{name.rpartition('.')[2]} = {toml(changes[name].value)}", changes.pop(name).comment)
-        + "\n"
-        for name in own
+        commented(f"{name.rpartition('.')[2]} = {toml(change.value)}", change.comment) + "\n"
+        for name, change in own
+        if change.value is not None
     ]
     end = len(output) - 1 if output[-1] == "\n" else len(output)
     output[end:end] = added

@@ -51,12 +51,12 @@ class DecoderOnlyReader:
         self.model = model_that("continues texts", DecoderOnly, loaded)
         self.settings = decoding_defaults(ContinuationSettings, loaded)
         self.tokenizer = loaded.tokenizers.source
-        self._begin_id = self.tokenizer.bos_id if self.settings.begin else None
+        self.begin_id = self.tokenizer.bos_id if self.settings.begin else None
 
     def read(self, request: LookRequest) -> InspectedRun:
         forced_text = self._forced_text(request)
         prompt = self._prompt(forced_text)
-        search = self._search(request)
+        search = self.search(request)
         ids, ended = forced_text.forced, False
         if request.target is None:
             new = self._new_tokens(prompt, request)
@@ -97,9 +97,9 @@ class DecoderOnlyReader:
 
     def stream(self, request: LookRequest, lock: ModelLock) -> Iterator[AnswerToken]:
         prompt = self._prompt(self._forced_text(request))
-        if not is_worth_streaming(self.model, len(prompt.context), self._search(request)):
+        if not is_worth_streaming(self.model, len(prompt.context), self.search(request)):
             return iter(())
-        search = self._search(Beam())
+        search = self.search(Beam())
         assert isinstance(search, DecodingLoop)
         new_tokens = self._new_tokens(prompt, request)
         request.changes.refuse_tokens_beyond(len(prompt.context) + new_tokens)
@@ -132,13 +132,13 @@ class DecoderOnlyReader:
         size = self.tokenizer.vocab_size
         if any(not 0 <= number < size for number in prefix_ids):
             raise DataError("prefix_ids has an id outside the vocabulary", f"ids are from 0 to {size - 1}")
-        whole = prefix_ids if self._begin_id is not None else (*prompt[:1], *prefix_ids)
+        whole = prefix_ids if self.begin_id is not None else (*prompt[:1], *prefix_ids)
         if whole[: len(prompt)] != prompt:  # they replace the prompt
             return ForcedText(prompt=whole, forced=())
         return ForcedText(prompt=prompt, forced=whole[len(prompt) :])
 
     def _prompt(self, forced_text: ForcedText) -> Prompt:
-        return prompt_of((*forced_text.prompt, *forced_text.forced), begin_id=self._begin_id)
+        return prompt_of((*forced_text.prompt, *forced_text.forced), begin_id=self.begin_id)
 
     def _new_tokens(self, prompt: Prompt, request: LookRequest) -> int:
         """The number of tokens to generate; beyond the trained length only if the request says so."""
@@ -148,7 +148,7 @@ class DecoderOnlyReader:
             wanted = min(wanted, trained - length)
         return min(wanted, (self.model.max_length or MAX_TOKENS) - length, MAX_TOKENS - length)
 
-    def _search(self, beam: BeamSize) -> Search:
+    def search(self, beam: BeamSize) -> Search:
         return self.settings.changed(beam.or_greedy.controls).strategy(
             pad_id=self.tokenizer.pad_id,
             unk_id=self.tokenizer.unk_id,

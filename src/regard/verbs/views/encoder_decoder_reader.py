@@ -44,7 +44,7 @@ class EncoderDecoderReader:
 
     def read(self, request: LookRequest) -> InspectedRun:
         src_ids = self._source_ids(request)
-        search = self._search(request)
+        search = self.search(request)
         tgt_ids, log_prob, forced = self._answer(request, src_ids, search)
         score = log_prob / search.length_penalty(len(tgt_ids) + 1)
         special_ids = {"bos_id": self.target.bos_id, "eos_id": self.source.eos_id}
@@ -71,9 +71,9 @@ class EncoderDecoderReader:
 
     def stream(self, request: LookRequest, lock: ModelLock) -> Iterator[AnswerToken]:
         src_ids = self._source_ids(request)
-        if not is_worth_streaming(self.model, len(src_ids), self._search(request)):
+        if not is_worth_streaming(self.model, len(src_ids), self.search(request)):
             return iter(())
-        search = self._search(Beam())
+        search = self.search(Beam())
         assert isinstance(search, DecodingLoop)
         decoding_request = self._decoding_request(src_ids, self._prefix(request))
         return stream_tokens(
@@ -129,7 +129,7 @@ class EncoderDecoderReader:
         request.changes.refuse_tokens_beyond(len(ids) + 1)
         return ids
 
-    def _search(self, beam: BeamSize) -> Search:
+    def search(self, beam: BeamSize) -> Search:
         """The search with this beam; without one the model's own, greedy where that samples."""
         beam = beam.or_greedy if self.settings.samples else beam
         return make_search(self.settings.changed(beam.controls), self.loaded.tokenizers)

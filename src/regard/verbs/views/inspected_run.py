@@ -89,12 +89,17 @@ class InspectedRun:
 
 def token_sequence(tokenizer: Tokenizer, ids: Sequence[int]) -> TokenSequence:
     """The sequence of these ids, with their pieces and special tokens marked."""
-    special_ids = {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, *tokenizer.prefix}
+    special = special_ids(tokenizer)
     return TokenSequence(
         tokens=tuple(pieces(tokenizer, ids)),
         ids=tuple(ids),
-        special=tuple(each in special_ids for each in ids),
+        special=tuple(each in special for each in ids),
     )
+
+
+def special_ids(tokenizer: Tokenizer) -> set[int]:
+    """The ids that are shown as special tokens."""
+    return {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id, *tokenizer.prefix}
 
 
 def as_prefix(text: str, tokenizer: Tokenizer) -> str:

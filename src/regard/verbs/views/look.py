@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from regard.errors import DataError, MissingExtra, did_you_mean
+from regard.errors import DataError, MissingExtra, UserError, did_you_mean
 from regard.verbs.views.ablation_resources import operation_counts
 from regard.verbs.views.files import json_paths, json_text, writable, write_file, write_npz
 from regard.verbs.views.inspected_run import AnswerToken, InspectedRun
@@ -150,10 +150,29 @@ class Look:
         write_npz(found, {path: self.get(path) for path in (paths or self.quick_paths())})
         return found
 
-    def to_html(self, file: str | Path) -> Path:
-        """Write the page with its data as one HTML file that needs no server and no network."""
+    def to_html(self, file: str | Path, *, live: bool = False, runtime: str | Path | None = None) -> Path:
+        """Write the page with its data as one HTML file that needs no server and no network.
+
+        With `live` the file holds the model too, and the page looks at other texts by itself. `runtime` is
+        then onnxruntime-web: the npm package, unpacked or as `npm pack` writes it; by default npm fetches it
+        once into the user's cache.
+
+        Raises:
+            UserError: a page cannot hold this model, or what writes it is not here.
+            MissingExtra: the extra `onnx` is not installed.
+            RunError: the page would compute something else; nothing is written.
+        """
         found = writable(file)
-        write_file(found, page_html(self.summary, self.get, self.quick_paths()).encode("utf-8"))
+        if runtime is not None and not live:
+            raise UserError("runtime is for a page that holds its model", "set live = True, or leave it out")
+        model = None
+        if live:
+            from regard.verbs.views.live_page import model_of_page
+
+            with self._lock:
+                place = None if runtime is None else Path(runtime)
+                model = model_of_page(self.run, self.summary, self.get, place)
+        write_file(found, page_html(self.summary, self.get, self.quick_paths(), model=model).encode("utf-8"))
         return found
 
     def to_text(self) -> str:

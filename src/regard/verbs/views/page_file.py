@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from regard.page.assets import one_file
+from regard.page.assets import HeldModel, one_file
 from regard.verbs.views.files import json_text, npy_bytes
 from regard.verbs.views.recorded_pass import Resource
 
@@ -15,9 +15,17 @@ LOW_PRIORITY = ("value/", "key/", "query/", "bias/", "mask/", "hidden/")  # left
 
 
 def page_html(
-    summary: dict, get: Callable[[str], Resource], paths: Sequence[str], *, max_bytes: int = MAX_ARRAY_BYTES
+    summary: dict,
+    get: Callable[[str], Resource],
+    paths: Sequence[str],
+    *,
+    max_bytes: int = MAX_ARRAY_BYTES,
+    model: HeldModel | None = None,
 ) -> str:
-    """The page with these resources of a look; arrays beyond `max_bytes` in total are left out."""
+    """The page with these resources of a look; arrays beyond `max_bytes` in total are left out.
+
+    With a `model` the page looks at other texts too.
+    """
     documents: dict[str, bytes] = {}
     arrays: dict[str, bytes] = {}
     for path in by_importance([path for path in paths if path != "summary"]):
@@ -35,6 +43,7 @@ def page_html(
         documents,
         arrays,
         title=f"{summary['text']} · {summary['model']['name']}",
+        model=model,
     )
 
 

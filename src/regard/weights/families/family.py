@@ -324,6 +324,24 @@ def refuse_misfit(family: Family, config: ModelConfig, labels: Sequence[str]) ->
             )
 
 
+def nearest_settings(family: Family, config: ModelConfig) -> dict[str, Any] | None:
+    """What a model of the family has instead of the settings of `config`; None if it has none of its size.
+
+    They are those that a conversion to the family and back changes.
+    """
+    if type(config) is not family.config:
+        return None
+    try:
+        names = {name for entry in family.table(config) for name in entry.hf}
+        read = family.read(ConfigReader(family.write(config, ()), family.name), names).config
+        refuse_misfit(family, read, ())
+    except (ConfigError, FolderError):
+        return None
+    before, after = canonical(config), canonical(read)
+    found = {name: after[name] for name, value in before.items() if value != after.get(name, value)}
+    return None if any(name.endswith("vocab_size") for name in found) else found
+
+
 def ends_of(table: Mapping[str, Any], where: str, vocab_size: int) -> list[int]:
     """The eos ids of a config.json or generation_config.json: none, one or several."""
     value = table.get("eos_token_id")

@@ -21,7 +21,7 @@ export default {
     const context = { source, state, signal, ablation, before };
     const place = element("div");
     root.append(comparison(source, before) ?? "", place);
-    if (source.live) root.append(switches(context));
+    if (source.switchable) root.append(switches(context));
     const show = () => redrawn({ state, signal, keys: ["ablated"], draw: () => bars(place, root, context) });
     const compute = async () => {
       context.ablation = await source.json("ablation");
