@@ -15,9 +15,9 @@ exclude_patterns = ["docs/book/**", "**/.*"]
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
-    "sphinx_click",
     "sphinx_copybutton",
-    "kernel",  # this and the next are in docs/book/
+    "commands",  # this and the next are in docs/book/
+    "kernel",
     "mathml",
 ]
 html_math_renderer = "mathml"
