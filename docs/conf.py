@@ -19,6 +19,7 @@ extensions = [
     "commands",  # this and the next are in docs/book/
     "kernel",
     "mathml",
+    "recipe_keys",
 ]
 html_math_renderer = "mathml"
 myst_enable_extensions = ["dollarmath", "deflist", "attrs_inline"]
