@@ -1,7 +1,7 @@
 """A Sphinx extension: `{recipe-keys}` lists every key of every recipe, from its dataclass."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from docutils import nodes
 from plain_text import inline
@@ -13,7 +13,7 @@ from sphinx.util.docutils import SphinxDirective
 class RecipeKeys(SphinxDirective):
     """A section for each group of tables; with `:models:` the tables of `[model]`."""
 
-    option_spec: ClassVar[dict[str, Any]] = {"models": lambda _: True}
+    option_spec = {"models": lambda _: True}  # noqa: RUF012 (as docutils has it)
 
     def run(self) -> list[nodes.Node]:
         self.env.note_reread()  # the classes can change without a change of the page

@@ -18,7 +18,7 @@ KEYS = [(section.name, key) for section in SECTIONS for key in section.keys]
 @pytest.mark.parametrize(("section", "key"), KEYS, ids=[f"{section}-{key.name}" for section, key in KEYS])
 def test_a_key_has_a_meaning(section, key):
     assert len(key.meaning) > 5, f"write a comment beside `{key.name}`"
-    assert not key.meaning.endswith((",", ";", ":")), "a comment that goes on beside the next field"
+    assert not key.meaning.endswith((",", ";", ":")), "a comment that continues beside the next field"
 
 
 def test_names_of_sections_are_different():
