@@ -19,10 +19,12 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "commands",  # this and the next are in docs/book/
+    "regard_errors",
     "kernel",
     "mathml",
     "public_names",
     "recipe_keys",
+    "source_links",
 ]
 html_math_renderer = "mathml"
 myst_enable_extensions = ["dollarmath", "deflist", "attrs_inline"]
