@@ -19,7 +19,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "commands",  # this and the next are in docs/book/
-    "regard_errors",
+    "error_table",
     "kernel",
     "mathml",
     "public_names",

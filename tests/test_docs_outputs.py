@@ -1,4 +1,4 @@
-"""What pages such as docs/generation.md and docs/look.md show is printed, up to the last digits of another machine."""
+"""What pages such as docs/look.md show is printed, up to the last digits of another machine."""
 
 import json
 import re

@@ -16,7 +16,7 @@ SOURCE = re.compile(r"\{source\}`([^`]+)`")
 
 def test_the_table_has_every_exception():
     pytest.importorskip("sphinx", reason="the book needs `pip install 'regard[book]'`")
-    from regard_errors import described
+    from error_table import described
 
     rows = list(described(errors.RegardError))
     classes = {name for name, value in vars(errors).items() if isinstance(value, type) and name[0] != "_"}
