@@ -18,7 +18,8 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
-    "commands",  # this and the next are in docs/book/
+    "accessible",  # this and the next are in docs/book/
+    "commands",
     "error_table",
     "kernel",
     "mathml",
