@@ -63,7 +63,7 @@ test: check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal
 
 # Tests that take too long for each change.
-nightly: install
+nightly: .venv/installed-book
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal -m nightly
 
 check: install

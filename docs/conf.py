@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS / "book"))
+sys.path[:0] = [str(DOCS / "book"), str(DOCS.parent)]
 
 project = "regard"
 copyright = "the authors of regard, Apache-2.0"
@@ -15,14 +15,28 @@ exclude_patterns = ["docs/book/**", "**/.*"]
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
-    "sphinx_click",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
     "sphinx_copybutton",
-    "kernel",  # this and the next are in docs/book/
+    "accessible",  # this and the next are in docs/book/
+    "commands",
+    "error_table",
+    "kernel",
     "mathml",
+    "public_names",
+    "recipe_keys",
+    "source_links",
 ]
 html_math_renderer = "mathml"
 myst_enable_extensions = ["dollarmath", "deflist", "attrs_inline"]
 myst_heading_anchors = 4
+
+autodoc_inherit_docstrings = False  # those of PyTorch's modules say how to write modules
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 80
+python_use_unqualified_type_names = True
+napoleon_use_ivar = True
+default_role = "literal"  # of docstrings, whose `code` is between single backticks
 
 nb_execution_mode = "cache"
 nb_execution_timeout = 600

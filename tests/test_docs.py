@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted(page for folder in ("", "do", "reference") for page in (ROOT / "docs" / folder).glob("*.md")),
     ROOT / "recipes" / "README.md",
 ]
 NAMED = re.compile(r"`((?:[a-z_0-9-]+/)+[\w.-]+\.(?:py|toml|md))`")
@@ -53,6 +53,7 @@ PROGRAMS = sorted(  # pages, and programs that stand in strings
     for pattern in (
         "*.md",
         "docs/*.md",
+        "docs/do/*.md",
         "tests/**/*.py",
         "tools/**/*.py",
         "benchmarks/**/*.py",
@@ -79,7 +80,14 @@ WRITTEN_BY_PROGRAMS = {  # page -> the program that writes its tables, whatever 
 }
 HAND_WRITTEN = [
     path
-    for pattern in ("*.md", "docs/*.md", "recipes/*.md", "benchmarks/*.md")
+    for pattern in (
+        "*.md",
+        "docs/*.md",
+        "docs/do/*.md",
+        "docs/reference/*.md",
+        "recipes/*.md",
+        "benchmarks/*.md",
+    )
     for path in sorted(ROOT.glob(pattern))
     if path.relative_to(ROOT).as_posix() not in WRITTEN_BY_PROGRAMS
 ]

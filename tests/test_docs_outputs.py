@@ -1,4 +1,4 @@
-"""What docs/generation.md and docs/look.md show is printed, up to the last digits of another machine."""
+"""What pages such as docs/look.md show is printed, up to the last digits of another machine."""
 
 import json
 import re
@@ -13,7 +13,7 @@ LOOK = (DOCS / "look.md").read_text("utf-8")
 NUMBER = re.compile(r"-?\d+\.\d+")
 SHOWN = [
     pytest.param(command, shown, id=command, marks=marks)
-    for name, marks in (("look.md", ()), ("generation.md", pytest.mark.nightly))
+    for name, marks in (("look.md", ()), ("reference/errors.md", ()), ("generation.md", pytest.mark.nightly))
     for command, shown in commands((DOCS / name).read_text("utf-8"))
 ]
 

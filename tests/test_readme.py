@@ -3,38 +3,25 @@
 Trainings are cut to two updates; the data sets are those of REGARD_DATA. `make test` is this run itself.
 """
 
-import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from regard.data.catalogue import check
+from tests.page_blocks import regard_command, run, run_python, run_shell, write_corpora
 
 ROOT = Path(__file__).parent.parent
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
-SHORT = ["training.max_steps=2", "training.validate_every=2", "training.save_every=2"]
-PAIRS = 120
-ENGLISH = "the {} station is near the {} tree"
-GERMAN = "der {} Bahnhof steht nahe dem {} Baum"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder with the files that README calls the user's own."""
     path = tmp_path_factory.mktemp("readme")
-    for name, line in (
-        ("corpus.en", ENGLISH),
-        ("corpus.de", GERMAN),
-        ("test.en", ENGLISH),
-        ("test.de", GERMAN),
-    ):
-        first = 1000 * name.startswith("test")
-        lines = [line.format(first + i, i % 7) for i in range(PAIRS)]
-        (path / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    write_corpora(path)
     return path
 
 
@@ -59,7 +46,7 @@ def _python(block, folder):
     missing = [name for name in re.findall(r'model="(runs/[^"]+)"', block) if not (folder / name).is_dir()]
     if missing:
         pytest.skip(f"{', '.join(missing)}: the data sets are not here")
-    _run([sys.executable, "-c", block], folder)
+    run_python(block, folder)
 
 
 def _shell(line, folder):
@@ -71,26 +58,13 @@ def _shell(line, folder):
     elif words[:3] == ["regard", "data", "get"]:
         if any(found.state != "ok" for found in check(words[3])):
             pytest.skip(f"{words[3]} is not here")
-        _run([*_regard(), *words[1:]], folder)
+        run([*regard_command(), *words[1:]], folder)
     elif words[:2] == ["regard", "look"] and not {"--html", "--text"} & set(words):
-        _served([*_regard(), *words[1:], "--no-browser"], folder)
+        _served([*regard_command(), *words[1:], "--no-browser"], folder)
     elif words[:2] == ["regard", "serve"]:
-        _served([*_regard(), *words[1:], "--port", "0"], folder)
+        _served([*regard_command(), *words[1:], "--port", "0"], folder)
     else:
-        for setting in SHORT:
-            line = re.sub(r"(regard train [\w.-]+)", rf"\1 --set {setting}", line)
-        line = line.replace("--minutes 60", "--minutes 0.1")
-        command = " ".join(map(shlex.quote, _regard()))
-        _run(["sh", "-c", re.sub(r"\bregard (?=[a-z])", f"{command} ", line)], folder)
-
-
-def _regard():
-    return [sys.executable, "-m", "regard"]
-
-
-def _run(command, folder):
-    done = subprocess.run(command, cwd=folder, env=os.environ, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
+        run_shell(line, folder)
 
 
 def _served(command, folder):

@@ -130,9 +130,20 @@ def visible_texts(path: Path) -> Prose:
 AREAS: dict[str, tuple[Iterable[Path], Callable[[Path], Prose]]] = {
     "pages": (
         [
-            *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
+            *(
+                ROOT / name
+                for name in (
+                    "README.md",
+                    "CONTRIBUTING.md",
+                    "CODE_OF_CONDUCT.md",
+                    "SECURITY.md",
+                    "CHANGELOG.md",
+                )
+            ),
             # log.md is history, which stays as it was written
             *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "log.md"),
+            *sorted((ROOT / "docs/do").glob("*.md")),
+            *sorted((ROOT / "docs/reference").glob("*.md")),
             ROOT / "recipes/README.md",
             ROOT / "benchmarks/README.md",
             *sorted((ROOT / "src/regard/box").glob("*/README.md")),

@@ -103,7 +103,7 @@ def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Sett
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in table:
-            raise RecipeError(f"{_name(where, name)} is missing", f"add it: {_description(hints[name])}")
+            raise RecipeError(f"{_name(where, name)} is missing", f"add it: {type_description(hints[name])}")
     values = {key: _read_value(hints[key], value, _name(where, key)) for key, value in table.items()}
     try:
         return cls(**values)
@@ -124,8 +124,8 @@ def _read_value(kind: Any, value: Any, name: str) -> Any:
     if origin is Literal:
         if value in arguments and type(value) in {type(choice) for choice in arguments}:
             return value
-        hint = did_you_mean(value, map(str, arguments)) if isinstance(value, str) else _description(kind)
-        raise RecipeError(f"{name} must be {_description(kind)}, not {value!r}", hint)
+        hint = did_you_mean(value, map(str, arguments)) if isinstance(value, str) else type_description(kind)
+        raise RecipeError(f"{name} must be {type_description(kind)}, not {value!r}", hint)
     if origin in (Union, types.UnionType):
         return _read_union(arguments, value, name, kind)
     if origin is tuple:
@@ -170,19 +170,19 @@ def _read_plain(kind: Any, value: Any, name: str) -> Any:
 
 def _wrong(name: str, kind: Any, value: Any) -> RecipeError:
     return RecipeError(
-        f"{name} must be {_description(kind)}, not {value!r}", f"write {name} as {_description(kind)}"
+        f"{name} must be {type_description(kind)}, not {value!r}", f"write {name} as {type_description(kind)}"
     )
 
 
-def _description(kind: Any) -> str:
+def type_description(kind: Any) -> str:
     """A description of the values of a type, for messages."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return "one of " + ", ".join(map(repr, arguments))
     if origin in (Union, types.UnionType):
-        return " or ".join(_description(choice) for choice in arguments if choice is not type(None))
+        return " or ".join(type_description(choice) for choice in arguments if choice is not type(None))
     if origin is tuple:
-        return f"a list, each {_description(arguments[0])}"
+        return f"a list, each {type_description(arguments[0])}"
     if dataclasses.is_dataclass(kind) or origin is dict or kind is dict:
         return "a table"
     words = {int: "an integer", float: "a number", bool: "true or false", str: "a string", Path: "a path"}

@@ -21,9 +21,9 @@ class AugmentationSettings:
     outside the image repeat the pixel at its edge.
     """
 
-    shift: float = 0.0
-    rotation: float = 0.0
-    scale: float = 0.0
+    shift: float = 0.0  # greatest shift along each axis, in pixels
+    rotation: float = 0.0  # greatest rotation, in degrees
+    scale: float = 0.0  # greatest change of size, as a share of it
 
     def __post_init__(self) -> None:
         for name, limit in (("shift", math.inf), ("rotation", 180), ("scale", 0.99)):

@@ -176,7 +176,7 @@ def _error(name: str, number: int, problem: str) -> DataError:
 class ConlluSettings:
     """A CoNLL-U file, plain or gzipped: a path, or `NAME:FILE` of the catalogue."""
 
-    file: str
+    file: str  # the sentences with their labels
 
 
 class Treebank:

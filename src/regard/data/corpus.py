@@ -39,19 +39,20 @@ class CorpusSettings:
     `target_field` are columns (from 0) of a `tsv` file and keys of a `jsonl` file.
     """
 
-    source: str | None = None
-    target: str | None = None
-    file: str | None = None
+    source: str | None = None  # the file of the source lines
+    target: str | None = None  # the file of the target lines, aligned with `source`
+    file: str | None = None  # one file with both sides, instead of `source` and `target`
     format: str = "text"  # tsv, jsonl, scan, cmudict, or a registered one
     source_field: str | None = None
     target_field: str | None = None
-    synthetic: str | None = None
-    size: int = 10_000
-    seed: int = 0
+    synthetic: str | None = None  # a task whose pairs are generated, instead of files
+    size: int = 10_000  # pairs of a synthetic task
+    seed: int = 0  # of a synthetic task: another seed gives other pairs
+    # the part of a synthetic task; no part has a pair of another
     split: Literal["train", "valid", "test"] = "train"
-    languages: tuple[str, ...] = ()
-    length: int = 16
-    symbols: int = 10
+    languages: tuple[str, ...] = ()  # of the synthetic task "dates": languages of the dates
+    length: int = 16  # of synthetic sequences: their length
+    symbols: int = 10  # of synthetic sequences: the number of different symbols
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:

@@ -27,8 +27,8 @@ class DocumentSettings:
     the lines that begin with `after` and `before` is read, for example without the licence of a book.
     """
 
-    file: str | tuple[str, ...]
-    document: Literal["file", "paragraph", "line", "record"] = "file"
+    file: str | tuple[str, ...]  # one file, or several that are read in order
+    document: Literal["file", "paragraph", "line", "record"] = "file"  # what counts as a document
     field: str = "text"
     share: tuple[float, ...] = (0.0, 1.0)
     after: str = ""

@@ -45,7 +45,7 @@ class GraphSettings:
     by its sum, as is usual for bags of words.
     """
 
-    file: str
+    file: str  # the file of the graph, its labels and its splits
     undirected: bool = True
     normalise: bool = True
 

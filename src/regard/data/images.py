@@ -29,8 +29,8 @@ class ImageSettings:
     arrays in an NPZ file. `first`: read only so many images (0: all).
     """
 
-    images: str
-    labels: str
+    images: str  # the file of the images
+    labels: str  # the file of their labels
     images_array: str = "images"
     labels_array: str = "labels"
     first: int = 0

@@ -26,11 +26,11 @@ class LabelledSettings:
     a `header`, as names; and keys of a "jsonl" file.
     """
 
-    file: str
-    format: Literal["labelled", "tsv", "jsonl"]
+    file: str  # the texts with their labels
+    format: Literal["labelled", "tsv", "jsonl"]  # how a line is divided; "labelled": label, space, text
     text_field: str | None = None
     label_field: str | None = None
-    header: bool = False
+    header: bool = False  # the first line of a tsv file has the names of its columns
 
     def __post_init__(self) -> None:
         if self.format == "labelled" and (self.text_field or self.label_field):

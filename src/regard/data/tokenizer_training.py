@@ -39,11 +39,11 @@ class TokenizerSettings:
     probability that BPE-dropout skips a merge in training, over `copies` sampled segmentations.
     """
 
-    kind: TokenizerKind = "bpe"
+    kind: TokenizerKind = "bpe"  # how text is split into tokens
     target_kind: TokenizerKind | None = None
     vocab_size: int = 8000
     joint: bool = True
-    lowercase: bool = False
+    lowercase: bool = False  # lowercase all text first; outputs are lowercase too
     normalization: Literal["auto", "none", "nfc", "nfkc"] = "auto"
     split_digits: bool = False
     dropout: float = 0.0

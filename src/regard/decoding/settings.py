@@ -29,10 +29,12 @@ class GenerationSettings(Controls):
     n_best: int = bounded(1, least=1, most=MOST_HYPOTHESES, unit="hypotheses")  # candidates, or samples
     length_penalty: Literal["wu", "power", "none"] = "wu"
     alpha: float = 0.6
-    max_length_ratio: float = bounded(1.0, least=0, most=LARGEST)  # the greatest length is
-    max_length_offset: int = bounded(50, least=0, most=10 * MOST_TOKENS)  # ratio * source length + offset,
-    max_length: int = bounded(1024, least=1, most=10 * MOST_TOKENS, unit="tokens")  # and at most this;
-    min_length: int = bounded(0, least=0, most=MOST_TOKENS, unit="tokens")  # max_new_tokens replaces them
+    # greatest length: this * source length + max_length_offset
+    max_length_ratio: float = bounded(1.0, least=0, most=LARGEST)
+    max_length_offset: int = bounded(50, least=0, most=10 * MOST_TOKENS)  # see max_length_ratio
+    max_length: int = bounded(1024, least=1, most=10 * MOST_TOKENS, unit="tokens")  # no output is longer
+    # least length; max_new_tokens replaces all four
+    min_length: int = bounded(0, least=0, most=MOST_TOKENS, unit="tokens")
     no_repeat_ngram_size: int = 0  # 0 allows repetition
     temperature: float = 1.0
     top_k: int = 0  # 0 keeps all

@@ -13,4 +13,4 @@ class DistributedSettings:
     Both compute the same up to the order of additions, and can resume each other's checkpoints.
     """
 
-    strategy: Literal["ddp", "fsdp2"] = "ddp"
+    strategy: Literal["ddp", "fsdp2"] = "ddp"  # whole copies of the model ("ddp"), or parts of it ("fsdp2")

@@ -29,10 +29,10 @@ class AdapterSettings:
     adapter is multiplied by `alpha` / `rank`; `dropout` acts on its input.
     """
 
-    rank: int = 8
+    rank: int = 8  # the size of an adapter
     alpha: float = 16.0
     targets: tuple[str, ...] = ()
-    dropout: float = 0.0
+    dropout: float = 0.0  # of the input of an adapter
 
     def __post_init__(self) -> None:
         if self.rank < 1:

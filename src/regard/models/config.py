@@ -96,16 +96,16 @@ class ModelConfig:
 class TransformerConfig(ModelConfig):
     """The settings of all Transformers; defaults: the base model (Vaswani et al. 2017, table 3)."""
 
-    d_model: int = 512
-    num_heads: int = 8
+    d_model: int = 512  # width of the states between layers
+    num_heads: int = 8  # heads of each attention
     num_kv_heads: int | None = None  # None: num_heads
     head_dim: int | None = None  # None: d_model / num_heads
     attention_scale: float | None = None  # factor of attention scores; None: 1 / sqrt(d_head)
-    d_ff: int = 2048
-    norm: Norm = "layer"
+    d_ff: int = 2048  # width within a feed-forward network
+    norm: Norm = "layer"  # layer norm, or RMS norm
     norm_eps: float | None = None  # None: 1e-5 if the norm is "layer", 1e-6 if it is "rms"
-    norm_position: NormPosition = "post"
-    activation: Activation = "relu"
+    norm_position: NormPosition = "post"  # where the norms are: after a sub-layer, before it, or around it
+    activation: Activation = "relu"  # within feed-forward networks; swiglu and geglu are gated
     bias: bool = True  # of linear layers and layer norms
     attention_bias: AttentionBias | None = None  # "inputs": of queries, keys and values only; None: as bias
     feed_forward_bias: bool | None = None  # None: as bias; gated feed-forward layers then have none
@@ -118,12 +118,12 @@ class TransformerConfig(ModelConfig):
     position_buckets: int = 32  # of t5 positions
     position_distance: int = 128  # of t5 positions: larger distances share the last bucket
     alibi: Literal["directed", "symmetric"] = "directed"  # of encoders: "symmetric" ignores the direction
-    rotary_base: float = 10000.0
+    rotary_base: float = 10000.0  # of rotary positions: the base of their wavelengths
     rotary_dim: int | None = None  # features of a head that are rotated; None: all
     rotary_scaling: RotaryScaling | None = None  # other angles, for longer texts
     dropout: float = 0.1  # of each sub-layer's output, and of the sum of embeddings and positions
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
+    attention_dropout: float = 0.0  # of attention weights
+    activation_dropout: float = 0.0  # within feed-forward networks, after the activation
 
     def __post_init__(self) -> None:
         self.require_positive("d_model", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_positions")

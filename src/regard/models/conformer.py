@@ -50,9 +50,9 @@ class ConformerConfig(TransformerConfig):
     }
     num_features: int
     num_labels: int
-    subsampling: Literal["convolution", "stacked"] = "convolution"
+    subsampling: Literal["convolution", "stacked"] = "convolution"  # how frames become positions
     subsampling_factor: int = 4  # frames per position
-    num_layers: int = 16
+    num_layers: int = 16  # blocks of the model
     kernel_size: int = 31  # positions of a convolution; odd
     relative_positions: bool = True
     d_model: int = 144

@@ -55,7 +55,7 @@ class DecoderOnlyConfig(WindowConfig):
             "bias": False,
         },
     }
-    vocab_size: int
+    vocab_size: int  # tokens of the vocabulary; follows from the tokeniser
     d_model: int = 768
     num_heads: int = 12
     d_ff: int = 3072
@@ -68,7 +68,7 @@ class DecoderOnlyConfig(WindowConfig):
     logit_softcap: float | None = None  # logits are soft-capped at this number
     scaled_embedding: bool = False  # multiply embeddings by sqrt(d_model)
     tied: bool = True  # the output weight is the embedding
-    output_bias: bool = False
+    output_bias: bool = False  # the output layer has a bias
     trained_length: int | None = None  # tokens of a training sequence; None: unknown
 
     def __post_init__(self) -> None:

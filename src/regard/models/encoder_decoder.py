@@ -50,17 +50,17 @@ class EncoderDecoderConfig(TransformerConfig):
             "dropout": 0.3,
         },
     }
-    src_vocab_size: int
-    tgt_vocab_size: int
-    num_encoder_layers: int = 6
-    num_decoder_layers: int = 6
+    src_vocab_size: int  # tokens of the source vocabulary; follows from the tokeniser
+    tgt_vocab_size: int  # tokens of the target vocabulary; follows from the tokeniser
+    num_encoder_layers: int = 6  # blocks of the encoder
+    num_decoder_layers: int = 6  # blocks of the decoder
     tied: Tied = "all"  # "target": target embedding and output; "embeddings": source and target embedding
     scaled_embedding: bool = True  # multiply embeddings by sqrt(d_model)
     embedding_norm: bool = False  # normalise the sum of embeddings and positions
     scaled_output: bool = False  # divide decoder states by sqrt(d_model) before the output, as T5 1.0 does
-    output_bias: bool = False
+    output_bias: bool = False  # the output layer has a bias
     source_end: bool = True  # False: the end token of a source is not attended to, as if it were absent
-    pad_id: int = 0
+    pad_id: int = 0  # the token that fills shorter rows of a batch
 
     def __post_init__(self) -> None:
         self.require_positive("src_vocab_size", "tgt_vocab_size", "num_encoder_layers", "num_decoder_layers")

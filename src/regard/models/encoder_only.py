@@ -75,7 +75,7 @@ class EncoderOnlyConfig(WindowConfig):
             "pooler": False,
         },
     }
-    vocab_size: int
+    vocab_size: int  # tokens of the vocabulary; follows from the tokeniser
     head: Head
     num_labels: int = 0  # of the heads "classification" and "tokens"
     label_mean: float = 0.0  # mean of the labels of the head "regression"
@@ -100,8 +100,8 @@ class EncoderOnlyConfig(WindowConfig):
     head_activation: heads.HeadActivation | None = None  # None: tanh after pooling, gelu for masked tokens
     head_norm: bool = False  # normalise after the head's layer, which heads of tokens and spans then have
     head_bias: bool = True  # of the head's layer
-    head_dropout: float = 0.1
-    pad_id: int = 0
+    head_dropout: float = 0.1  # of the input of the head
+    pad_id: int = 0  # the token that fills shorter rows of a batch
 
     def __post_init__(self) -> None:
         self.require_positive("vocab_size", "embedding_size", "sentence_tokens")

@@ -45,18 +45,18 @@ class GraphConfig(ModelConfig):
         "cora": {},
         "pubmed": {"num_output_heads": 8},
     }
-    num_features: int
-    num_labels: int
+    num_features: int  # features of a node; follows from the data
+    num_labels: int  # classes; follows from the data
     normalised: bool = True
     undirected: bool = True
     d_model: int = 64
     num_heads: int = 8
     num_output_heads: int = 1
-    num_layers: int = 2
+    num_layers: int = 2  # layers of the network
     attention: Literal["gat", "gatv2"] = "gat"
     self_loops: bool = True
     dropout: float = 0.6  # of the inputs of each layer
-    attention_dropout: float = 0.6
+    attention_dropout: float = 0.6  # of attention weights
     value_dropout: float = 0.6  # of the values; in the authors' code, not in the paper
 
     def __post_init__(self) -> None:
@@ -159,11 +159,11 @@ class GraphTransformerConfig(TransformerConfig):
         },
         "cora": {"d_model": 64, "d_ff": 64, "num_layers": 2},
     }
-    num_features: int
-    num_labels: int
+    num_features: int  # features of a node; follows from the data
+    num_labels: int  # classes; follows from the data
     normalised: bool = True
     undirected: bool = True
-    num_layers: int = 2
+    num_layers: int = 2  # blocks of the model
     reach: Literal["near", "all"] = "near"
     max_distance: int = 1
     node_positions: Literal["random_walk", "laplacian", "none"] = "random_walk"

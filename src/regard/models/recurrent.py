@@ -52,9 +52,9 @@ class RecurrentConfig(ModelConfig):
         # attention; dot was better with global attention), and input feeding
         "luong": {"cell": "lstm", "num_layers": 2, "attention": "general", "input_feeding": True},
     }
-    src_vocab_size: int
-    tgt_vocab_size: int
-    cell: Cell = "gru"
+    src_vocab_size: int  # tokens of the source vocabulary; follows from the tokeniser
+    tgt_vocab_size: int  # tokens of the target vocabulary; follows from the tokeniser
+    cell: Cell = "gru"  # the recurrent unit
     num_layers: int = 1  # of the encoder, and of the decoder
     d_model: int = 512  # width of the states of each direction
     d_embedding: int = 256  # width of embeddings, and of the output layer's input
@@ -63,7 +63,7 @@ class RecurrentConfig(ModelConfig):
     input_feeding: bool = False  # a step reads the last attentional vector (Luong et al. 2015, section 3.3)
     dropout: float = 0.3  # of embeddings, between layers, and before the output layer
     tied: TiedMatrices = "none"  # "target": target embedding and output weight; "all": source embedding too
-    pad_id: int = 0
+    pad_id: int = 0  # the token that fills shorter rows of a batch
 
     def __post_init__(self) -> None:
         self.require_positive("src_vocab_size", "tgt_vocab_size", "num_layers", "d_model", "d_embedding")

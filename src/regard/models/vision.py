@@ -40,13 +40,13 @@ class VisionConfig(TransformerConfig):
         # for 28 x 28 pixels and a laptop
         "mnist": {"patch_size": 4, "d_model": 64, "num_heads": 4, "d_ff": 128, "num_layers": 4},
     }
-    num_labels: int
+    num_labels: int  # classes; follows from the data
     image_size: int = 224  # height and width in pixels
     channels: int = 3
-    patch_size: int = 16
+    patch_size: int = 16  # height and width of a patch in pixels
     pixel_mean: float | tuple[float, ...] = 0.5
     pixel_std: float | tuple[float, ...] = 0.5
-    num_layers: int = 12
+    num_layers: int = 12  # blocks of the model
     pooling: Literal["cls", "mean"] = "cls"  # classify the class token, or the mean of all patches
     distillation: Literal["token", "head"] | None = None
     d_model: int = 768

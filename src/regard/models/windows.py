@@ -14,7 +14,7 @@ LayerType = Literal["full_attention", "sliding_attention"]
 class WindowConfig(TransformerConfig):
     """The settings of a stack of layers of one or two types (Beltagy et al. 2020, section 3; Gemma 2)."""
 
-    num_layers: int = 12
+    num_layers: int = 12  # blocks of the model
     window: int | None = None  # attend to window - 1 positions before, in encoders also after; None: to all
     layer_types: tuple[LayerType, ...] | None = None  # repeated; None: all layers have the window
     local_rotary_base: float | None = None  # of layers with the window, unscaled; None: as the others

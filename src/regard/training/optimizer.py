@@ -20,13 +20,14 @@ class OptimizerSettings:
     rate of the schedule, and each layer below has the rate of the layer above times `layer_decay`.
     """
 
-    kind: Literal["adam", "adamw"] = "adam"
-    beta1: float = 0.9
-    beta2: float = 0.98
-    epsilon: float = 1e-9
+    kind: Literal["adam", "adamw"] = "adam"  # the optimiser
+    beta1: float = 0.9  # decay of the mean of the gradient
+    beta2: float = 0.98  # decay of the mean of its square
+    epsilon: float = 1e-9  # added to the denominator of an update
     weight_decay: float = 0.0  # for AdamW, on matrices only, not on biases and norms
     l2: float = 0.0  # for Adam: adds l2 / 2 times the squared norm of all parameters to the loss
-    layer_decay: float = 1.0  # 1: all layers have the same rate
+    # factor of the rate from each layer to the one below; 1: all layers have the same
+    layer_decay: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("beta1", "beta2"):

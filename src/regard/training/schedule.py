@@ -16,9 +16,10 @@ class ScheduleSettings:
     linearly to 0, for every kind.
     """
 
+    # how the rate falls after the warm-up
     kind: Literal["noam", "inverse_square_root", "cosine", "linear", "constant"] = "inverse_square_root"
     learning_rate: float = 1e-3  # the peak, after the warm-up; for noam the factor of d_model^-0.5, usually 1
-    warmup_steps: int | None = None  # 1000 if `warmup` is not given either
+    warmup_steps: int | None = None  # updates of the warm-up; 1000 if `warmup` is not given either
     warmup: float | None = None
     final: float = 0.0  # the last rate of cosine and linear, as a share of `learning_rate`
     cooldown: float = 0.0

@@ -40,11 +40,11 @@ METRICS: dict[Metric, bool] = {
 class TrainingSettings:
     """The settings of the training loop; all intervals are in updates."""
 
-    seed: int = 1
-    max_steps: int = 10_000
+    seed: int = 1  # of the initial weights, the order of the data, dropout and sampled noise
+    max_steps: int = 10_000  # updates of the whole run; a resumed run can have another number
     accumulate: int = 1  # batches per update, weighted by their tokens
     clip_norm: float = 0.0  # the largest norm of the gradient; 0: no clipping
-    label_smoothing: float = 0.1
+    label_smoothing: float = 0.1  # share of the target probability that is spread over all labels; 0: none
     loss: str = ""  # the name of a registered loss instead of the task's own: see `register_loss`
     r_drop: float = 0.0  # weight of R-Drop's divergence; doubles the cost of an update
     moving_average: float = 0.0  # decay of the exponential moving average of weights, e.g. 0.998
@@ -52,12 +52,12 @@ class TrainingSettings:
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 if the GPU has it
     # on a CPU: the fastest library of float32 products, PyTorch's default, or bfloat16 by oneDNN
     products: Products = "auto"
-    report_every: int = 50
-    validate_every: int = 500
-    save_every: int = 500
+    report_every: int = 50  # updates between two lines of progress
+    validate_every: int = 500  # updates between two validations
+    save_every: int = 500  # updates between two checkpoints
     keep: int = 2  # checkpoints on disk; averaging keeps as many as it needs
     patience: int = 0  # validations without a better `best_metric` before stopping; 0 never stops
-    best_metric: Metric = "loss"
+    best_metric: Metric = "loss"  # the validation score that selects the best model
     second_metric: Metric | None = None  # the best model then needs both metrics at their best or equal
     nonfinite_skips: int = 5  # consecutive updates that may be skipped before rolling back
     collapse: CollapseSettings = field(default_factory=CollapseSettings)  # a second try at half the rate

@@ -49,7 +49,7 @@ from regard.weights.model_folder import LoadedModel
 class ClassificationSettings(WordDropoutSettings):
     """`[task]`. `class_weights`: "balanced" gives each class the same total weight; a table gives weights."""
 
-    kind: Literal["classification"]
+    kind: Literal["classification"]  # the task
     class_weights: Literal["none", "balanced"] | dict[str, Any] = "none"
 
 

@@ -49,7 +49,7 @@ IMAGES_PER_BATCH = 500  # without gradients: validation, test, `regard classify`
 class ImagesSettings:
     """The section `[task]` of a recipe."""
 
-    kind: Literal["images"]
+    kind: Literal["images"]  # the task
 
 
 @dataclass(frozen=True, kw_only=True)

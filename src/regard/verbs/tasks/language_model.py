@@ -52,7 +52,7 @@ class LanguageModelSettings:
     otherwise a block is cut from the documents joined end to end.
     """
 
-    kind: Literal["language_model"]
+    kind: Literal["language_model"]  # the task
     block: int = 256
     apart: bool = False
 
@@ -87,7 +87,7 @@ class LanguageValidationSettings:
     """
 
     context: int | None = None
-    batch_tokens: int = 4096
+    batch_tokens: int = 4096  # tokens of a batch in validation, padding included
 
     def __post_init__(self) -> None:
         if self.context is not None and self.context < 0:

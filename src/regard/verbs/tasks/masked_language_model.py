@@ -47,7 +47,7 @@ Frequencies = Float[np.ndarray, " vocab"]  # the share of each token in a text
 class MaskedLanguageModelSettings(MaskingSettings):
     """`[task]`: the share of tokens to mask, and whether whole words are masked."""
 
-    kind: Literal["masked_language_model"]
+    kind: Literal["masked_language_model"]  # the task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ WHOLE_GRAPH = np.zeros(1, np.int64)  # the number of the only example, the graph
 class NodesSettings:
     """The section `[task]` of a recipe."""
 
-    kind: Literal["nodes"]
+    kind: Literal["nodes"]  # the task
 
 
 @dataclass(frozen=True, kw_only=True)

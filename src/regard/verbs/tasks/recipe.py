@@ -17,8 +17,8 @@ class Recipe:
     model_kind: ClassVar[str]  # the kind of model where `[model]` names no `kind`
     other_model_kinds: ClassVar[bool] = False  # True if the task can train other kinds than `model_kind`
     has_r_drop: ClassVar[bool] = False  # True if the task's loss can have an R-Drop term
-    name: str
-    description: str = ""
+    name: str  # the name of the run, and of its folder in runs/
+    description: str = ""  # a line for lists of recipes and the model card
     card: str = ""  # text for the model card: licence and attribution of the data, limits
     model: dict[str, Any] = field(default_factory=dict)  # kind, preset, and settings that differ from it
     batches: LoaderSettings = field(default_factory=LoaderSettings)

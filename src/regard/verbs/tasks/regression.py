@@ -48,7 +48,7 @@ from regard.weights.model_folder import LoadedModel
 class RegressionSettings(WordDropoutSettings):
     """The section `[task]` of a recipe."""
 
-    kind: Literal["regression"]
+    kind: Literal["regression"]  # the task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,7 +47,7 @@ WORDS_FILE = "words.json"  # file of a model folder: the CoNLL-U column of its l
 class TaggingSettings(WordDropoutSettings):
     """The section `[task]` of a recipe."""
 
-    kind: Literal["tagging"]
+    kind: Literal["tagging"]  # the task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class TaggedDataSettings(ValidationSplit):
     train: ConlluSettings
     valid: ConlluSettings | None = None
     test: ConlluSettings | None = None
-    column: LabelColumn = "upos"
+    column: LabelColumn = "upos"  # the column with the labels
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,7 +55,7 @@ BATCH_FRAMES = 16_384  # padded frames without gradients: validation, test, `reg
 class TranscriptionTaskSettings:
     """The section `[task]` of a recipe."""
 
-    kind: Literal["transcription"]
+    kind: Literal["transcription"]  # the task
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,7 +47,7 @@ from regard.weights.strict_json import json_bytes
 class TranslationSettings:
     """`[task]`, which a recipe of a translation may leave out."""
 
-    kind: Literal["translation"] = "translation"
+    kind: Literal["translation"] = "translation"  # the task
 
 
 @dataclass(frozen=True, kw_only=True)

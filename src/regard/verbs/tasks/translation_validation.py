@@ -39,12 +39,12 @@ class ValidationSettings(Beam):
     reference; it does not depend on the tokeniser. All scores are in percent.
     """
 
-    metrics: tuple[TranslationMetric, ...] = ("bleu", "chrf")
+    metrics: tuple[TranslationMetric, ...] = ("bleu", "chrf")  # the scores to compute
     sentences: int = 0  # validation pairs to use, evenly spaced; 0 is all
     several_references: bool = False  # pairs with the same source are one sentence with several references
     tokenize: Tokenize = "auto"  # sacreBLEU's tokeniser; "none" is for text that is tokenised already
-    lowercase: bool = False
-    batch_tokens: int = bounded(4096, least=1)
+    lowercase: bool = False  # score without regard to case
+    batch_tokens: int = bounded(4096, least=1)  # tokens of a batch in validation, padding included
     expected_bleu: tuple[float, ...] = ()  # lowest and highest BLEU of similar runs, for `verdict`
 
     def __post_init__(self) -> None:
