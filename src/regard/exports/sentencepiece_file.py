@@ -240,6 +240,7 @@ def _flags(content: Mapping[str, Any], pieces: list[tuple[str, float]]) -> Sente
     for number in range(8):
         dummy, strip, suffix = (bool(number >> place & 1) for place in range(3))
         flags = SentencePiece(
+            kind=UNIGRAM,
             pieces=[],
             charsmap=charsmap,
             dummy=dummy,

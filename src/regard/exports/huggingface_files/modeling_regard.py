@@ -114,7 +114,7 @@ class RegardForConditionalGeneration(RegardPreTrainedModel, GenerationMixin):
         memory = encoder_outputs[0]
         if attention_mask is None:
             attention_mask = torch.ones(memory.shape[:2], dtype=torch.long, device=memory.device)
-        attention_mask = read(attention_mask, self.config)
+        attention_mask = read(attention_mask, self.config.settings)
         if labels is not None and decoder_input_ids is None:
             first = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
             shifted = labels[:, :-1].masked_fill(labels[:, :-1] == -100, self.config.pad_token_id)
@@ -141,13 +141,13 @@ class RegardEncoder(Stack):
         """The states of the source."""
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
-        mask = read(attention_mask, self.config)
+        mask = read(attention_mask, self.config.settings)
         return BaseModelOutput(last_hidden_state=super().forward(input_ids, mask))
 
 
-def read(mask: Tensor, config: RegardConfig) -> Tensor:
+def read(mask: Tensor, settings: dict[str, Any]) -> Tensor:
     """The mask of a source, without its end where the model does not attend to it."""
-    if config.settings.get("source_end", True):
+    if settings.get("source_end", True):
         return mask
     positions = mask.cumsum(-1)
     length = positions[:, -1:]
