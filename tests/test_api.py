@@ -98,7 +98,7 @@ COMMANDS = [  # command, the calls that it stands for, options without a keyword
     ("generate", ["generate", "generate_file", "generate_shard"], "stream", "done"),
     ("learn", ["learn"], "no_jupyter", ""),
     ("new", ["new"], "", ""),
-    ("look", ["look"], "json text html npz pair port no_browser", "text prefix_ids changes"),
+    ("look", ["look"], "json text html live npz pair port no_browser runtime", "text prefix_ids changes"),
     ("score", ["score", "score_shard"], "", "done"),
     ("jobs merge", ["jobs_merge"], "", ""),
     ("jobs status", ["jobs_status"], "", ""),
@@ -118,7 +118,7 @@ COMMANDS = [  # command, the calls that it stands for, options without a keyword
     ("data get", ["data_get"], "", "progress"),
     ("data show", ["data_show"], "", ""),
 ]
-RENAMED = {"json": "as_json", "head": "heads", "rule": "rules", "set": "overrides"}
+RENAMED = {"for": "targets", "json": "as_json", "head": "heads", "rule": "rules", "set": "overrides"}
 
 
 def command_of(names: str) -> click.Command:

@@ -41,6 +41,7 @@ EXAMPLES = {  # name -> what a line gives, and its shape
     "LearnedPositions": lambda: layers.LearnedPositions(8, 64)(0, 5),
     "LinearBias": lambda: layers.LinearBias(2)(5, 5),
     "MultiHeadAttention": lambda: layers.MultiHeadAttention(d_model=8, num_heads=2)(X, MEMORY),
+    "ParallelBlock": lambda: layers.ParallelBlock.of_size(d_model=8, num_heads=2, d_ff=16)(X),
     "PatchEmbedding": lambda: layers.PatchEmbedding(3, 2, 8)(torch.randn(2, 3, 4, 6)),
     "PostNorm": lambda: around(layers.PostNorm),
     "PreNorm": lambda: around(layers.PreNorm),
@@ -48,6 +49,7 @@ EXAMPLES = {  # name -> what a line gives, and its shape
     "RecurrentStack": lambda: layers.RecurrentStack("gru", 2, 8, 6, 0.0),
     "RelativePositions": lambda: layers.RelativePositions(8)(5),
     "RelativeSelfAttention": lambda: layers.RelativeSelfAttention(8, 2, layers.RelativePositions(8))(X, X),
+    "ReorderedNorm": lambda: around(layers.ReorderedNorm),
     **{
         name: lambda name=name: layers.RotaryPositions(
             4, scaling=getattr(layers, name)(factor=2.0, **({} if name == "LinearScaling" else LENGTH))

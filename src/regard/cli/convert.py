@@ -39,7 +39,7 @@ def command(
     source_lang: str | None,
     target_lang: str | None,
 ) -> None:
-    """Convert a Hugging Face folder or a toolkit's checkpoint to a model folder, or a model to Hugging Face.
+    """Convert models of Hugging Face and of translation toolkits, or a model to Hugging Face.
 
     \b
     Known families: gpt2, llama, mistral, qwen2, qwen3, gemma, bert (sentence encoders too), roberta,

@@ -22,7 +22,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
         "curves": "Draw loss and scores of a run.",
         "recipes": "List the recipes that come with regard, or show one.",
         "data": "List, download and check known data sets.",
-        "convert": "Convert a Hugging Face folder to a model folder, or a model to a Hugging Face folder.",
+        "convert": "Convert models of Hugging Face and of translation toolkits, or a model to Hugging Face.",
         "export": "Write a model for another engine, with a certificate.",
     },
     "Use": {
