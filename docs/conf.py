@@ -38,6 +38,7 @@ python_use_unqualified_type_names = True
 napoleon_use_ivar = True
 default_role = "literal"  # of docstrings, whose `code` is between single backticks
 
+suppress_warnings = ["myst-nb.lexer"]  # pages that are not executed take the default, Python
 nb_execution_mode = "cache"
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
