@@ -21,6 +21,8 @@ from regard.exports.web_one_file import WORKER, held_files, worker_script
 from regard.exports.web_runtime import SCRIPT, runtime_files
 from regard.exports.web_tokenizers import contents_of, refuse_unread
 from regard.models.build import count_parameters
+from regard.models.decoder_only import DecoderOnly
+from regard.models.encoder_decoder import EncoderDecoder
 from regard.page.assets import HeldModel, modules
 from regard.page.bundle import bundle
 from regard.weights.model_folder import LoadedModel
@@ -57,7 +59,8 @@ def save_look_folder(
     require_onnx("this page")
     node()
     engine = runtime_files(runtime)
-    save_look_graphs(loaded.model, folder)  # type: ignore[arg-type]
+    assert isinstance(loaded.model, EncoderDecoder | DecoderOnly)  # `known` refuses others
+    save_look_graphs(loaded.model, folder)
     names = _javascript().items()
     for name, content in {**dict(names), **engine, **loaded.tokenizers.files(), **files}.items():
         (folder / name).write_bytes(content)

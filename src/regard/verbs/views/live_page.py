@@ -96,7 +96,8 @@ def _all_pieces(tokenizer: Tokenizer) -> list[str]:
 def _translation(loaded: LoadedModel) -> dict[str, Any]:
     """What a page needs to translate."""
     reader = EncoderDecoderReader(loaded)
-    layers = len(reader.model.decoder.blocks)  # type: ignore[attr-defined] (a Transformer)
+    assert isinstance(reader.model, EncoderDecoder)  # other models that translate are refused before
+    layers = len(reader.model.decoder.blocks)
     return {"layers": layers, "prefix": vars(reader.prefix_rule), "search": _search(reader)}
 
 

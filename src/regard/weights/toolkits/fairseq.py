@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.errors import FolderError
+from regard.layers.feedforward import Activation
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.names import Entry, linear, renamed, same
 from regard.weights.pickled import read_pickle, refuse_untrusted
@@ -15,7 +16,7 @@ from regard.weights.toolkits.decoding import search_settings
 from regard.weights.toolkits.fairseq_dictionary import EOS, PAD, UNK, read_tokenizers
 from regard.weights.toolkits.fairseq_settings import MODEL_UNUSED, OF_TRAINING
 from regard.weights.toolkits.settings import Settings
-from regard.weights.toolkits.toolkit import Toolkit, ToolkitCheckpoint
+from regard.weights.toolkits.toolkit import Toolkit, ToolkitCheckpoint, checkpoint_file
 from regard.weights.toolkits.torch_names import attention, cross_attention, drop_equal
 
 CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
@@ -25,7 +26,7 @@ ARCHITECTURES = (
     "transformer_wmt_en_de_big_t2t", "transformer_vaswani_wmt_en_de_big", "transformer_vaswani_wmt_en_fr_big",
     "transformer_tiny",
 )  # fmt: skip
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu", "gelu": "gelu", "gelu_accurate": "gelu_tanh", "gelu_fast": "gelu_tanh", "swish": "silu",
 }  # fmt: skip
 NEVER_TRUE = (
@@ -65,7 +66,7 @@ class Fairseq(Toolkit):
         return has_checkpoint and any(folder.glob("dict.*.txt"))
 
     def read(self, path: Path, *, trust_pickle: bool) -> ToolkitCheckpoint:
-        file = _checkpoint(path)
+        file = checkpoint_file(path, "*.pt", CHECKPOINTS)
         refuse_untrusted(file, trust_pickle=trust_pickle)
         tensors, saved = read_pickle(file, "fairseq")
         settings = Settings(_arguments(saved, file), str(file))
@@ -88,19 +89,6 @@ class Fairseq(Toolkit):
             generation=generation,
             unused_decoding=unused,
         )
-
-
-def _checkpoint(path: Path) -> Path:
-    if path.is_file():
-        return path
-    found = sorted(path.glob("*.pt"))
-    for name in CHECKPOINTS:
-        if path / name in found:
-            return path / name
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(each.name for each in found[:5])
-    raise FolderError(f"{path} has {len(found)} checkpoints: {names}", "name one of these files")
 
 
 def _arguments(saved: Mapping[str, Any], file: Path) -> dict[str, Any]:
@@ -183,7 +171,7 @@ def _config(
         num_encoder_layers=take(int, "encoder_layers", 6),
         num_decoder_layers=take(int, "decoder_layers", 6),
         d_ff=_both(settings, int, "ffn_embed_dim", 2048),
-        activation=settings.choice(ACTIVATIONS, "activation_fn", "relu"),  # type: ignore[arg-type]
+        activation=settings.choice(ACTIVATIONS, "activation_fn", "relu"),
         norm_position="pre" if _both(settings, bool, "normalize_before", False) else "post",
         positions="learned" if learned else "sinusoidal",
         position_layout="fairseq",

@@ -13,7 +13,7 @@ from regard.weights.pickled import read_pickle, refuse_untrusted
 from regard.weights.toolkits.decoding import search_settings
 from regard.weights.toolkits.joeynmt_vocabulary import SpecialSymbols, read_tokenizer
 from regard.weights.toolkits.settings import Settings
-from regard.weights.toolkits.toolkit import Toolkit, ToolkitCheckpoint
+from regard.weights.toolkits.toolkit import Toolkit, ToolkitCheckpoint, checkpoint_file
 from regard.weights.toolkits.torch_names import attention, cross_attention, drop_equal, drop_sinusoids
 from regard.weights.toolkits.yaml_file import read_yaml_table
 
@@ -51,7 +51,7 @@ class JoeyNMT(Toolkit):
         return has_checkpoint and (folder / CONFIG).is_file()
 
     def read(self, path: Path, *, trust_pickle: bool) -> ToolkitCheckpoint:
-        file = _checkpoint(path)
+        file = checkpoint_file(path, "*.ckpt", CHECKPOINTS)
         refuse_untrusted(file, trust_pickle=trust_pickle)
         folder = file.parent
         settings = Settings(read_yaml_table(folder / CONFIG), str(folder / CONFIG))
@@ -81,19 +81,6 @@ class JoeyNMT(Toolkit):
             generation=generation,
             unused_decoding=unused,
         )
-
-
-def _checkpoint(path: Path) -> Path:
-    if path.is_file():
-        return path
-    found = sorted(path.glob("*.ckpt"))
-    for name in CHECKPOINTS:
-        if path / name in found:
-            return path / name
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(each.name for each in found[:5])
-    raise FolderError(f"{path} has {len(found)} checkpoints: {names}", "name one of these files")
 
 
 def _config(

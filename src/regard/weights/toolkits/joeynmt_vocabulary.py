@@ -40,10 +40,10 @@ class SpecialSymbols:
         settings.must_be("sep_id", None, "")
         settings.must_be("lang_tags", [], "")
         tokens = {"unk": "<unk>", "pad": "<pad>", "bos": "<s>", "eos": "</s>"}
-        ids = {name: settings.take(int, f"{name}_id", number) for number, name in enumerate(tokens)}
-        names = tuple(settings.take(str, f"{name}_token", token) for name, token in tokens.items())
+        unk, pad, bos, eos = (settings.take(int, f"{name}_id", place) for place, name in enumerate(tokens))
+        names = [settings.take(str, f"{name}_token", token) for name, token in tokens.items()]
         settings.finish()
-        return cls(**ids, names=names)  # type: ignore[arg-type]
+        return cls(unk=unk, pad=pad, bos=bos, eos=eos, names=(names[0], names[1], names[2], names[3]))
 
 
 def read_tokenizer(folder: Path, settings: Settings, side: str, symbols: SpecialSymbols) -> Tokenizer:

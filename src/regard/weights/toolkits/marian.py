@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from regard.errors import FolderError
-from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.layers.block import NormPosition
+from regard.layers.feedforward import Activation
+from regard.models.encoder_decoder import EncoderDecoderConfig, Tied
 from regard.weights.families.family import widths
 from regard.weights.names import Entry, same
 from regard.weights.toolkits.decoding import search_settings
@@ -24,7 +26,7 @@ from regard.weights.toolkits.toolkit import NEVER, Toolkit, ToolkitCheckpoint, w
 from regard.weights.toolkits.yaml_file import as_table, parse_yaml, read_yaml_table
 
 CONFIG = "special:model.yml"
-ACTIVATIONS = {"relu": "relu", "swish": "silu"}
+ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "silu"}
 OUTPUT = "decoder_ff_logit_out"
 STACKS = ("encoder", "decoder")
 # settings of other types of models and of training
@@ -44,7 +46,7 @@ WITHOUT_EFFECT = (
 
 
 # operations after a layer (n: norm, a: residual) and after a stack -> where the norms are
-NORMS = {("an", ""): "post", ("na", "n"): "reordered"}
+NORMS: dict[tuple[str, str], NormPosition] = {("an", ""): "post", ("na", "n"): "reordered"}
 
 
 class Marian(Toolkit):
@@ -114,7 +116,7 @@ def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
     }
 
 
-def _tied(settings: Settings) -> str:
+def _tied(settings: Settings) -> Tied:
     """Which embeddings are one matrix, by regard's name."""
     take = settings.take
     everything = take(bool, "tied-embeddings-all", False)
@@ -139,14 +141,15 @@ def _refuse_missing(tensors: Mapping[str, Tensor], file: Path, *names: str) -> N
 def _refuse_contradictions(settings: Settings, tensors: Mapping[str, Tensor], rows: tuple[int, int]) -> None:
     """Refuses weights that are not those which the settings describe, where their names do not show it."""
     sizes = settings.optional(list, "dim-vocabs") or []
-    if len(sizes) not in (0, 2) or any(str(size) not in ("0", str(n)) for size, n in zip(sizes, rows)):  # noqa: B905 (none, or two)
+    differ = any(str(size) not in ("0", str(count)) for size, count in zip(sizes, rows, strict=False))
+    if len(sizes) not in (0, 2) or differ:
         raise settings.refusal("dim-vocabs", f"the embeddings have {rows[0]:,} and {rows[1]:,} rows")
     omitted = settings.take(bool, "output-omit-bias", False)
     if omitted == (f"{OUTPUT}_b" in tensors):
         raise settings.refusal("output-omit-bias", f"it contradicts the tensor {OUTPUT}_b")
 
 
-def _config(settings: Settings, tied: str, rows: tuple[int, int]) -> EncoderDecoderConfig:
+def _config(settings: Settings, tied: Tied, rows: tuple[int, int]) -> EncoderDecoderConfig:
     take, must_be = settings.take, settings.must_be
     must_be("type", "transformer", hint="of Marian's models only type = transformer is supported")
     must_be(
@@ -181,12 +184,12 @@ def _config(settings: Settings, tied: str, rows: tuple[int, int]) -> EncoderDeco
         num_encoder_layers=take(int, "enc-depth", 1),
         num_decoder_layers=take(int, "dec-depth", 1),
         d_ff=d_ff,
-        activation=settings.choice(ACTIVATIONS, "transformer-ffn-activation", "swish"),  # type: ignore[arg-type]
+        activation=settings.choice(ACTIVATIONS, "transformer-ffn-activation", "swish"),
         position_layout="fairseq",
-        norm_position=_norms(settings),  # type: ignore[arg-type]
+        norm_position=_norms(settings),
         norm_eps=1e-6,
         embedding_norm="n" in _operations(settings, "transformer-postprocess-emb", "d", "dn"),
-        tied=tied,  # type: ignore[arg-type]
+        tied=tied,
         output_bias=True,
         pad_id=rows[1],
         **_dropout(settings),
@@ -200,7 +203,7 @@ def _dropout(settings: Settings) -> dict[str, Any]:
     return {ours: settings.take(float, f"transformer-dropout{suffix}", 0.0) for ours, suffix in names.items()}
 
 
-def _norms(settings: Settings) -> str:
+def _norms(settings: Settings) -> NormPosition:
     settings.must_be(
         "transformer-preprocess",
         "",

@@ -8,13 +8,16 @@ from typing import Any
 from torch import Tensor
 
 from regard.errors import FolderError
+from regard.layers.feedforward import Activation
+from regard.layers.norm import Norm
+from regard.layers.positions import Layout
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.names import Entry, linear, renamed, same
 from regard.weights.pickled import read_pickle, refuse_untrusted
 from regard.weights.toolkits.decoding import search_settings
 from regard.weights.toolkits.eole_vocabulary import read_tokenizers
 from regard.weights.toolkits.settings import Settings
-from regard.weights.toolkits.toolkit import Toolkit, ToolkitCheckpoint
+from regard.weights.toolkits.toolkit import Toolkit, ToolkitCheckpoint, checkpoint_file
 from regard.weights.toolkits.torch_names import attention, cross_attention, drop_equal, drop_sinusoids
 
 STEPS = "*_step_*.pt"
@@ -26,9 +29,9 @@ OLD_NAMES = [
     (r"\.layer_norm((_\d+)?)\.b_2$", r".layer_norm\1.bias"),
     (r"^generator\.0\.", "generator."),
 ]
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swiglu", "gated-gelu": "geglu"}
-NORMS = {"standard": "layer", "rms": "rms"}
-LAYOUTS = {"SinusoidalInterleaved": "interleaved", "SinusoidalConcat": "fairseq"}
+ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu", "silu": "swiglu", "gated-gelu": "geglu"}
+NORMS: dict[str, Norm] = {"standard": "layer", "rms": "rms"}
+LAYOUTS: dict[str, Layout] = {"SinusoidalInterleaved": "interleaved", "SinusoidalConcat": "fairseq"}
 NEVER_TRUE = (
     "copy_attn", "coverage_attn", "parallel_residual", "multiquery", "lora_embedding", "reuse_copy_attn",
 )  # fmt: skip
@@ -95,7 +98,7 @@ class OpenNMT(Toolkit):
         return path.suffix == ".pt" if path.is_file() else any(path.glob(STEPS))
 
     def read(self, path: Path, *, trust_pickle: bool) -> ToolkitCheckpoint:
-        path = _checkpoint(path)
+        path = checkpoint_file(path, STEPS)
         refuse_untrusted(path, trust_pickle=trust_pickle)
         tensors, saved = read_pickle(path, "opennmt")
         where = str(path)
@@ -117,16 +120,6 @@ class OpenNMT(Toolkit):
             # the defaults of `onmt_translate`
             generation=search_settings(5, penalty="power", alpha=1.0, max_new_tokens=250),
         )
-
-
-def _checkpoint(path: Path) -> Path:
-    if path.is_file():
-        return path
-    found = sorted(path.glob(STEPS))
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(each.name for each in found[:5])
-    raise FolderError(f"{path} has {len(found)} checkpoints: {names}", "name one of these files")
 
 
 def _transforms(opt: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,11 +165,11 @@ def _config(
         num_encoder_layers=take(int, "enc_layers", 2),
         num_decoder_layers=take(int, "dec_layers", 2),
         d_ff=take(int, "transformer_ff", 2048),
-        activation=settings.choice(ACTIVATIONS, "pos_ffn_activation_fn", "relu"),  # type: ignore[arg-type]
-        norm=settings.choice(NORMS, "layer_norm", "standard"),  # type: ignore[arg-type]
+        activation=settings.choice(ACTIVATIONS, "pos_ffn_activation_fn", "relu"),
+        norm=settings.choice(NORMS, "layer_norm", "standard"),
         norm_eps=take(float, "norm_eps", 1e-6),
         norm_position="pre",
-        position_layout=settings.choice(LAYOUTS, "position_encoding_type", "SinusoidalInterleaved"),  # type: ignore[arg-type]
+        position_layout=settings.choice(LAYOUTS, "position_encoding_type", "SinusoidalInterleaved"),
         attention_bias="all" if biases else "none",
         feed_forward_bias="encoder.transformer.0.feed_forward.w_1.bias" in tensors,
         tied=("all" if output else "embeddings") if both else ("target" if output else "none"),

@@ -10,7 +10,7 @@ from torch import Tensor
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_pretrained import SpecialTokens
 from regard.errors import FolderError
-from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig, Tied
 from regard.weights.huggingface_files import read_table
 from regard.weights.names import Entry, linear, same
 from regard.weights.pickled import read_pickle, refuse_untrusted
@@ -26,7 +26,12 @@ SOURCE, TARGET = "embedding_source.embedding.weight", "embedding_target.embeddin
 OUTPUT = "output_layer.weight"
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")  # ids 0 to 3
 PAD, UNK, BOS, EOS = range(4)
-TIED = {"none": "none", "src_trg_softmax": "all", "trg_softmax": "target", "src_trg": "embeddings"}
+TIED: dict[str, Tied] = {
+    "none": "none",
+    "src_trg_softmax": "all",
+    "trg_softmax": "target",
+    "src_trg": "embeddings",
+}
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish1": "silu"}
 GATED = {"gelu": "geglu", "swish1": "swiglu"}
 # operations before and after a layer (n: norm, r: residual) -> where the norms are
@@ -114,7 +119,7 @@ def _config(settings: Settings) -> EncoderDecoderConfig:
         attention_bias="none",
         feed_forward_bias=True,
         output_bias=True,
-        tied=settings.choice(TIED, "weight_tying_type", "src_trg_softmax"),  # type: ignore[arg-type]
+        tied=settings.choice(TIED, "weight_tying_type", "src_trg_softmax"),
         pad_id=PAD,
         **layers,
         **encoder,

@@ -53,6 +53,24 @@ class Toolkit(ABC):
         """
 
 
+def checkpoint_file(path: Path, pattern: str, preferred: Sequence[str] = ()) -> Path:
+    """The file `path`, or a folder's checkpoint: the first of `preferred` that is there, or the only one.
+
+    Raises:
+        FolderError: there is none, or there are several.
+    """
+    if path.is_file():
+        return path
+    found = sorted(path.glob(pattern))
+    for name in preferred:
+        if path / name in found:
+            return path / name
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(each.name for each in found[:5])
+    raise FolderError(f"{path} has {len(found)} checkpoints: {names}", "name one of these files")
+
+
 def with_row(embedding: Tensor, value: float = 0.0) -> Tensor:
     """A matrix or a vector with one row more, of this value."""
     return torch.cat([embedding, torch.full((1, *embedding.shape[1:]), value, dtype=embedding.dtype)])
