@@ -49,7 +49,7 @@ class Finished(NamedTuple):
     hypotheses: list[Hypothesis]
 
 
-PATIENCE = 4  # steps that an arrival waits for others, if many are running: encoders are faster for several
+PATIENCE = 6  # steps that an arrival waits for others, if many are running: encoders are faster for several
 
 
 Reading = Generator[None, None, list[tuple[Stepper, Sequence[Arrival]]]]

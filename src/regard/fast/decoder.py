@@ -6,7 +6,6 @@ Each row is at a position of its own.
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
@@ -14,7 +13,7 @@ from regard.fast.native.attention import plan_to_memory, plan_to_self
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.plan import AttentionInputs, Plan, PlannedResult, UnsupportedPart
 from regard.fast.native.rotary import plan_rotation
-from regard.fast.position_vectors import PositionVectors
+from regard.fast.position_vectors import PositionVectors, rotary_vectors
 from regard.fast.row_layers import (
     row_embedding,
     row_feed_forward,
@@ -26,7 +25,6 @@ from regard.fast.row_layers import (
 from regard.fast.slot_cache import SlotCache
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
-from regard.layers.positions import RotaryPositions
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder
 
@@ -49,9 +47,9 @@ class PlannedDecoder:
         first = stack.blocks[0].self_attention
         assert isinstance(first, SelfAttention)
         self._layers, self._features = len(blocks), first.num_kv_heads * first.d_head
-        positions, rotary = stack.input.positions, _rotary(stack.blocks)
+        positions = stack.input.positions
         self._positional = None if positions is None else PositionVectors(positions)
-        self._turns = None if rotary is None else PositionVectors(_turns(rotary))
+        self._turns = rotary_vectors(stack.blocks)
         self._scale = stack.scale if isinstance(stack, Decoder) else 1.0
 
         def path(ids: PlannedResult) -> PlannedResult:
@@ -136,16 +134,3 @@ def _prefetch(layers: Sequence[object]) -> None:
     linears = [each for each in layers if isinstance(each, PackedLinear)]
     for one, other in pairwise([*linears, *linears[:1]]):
         one.prefetch(other)
-
-
-def _rotary(blocks: nn.ModuleList) -> RotaryPositions | None:
-    """The rotary positions of all self-attentions; they must agree, because a plan has one set of angles."""
-    found = [each for each in blocks.modules() if isinstance(each, RotaryPositions)]
-    if len({(each.base, each.d_head, each.scaling) for each in found}) > 1:
-        raise UnsupportedPart("its layers have different rotary positions")
-    return found[0] if found else None
-
-
-def _turns(rotary: RotaryPositions) -> Callable[[int, int], Float[Tensor, "len two_d_head"]]:
-    """The sines of each position, and then its cosines."""
-    return lambda start, length: torch.cat(rotary.sines_and_cosines(start, length), dim=1)

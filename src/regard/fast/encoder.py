@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from regard.fast.native.attention import attend_to_memory
 from regard.fast.native.plan import UnsupportedPart
+from regard.fast.native.rotary import rotate
 from regard.fast.packed_memory import PackedMemory
+from regard.fast.position_vectors import PositionVectors, rotary_vectors
 from regard.fast.row_layers import row_feed_forward, row_linear, row_norm, row_residual, scale_of
 from regard.fast.slot_cache import SlotCache
 from regard.layers.attention import SelfAttention
@@ -34,20 +36,23 @@ class Sources:
     spans: list[tuple[int, int]]  # begin and end of each long source
     starts: Int64[Tensor, " positions"]
     lengths: Int64[Tensor, " positions"]  # of its source; 0 in the long sources
+    turns: Float[Tensor, "positions two_d_head"] | None  # of rotary positions: the sines, then the cosines
 
     @classmethod
-    def of(cls, lengths: Int64[Tensor, " sources"], width: int) -> "Sources":
+    def of(cls, lengths: Int64[Tensor, " sources"], width: int, rotary: PositionVectors | None) -> "Sources":
         starts = lengths.cumsum(0) - lengths
         spans = [
             (start, start + length)
             for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
             if length > LONG
         ]
+        all_starts = starts.repeat_interleave(lengths)
         return cls(
             real=torch.arange(width) < lengths[:, None],
             spans=spans,
-            starts=starts.repeat_interleave(lengths),
+            starts=all_starts,
             lengths=lengths.masked_fill(lengths > LONG, 0).repeat_interleave(lengths),
+            turns=None if rotary is None else rotary(torch.arange(len(all_starts)) - all_starts),
         )
 
 
@@ -61,6 +66,7 @@ class Start:
             UnsupportedPart: it has a part that no kernel computes.
         """
         self._blocks = [_block(block) for block in model.encoder.blocks]
+        self._rotary = rotary_vectors(model.encoder.blocks)
         self._read_lengths = model.read_lengths
         self._enter, self._leave = model.encoder.input, row_norm(model.encoder.norm)
         self._memories = [_memory(block) for block in model.decoder.blocks]
@@ -79,7 +85,7 @@ class Start:
     ) -> Generator[None, None, SlotCache]:
         """As a call, in as many parts as there are layers, and one more."""
         src_lengths = self._read_lengths(src_lengths)
-        sources = Sources.of(src_lengths, src_ids.size(1))
+        sources = Sources.of(src_lengths, src_ids.size(1), self._rotary)
         x = self._enter(src_ids)[sources.real]
         for block in self._blocks:
             x = block(x, sources)
@@ -111,30 +117,25 @@ def _block(block: nn.Module) -> Callable[[Positions, Sources], Positions]:
 
 
 def _self_attention(module: SelfAttention) -> Callable[[Positions, Positions | None, Sources], Positions]:
-    project, output, rotary, scale = (
-        row_linear(module.query_key_value),
-        row_linear(module.output),
-        module.rotary,
-        scale_of(module),
-    )
+    project, output, scale = row_linear(module.query_key_value), row_linear(module.output), scale_of(module)
     heads, groups, d_head = module.num_heads, module.num_kv_heads, module.d_head
-    norms = (module.query_norm, module.key_norm)
+    query_end, key_end = heads * d_head, (heads + groups) * d_head
+    norms, rotates = (module.query_norm, module.key_norm), module.rotary is not None
     query_norm, key_norm = (None if each is None else row_norm(each) for each in norms)
 
     def attend(x: Tensor, residual: Tensor | None, sources: Sources) -> Tensor:
-        all_heads = project(x).view(len(x), heads + 2 * groups, d_head)
-        both, value = all_heads[:, : heads + groups], all_heads[:, heads + groups :].flatten(1)
+        all_heads = project(x)
+        both, value = all_heads[:, :key_end], all_heads[:, key_end:]
         if query_norm is not None and key_norm is not None:
+            query, key = both[:, :query_end], both[:, query_end:]
             normed = (
-                query_norm(both[:, :heads].flatten(0, 1)).view(len(x), -1, d_head),
-                key_norm(both[:, heads:].flatten(0, 1)).view(len(x), -1, d_head),
+                query_norm(query.reshape(-1, d_head)).view(len(x), -1),
+                key_norm(key.reshape(-1, d_head)).view(len(x), -1),
             )
             both = torch.cat(normed, dim=1)
-        if rotary is not None:
-            padded = x.new_zeros(*sources.real.shape, heads + groups, d_head)
-            padded[sources.real] = both
-            both = rotary(padded.transpose(1, 2)).transpose(1, 2)[sources.real]
-        query, key = both[:, :heads].flatten(1), both[:, heads:].flatten(1)
+        if rotates and sources.turns is not None:
+            both = rotate(both, sources.turns, d_head)
+        query, key = both[:, :query_end], both[:, query_end:]
         mixed = attend_to_memory(query, key, value, sources.starts, sources.lengths, LONG, d_head, scale)
         for start, end in sources.spans:
             own_query, own_key, own_value = (
