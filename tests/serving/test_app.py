@@ -79,12 +79,22 @@ def test_a_file_of_keys_is_checked(tmp_path):
         (b"# none\n", UserError),
         (b"short\n", UserError),
         (b"\xff" * 20, FolderError),
+        (b"k" * 48 + b"\n" + b"#" * 1_000_000, UserError),
     ):
         file.write_bytes(content)
         with pytest.raises(error):
             read_keys(file)
     with pytest.raises(FolderError):
         read_keys(tmp_path / "missing")
+
+
+def test_keys_are_read_after_a_byte_order_mark_and_a_short_one_is_named_by_its_line(tmp_path):
+    file = tmp_path / "keys"
+    file.write_bytes(b"\xef\xbb\xbf" + KEY.encode() + b"\r\n\n# of the shop\n" + KEY[::-1].encode())
+    assert read_keys(file) == [KEY, KEY[::-1]]
+    file.write_text(f"# one\n{KEY}\nshort\n")
+    with pytest.raises(UserError, match="keys:3: a key of 5 characters"):
+        read_keys(file)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.1", "example.org"])

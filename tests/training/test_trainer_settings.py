@@ -78,7 +78,7 @@ def start(shards, tmp_path):
     folder, vocab_size = shards
     numbers = itertools.count()
 
-    def trainer(*, validate=None, objective=None, **settings):
+    def trainer(*, validate=None, objective=None, run=None, **settings):
         config = EncoderDecoderConfig(
             src_vocab_size=vocab_size,
             tgt_vocab_size=vocab_size,
@@ -94,7 +94,7 @@ def start(shards, tmp_path):
             objective or CrossEntropy(),
             Loader(PairExamples(folder, 0), LoaderSettings(batch_tokens=40), seed=1),
             TrainingSettings(**{**SHORT, **settings}),
-            RunFolder(tmp_path / f"run {next(numbers)}"),
+            run or RunFolder(tmp_path / f"run {next(numbers)}"),
             {"config.json": b"{}"},
             validate=validate or Scores(1.0),
             report=lambda record: None,
@@ -328,8 +328,7 @@ def test_a_run_stopped_anywhere_chooses_the_same_best_model(start, first):
             stopped.train()
         done = stopped.run.latest().read_json("state.json")["validated_step"]
         assert stopped.run.best() or not done
-        resumed = start(**settings, validate=Pairs(*scores[done:]))
-        resumed.run = stopped.run
+        resumed = start(**settings, validate=Pairs(*scores[done:]), run=stopped.run)
         state = resumed.train()
         assert (state.best_step, state.best_value) == (expected.best_step, expected.best_value)
         assert same(best(resumed), best(whole))

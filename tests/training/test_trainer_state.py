@@ -38,7 +38,14 @@ SETTINGS = TrainingSettings(
 def trainer(tmp_path):
     """Makes trainers of a linear layer with dropout, whose validation returns `scores(step, retries)`."""
 
-    def made(settings=SETTINGS, *, scores=lambda step, retries: {"loss": 1.0}, objective=None, **options):
+    def made(
+        settings=SETTINGS,
+        *,
+        scores=lambda step, retries: {"loss": 1.0},
+        objective=None,
+        folder="run",
+        **options,
+    ):
         torch.manual_seed(0)  # not the seed of the settings
         inputs = torch.randn(ROWS, 4)
         made = Trainer(
@@ -48,7 +55,7 @@ def trainer(tmp_path):
                 TensorExamples(inputs, inputs[:, :3].argmax(dim=1)), LoaderSettings(batch_examples=5), seed=1
             ),
             settings,
-            RunFolder(tmp_path / "run"),
+            RunFolder(tmp_path / folder),
             {},
             validate=lambda model: scores(made.state.step, made.state.watch.retries),
             report=lambda record: None,
@@ -227,8 +234,7 @@ def test_the_first_check_is_at_its_step(trainer):
     """Signs at steps 6 and 9, and the check begins at 6."""
     for after, at in ((6, 9), (7, 12)):
         settings = dataclasses.replace(SETTINGS, collapse=CollapseSettings(after=after, retries=0))
-        current = trainer(settings, scores=learns_until(0))
-        current.run = RunFolder(current.run.path.with_name(str(after)))
+        current = trainer(settings, scores=learns_until(0), folder=str(after))
         current.train()
         assert [record["at"] for record in current.state.watch.found] == [at]
 

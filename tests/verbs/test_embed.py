@@ -102,6 +102,9 @@ def test_a_text_that_is_too_long_is_cut_with_a_warning(minilm, capsys):
     long, short = (embed("bad " * count, model=minilm) for count in (100, 16))
     torch.testing.assert_close(long, short, rtol=0, atol=0)
     assert capsys.readouterr().err.count("line 1 is too long") == 1
+    embedder = Embedder(minilm)
+    embedder.similar(list(embedder(["hello"])), "word " * 400)
+    assert "the query is too long" in capsys.readouterr().err
 
 
 def test_what_makes_no_vectors_is_refused(decoder_folder, minilm):

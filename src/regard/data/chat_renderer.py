@@ -80,7 +80,7 @@ class ChatRenderer:
                 raise self._failed(f"it takes more than {self._seconds:g} seconds") from None
             except OSError:  # it ended before it had read everything
                 line = ""
-            if not line:
+            if not line.endswith("\n"):  # it ended before it had written everything
                 self._end()
                 return {}
             return json.loads(line)

@@ -1,4 +1,4 @@
-"""Attention to relative positions (Dai et al. 2019, section 3.3), as the conformer has it."""
+"""Self-attention with relative positions (Dai et al. 2019, section 3.3), used by the conformer."""
 
 import math
 from collections.abc import Callable
@@ -14,22 +14,26 @@ from regard.layers.positions import sinusoids
 
 
 class RelativePositions(nn.Module):
-    """A sinusoidal vector for each distance between two positions of a sequence of any length."""
+    """A sinusoidal vector for each distance between two positions of a sequence of any length.
+
+    Vectors of the distances in sequences of up to `table_len` are computed once, others in each call.
+    """
 
     table: Tensor
 
     def __init__(self, d_model: int, table_len: int = 512) -> None:
         super().__init__()
         self.d_model, self.table_len = d_model, table_len
-        self.register_buffer("table", self._distances(table_len, None), persistent=False)
+        self.register_buffer("table", self._vectors(table_len, None), persistent=False)
 
     def forward(self, length: int) -> Float[Tensor, "2*{length}-1 d_model"]:
         """The vectors of the distances `length` - 1 (earlier keys) to 1 - `length` (later keys)."""
         if length <= self.table_len:
             return self.table[self.table_len - length : self.table_len + length - 1]
-        return self._distances(length, self.table.device).to(self.table)
+        return self._vectors(length, self.table.device).to(self.table)
 
-    def _distances(self, length: int, device: torch.device | None) -> Float[Tensor, "distances d_model"]:
+    def _vectors(self, length: int, device: torch.device | None) -> Float[Tensor, "distances d_model"]:
+        # the largest distance, that of the earliest key, comes first
         return sinusoids(1 - length, 2 * length - 1, self.d_model, device=device).flip(0)
 
 
@@ -37,8 +41,9 @@ class RelativeSelfAttention(SelfAttention):
     """Self-attention whose scores depend on content and on distance.
 
     The score of query i and key j is ((q_i + u) . k_j + (q_i + v) . W r_(i-j)) / sqrt(d_head). The first term
-    scores content, the second distance; u and v are the parts that are the same for all queries. `positions`
-    computes r and may be shared by the layers of a stack; each layer has its own W, u and v.
+    scores content, the second distance; u and v are learned biases of each head, the same for all
+    queries. `positions` computes r and may be shared by the layers of a stack; each layer has its own W, u
+    and v.
     """
 
     def __init__(
@@ -71,10 +76,11 @@ class RelativeSelfAttention(SelfAttention):
         cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "batch len d_model"]:
         if cache is not None:
-            raise ValueError("relative attention reads a sequence at once: it keeps no cache")
+            raise ValueError("relative attention has no cache: give it the whole sequence at once")
         query, key_value = self._project(x, memory, values, None)
-        distances = self._heads(self.distance(self.positions(x.size(1)))[None])
-        bias = shifted((query + self.distance_bias) @ distances.transpose(-2, -1)) / math.sqrt(self.d_head)
+        distance_keys = self._heads(self.distance(self.positions(x.size(1)))[None])
+        by_distance = (query + self.distance_bias) @ distance_keys.transpose(-2, -1)
+        bias = shifted(by_distance) / math.sqrt(self.d_head)
         if position_bias is not None:
             bias = bias + position_bias
         dropout = self.dropout if self.training else 0.0
@@ -88,10 +94,10 @@ def shifted(
     """Scores by distance (see `RelativePositions`) -> scores by key.
 
     Entry (i, j) of the result is the score of distance i - j, which is in column len - 1 - i + j of row i. A
-    column is appended and the numbers are reshaped to rows that are shorter by one, which shifts each row by
-    one more than the row before (Dai et al. 2019, appendix B).
+    column is prepended, which makes rows of 2 len numbers; the first len numbers are dropped, and the others
+    are cut into rows of 2 len - 1, which shifts each row by one more than the row before (Dai et al. 2019,
+    appendix B).
     """
     length = by_distance.size(2)
-    # len rows of 2 len numbers, without the first len numbers
     wider = F.pad(by_distance, (1, 0)).flatten(2)[..., length:]
     return wider.unflatten(2, (length, 2 * length - 1))[..., :length]

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import math
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,27 +10,28 @@ from pathlib import Path
 from regard.errors import FolderError, UserError
 from regard.serving.http_error import HttpProblem
 
-SHORTEST = 16  # characters
-MOST_BYTES = 1_000_000
+MIN_KEY_CHARACTERS = 16
+MAX_FILE_BYTES = 1_000_000
+HINT = "name a file with one API key a line"
 
 
 @dataclass(kw_only=True)
 class RateLimit:
-    """A bucket of tokens: `per_minute` requests on average, as many at once."""
+    """A token bucket: `per_minute` requests a minute on average, and bursts of as many."""
 
     per_minute: int
     tokens: float = field(init=False)
-    filled: float = field(init=False)
+    last_refill: float = field(init=False)  # seconds of `time.monotonic`
 
     def __post_init__(self) -> None:
-        self.tokens, self.filled = float(self.per_minute), time.monotonic()
+        self.tokens, self.last_refill = float(self.per_minute), time.monotonic()
 
     def take(self) -> float:
         """Take a token. Returns 0, or the number of seconds until there is one."""
         now = time.monotonic()
         rate = self.per_minute / 60
-        self.tokens = min(self.per_minute, self.tokens + (now - self.filled) * rate)
-        self.filled = now
+        self.tokens = min(self.per_minute, self.tokens + (now - self.last_refill) * rate)
+        self.last_refill = now
         if self.tokens < 1:
             return (1 - self.tokens) / rate
         self.tokens -= 1
@@ -37,7 +39,11 @@ class RateLimit:
 
 
 class ApiKeys:
-    """The keys that may use the server. Without keys everybody may; `per_minute` limits each key."""
+    """The keys that may use the server. Without keys everybody may.
+
+    `per_minute` limits the requests of each key, or of all clients together if there are no keys; None and 0
+    set no limit.
+    """
 
     def __init__(self, keys: list[str], per_minute: int | None = None) -> None:
         self._hashes = [_hash(key) for key in keys]
@@ -50,33 +56,37 @@ class ApiKeys:
         return bool(self._hashes)
 
     def check(self, key: str | None) -> None:
-        """Raise an HttpProblem if this key may not be used now."""
+        """Count a request of this key.
+
+        Raises:
+            HttpProblem: 401 if it is missing, 403 if it is not known, 429 if its limit is reached.
+        """
         if not self.required:
-            self._refuse_often(self._anonymous)
+            self._enforce(self._anonymous)
             return
         if not key:
             raise HttpProblem(
                 401, "an API key is missing", "send Authorization: Bearer KEY", code="missing_api_key"
             )
-        place = self._place(key)
-        if place is None:
+        index = self._index(key)
+        if index is None:
             raise HttpProblem(
                 403, "this API key is not known", "ask whoever runs this server", code="invalid_api_key"
             )
-        self._refuse_often(self._limits[place] if self._limits else None)
+        self._enforce(self._limits[index] if self._limits else None)
 
-    def _place(self, key: str) -> int | None:
-        """The number of this key. Every key is compared, so that the time does not depend on it."""
+    def _index(self, key: str) -> int | None:
+        """The index of this key. Every key is compared, so that the time does not tell which one it is."""
         given = _hash(key)
         found = None
-        for place, each in enumerate(self._hashes):
-            if hmac.compare_digest(each, given):
-                found = place
+        for index, known in enumerate(self._hashes):
+            if hmac.compare_digest(known, given):
+                found = index
         return found
 
-    def _refuse_often(self, limit: RateLimit | None) -> None:
+    def _enforce(self, limit: RateLimit | None) -> None:
         if limit and (wait := limit.take()):
-            seconds = max(1, round(wait + 0.5))
+            seconds = math.ceil(wait)
             raise HttpProblem(
                 429,
                 "too many requests in a minute",
@@ -90,25 +100,29 @@ def read_keys(file: Path) -> list[str]:
     """The keys in a file, one a line; empty lines and lines that begin with # are left out.
 
     Raises:
-        FolderError: it cannot be read. UserError: it has no key, or a short one.
+        FolderError: it cannot be read. UserError: it is too large, has no key, or a short one.
     """
     try:
-        content = file.read_bytes()[:MOST_BYTES].decode("utf-8")
+        with file.open("rb") as opened:
+            content = opened.read(MAX_FILE_BYTES + 1)
+        text = content.decode("utf-8-sig")  # editors of Windows write a byte order mark
     except OSError as error:
-        raise FolderError(f"{file}: {error.strerror}", "name a file with one API key a line") from None
+        raise FolderError(f"{file}: {error.strerror}", HINT) from None
     except UnicodeDecodeError:
-        raise FolderError(f"{file} is not UTF-8", "name a file with one API key a line") from None
-    keys = [line.strip() for line in content.split("\n")]
-    keys = [key for key in keys if key and not key.startswith("#")]
+        raise FolderError(f"{file} is not UTF-8", HINT) from None
+    if len(content) > MAX_FILE_BYTES:
+        raise UserError(f"{file} has more than {MAX_FILE_BYTES:,} bytes", HINT)
+    lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1)]
+    keys = [(number, key) for number, key in lines if key and not key.startswith("#")]
     if not keys:
         raise UserError(f"{file} has no API key", "write one a line; `openssl rand -hex 24` makes one")
-    for number, key in enumerate(keys, start=1):
-        if len(key) < SHORTEST:
+    for number, key in keys:
+        if len(key) < MIN_KEY_CHARACTERS:
             raise UserError(
-                f"{file}: key {number} has {len(key)} characters, less than {SHORTEST}",
+                f"{file}:{number}: a key of {len(key)} characters, less than {MIN_KEY_CHARACTERS}",
                 "`openssl rand -hex 24` makes one",
             )
-    return keys
+    return [key for _, key in keys]
 
 
 def _hash(key: str) -> bytes:

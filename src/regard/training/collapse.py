@@ -91,7 +91,7 @@ class CollapseDetector:
 
         Args:
             entropy: of the training targets, in nats; None if the loss cannot be compared with it.
-            judged: False while the run is too young to be checked.
+            checked: False while the run is too young to be checked.
             best_step: of the best model so far; a model better than the first means there is no collapse.
         """
         loss = metrics["loss"] if math.isfinite(metrics.get("loss", math.nan)) else None

@@ -19,17 +19,19 @@ from regard.fast.training import fused
 from regard.models.adapters import merged
 from regard.models.model import Model
 from regard.training.best import better, record_best, reset_best
+from regard.training.best_weights import BestWeights, mean_of_last
 from regard.training.gradients import Gradients
 from regard.training.launch import LaunchedUpdate, launch, may_be_read_later
 from regard.training.objective import Objective, ignored_label
 from regard.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer
 from regard.training.pace import Pace, Update
 from regard.training.prefetch import BatchReader
+from regard.training.records import Records, Report
 from regard.training.schedule import Schedule
 from regard.training.settings import TrainingSettings
-from regard.training.snapshot import WEIGHTS, copies, trained_weights, weight_files
+from regard.training.snapshot import copies, trained_weights, weight_files
 from regard.training.state import TrainingState, random_state, restore_random_state
-from regard.weights.average import MovingAverage, average_tensors, used_weights
+from regard.weights.average import MovingAverage
 from regard.weights.checkpoint import Checkpoint, RunFolder
 from regard.weights.tensors import model_tensors, restore_model
 
@@ -63,7 +65,7 @@ class Trainer:
         model_files: Mapping[str, bytes],
         *,
         validate: Validate,
-        report: Callable[[dict[str, Any]], None],
+        report: Report,
         update: Callable[[Update], None] = lambda update: None,
         stop: Callable[[], int | None] = lambda: None,
         distributed: DistributedModel | None = None,
@@ -71,9 +73,11 @@ class Trainer:
     ) -> None:
         self.model, self.loader = model, loader
         self.settings, self.run, self.model_files = settings, run, model_files
-        self.validate, self.report, self.update, self.stop = validate, report, update, stop
+        self.validate, self.update, self.stop = validate, update, stop
         self.distributed = distributed or ReplicatedModel(model)
         self.group = self.distributed.group
+        self.records = Records(run, report, writes=self.group.is_first)
+        self.best = BestWeights(run, model_files)
         self.device = next(model.parameters()).device
         self.ignored = ignored_label(objective)
         self.gradients = Gradients(self.distributed, objective, self.device, settings.precision)
@@ -84,13 +88,11 @@ class Trainer:
         )
         self.average = MovingAverage(model, settings.moving_average) if settings.moving_average else None
         self.state = TrainingState(cursor=loader.cursor.to_dict(), device=str(self.device))
-        self._reported = time.perf_counter(), 0  # the start of the next report's window, in time and tokens
         self.pace = Pace()
         self._counted = time.perf_counter()  # until when `state.seconds` was counted
         self._reader: BatchReader | None = None
         self._launched: list[LaunchedUpdate] = []  # updates whose numbers were not read yet
         self._saved_step: int | None = None
-        self._best: tuple[int, dict[str, Tensor]] | None = None  # step and weights of an unwritten best model
 
     def train(self) -> TrainingState:
         """Trains to the end, from the newest checkpoint if there is one.
@@ -102,8 +104,7 @@ class Trainer:
         torch.manual_seed(self._seed())
         if checkpoint := self.run.latest():
             self.restore(checkpoint)
-        if self.group.is_first:
-            self._cut_metrics()
+        self.records.cut(self.state.step, self.state.watch.found)
         try:
             with fused(self.model):
                 self._train()
@@ -170,7 +171,7 @@ class Trainer:
         """Adds the numbers of an update to the state; handles an update that was skipped."""
         state, found = self.state, launched.read()
         if found.parts > len(launched.batches) * self.group.size:
-            self._record({"kind": "out of memory", "step": launched.step, "batches": found.parts})
+            self.records.add({"kind": "out of memory", "step": launched.step, "batches": found.parts})
         if not found.is_finite:
             self._skip(launched)
             return
@@ -191,29 +192,7 @@ class Trainer:
         )
         self.update(update)
         if due:
-            self._report(launched, found.norm)
-
-    def _report(self, launched: LaunchedUpdate, norm: float) -> None:
-        state, now = self.state, time.perf_counter()
-        began, tokens = self._reported
-        record = {
-            "kind": "train",
-            "step": launched.step,
-            "epoch": launched.epoch,
-            "loss": state.window_nll / state.window_tokens,
-            "learning_rate": launched.rate,
-            "gradient_norm": norm,
-            "target_tokens": state.target_tokens,
-            "tokens_per_second": (state.target_tokens - tokens) / (now - began),
-        }
-        self._record(record)
-        state.window_nll, state.window_tokens = 0.0, 0
-        self._reported = now, state.target_tokens
-
-    def _record(self, record: dict[str, Any]) -> None:
-        if self.group.is_first:
-            self.run.append_metrics(record)
-            self.report(record)
+            self.records.add_update(launched, found.norm, state)
 
     # Non-finite losses
 
@@ -223,7 +202,7 @@ class Trainer:
         state.skipped += 1
         state.skipped_in_a_row += 1
         lines = sorted(itertools.chain(*self.group.all_gather(launched.lines())))
-        self._record({"kind": "skipped", "step": launched.step, "lines": lines})
+        self.records.add({"kind": "skipped", "step": launched.step, "lines": lines})
         if state.skipped_in_a_row <= self.settings.nonfinite_skips:
             return
         checkpoint = self.run.latest()
@@ -236,7 +215,7 @@ class Trainer:
                 f"loss or gradient not finite at step {launched.step}, {times}",
                 f"the batch's lines are in {path}; a lower learning_rate or clip_norm = 1.0 often helps",
             )
-        self._record({"kind": "rollback", "step": launched.step, "to": checkpoint.step})
+        self.records.add({"kind": "rollback", "step": launched.step, "to": checkpoint.step})
         self.restore(checkpoint)
         self.state.rollbacks = 1
         torch.manual_seed(self._seed())
@@ -258,15 +237,14 @@ class Trainer:
         with averaged, self.distributed.full_model() as model, merged(model):
             metrics = self.group.broadcast(self._score(model) if self.group.is_first else None)
             state.validated_step = state.step
-            self._record({"kind": "validation", "step": state.step, **metrics})
-            if record_best(metrics, self.settings, state):
-                self._keep_best(model)
+            self.records.add({"kind": "validation", "step": state.step, **metrics})
+            if record_best(metrics, self.settings, state) and self.group.is_first:
+                self.best.keep(state.step, model)
         seconds = time.perf_counter() - began
         state.validations.count += 1
         state.validations.seconds += seconds
-        when, tokens = self._reported
         self.pace.exclude(seconds)
-        self._reported = when + seconds, tokens  # tokens per second are of training only
+        self.records.exclude(seconds)
         return metrics
 
     # Collapse
@@ -289,7 +267,7 @@ class Trainer:
         found = {"kind": "collapse", "step": state.step, "at": state.step, "to": None, "why": why}
         if checkpoint is None:
             state.watch.found.append(found)
-            self._record(found)
+            self.records.add(found)
         else:
             self._go_back(checkpoint, {**found, "step": checkpoint.step, "to": checkpoint.step})
 
@@ -327,16 +305,8 @@ class Trainer:
         self._save()
         if self.group.is_first:
             self.run.remove_after(state.step)
-            self._cut_metrics()
+        self.records.cut(state.step, state.watch.found)
         self.group.wait()
-
-    def _cut_metrics(self) -> None:
-        """Removes the records after the present step, and adds missing records of collapses."""
-        self.run.cut_metrics(self.state.step)
-        recorded = self.run.metrics()
-        for found in self.state.watch.found:
-            if found not in recorded:
-                self._record(found)
 
     def _score(self, model: nn.Module) -> dict[str, float]:
         model.eval()
@@ -355,50 +325,24 @@ class Trainer:
         if self.settings.average_last < 2:
             return
         with self.distributed.full_model() as model, merged(model):
-            if self.group.is_first and not self._averaged_before():
+            if self.group.is_first and not self.records.has_average(self.state.step):
                 self._score_mean(model)
 
-    def _averaged_before(self) -> bool:
-        return any(
-            record["kind"] == "average" and record["step"] == self.state.step for record in self.run.metrics()
-        )
-
     def _score_mean(self, model: nn.Module) -> None:
-        checkpoints = [point for point in self.run.checkpoints() if self._is_regular(point.step)]
-        checkpoints = checkpoints[: self.settings.average_last]
-        mean = average_tensors([used_weights(checkpoint)[0] for checkpoint in checkpoints])
+        mean, of = mean_of_last(self.run, self.settings, self.state.step)
         own = copies(model_tensors(model))
         restore_model(model, mean)
         metrics = self._score(model)
         if all(better(metrics, self.settings, self.state)):
-            self._write_best(self.state.step, model_tensors(model))
+            self.best.write_now(self.state.step, model_tensors(model), is_average=True)
         restore_model(model, own)
-        of = [point.step for point in checkpoints]
-        self._record({"kind": "average", "step": self.state.step, "of": of, **metrics})
-
-    def _is_regular(self, step: int) -> bool:
-        """True if an uninterrupted run saves this step too; others were saved on a signal."""
-        return step % self.settings.save_every == 0 or step == self.state.step
-
-    def _keep_best(self, model: nn.Module) -> None:
-        """Keeps these weights in memory until the next save; a run that resumes earlier computes them again.
-
-        Writing them costs as much as ten updates of a small model, which may be validated at every update.
-        """
-        if self.group.is_first:
-            self._best = self.state.step, copies(model_tensors(model), "cpu")
-
-    def _write_best(self, step: int, tensors: Mapping[str, Tensor]) -> None:
-        if self.group.is_first:
-            self.run.write_best({WEIGHTS: tensors, **self.model_files}, step=step)
+        self.records.add({"kind": "average", "step": self.state.step, "of": of, **metrics})
 
     def _save(self) -> None:
         now = time.perf_counter()
         self.state.seconds += now - self._counted
         self._counted = now
-        if self._best is not None:
-            self._write_best(*self._best)
-            self._best = None
+        self.best.write()
         if self._saved_step == self.state.step:
             return
         self._saved_step = self.state.step
@@ -437,8 +381,8 @@ class Trainer:
         self._launched.clear()
         self.loader.cursor = Cursor.from_dict(self.state.cursor)
         self._saved_step = self.state.step
-        self._best = None
-        self._reported = time.perf_counter(), self.state.target_tokens
+        self.best.forget()
+        self.records.restart(self.state.target_tokens)
 
     def _close_reader(self) -> None:
         if self._reader is not None:

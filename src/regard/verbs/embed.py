@@ -26,13 +26,14 @@ from regard.verbs.shared.text_options import BatchOptions
 from regard.verbs.shared.text_verb import TextVerb
 
 MAX_CHARACTERS = 100_000  # of a text; the rest is left out, with a warning
-DECIMAL_PLACES = 6  # in the output; rounding hides differences between batches
+DECIMAL_PLACES = 6  # in the output; rounding hides the last bits, which depend on the sizes of batches
+NUM_SPECIAL_TOKENS = 2  # bos and eos
 OPTIONS = BatchOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddedLine:
-    """A line and its vector; an empty line has the vector of its special tokens."""
+    """A line and its vector; an empty line has that of the special tokens and of the model's prompt."""
 
     line: int
     text: str
@@ -49,7 +50,7 @@ class EmbeddedLine:
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarLine:
-    """A line, and the cosine similarity of its vector to another."""
+    """A line, and the cosine similarity of its vector to that of the query."""
 
     line: int
     text: str
@@ -61,7 +62,7 @@ class SimilarLine:
 
 
 class Embedder(TextVerb[str, EmbeddedLine]):
-    """An encoder, loaded once, that embeds texts. A vector depends on its text alone.
+    """An encoder, loaded once, that embeds texts. But for rounding, a vector depends on its text alone.
 
     A sentence encoder pools as its configuration specifies (Reimers and Gurevych 2019); any other encoder
     gives the mean of its token states, normalised to length 1.
@@ -89,13 +90,13 @@ class Embedder(TextVerb[str, EmbeddedLine]):
             yield EmbeddedLine(line=number, text=line, vector=vector)
 
     def similar(self, texts: Iterable[EmbeddedLine], to: str) -> list[SimilarLine]:
-        """All texts by their similarity to `to`, most similar first, then by line."""
-        [other] = self([to])
+        """All texts by their similarity to the query `to`, most similar first; ties stay in their order."""
+        other = self._vectors([self._text(to, 1, "the query")])[0]
         found = [
             SimilarLine(
                 line=each.line,
                 text=each.text,
-                similarity=float(F.cosine_similarity(each.vector, other.vector, dim=0)),
+                similarity=float(F.cosine_similarity(each.vector, other, dim=0)),
             )
             for each in texts
         ]
@@ -111,14 +112,19 @@ class Embedder(TextVerb[str, EmbeddedLine]):
                 vectors[numbers] = sentence_vectors(self.model, batch.ids, batch.lengths).float().cpu()
         return vectors
 
-    def _text(self, line: str, number: int) -> EncodedText:
-        """The ids of a line; a line that is too long is truncated, with a warning."""
+    def _text(self, line: str, number: int, name: str | None = None) -> EncodedText:
+        """The ids of a line; one that is too long is truncated, with a warning (by `name`, if it has one)."""
         config = self.model.config
         ids = self.tokenizer.encode(config.sentence_prompt + line[:MAX_CHARACTERS].strip())
         limits = [limit for limit in (self.model.max_length, config.sentence_tokens) if limit is not None]
         max_tokens = min(limits, default=None)
-        if len(line) > MAX_CHARACTERS or (max_tokens is not None and len(ids) + 2 > max_tokens):
-            console.warn(f"line {number} is too long ({len(line):,} characters): only its beginning is read")
+        size = None
+        if len(line) > MAX_CHARACTERS:
+            size = f"{len(line):,} characters, {MAX_CHARACTERS:,} at most"
+        elif max_tokens is not None and (tokens := len(ids) + NUM_SPECIAL_TOKENS) > max_tokens:
+            size = f"{tokens:,} tokens, {max_tokens:,} at most"
+        if size:
+            console.warn(f"{name or f'line {number}'} is too long ({size}): only its beginning is read")
         return encoded_text([ids], [0], tokenizer=self.tokenizer, line=number, max_tokens=max_tokens)
 
 

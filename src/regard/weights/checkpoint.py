@@ -231,12 +231,15 @@ class RunFolder:
                     remove_folder(path)
                     self._verified.discard(path)
 
-    def write_best(self, files: Files, *, step: int = 0) -> VerifiedFolder:
-        """Replaces RUN/best; at any time the old or the new one can be read."""
+    def write_best(self, files: Files, *, step: int = 0, is_average: bool = False) -> VerifiedFolder:
+        """Replaces RUN/best; at any time the old or the new one can be read.
+
+        `is_average`: the weights are a mean of checkpoints up to `step`.
+        """
         target = self.path / "best"
         with self._write_lock():
             self._rename_other(target)
-            write_folder(target, files, manifest_extra={"step": step})
+            write_folder(target, files, manifest_extra={"step": step, "is_average": is_average})
         return VerifiedFolder(path=target, manifest=read_json(target / MANIFEST))
 
     def best(self, names: Collection[str] | None = None) -> VerifiedFolder | None:

@@ -32,17 +32,18 @@ class WrittenRecipe:
 
 
 def split_digest(text: str) -> int:
-    """The first 64 bits of the SHA-256 of a text."""
+    """A pseudo-random number that depends on the text alone: the first 64 bits of its SHA-256."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8])
 
 
 def held_out(
     texts: Iterable[str], share: float = HELD_OUT_TEXTS_SHARE, limit: int = MAX_HELD_OUT_TEXTS
 ) -> set[int]:
-    """The digests of the texts to hold out: the smallest, so that the order of the texts does not matter.
+    """The digests of the texts to hold out: the smallest ones, so the order of the texts does not matter.
 
-    A repeated text counts once. At least one text is held out, and at least one is kept.
+    A repeated text counts once. Of two or more different texts at least one is held out and at least one is
+    kept; of fewer none is held out.
     """
     digests = set(map(split_digest, texts))
-    count = min(max(1, round(share * len(digests))), limit, len(digests) - 1)
+    count = min(max(1, round(share * len(digests))), limit, max(0, len(digests) - 1))
     return set(heapq.nsmallest(count, digests))

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from regard import console
+from regard.errors import FolderError
 from regard.training.collapse import DISTINCT
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import Task
@@ -14,23 +15,28 @@ from regard.verbs.training_run.model_card import model_card
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import load_model
 
+# of a record: "of" lists the averaged steps; DISTINCT is a sign of collapse, not of quality
+NOT_SCORES = ("kind", "step", "of", DISTINCT)
+
 
 def finish(
-    source: RecipeFile, task: Task, run: RunFolder, device: torch.device, *, quiet: bool = False
+    recipe_file: RecipeFile, task: Task, run: RunFolder, device: torch.device, *, quiet: bool = False
 ) -> dict[str, float]:
-    """Score the best model, write its model card, and print the scores unless `quiet`.
+    """Score the best model and write its model card; test scores are added to `metrics.jsonl`.
+
+    Unless `quiet`, the scores and what the task says of them are printed.
 
     Returns:
         The test scores, or the validation scores if there are no test data.
     """
     best = load_model(run.path / "best", device)
     scores = task.test(best.model)
-    card = model_card(source.recipe, task, best.model, scores, run.metrics(), origin(run))
+    card = model_card(recipe_file.recipe, task, best.model, scores, run.metrics(), origin(run))
     (run.path / "best" / "README.md").write_text(card, "utf-8")
     if scores:
         run.append_metrics({"kind": "test", "scores": {score.name: score.value for score in scores}})
         if not quiet:
-            console.scores(f"{source.recipe.name}: test", scores)
+            console.scores(f"{recipe_file.recipe.name}: test", scores)
     values = {score.name: score.value for score in scores} or _best_validation(run)
     if not quiet and (verdict := task.verdict(values)):
         console.note(verdict)
@@ -38,14 +44,19 @@ def finish(
 
 
 def _best_validation(run: RunFolder) -> dict[str, float]:
-    """The validation scores of the best model."""
+    """The validation scores of the best model, which may be a mean of the last checkpoints."""
     folder = run.best()
-    step = folder.manifest.get("step") if folder else None
-    records = [record for record in run.metrics() if record.get("step") == step]
-    [*_, best_record] = [record for record in records if record["kind"] in ("validation", "average")]
-    return scores_of(best_record)
+    manifest = folder.manifest if folder else {}
+    wanted = "average" if manifest.get("is_average") else "validation", manifest.get("step")
+    for record in reversed(run.metrics()):
+        if (record["kind"], record.get("step")) == wanted:
+            return scores_of(record)
+    raise FolderError(
+        f"{run.path / 'metrics.jsonl'} has no {wanted[0]} record of step {wanted[1]}, that of the best model",
+        "`regard evaluate` scores the best model again",
+    )
 
 
 def scores_of(record: Mapping[str, Any]) -> dict[str, float]:
     """The scores in a record of `metrics.jsonl`, without its other fields."""
-    return {key: value for key, value in record.items() if key not in ("kind", "step", "of", DISTINCT)}
+    return {key: value for key, value in record.items() if key not in NOT_SCORES}
