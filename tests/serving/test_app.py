@@ -153,12 +153,23 @@ def test_a_large_chunked_body_is_refused_too(included):
             assert b" 413 " in connection.recv(1000)
 
 
-def test_many_headers_are_refused(included):
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/translate", {"error"}),
+        ("/api/v1/translate", {"error", "hint", "parameter", "request_id"}),
+        ("/v1/models", {"error"}),
+        ("/v2/translate", {"message", "detail"}),
+    ],
+)
+def test_many_headers_are_refused_in_the_shape_of_the_dialect(included, path, fields):
     with socket.create_connection(("127.0.0.1", included.port)) as connection:
         lines = "".join(f"X-{number}: {number}\r\n" for number in range(10_000))
-        connection.sendall(f"GET /health HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
+        connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
         with suppress(ConnectionResetError):
-            assert b" 400 " in connection.recv(1000)
+            answer = connection.recv(1000)
+            assert b" 400 " in answer
+            assert set(json.loads(answer.partition(b"\r\n\r\n")[2])) == fields
 
 
 def test_what_is_not_http_is_refused(included):
@@ -230,6 +241,23 @@ def test_the_log_and_the_metrics_hold_no_text_and_no_key(locked):
     assert logged["characters"] == len(CANARY)
     assert 'regard_requests_total{route="/api/v1/translate",status="200"}' in metrics
     assert 'regard_batch_rows_count{model="en-de"}' in metrics
+
+
+def test_a_streamed_answer_is_counted_like_another(serving, untrained):
+    """Its tokens, its wait in the queue, and the time to its first part."""
+    counted = {}
+    for stream in (False, True):
+        server = serving({"digits": untrained})
+        post(server, "/api/v1/translate", {"text": "1 2 3", "stream": stream})
+        logged = json.loads(server.log.wait_for("/api/v1/translate"))
+        counted[stream] = logged["output_tokens"]
+        assert logged["queue_ms"] >= 0
+        assert ("first_part_ms" in logged) is stream
+        metrics = ask(server, "GET", "/metrics").content.decode()
+        assert f'regard_output_tokens_total{{model="digits"}} {counted[stream]}.0' in metrics
+        assert 'regard_queue_seconds_count{model="digits"} 1.0' in metrics
+        assert ('regard_first_part_seconds_count{model="digits"} 1.0' in metrics) is stream
+    assert counted[True] == counted[False] > 0
 
 
 def test_texts_are_logged_if_that_is_asked_for(serving, untrained):

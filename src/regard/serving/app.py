@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import secrets
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -80,10 +81,16 @@ class App:
             self.service.metrics.in_flight.dec()
             self._report(request, scope["method"], label, sender.status)
 
+    def error_body(self, path: str, problem: HttpProblem) -> bytes:
+        """What an error is in the dialect of a path, for requests that do not come as far as here."""
+        return bytes(self._dialect_of(path).error(problem, secrets.token_hex(8)).body)
+
     def _dialect_of(self, path: str) -> Dialect:
-        """The dialect whose errors a path without an operation gets."""
+        """The dialect whose errors a path gets, which may have no operation, or not for the method."""
+        if routes := self._exact.get(path):
+            return next(iter(routes.values()))[0]
         names = {"/v1/": "openai", "/v2/": "deepl", "/v3/": "deepl"}
-        name = next((name for prefix, name in names.items() if path.startswith(prefix)), "regard")
+        name = next((name for prefix, name in names.items() if f"{path}/".startswith(prefix)), "regard")
         return next(each for each in self.dialects if each.name == name)
 
     def _found(self, method: str, path: str) -> tuple[Dialect, Route, str]:
@@ -152,14 +159,19 @@ class App:
             method=method if method.isalpha() and len(method) < 10 else "other",
             route=label,
             status=status,
-            ms=round(seconds * 1000, 1),
-            queue_ms=None if request.queue_seconds is None else round(request.queue_seconds * 1000, 1),
+            ms=_milliseconds(seconds),
+            queue_ms=_milliseconds(request.queue_seconds),
+            first_part_ms=_milliseconds(request.first_part_seconds),
             model=request.model or None,
             texts=len(request.texts) or None,
             characters=sum(map(length_of, request.texts)) or None,
             output_tokens=request.output_tokens or None,
             content=list(request.texts) if self.service.log.texts and request.texts else None,
         )
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 1)
 
 
 def ending() -> HttpProblem:

@@ -43,12 +43,15 @@ def problem_of(error: RegardError) -> HttpProblem:
     return HttpProblem(500, error.message, error.hint, code="model_failed")
 
 
-def unsupported(name: str, why: str, hint: str = "") -> HttpProblem:
-    """The refusal of a field that cannot be honoured."""
+def unsupported(name: str, why: str, hint: str = "", *, of: str = "") -> HttpProblem:
+    """The refusal of a field that cannot be honoured.
+
+    `of`: the field, if `name` is one of its values or says more than its name.
+    """
     return HttpProblem(
         400,
         f"{name} is not supported: {why}",
-        hint or f"leave out {name}",
-        parameter=name,
+        hint or f"leave out {of or name}",
+        parameter=of or name,
         code="unsupported_value",
     )

@@ -5,30 +5,40 @@ that does not read its answer.
 """
 
 import asyncio
-import json
+import re
+from collections.abc import Callable
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from regard.serving.http_error import HttpProblem
 from regard.serving.limits import ServerLimits
 
+ErrorBody = Callable[[str, HttpProblem], bytes]  # of a path and a problem
+FIRST_LINE = re.compile(rb"[A-Z]{1,10} (/[\x21-\x7e]{0,200})")  # method and target
 GRACE = 5.0  # seconds after which a connection is closed that the application should have answered
 
 
-def protocol_of(limits: ServerLimits) -> type[H11Protocol]:
-    """The protocol class with these limits; uvicorn makes an instance for each connection."""
-    return type("LimitedProtocol", (_LimitedProtocol,), {"limits": limits})
+def protocol_of(limits: ServerLimits, error_body: ErrorBody) -> type[H11Protocol]:
+    """The protocol class with these limits; uvicorn makes an instance for each connection.
+
+    `error_body`: what is sent for a problem, in the shape that the clients of a path understand.
+    """
+    values = {"limits": limits, "error_body": staticmethod(error_body)}
+    return type("LimitedProtocol", (_LimitedProtocol,), values)
 
 
 class _LimitedProtocol(H11Protocol):
     limits: ServerLimits
+    error_body: ErrorBody
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self._waits_for = ""  # "headers", "body", or nothing
         self._timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
+        self._path = "/"  # of the request whose headers come, if its first line has come
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -38,6 +48,8 @@ class _LimitedProtocol(H11Protocol):
         self._wait_for("headers", self.limits.header_seconds)
 
     def data_received(self, data: bytes) -> None:
+        if self.conn.their_state is h11.IDLE and (line := FIRST_LINE.match(data)):
+            self._path = line[1].decode("ascii").partition("?")[0]
         super().data_received(data)
         if self.transport.is_closing():
             return
@@ -113,7 +125,7 @@ class _LimitedProtocol(H11Protocol):
         self._wait_for("", 0.0)
         if self.transport.is_closing():
             return
-        content = json.dumps({"error": message, "hint": hint}).encode()
+        content = self.error_body(self._path, HttpProblem(status, message, hint))
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(content)).encode()),

@@ -31,6 +31,13 @@ class Metrics:
             buckets=SECONDS,
             registry=self.registry,
         )
+        self.first_part_seconds = Histogram(
+            "regard_first_part_seconds",
+            "From the headers of a request to the first part of a streamed answer.",
+            ["model"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
         self.queued = Gauge(
             "regard_queued_requests", "Requests that wait.", ["model"], registry=self.registry
         )

@@ -38,6 +38,7 @@ class ServedRequest:
         self.texts: Sequence[Any] = ()
         self.output_tokens = 0
         self.queue_seconds: float | None = None
+        self.first_part_seconds: float | None = None  # of a streamed answer
         self._receive, self._gone = receive, False
 
     def note(self, *, model: str, texts: Sequence[Any]) -> None:

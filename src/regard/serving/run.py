@@ -107,9 +107,10 @@ class ModelServer(uvicorn.Server):
 
     def __init__(self, service: Service, sockets: list[socket.socket]) -> None:
         limits = service.limits
+        app = App(service, dialects(service.glossaries))
         config = uvicorn.Config(
-            App(service, dialects(service.glossaries)),
-            http=protocol_of(limits),
+            app,
+            http=protocol_of(limits, app.error_body),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -121,9 +121,12 @@ class Service:
                 else self._tokens(request, engine, answerer, text)
             )
             try:
-                return await _begun(parts)
+                begun = await _begun(parts)
             except Closed:
                 continue
+            request.first_part_seconds = time.monotonic() - request.begun
+            self.metrics.first_part_seconds.labels(slot.name).observe(request.first_part_seconds)
+            return begun
         raise Closed
 
     def check_size(self, texts: Sequence[Any]) -> None:
@@ -154,12 +157,16 @@ class Service:
         finally:
             for each in work:
                 each.cancel()
-            started = [each.job.started for each in work if each.job.started is not None]
-            if started:
-                request.queue_seconds = min(started) - begun
-                self.metrics.queue_seconds.labels(request.model).observe(request.queue_seconds)
+            self._note_queue(request, begun, [each.job for each in work])
         refuse_missing(parts, found)
         return found
+
+    def _note_queue(self, request: ServedRequest, begun: float, jobs: Sequence[Job]) -> None:
+        """Report how long a request has waited until the first of its jobs was started."""
+        started = [each.started for each in jobs if each.started is not None]
+        if started:
+            request.queue_seconds = min(started) - begun
+            self.metrics.queue_seconds.labels(request.model).observe(request.queue_seconds)
 
     async def _tokens(
         self, request: ServedRequest, engine: Engine, answerer: Answerer[Any, Any], text: str
@@ -174,13 +181,17 @@ class Service:
             finished=lambda error: call_in(loop, queue.put_nowait, error),
             deadline=request.begun + request.seconds(self.limits),
         )
+        begun, whole = time.monotonic(), ""
         engine.runner.submit(job)
         try:
             while isinstance(part := await _in_time(request, job.deadline, queue.get()), str):
+                whole += part
                 yield part
             if part is not None:
                 raise failure_of(part)
+            request.output_tokens = engine.model.count_output_tokens(whole)
         finally:
+            self._note_queue(request, begun, [job])
             engine.runner.cancel(job)
 
     async def _sentences(
@@ -201,6 +212,7 @@ class Service:
             finished=lambda error: call_in(loop, queue.put_nowait, error),
             deadline=request.begun + request.seconds(self.limits),
         )
+        begun = time.monotonic()
         engine.runner.submit(job)
         found: dict[int, Any] = {}
         known, sent = 0, ""
@@ -216,7 +228,9 @@ class Service:
                     sent = whole
             if item is not None:
                 raise failure_of(item)
+            request.output_tokens = sum(len(each.candidates[0].tokens) for each in found.values())
         finally:
+            self._note_queue(request, begun, [job])
             engine.runner.cancel(job)
 
 

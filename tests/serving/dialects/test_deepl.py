@@ -112,6 +112,10 @@ REFUSED = [
     ({"text": ["a"]}, "target_lang is missing"),
     ({"text": ["a"], "target_lang": "ZZ"}, "target_lang not supported"),
     ({"text": ["a"], "target_lang": "DE", "source_lang": "FR"}, "source_lang not supported"),
+    ({"text": ["a"], "target_lang": "DE-CH"}, "target_lang not supported"),
+    ({"text": ["a"], "target_lang": "DE", "source_lang": "EN-XYZ"}, "source_lang not supported"),
+    ({"text": ["a"], "target_lang": "DE", "model_type": "best"}, "model_type must be"),
+    ({"text": ["a"], "target_lang": "DE", "outline_detection": "1"}, "outline_detection"),
     ({"text": ["a"], "target_lang": "DE", "formality": "more"}, "formality"),
     ({"text": ["a"], "target_lang": "DE", "tag_handling": "xml"}, "tag_handling"),
     ({"text": ["a"], "target_lang": "DE", "glossary_id": "x"}, "glossary_id"),
@@ -128,6 +132,16 @@ def test_what_cannot_be_done_is_refused_by_name(included, body, named):
     assert answer.status == 400
     assert set(answer.json) == {"message", "detail"}
     assert named in answer.json["message"]
+
+
+def test_what_asks_for_what_is_done_anyway_is_accepted(included):
+    body = {"text": ["Yes."], "target_lang": "DE"}
+    [wanted] = post(included, "/v2/translate", body).json["translations"]
+    assert "model_type_used" not in wanted
+    more = {"outline_detection": "0", "source_lang": "EN-GB", "preserve_formatting": True}
+    assert post(included, "/v2/translate", body | more).json["translations"] == [wanted]
+    typed = post(included, "/v2/translate", body | {"model_type": "prefer_quality_optimized"})
+    assert typed.json["translations"] == [wanted | {"model_type_used": "latency_optimized"}]
 
 
 def test_a_form_and_json_have_the_same_answer(included):

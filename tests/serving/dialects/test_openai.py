@@ -1,11 +1,13 @@
 """OpenAI's own client, with its strict types, against the server."""
 
 import base64
+import re
 import struct
 
 import openai
 import pytest
 
+from regard.serving.dialects.openai_shapes import text_offsets
 from regard.verbs.generate import Generator
 from regard.verbs.translate import Translator
 from tests.serving.asking import post
@@ -83,6 +85,31 @@ def test_a_streamed_chat_is_the_whole_one(translator):
     assert chunks[-2].choices[0].finish_reason == "stop"
     assert chunks[-1].usage.total_tokens == whole.usage.total_tokens
     assert len({chunk.id for chunk in chunks}) == 1
+
+
+def test_what_a_client_sends_that_changes_nothing_is_accepted(included):
+    """Explicit defaults, and the two names of one limit if they agree."""
+    body = {"model": "en-de", "messages": [{"role": "user", "content": "Hello"}]}
+    wanted = post(included, "/v1/chat/completions", body).json["choices"]
+    same = {"top_p": 1, "temperature": 1, "top_k": 0, "service_tier": "auto", "seed": 3, "n": 1}
+    limits = {"max_tokens": 99, "max_completion_tokens": 99}
+    assert post(included, "/v1/chat/completions", {**body, **same}).json["choices"] == wanted
+    assert post(included, "/v1/chat/completions", {**body, **limits}).json["choices"] == wanted
+
+
+def test_an_explicit_default_replaces_what_a_model_samples_by(serving, decoder_folder):
+    """A model's own generation.json may have another top_p than 1."""
+    folder = decoder_folder(decoding={"top_p": 0.01})
+    with client_of(serving({"own": folder})) as client:
+
+        def texts(**settings):
+            answer = client.completions.create(
+                model="own", prompt="To be", max_tokens=12, seed=5, n=4, temperature=2.0, **settings
+            )
+            return [choice.text for choice in answer.choices]
+
+        assert len(set(texts())) == 1
+        assert len(set(texts(top_p=1))) == 4
 
 
 def test_a_stream_ends_with_done(included):
@@ -262,6 +289,17 @@ REFUSED = [
         {"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "image_url": "b"}]}]},
         "image_url",
     ),
+    ("/v1/chat/completions", {"messages": USER, "stream_options": {"include_usage": True}}, "stream_options"),
+    (
+        "/v1/chat/completions",
+        {"messages": USER, "stream": True, "stream_options": {"include_obfuscation": True}},
+        "include_obfuscation",
+    ),
+    ("/v1/chat/completions", {"messages": USER, "service_tier": "flex"}, "service_tier"),
+    ("/v1/chat/completions", {"messages": USER, "parallel_tool_calls": False}, "parallel_tool_calls"),
+    ("/v1/chat/completions", {"messages": USER, "max_tokens": 2, "max_completion_tokens": 3}, "max_tokens"),
+    ("/v1/chat/completions", {"messages": [{**USER[0], "refusal": "no"}]}, "refusal"),
+    ("/v1/completions", {}, "prompt"),
     ("/v1/completions", {"prompt": "a", "stream": True, "logprobs": 0}, "logprobs"),
     ("/v1/completions", {"prompt": [1, 2]}, "tokens"),
     ("/v1/completions", {"prompt": "a", "suffix": "b"}, "suffix"),
@@ -269,6 +307,20 @@ REFUSED = [
     ("/v1/completions", {"prompt": "a", "logprobs": 2}, "logprobs"),
     ("/v1/embeddings", {"input": "a"}, "embed"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text", "offsets"),
+    [
+        ([" Guten", " Morgen", "."], "Guten Morgen.", [0, 5, 12]),
+        (["a", "b", "ab"], "abab", [0, 1, 2]),
+        ([" Ja", ".", " Nein", "."], "Ja. Nein.", [0, 2, 3, 8]),
+        ([" Ja", ".", " Nein", "."], "Ja.\nNein.", [0, 2, 4, 8]),
+        (["", "x"], "x", [0, 0]),
+    ],
+)
+def test_offsets_are_places_in_the_text(tokens, text, offsets):
+    assert text_offsets(tokens, text) == offsets
 
 
 @pytest.mark.parametrize(("path", "body", "named"), REFUSED, ids=lambda value: str(value)[:60])
@@ -279,6 +331,8 @@ def test_what_cannot_be_done_is_refused_by_name(included, path, body, named):
     assert set(error) == {"message", "type", "param", "code"}
     assert named in error["message"]
     assert error["type"] == "invalid_request_error"
+    if error["code"] != "model_cannot":
+        assert re.fullmatch(r"[a-z_]+(\[\.{3}\]|\[\d+\]|\.[a-z_]+)*", error["param"]), "a field"
 
 
 def test_a_language_model_without_a_chat_template_refuses_chats(writer):

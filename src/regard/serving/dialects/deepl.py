@@ -23,7 +23,9 @@ from regard.verbs.shared.text_options import SplitMode
 
 LIMIT = 10**12  # characters: there is no quota
 SPLITS: dict[str, SplitMode] = {"1": "auto", "0": "off"}
+# of formatting nothing is ever corrected; characters are always shown, and there are no beta languages
 WITHOUT_EFFECT = ("preserve_formatting", "show_billed_characters", "enable_beta_languages", "filename")
+MODEL_TYPES = ("latency_optimized", "prefer_quality_optimized")  # of which there is one here
 IMPOSSIBLE = {
     "context": "each sentence is translated alone",
     "custom_instructions": "a translation model takes none",
@@ -37,6 +39,7 @@ IMPOSSIBLE = {
     "ignore_tags": "it is for XML",
     "output_format": "a document keeps its format",
 }
+OFF = (("outline_detection", "0"), ("outline_detection", 0))  # asks for what is done here anyway
 MOST_GLOSSARIES = 5  # of a request
 FIELDS = (
     *("text", "source_lang", "target_lang", "split_sentences", "formality", "tag_handling", "model_type"),
@@ -54,6 +57,7 @@ class Asked:
     is_html: bool
     split: SplitMode
     glossaries: list[Dictionary]
+    model_type: str | None = None  # that was asked for
 
 
 class DeepLDialect(Dialect):
@@ -99,6 +103,7 @@ class DeepLDialect(Dialect):
                         "detected_source_language": source.upper(),
                         "text": answer,
                         "billed_characters": len(text),
+                        **({"model_type_used": MODEL_TYPES[0]} if asked.model_type else {}),
                     }
                     for text, source, answer in zip(texts, asked.sources, answers, strict=True)
                 ]
@@ -161,7 +166,14 @@ class DeepLDialect(Dialect):
         is_html, split = _handling(fields)
         target, sources = await _languages(call, fields, texts)
         glossaries = self._dictionaries(fields, target)
-        return Asked(target=target, sources=sources, is_html=is_html, split=split, glossaries=glossaries)
+        return Asked(
+            target=target,
+            sources=sources,
+            is_html=is_html,
+            split=split,
+            glossaries=glossaries,
+            model_type=fields.text("model_type"),
+        )
 
     def _dictionaries(self, fields: Fields, target: str) -> list[Dictionary]:
         """The dictionaries of the request's glossaries, in their order."""
@@ -219,19 +231,27 @@ def _glossary_ids(fields: Fields) -> list[str]:
 def _handling(fields: Fields) -> tuple[bool, SplitMode]:
     """True for HTML, and how texts are split; refuses what cannot be honoured."""
     for name, why in IMPOSSIBLE.items():
-        if fields.given(name) not in (None, "", [], False):
+        if fields.given(name) not in (None, "", [], False) and (name, fields.given(name)) not in OFF:
             raise unsupported(name, why)
     if (fields.text("formality") or "default") not in ("default", "prefer_more", "prefer_less"):
         raise unsupported("formality", "no model here can choose it")
-    if fields.text("model_type") == "quality_optimized":
-        raise unsupported("model_type = quality_optimized", "there is one model for each pair")
+    if (kind := fields.text("model_type")) == "quality_optimized":
+        raise unsupported(
+            "model_type = quality_optimized", "there is one model for each pair", of="model_type"
+        )
+    if kind not in (None, *MODEL_TYPES):
+        raise wrong("model_type", f"must be {' or '.join(MODEL_TYPES)}")
     tags = fields.text("tag_handling")
     if tags not in (None, "", "html"):
-        raise unsupported("tag_handling other than html", "no other markup is read")
+        raise unsupported("tag_handling other than html", "no other markup is read", of="tag_handling")
     given = fields.given("split_sentences")
     split = "1" if given in (None, "") else str(given)
     if split not in SPLITS:
-        raise unsupported("split_sentences other than 0 and 1", "a line break always ends a sentence")
+        raise unsupported(
+            "split_sentences other than 0 and 1",
+            "a line break always ends a sentence",
+            of="split_sentences",
+        )
     return tags == "html", SPLITS[split]
 
 

@@ -18,6 +18,8 @@ from regard.serving.models import ModelStore
 FIELDS = ("name", "source_lang", "target_lang", "entries", "entries_format")
 LANGUAGES = ("source_lang", "target_lang")
 TSV = "text/tab-separated-values"
+# that a target language may have; no model here tells them apart
+VARIANTS = {"en-gb", "en-us", "es-419", "pt-br", "pt-pt", "zh-hans", "zh-hant"}
 
 
 class Entries(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -204,8 +206,9 @@ class DeepLGlossaries:
 
 
 def language_code(language: str | None) -> str:
-    """DeepL's code in lower case, without its region: "EN-US" is "en"."""
-    return (language or "").lower().partition("-")[0]
+    """DeepL's code in lower case; of the variants that DeepL knows without the region: "EN-US" is "en"."""
+    code = (language or "").lower()
+    return code.partition("-")[0] if code in VARIANTS else code
 
 
 def _dictionaries(models: ModelStore, given: Sequence[Entries]) -> dict[Languages, Dictionary]:

@@ -47,6 +47,8 @@ TYPES = {
 TYPES |= {413: "invalid_request_error", 415: "invalid_request_error", 405: "invalid_request_error"}
 TYPES |= {429: "rate_limit_error"}
 WHY = "no model here does that"
+NEUTRAL = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}  # what clients send that leave the choice of tokens alone
+TIERS = (None, "auto", "default")  # service tiers: there is one
 
 
 class OpenAIDialect(Dialect):
@@ -96,13 +98,17 @@ class OpenAIDialect(Dialect):
         if body.best_of is not None and body.best_of != (body.n or 1):
             raise unsupported("best_of", "only as many texts are computed as are returned")
         if body.logprobs:
-            raise unsupported("logprobs above 0", "only those of the tokens taken are known", "logprobs = 0")
-        prompts = _texts(body.prompt, "prompt")
+            raise unsupported(
+                "logprobs above 0", "only those of the tokens taken are known", "logprobs = 0", of="logprobs"
+            )
         asked = await Asked.of(call, body, body.max_tokens)
+        if body.prompt is None and asked.settings.task == "translate":
+            raise HttpProblem(400, "prompt is missing", "send the text to translate", parameter="prompt")
+        prompts = _texts(body.prompt, "prompt")
         if body.stream:
             return await asked.stream(prompts, CompletionShape(*asked.shape, prompts if body.echo else None))
         if body.echo and body.logprobs is not None:
-            raise unsupported("echo with logprobs", "those of the prompt are not computed")
+            raise unsupported("echo with logprobs", "those of the prompt are not computed", of="echo")
         found = await call.service.answer(call.request, asked.slot, asked.settings, prompts)
         shape = CompletionShape(*asked.shape, prompts if body.echo else None)
         return asked.whole(prompts, found.answers, shape, logprobs=body.logprobs is not None)
@@ -110,7 +116,7 @@ class OpenAIDialect(Dialect):
     async def chat(self, call: Call) -> Any:
         body = await call.body(ChatRequest)
         _refuse_chat(body)
-        asked = await Asked.of(call, body, body.max_completion_tokens or body.max_tokens, chat=True)
+        asked = await Asked.of(call, body, _most_tokens(body), chat=True)
         if asked.settings.task == "translate":
             texts = [last_user_message(body.messages)]
         elif asked.engine.model.has_chat:
@@ -156,6 +162,7 @@ class Asked:
 
     @classmethod
     async def of(cls, call: Call, body: Sampling, most: int | None, *, chat: bool = False) -> "Asked":
+        _refuse_options(body)
         slot = call.service.models.slot(body.model)
         engine = await call.service.models.engine(slot)
         task: Task = "translate" if "translate" in engine.model.tasks else "generate"
@@ -210,11 +217,14 @@ class Asked:
         """
         if len(texts) > 1 or self.settings.count > 1:
             raise unsupported(
-                "stream with several answers", "they are not computed side by side", "n = 1, one prompt"
+                "stream with several answers",
+                "they are not computed side by side",
+                "n = 1, one prompt",
+                of="stream",
             )
         logprobs = getattr(self.body, "logprobs", None)
         if logprobs is not None and logprobs is not False:
-            raise unsupported("stream with logprobs", "they are known at the end only")
+            raise unsupported("stream with logprobs", "they are known at the end only", of="logprobs")
         parts = await self.call.service.parts(self.call.request, self.slot, self.settings, texts[0])
         return EventStream(self._events(texts, parts, shape))
 
@@ -232,8 +242,7 @@ class Asked:
             async for part in parts:
                 text += part
                 yield event(ENCODER.encode({**head, "choices": [shape.delta(part)]}))
-            tokens = self._tokens(text)
-            self.call.request.output_tokens = tokens
+            tokens = self.call.request.output_tokens
             reason = "length" if self._is_full(text) else "stop"
             yield event(ENCODER.encode({**head, "choices": [shape.last_delta(reason)]}))
             if options.include_usage:
@@ -246,9 +255,6 @@ class Asked:
             body = {"message": problem.text, "type": "server_error", "param": None, "code": problem.code}
             yield event(ENCODER.encode({"error": body}))
 
-    def _tokens(self, text: str) -> int:
-        return len(self.engine.model.loaded.tokenizers.target.encode(text))
-
     def _is_full(self, text: str) -> bool:
         """True if the text, or a sentence of it, has as many tokens as it may; a stream shows no more."""
         answerer = self.engine.model.answerer(self.settings)
@@ -256,7 +262,8 @@ class Asked:
             pieces = [piece.strip() for piece in answerer.translator.pieces([text])[0]]
         else:
             pieces = [text]
-        return any(self._tokens(piece) >= self._most() for piece in pieces)
+        count = self.engine.model.count_output_tokens
+        return any(count(piece) >= self._most() for piece in pieces)
 
     def _most(self) -> int:
         """The tokens that a text, or a sentence, has at most."""
@@ -275,16 +282,16 @@ def _controls(body: Sampling, most: int | None, engine: Engine, task: Task) -> d
         "seed": body.seed,
     }
     sampling = {"top_p": body.top_p, "top_k": body.top_k, "min_p": body.min_p}
-    neutral = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
-    chosen = {name: value for name, value in sampling.items() if value not in (None, neutral[name])}
     if body.top_p == 0:
         raise HttpProblem(400, "top_p = 0 leaves no token", "temperature = 0 is greedy", parameter="top_p")
-    if task == "translate" and not chosen and body.temperature in (None, 0, 1):
+    if task == "generate":
+        values |= sampling | {"temperature": body.temperature}
+    elif body.temperature in (None, 0, 1) and all(
+        value in (None, NEUTRAL[name]) for name, value in sampling.items()
+    ):
         values.pop("seed")  # a translation is searched, not sampled, unless a field asks for samples
     else:
-        values |= chosen | {"temperature": body.temperature}
-        if task == "translate":
-            values["sample"] = True
+        values |= sampling | {"temperature": body.temperature, "sample": True}
     if body.stop:
         values["stop"] = tuple(listed(body.stop))
     values |= _biased(body.logit_bias or {}, engine)
@@ -306,10 +313,40 @@ def _biased(biases: dict[str, float], engine: Engine) -> dict[str, Any]:
         text = tokenizer.decode([int(name)])
         if not text.strip() or [int(name)] not in [tokenizer.encode(each) for each in (text, " " + text)]:
             raise unsupported(
-                f"logit_bias of token {name}", "it is not a text of its own", "choose another token"
+                f"logit_bias of token {name}",
+                "it is not a text of its own",
+                "choose another token",
+                of="logit_bias",
             )
         (bans if bias <= -BIAS else boosts).append(text if bias <= -BIAS else f"{text}={bias:g}")
     return {"boost": tuple(boosts) or None, "ban": tuple(bans) or None}
+
+
+def _refuse_options(body: Sampling) -> None:
+    """Refuse what would change how an answer is computed or sent, but is not honoured."""
+    if body.stream_options is not None and not body.stream:
+        raise HttpProblem(
+            400, "stream_options is for a stream", "send stream = true, too", parameter="stream_options"
+        )
+    if body.stream_options is not None and body.stream_options.include_obfuscation:
+        raise unsupported("include_obfuscation", "no padding is sent", of="stream_options")
+    if body.service_tier not in TIERS:
+        raise unsupported(
+            f"service_tier {body.service_tier[:20]!r}", "all requests are alike", of="service_tier"
+        )
+
+
+def _most_tokens(body: ChatRequest) -> int | None:
+    """`max_completion_tokens`, or `max_tokens`, its older name."""
+    given = {each for each in (body.max_completion_tokens, body.max_tokens) if each is not None}
+    if len(given) > 1:
+        raise HttpProblem(
+            400,
+            "max_completion_tokens and max_tokens differ",
+            "leave out max_tokens",
+            parameter="max_tokens",
+        )
+    return given.pop() if given else None
 
 
 def _refuse_chat(body: ChatRequest) -> None:
@@ -320,6 +357,8 @@ def _refuse_chat(body: ChatRequest) -> None:
     fields["response_format"] = None if body.response_format == {"type": "text"} else body.response_format
     fields["reasoning_effort"] = None if body.reasoning_effort == "none" else body.reasoning_effort
     reasons = dict.fromkeys(IMPOSSIBLE, WHY)
+    if body.parallel_tool_calls is not None:
+        raise unsupported("parallel_tool_calls", WHY)
     for message in body.messages:
         refuse_set({name: getattr(message, name) for name in IN_MESSAGES}, dict.fromkeys(IN_MESSAGES, WHY))
     refuse_set(
@@ -339,7 +378,7 @@ def _texts(given: Any, name: str) -> list[str]:
     if not texts:
         raise HttpProblem(400, f"{name} is empty", "send a text", parameter=name)
     if not all(isinstance(each, str) for each in texts):
-        raise unsupported(f"{name} as tokens", "tokens differ between models", "send texts")
+        raise unsupported(f"{name} as tokens", "tokens differ between models", "send texts", of=name)
     return texts
 
 

@@ -20,7 +20,10 @@ def last_user_message(messages: Sequence[Message]) -> str:
     message = messages[-1]
     if message.role != "user":
         raise unsupported(
-            "a last message that is not the user's", "a translator answers it", "end with a user message"
+            "a last message that is not the user's",
+            "a translator answers it",
+            "end with a user message",
+            of="messages",
         )
     return content(message)
 
@@ -35,7 +38,10 @@ def conversation(messages: Sequence[Message]) -> list[dict[str, str]]:
     for message in messages:
         if message.role in WITHOUT_TOOLS:
             raise unsupported(
-                f"a message of role {message.role}", "no model here calls tools", "leave it out"
+                f"a message of role {message.role}",
+                "no model here calls tools",
+                "leave it out",
+                of="messages",
             )
         refuse_set({"name": message.name}, {"name": "chat templates here have no names"})
         found.append({"role": ROLES.get(message.role, message.role), "content": content(message)})
@@ -52,6 +58,6 @@ def content(message: Message) -> str:
         return message.content or ""
     for part in message.content:
         if part.type != "text" or part.text is None:
-            raise unsupported(f"content of type {part.type[:20]}", WHY, "send text")
+            raise unsupported(f"content of type {part.type[:20]}", WHY, "send text", of="content")
         refuse_set({name: getattr(part, name) for name in IN_PARTS}, dict.fromkeys(IN_PARTS, WHY))
     return "".join(part.text or "" for part in message.content)

@@ -110,17 +110,28 @@ class ChatShape(Shape):
 
 
 def _completion_logprobs(candidate: Any) -> dict[str, Any]:
-    offsets, place = [], 0
-    for token in candidate.tokens:
-        offsets.append(place)
-        place += len(token)
     log_probs = list(candidate.log_probs_of_tokens)
     return {
         "tokens": list(candidate.tokens),
         "token_logprobs": log_probs,
         "top_logprobs": None,
-        "text_offset": offsets,
+        "text_offset": text_offsets(candidate.tokens, candidate.text),
     }
+
+
+def text_offsets(tokens: Sequence[str], text: str) -> list[int]:
+    """The place in `text` at which each token begins.
+
+    A space at the beginning of a token may be missing in the text, as that of its first token is.
+    """
+    offsets, end = [], 0
+    for token in tokens:
+        bare = token.strip()
+        places = [place for place in (text.find(token, end), text.find(bare, end)) if place >= 0]
+        begin = places[0] if places else end
+        offsets.append(begin)
+        end = begin + len(token if text.startswith(token, begin) else bare) if places else end
+    return offsets
 
 
 def _chat_logprobs(candidate: Any) -> dict[str, Any]:

@@ -9,7 +9,8 @@ IMPOSSIBLE = (
     *("tools", "tool_choice", "functions", "function_call", "response_format", "modalities"),
     *("audio", "prediction", "reasoning_effort", "verbosity", "web_search_options"),
 )
-IN_MESSAGES = ("tool_calls", "tool_call_id", "function_call", "audio")  # impossible, as above
+# impossible, as above
+IN_MESSAGES = ("tool_calls", "tool_call_id", "function_call", "audio", "refusal", "annotations")
 IN_PARTS = ("image_url", "input_audio", "file")
 Bias = Annotated[float, msgspec.Meta(ge=-BIAS, le=BIAS)]
 Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
