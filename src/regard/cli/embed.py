@@ -39,7 +39,7 @@ def command(
     as_json: bool,
     runtime: Runtime,
 ) -> None:
-    """Embed each text, each line of a file or of a pipe as a vector.
+    """Turn each text, or each line of a file or of standard input, into a vector.
 
     Without TEXT and --input standard input is read. Each line of input gives a line of output, the numbers of
     its vector, separated by tabs, in the same order. A sentence encoder pools as its configuration specifies;
@@ -49,7 +49,9 @@ def command(
     refuse_two(text, input)
     refuse_half_a_job(sharding, text=bool(text), input=input, output=output)
     if sharding.is_job and similar_to is not None:
-        raise UserError("--similar-to ranks all lines, a job answers each alone", "leave one of them out")
+        raise UserError(
+            "--similar-to compares all lines, but --shard and --on answer each alone", "leave one of them out"
+        )
 
     with importing():
         from regard.verbs.embed import Embedder, output_lines
@@ -61,6 +63,6 @@ def command(
         return
     embedder = Embedder(model, options=options, runtime=runtime)
     lines = [line for each in text for line in each.split("\n")] if text else None
-    found = embedder.in_chunks(chunks_of(lines, path_of(input), "type a line to embed it"))
-    ranked = found if similar_to is None else embedder.similar(found, similar_to)
-    write_output(output_lines(each, as_json=as_json) for each in ranked)
+    embedded = embedder.in_chunks(chunks_of(lines, path_of(input), "type a line to embed it"))
+    results = embedded if similar_to is None else embedder.similar(embedded, similar_to)
+    write_output(output_lines(each, as_json=as_json) for each in results)

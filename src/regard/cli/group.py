@@ -31,7 +31,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
         "generate": "Continue a text, each line of a file or of a pipe.",
         "classify": "Classify a text, each line of a file or of a pipe.",
         "tag": "Label each word of a text, of the lines of a file or of a pipe.",
-        "embed": "Embed each text, each line of a file or of a pipe as a vector.",
+        "embed": "Turn each text, or each line of a file or of standard input, into a vector.",
         "fill": "Predict the masked tokens of a text, of each line of a file or of a pipe.",
         "transcribe": "Transcribe recordings.",
         "jobs": "Look at the output of commands with --shard, check it, and merge it.",

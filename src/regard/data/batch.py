@@ -55,10 +55,10 @@ SomeRowBatch = TypeVar("SomeRowBatch", bound="RowBatch")
 
 @dataclass(frozen=True, kw_only=True)
 class RowBatch:
-    """A batch of tensors whose first axis is the example."""
+    """A batch of tensors whose first axis is the example; a subclass with others overrides `rows`."""
 
     lines: Int64[Tensor, " batch"]
-    # the places of the labels that count among all labels, row by row; None: to be found from the labels
+    # indices into the flat labels of those not ignored; None: not computed yet (training/prefetch.py)
     targets: Int64[Tensor, " targets"] | None = None
 
     def __len__(self) -> int:
@@ -73,12 +73,12 @@ class RowBatch:
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def pinned(self: SomeRowBatch) -> SomeRowBatch:
-        """The batch in page-locked memory, from which a GPU copies while the processor continues."""
+        """The batch in page-locked memory, so that copies to a GPU are asynchronous."""
         return self._each(Tensor.pin_memory)
 
-    def _each(self: SomeRowBatch, change: Callable[[Tensor], Tensor]) -> SomeRowBatch:
-        changed = {name: change(tensor) for name, tensor in self.tensors().items()}
-        targets = None if self.targets is None else change(self.targets)
+    def _each(self: SomeRowBatch, function: Callable[[Tensor], Tensor]) -> SomeRowBatch:
+        changed = {name: function(tensor) for name, tensor in self.tensors().items()}
+        targets = None if self.targets is None else function(self.targets)
         return replace(self, **changed, targets=targets)
 
     def halves(self: SomeRowBatch) -> tuple[SomeRowBatch, SomeRowBatch] | None:
@@ -97,7 +97,8 @@ class RowBatch:
 class PairBatch(RowBatch):
     """Pairs of sequences for teacher forcing, padded on the right.
 
-    A source is `ids + [eos]`, a target `[bos] + ids + [eos]`; lengths include bos and eos.
+    A source is `ids + [eos]`, a target `[bos] + ids + [eos]`; `src_lengths` count eos, `tgt_lengths` bos and
+    eos. Padding has `pad_id` in the labels too, where batches of one label for each position have IGNORED.
     """
 
     src_ids: Int64[Tensor, "batch src_len"]
@@ -118,7 +119,7 @@ class PairBatch(RowBatch):
     @property
     def num_targets(self) -> int:
         """The number of tokens to predict, without padding."""
-        return int(self.tgt_lengths.sum()) - len(self)
+        return int(self.tgt_lengths.sum()) - len(self)  # bos is not predicted
 
 
 def pad(

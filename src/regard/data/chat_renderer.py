@@ -17,30 +17,32 @@ from regard.data.chat_template import ChatTemplate, Message
 from regard.errors import DataError, FolderError
 
 PROGRAM = Path(__file__).with_name("template_process.py")
-SECONDS = 10.0  # for one conversation; templates of known models take milliseconds
+TIME_LIMIT = 10.0  # seconds for one conversation; templates of known models take milliseconds
 
 
 class ChatRenderer:
-    """Writes conversations by a template. Its process starts with the first one, and ends with `close`.
+    """Renders conversations with a chat template, in a process of its own.
 
-    Several threads may call it.
+    The process starts with the first conversation. It ends with `close`, or with the renderer. Several
+    threads may call it; it renders one conversation at a time.
 
     Args:
         template: the template of a model folder.
-        where: the folder's name for messages.
+        folder: the model folder, for error messages.
         seconds: the time that a conversation may take.
     """
 
-    def __init__(self, template: ChatTemplate, where: str, seconds: float = SECONDS) -> None:
-        self._template, self._where, self._seconds = template, where, seconds
+    def __init__(self, template: ChatTemplate, folder: str, seconds: float = TIME_LIMIT) -> None:
+        self._template, self._folder, self._seconds = template, folder, seconds
         self._lock = threading.Lock()
         self._running: tuple[subprocess.Popen[str], ThreadPoolExecutor] | None = None
 
     def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> str:
-        """The text of a conversation, with the beginning of the answer unless that is not wanted.
+        """The text of a conversation; with `add_generation_prompt` it ends where the answer begins.
 
         Raises:
-            DataError: the template has no place for these messages. FolderError: it fails.
+            DataError: the template refuses these messages.
+            FolderError: it fails.
         """
         variables = {
             **self._template.special_tokens,
@@ -52,9 +54,10 @@ class ChatRenderer:
         request = {
             "template": self._template.template,
             "variables": variables,
-            "seconds": 2 * self._seconds,  # if this process has ended meanwhile
+            # the process ends itself after this time, in case this one has died; ours comes first
+            "seconds": 2 * self._seconds,
         }
-        match self._answer(request):
+        match self._request(request):
             case {"text": str(text)}:
                 return text
             case {"refusal": str(reason)}:
@@ -63,12 +66,12 @@ class ChatRenderer:
                 )
             case {"error": str(reason)}:
                 raise self._failed(reason)
-        raise self._failed("it ended its process")
+        raise self._failed("its process ended unexpectedly")
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
         """What the process answers; an empty dict if it ended."""
         with self._lock:
-            process, reader = self._started()
+            process, reader = self._process()
             assert process.stdin is not None
             assert process.stdout is not None
             try:
@@ -76,16 +79,16 @@ class ChatRenderer:
                 process.stdin.flush()
                 line = reader.submit(process.stdout.readline).result(self._seconds)
             except TookTooLong:
-                self._end()
+                self._stop()
                 raise self._failed(f"it takes more than {self._seconds:g} seconds") from None
             except OSError:  # it ended before it had read everything
                 line = ""
             if not line.endswith("\n"):  # it ended before it had written everything
-                self._end()
+                self._stop()
                 return {}
             return json.loads(line)
 
-    def _started(self) -> tuple["subprocess.Popen[str]", ThreadPoolExecutor]:
+    def _process(self) -> tuple["subprocess.Popen[str]", ThreadPoolExecutor]:
         if self._running is None:
             process = subprocess.Popen(  # noqa: S603 (this interpreter, a file of this package)
                 [sys.executable, "-P", PROGRAM],
@@ -95,22 +98,23 @@ class ChatRenderer:
                 encoding="ascii",
             )
             self._running = process, ThreadPoolExecutor(1, "chat template")
-            self._ending = weakref.finalize(self, _end, *self._running)  # also where nobody calls `close`
+            self._finalizer = weakref.finalize(self, _kill, *self._running)  # also where nobody calls `close`
         return self._running
 
     def close(self) -> None:
         """End the process; the next conversation starts another."""
         with self._lock:
-            self._end()
+            self._stop()
 
-    def _end(self) -> None:
+    def _stop(self) -> None:
         if self._running is not None:
-            self._ending()
+            self._finalizer()
             self._running = None
 
     def _failed(self, reason: str) -> FolderError:
         return FolderError(
-            f"the chat template of {self._where} fails: {reason}", "give another model, or leave out the chat"
+            f"the chat template of {self._folder} fails: {reason}",
+            "use another model, or generate without a chat",
         )
 
     def __enter__(self) -> "ChatRenderer":
@@ -122,11 +126,11 @@ class ChatRenderer:
         self.close()
 
 
-def _end(process: "subprocess.Popen[str]", reader: ThreadPoolExecutor) -> None:
+def _kill(process: "subprocess.Popen[str]", reader: ThreadPoolExecutor) -> None:
     process.kill()
     process.wait()
-    reader.shutdown()  # its thread has come to the end of the output
+    reader.shutdown()  # does not wait: without the process its `readline` ends
     for stream in (process.stdin, process.stdout):
         assert stream is not None
-        with suppress(OSError):  # what it has not read
+        with suppress(OSError):  # closing writes what the process has not read: a broken pipe
             stream.close()

@@ -10,9 +10,11 @@ from regard.inspection.passes import Part
 from regard.inspection.rollout import attention_rollout
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
 
+DECIMAL_PLACES = 5
+
 
 def alignment_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
-    """`heads`, `alignment` and `rollout/PART`, as far as the model has such attentions."""
+    """`heads`, `alignment` and `rollout/PART`, each only if the model has the attention that it needs."""
     found: dict[str, ResourceFunction] = {}
     if recorded.sites:
         found["heads"] = partial(_heads, recorded)
@@ -31,18 +33,15 @@ def has_cross_attention(recorded: RecordedPass) -> bool:
 
 
 def _heads(recorded: RecordedPass) -> Resource:
-    """Statistics of all heads. Tokens are compared by text, because the vocabularies may differ."""
+    """Statistics of all heads."""
     sequences = recorded.run.sequences
-    special = {
-        token
-        for sequence in sequences.values()
-        for token, is_special in zip(sequence.tokens, sequence.special, strict=True)
-        if is_special
-    }
-    first = next(iter(sequences.values()))
+    special = _special_tokens(recorded)
+    source = next(iter(sequences.values()))  # or the only sequence
+    end_token = source.tokens[-1] if source.special[-1] else None
     links = _clearest_alignment(recorded).links() if has_cross_attention(recorded) else ()
     found = []
     for site in recorded.sites.values():
+        # the inputs of a decoder are shifted by one: cross-attention is that of the tokens that it predicts
         rows = sequences["written" if site.part == "cross" else site.rows]
         weights = recorded.weights(site.name)
         site_statistics = head_statistics(
@@ -51,7 +50,7 @@ def _heads(recorded: RecordedPass) -> Resource:
             rows.tokens,
             sequences[site.columns].tokens,
             special=special,
-            end=first.tokens[-1] if first.special[-1] else None,
+            end=end_token,
             links=links if site.part == "cross" else (),
         )
         if (image := recorded.run.image) is not None:
@@ -60,27 +59,40 @@ def _heads(recorded: RecordedPass) -> Resource:
     return [{name: _rounded(value) for name, value in asdict(each).items()} for each in found]
 
 
+def _special_tokens(recorded: RecordedPass) -> set[str]:
+    """The texts of the special tokens; ids cannot be compared, as vocabularies may differ."""
+    return {
+        token
+        for sequence in recorded.run.sequences.values()
+        for token, is_special in zip(sequence.tokens, sequence.special, strict=True)
+        if is_special
+    }
+
+
 def _rounded(value: Any) -> Any:
-    return round(value, 5) if isinstance(value, float) else value
+    return round(value, DECIMAL_PLACES) if isinstance(value, float) else value
 
 
 def _alignment(recorded: RecordedPass) -> Resource:
-    """The mean over the heads of the aligning layer, with end-of-sequence tokens."""
+    """Cross-attention of the layer with the clearest alignment, the mean of its heads: [target, source].
+
+    The end-of-sequence tokens are included.
+    """
     return to_array(recorded.weights(_clearest_alignment(recorded).name).mean(dim=0))
 
 
 def alignment_summary(recorded: RecordedPass) -> dict[str, Any] | None:
-    """The layer that aligns source and answer, why it was chosen, and its links; None without a source."""
+    """The layer that aligns target and source, why it was chosen, and its links; None without a source."""
     if not has_cross_attention(recorded):
         return None
-    found = _clearest_alignment(recorded)
-    links = sorted(found.links())
+    alignment = _clearest_alignment(recorded)
+    links = sorted(alignment.links())
     return {
-        "name": found.name,
-        "layer": found.layer,
-        "heads": None if found.heads is None else list(found.heads),
-        "why": found.why,
-        "pharaoh": pharaoh(links),
+        "name": alignment.name,
+        "layer": alignment.layer,
+        "heads": None if alignment.heads is None else list(alignment.heads),
+        "why": alignment.why,
+        "pharaoh": pharaoh(links),  # the i-j format of word aligners
         "pairs": [list(link) for link in links],
     }
 
