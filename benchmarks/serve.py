@@ -19,7 +19,7 @@ from contextlib import ExitStack
 
 import psutil
 
-from regard.data.corpus import locate, read_lines
+from regard.data.files import locate, read_lines
 
 SECONDS, QUICK_SECONDS = 20.0, 3.0
 CLIENTS = 64

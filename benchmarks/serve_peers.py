@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks.common.machine import machine, now
 from benchmarks.serve import CLIENTS, Client, Server, load
-from regard.data.corpus import locate, read_lines
+from regard.data.files import locate, read_lines
 
 SERVERS = Path(__file__).parent / "servers"
 ROUNDS, SECONDS, QUICK_SECONDS = 5, 8.0, 2.0

@@ -11,7 +11,7 @@ from benchmarks.common.program import BUILD
 from benchmarks.work.flops import PairShape
 from regard.data.batch import PairBatch
 from regard.data.catalogue import find_file
-from regard.data.corpus import read_lines
+from regard.data.files import read_lines
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
 from regard.verbs.recipes import recipe_path

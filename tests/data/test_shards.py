@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from regard.data import shards as shards_file
-from regard.data.corpus import Corpus, LinePolicy, Row
+from regard.data.corpus import Corpus, LinePolicy
+from regard.data.corpus_formats import Row
 from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.noise import SampledTokenizer, derive_seed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data.corpus import locate, read_lines
+from regard.data.files import locate, read_lines
 from regard.data.token_estimate import estimated_tokens
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.corpus import MAX_LINE_BYTES
+from regard.data.files import MAX_LINE_BYTES
 from regard.errors import DataError
 from regard.jobs.inputs import find_inputs, read_piece, refuse_changed
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from regard.data.catalogue import find_file
-from regard.data.corpus import read_lines
+from regard.data.files import read_lines
 from regard.evaluation.translation import corpus_scores
 from regard.verbs.translate import Translator
 

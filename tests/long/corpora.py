@@ -20,7 +20,8 @@ sys.path.append(str(Path(__file__).parent.parent / "data"))
 
 from test_bad_corpora import bad_corpus, complaint
 
-from regard.data.corpus import MAX_LINE_BYTES, CorpusSettings, LinePolicy, open_corpus
+from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
+from regard.data.files import MAX_LINE_BYTES
 from regard.errors import DataError
 
 BIG = 400 << 20  # bytes

@@ -126,16 +126,6 @@ def test_in_evaluation_the_encoder_pads_its_batch_without_changing_results():
         torch.testing.assert_close(decoded.last, trained.last)
 
 
-def test_a_cache_moves_the_source_only_when_the_sentences_change():
-    model = model_of(attention="general", input_feeding=True).eval()
-    src = torch.tensor([[4, 9, 3], [8, 5, 3]]).repeat_interleave(2, 0)
-    cache = model.start(model.encode(src, torch.full((4,), 3)).select(torch.tensor([0, 0, 2, 2])))
-    cache._sentences = torch.tensor([0, 0, 1, 1])  # as after a beam's first step
-    keys = cache.source.keys
-    assert cache.select(torch.tensor([1, 0, 3, 3])).source.keys is keys
-    assert cache.select(torch.tensor([2, 0, 3, 3])).source.keys is not keys
-
-
 @pytest.mark.parametrize(
     "table",
     [

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.cli import run
-from regard.data import corpus
+from regard.data import files
 from regard.errors import DataError, FolderError
 from regard.models.build import build_model
 from regard.models.vision import VisionConfig
@@ -59,7 +59,7 @@ def test_a_file_is_read_as_an_array_is(animals, tmp_path):
 
 def test_a_file_may_be_one_of_a_data_set(animals, tmp_path, monkeypatch, capsys):
     (tmp_path / "images").write_bytes(struct.pack(">HBB3I", 0, 8, 3, 5, 6, 6) + PIXELS.tobytes())
-    monkeypatch.setattr(corpus, "find_file", lambda spec: tmp_path / "images")
+    monkeypatch.setattr(files, "find_file", lambda spec: tmp_path / "images")
     assert run(["classify", "--model", str(animals), "--input", "mnist:t10k-images-idx3-ubyte.gz"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("\t")[0] for line in lines] == classify_images(PIXELS, model=animals)

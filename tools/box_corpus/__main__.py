@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.catalogue import find_file
-from regard.data.corpus import read_lines
+from regard.data.files import read_lines
 from regard.verbs.shared.model_loading import included_model
 from tools.box_corpus.captions import Captions
 from tools.box_corpus.dictionary import aligned_dictionary

@@ -9,10 +9,10 @@ from regard.data.corpus import Corpus as Corpus
 from regard.data.corpus import CorpusSettings as CorpusSettings
 from regard.data.corpus import LinePolicy as LinePolicy
 from regard.data.corpus import open_corpus as open_corpus
-from regard.data.corpus import read_lines as read_lines
-from regard.data.corpus import register_corpus_format as register_corpus_format
+from regard.data.corpus_formats import register_corpus_format as register_corpus_format
 from regard.data.examples import Examples as Examples
 from regard.data.examples import PairExamples as PairExamples
+from regard.data.files import read_lines as read_lines
 from regard.data.loader import Loader as Loader
 from regard.data.loader import LoaderSettings as LoaderSettings
 from regard.data.memory_examples import SequencePairs as SequencePairs

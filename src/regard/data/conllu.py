@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from regard.data.corpus import file_digest, locate, read_lines
+from regard.data.files import file_digest, locate, read_lines
 from regard.errors import DataError
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")

@@ -1,32 +1,22 @@
 """Parallel corpora: streams pairs of lines from files, with strict checks.
 
-A line ends at "\\n" only: U+2028, U+0085, form feed and the like are text. Text must be valid UTF-8. A byte
-order mark at the start of a file and a "\\r" at the end of a line are dropped; elsewhere both are text. A
-gzipped file is recognised by its first bytes; a truncated one is an error. `LinePolicy` says whether other
-bad lines are errors or skipped; skipped lines are counted by reason.
+What is not UTF-8 is an error (`files.py`). `LinePolicy` says whether other bad lines are errors or skipped;
+skipped lines are counted by reason.
 """
 
-import codecs
-import gzip
 import hashlib
 import itertools
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from io import BufferedReader
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
-from regard.data.catalogue import find_file, is_spec
-from regard.data.encodings import refuse_wide
-from regard.data.json_lines import parse_record, text_field
+from regard.data.corpus_formats import FORMATS, Problem, Row, aligned_lines
+from regard.data.files import file_digest, locate
 from regard.data.synthetic import synthetic_pairs
-from regard.errors import DataError, RecipeError, did_you_mean
-from regard.registry import Registry
-
-MAX_LINE_BYTES = 1 << 24  # a longer line is not a sentence, and must not fill the memory
+from regard.errors import DataError, RecipeError
 
 Policy = Literal["error", "skip"]
 
@@ -111,18 +101,6 @@ class Pair:
     source: str
     target: str
     line: int
-
-
-class Problem(NamedTuple):
-    """Why a row is not a usable pair."""
-
-    reason: str  # the field of `LinePolicy` that applies
-    why: str  # for messages
-    side: int = 0  # 0: source, 1: target
-
-
-Row = tuple[str, str] | Problem
-Format = Callable[[CorpusSettings], Callable[[Path], Iterable[Row]]]  # -> what reads a file of the format
 
 
 class Corpus:
@@ -223,190 +201,8 @@ def open_corpus(settings: CorpusSettings, policy: LinePolicy, base: Path) -> Cor
         return Corpus(task, rows, policy, settings=settings)
     if settings.file is not None:
         path = locate(settings.file, base)
-        read = FORMATS[settings.format](settings)
+        read = FORMATS[settings.format](settings.source_field, settings.target_field)
         return Corpus(path.name, lambda: read(path), policy, [path], settings)
     source, target = locate(settings.source or "", base), locate(settings.target or "", base)
     name = f"{source.name} - {target.name}"
-    return Corpus(name, lambda: _aligned(source, target), policy, [source, target], settings)
-
-
-def locate(spec: str, base: Path, *, once: bool = False) -> Path:
-    """The path of `spec`: a path relative to `base`, or `NAME:FILE` of the catalogue.
-
-    A pipe can be read only once: opening it again blocks or yields nothing. So it is refused unless the
-    caller reads it only `once`.
-    """
-    path = base / Path(spec).expanduser()
-    if path.exists():
-        if not once and not path.is_dir() and not path.is_file():
-            raise DataError(
-                f"{path} is a pipe or a device, but data are read more than once",
-                "write it to a file first and give that file",
-            )
-        return path
-    if is_spec(spec):
-        return find_file(spec)
-    raise _missing(path)
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    """Streams the lines of a UTF-8 file, plain or gzipped, without their line ends."""
-    with _open(path) as plain:
-        file = gzip.GzipFile(fileobj=plain) if plain.peek(2)[:2] == b"\x1f\x8b" else plain
-        for number in itertools.count(1):
-            try:
-                raw = file.readline(MAX_LINE_BYTES + 1)
-            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise DataError(
-                    f"{path}:{number}: the compressed file is cut short or damaged",
-                    "download or compress it again; `gzip -t` tests it",
-                ) from error
-            if not raw or (number == 1 and raw == codecs.BOM_UTF8):
-                return
-            if len(raw) > MAX_LINE_BYTES:
-                raise DataError(
-                    f"{path}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB",
-                    "a corpus has one sentence per line, ended by a line feed",
-                )
-            yield line_text(raw, str(path), number)
-
-
-def count_lines(path: Path) -> int:
-    """The number of lines that `read_lines` yields; 0 if a gzipped file is damaged."""
-    with _open(path) as plain:
-        file = gzip.GzipFile(fileobj=plain) if plain.peek(2)[:2] == b"\x1f\x8b" else plain
-        lines, last = 0, b""
-        try:
-            while (block := file.read(1 << 20)) and not (block == codecs.BOM_UTF8 and not last):
-                lines, last = lines + block.count(b"\n"), block
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            return 0
-    return lines + bool(last and not last.endswith(b"\n"))
-
-
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file's bytes, not unpacked."""
-    with _open(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def line_text(raw: bytes, place: str, number: int) -> str:
-    """Decodes line `number` of the file or stream `place`, without line end and byte order mark."""
-    if number == 1:
-        refuse_wide(raw, place)
-        raw = raw.removeprefix(codecs.BOM_UTF8)
-    try:
-        return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{place}:{number}: not UTF-8 (byte 0x{raw[error.start]:02x} at byte {error.start + 1})",
-            "convert the file: iconv -f LATIN1 -t UTF-8",
-        ) from error
-
-
-def _open(path: Path) -> BufferedReader:
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        raise _missing(path) from None
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}", "give a readable file") from error
-
-
-def _missing(path: Path) -> DataError:
-    neighbours = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-    return DataError(
-        f"no such file: {path}",
-        did_you_mean(path.name, neighbours) if 0 < len(neighbours) <= 12 else f"searched in {path.parent}",
-    )
-
-
-def _aligned(source: Path, target: Path) -> Iterator[Row]:
-    sources, targets = read_lines(source), read_lines(target)
-    for line, (left, right) in enumerate(itertools.zip_longest(sources, targets)):
-        if left is not None and right is not None:
-            yield left, right
-            continue
-        surplus = 1 + sum(1 for _ in itertools.chain(sources, targets))
-        lines = (line, line + surplus) if left is None else (line + surplus, line)
-        why = f"{source.name} has {lines[0]:,} lines, {target.name} has {lines[1]:,}"
-        yield from itertools.repeat(Problem("unequal", why, side=int(left is None)), surplus)
-        return
-
-
-def _tsv_pair(line: str, source: int, target: int) -> Row:
-    cells = line.split("\t")
-    if len(cells) <= max(source, target):
-        return Problem("malformed", f"{len(cells)} columns, so there is no column {max(source, target)}")
-    return cells[source], cells[target]
-
-
-def _json_pair(line: str, source: str, target: str) -> Row:
-    try:
-        record = parse_record(line)
-        return text_field(record, source), text_field(record, target)
-    except ValueError as error:
-        return Problem("malformed", str(error))
-
-
-def _scan_pair(line: str) -> Row:
-    """A pair of SCAN (Lake and Baroni 2018): `IN: jump twice OUT: I_JUMP I_JUMP`."""
-    found = re.fullmatch(r"IN: (.*?) OUT: (.*)", line)
-    return (found[1], found[2].rstrip()) if found else Problem("malformed", "not `IN: ... OUT: ...`")
-
-
-def _cmudict_pair(line: str) -> Row:
-    """A pair of the CMU dictionary, `word(2) W ER1 D # comment`: the headword and its phonemes."""
-    word, _, phonemes = line.partition(" # ")[0].rstrip().partition(" ")
-    if not phonemes:
-        return Problem("malformed", "no phonemes after the headword")
-    return re.sub(r"\(\d+\)\Z", "", word), phonemes
-
-
-def _by_line(parser: Callable[[CorpusSettings], Callable[[str], Row]]) -> Format:
-    """The format of a file with a pair on each line."""
-    return lambda settings: lambda path: map(parser(settings), read_lines(path))
-
-
-def _tsv(settings: CorpusSettings) -> Callable[[str], Row]:
-    columns = int(settings.source_field or 0), int(settings.target_field or 1)
-    return lambda line: _tsv_pair(line, *columns)
-
-
-def _jsonl(settings: CorpusSettings) -> Callable[[str], Row]:
-    keys = settings.source_field or "source", settings.target_field or "target"
-    return lambda line: _json_pair(line, *keys)
-
-
-_OWN: dict[str, Format] = {
-    "text": _by_line(_tsv),
-    "tsv": _by_line(_tsv),
-    "jsonl": _by_line(_jsonl),
-    "scan": _by_line(lambda settings: _scan_pair),
-    "cmudict": _by_line(lambda settings: _cmudict_pair),
-}
-FORMATS: Registry[Format] = Registry("corpus format", _OWN, how="register_corpus_format of regard.data")
-
-
-def register_corpus_format(
-    name: str,
-) -> Callable[[Callable[[Path], Iterable[tuple[str, str]]]], Callable[[Path], Iterable[tuple[str, str]]]]:
-    """Make a file format of parallel corpora known by a name, for `format` in `[data.*]` of a recipe.
-
-        @register_corpus_format("blank_lines")
-        def read(path): ...  # yields a source and a target at a time
-
-    The decorated function is called with the path, each time that the corpus is read, and yields pairs of
-    texts in their order. It raises DataError for a file that it cannot read. `read_lines` of regard.data
-    reads UTF-8, gzip too.
-
-    Raises:
-        UserError: the name is empty, or one of regard's own.
-    """
-    register = FORMATS.register(name)
-
-    def add(read: Callable[[Path], Iterable[tuple[str, str]]]) -> Callable[[Path], Iterable[tuple[str, str]]]:
-        register(lambda settings: read)
-        return read
-
-    return add
+    return Corpus(name, lambda: aligned_lines(source, target), policy, [source, target], settings)

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from regard.data.corpus import line_text, locate, read_lines
 from regard.data.encodings import refuse_wide
+from regard.data.files import line_text, locate, read_lines
 from regard.data.json_lines import parse_record, text_field
 from regard.errors import DataError, RecipeError
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from regard.data.arrays import read_array, shape_of
 from regard.data.augmentation import AugmentationSettings, augmented, uniform
 from regard.data.batch import RowBatch
-from regard.data.corpus import locate
 from regard.data.examples import Indices, Lengths
+from regard.data.files import locate
 from regard.data.noise import derive_seed
 from regard.errors import DataError, RecipeError
 

@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 import torch
 
-from regard.data.corpus import Corpus, LinePolicy, Pair, Problem, Row, locate, read_lines
+from regard.data.corpus import Corpus, LinePolicy, Pair
+from regard.data.corpus_formats import Problem, Row
+from regard.data.files import locate, read_lines
 from regard.data.json_lines import parse_record, text_field
 from regard.data.noise import derive_seed
 from regard.errors import DataError, RecipeError, did_you_mean

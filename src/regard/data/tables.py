@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from regard.data.corpus import read_lines
+from regard.data.files import read_lines
 from regard.data.json_lines import parse_record
 from regard.errors import DataError, did_you_mean
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from regard.data.arrays import read_array, shape_of
 from regard.data.batch import RowBatch, pad
-from regard.data.corpus import locate, read_lines
 from regard.data.examples import Indices, Lengths
+from regard.data.files import locate, read_lines
 from regard.data.synthetic import Split
 from regard.data.synthetic_speech import synthetic_utterance
 from regard.errors import DataError, RecipeError, did_you_mean

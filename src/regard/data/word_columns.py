@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.data.conllu import COLUMNS, NO_VALUE, Sentence, read_sentences
-from regard.data.corpus import read_lines
+from regard.data.files import read_lines
 from regard.errors import DataError
 
 WordFormat = Literal["conllu", "columns"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from regard.data.corpus import MAX_LINE_BYTES
+from regard.data.files import MAX_LINE_BYTES
 from regard.errors import DataError, MissingExtra
 from regard.jobs.storage import naming, open_filesystem, tried
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from regard.data.corpus import line_text
+from regard.data.files import line_text
 from regard.errors import DataError, Interrupted, RegardError, RunError
 from regard.jobs.inputs import read_piece, refuse_changed
 from regard.jobs.pace import Pace, PartDone, ShardReport

@@ -26,6 +26,7 @@ from regard.layers.recurrent import (
 from regard.layers.stacked import StackedLinear
 from regard.models.config import ModelConfig
 from regard.models.initialise import matrices, xavier
+from regard.models.recurrent_states import DecoderState, RecurrentCache, RecurrentMemory, Source
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 TiedMatrices = Literal["all", "target", "none"]
@@ -90,68 +91,6 @@ class RecurrentConfig(ModelConfig):
     def d_memory(self) -> int:
         """The width of the encoder's states."""
         return self.d_model * (1 + self.bidirectional)
-
-
-@dataclass(frozen=True)
-class RecurrentMemory:
-    """The encoder's states at each position and after the last one."""
-
-    hidden: Float[Tensor, "batch src_len d_memory"]
-    mask: Bool[Tensor, "batch 1 src_len"]
-    last: States  # the decoder's initial state of each layer
-
-    def select(self, rows: Int64[Tensor, " rows"]) -> "RecurrentMemory":
-        """A memory whose row i is row `rows[i]` of this one."""
-        return RecurrentMemory(self.hidden[rows], self.mask[rows], _selected(self.last, rows))
-
-
-@dataclass(frozen=True)
-class Source:
-    """The keys, values and mask that a decoder attends to in each step."""
-
-    keys: Float[Tensor, "batch src_len d_key"]
-    values: Float[Tensor, "batch src_len d_memory"]
-    mask: Bool[Tensor, "batch 1 src_len"]
-
-    def select(self, rows: Int64[Tensor, " rows"]) -> "Source":
-        return Source(self.keys[rows], self.values[rows], self.mask[rows])
-
-
-@dataclass(frozen=True)
-class DecoderState:
-    """The states of a decoder's layers and, with input feeding, the output of its last step."""
-
-    layers: States
-    last_output: Float[Tensor, "batch d_embedding"] | None = None
-
-    def select(self, rows: Int64[Tensor, " rows"]) -> "DecoderState":
-        return DecoderState(
-            _selected(self.layers, rows), None if self.last_output is None else self.last_output[rows]
-        )
-
-
-def _selected(states: tuple[tuple[Tensor, ...], ...], rows: Tensor) -> States:
-    return tuple(tuple(part[rows] for part in state) for state in states)
-
-
-class RecurrentCache:
-    """The decoding cache: the source and the decoder's state, one row for each hypothesis.
-
-    `select` drops, repeats and reorders rows in place. It copies the source only if rows change their
-    sentence.
-    """
-
-    def __init__(self, source: Source, state: DecoderState) -> None:
-        self.source, self.state, self.length = source, state, 0
-        self._sentences = torch.arange(len(source.mask), device=source.mask.device)
-
-    def select(self, rows: Int64[Tensor, " rows"]) -> "RecurrentCache":
-        """Select rows in place: row i becomes what row `rows[i]` was."""
-        self.state = self.state.select(rows)
-        sentences = self._sentences[rows]
-        if not torch.equal(sentences, self._sentences):
-            self._sentences, self.source = sentences, self.source.select(rows)
-        return self
 
 
 class RecurrentEncoder(nn.Module):

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import UInt8
 
-from regard.data.corpus import locate
+from regard.data.files import locate
 from regard.data.images import normalise, read_images, refuse_other_sizes
 from regard.models.vision import VisionConfig, VisionTransformer
 from regard.verbs.classify import ClassAnswer, ClassPrediction, candidates, class_answer

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from regard.data.catalogue import find_file
-from regard.data.corpus import read_lines
+from regard.data.files import read_lines
 from regard.errors import DataError, FolderError
 from regard.fast.native import kernels
 from regard.verbs.convert import convert

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.corpus import locate
+from regard.data.files import locate
 from regard.errors import DataError, RecipeError
 
 HEAD_BYTES = 1 << 16  # bytes at the beginning of a file that must be text

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Row, open_corpus
+from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, open_corpus
+from regard.data.corpus_formats import Row
 from regard.data.tables import Table, format_of, open_table
 from regard.verbs.proposals.columns import roles_of
 from regard.verbs.proposals.input_files import path_of

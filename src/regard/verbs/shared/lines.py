@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from regard.data.corpus import MAX_LINE_BYTES, count_lines, line_text, locate, read_lines
+from regard.data.files import MAX_LINE_BYTES, count_lines, line_text, locate, read_lines
 from regard.errors import DataError
 
 Line = TypeVar("Line")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from regard.data.corpus import FORMATS
+from regard.data.corpus_formats import FORMATS
 from regard.decoding.registries import RULES, SEARCHES
 from regard.errors import RecipeError
 from regard.models.build import MODELS

@@ -1,0 +1,204 @@
+"""Progress on stderr: of a training run, of the lines of a file, of downloads."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol, runtime_checkable
+
+from rich import progress as bars
+from rich.text import Text
+
+from regard.console.streams import note, printable, stderr
+
+REFRESH_SECONDS, SILENT_SECONDS = 0.5, 30.0  # between updates of progress: on a terminal, elsewhere
+
+
+@runtime_checkable
+class UpdateLike(Protocol):
+    """What `Progress.update` shows of a weight update."""
+
+    @property
+    def step(self) -> int: ...
+    @property
+    def loss(self) -> float: ...
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def targets(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def is_reported(self) -> bool: ...
+    @property
+    def left(self) -> "TimeLeftLike": ...
+
+
+@runtime_checkable
+class TimeLeftLike(Protocol):
+    """The remaining seconds; `whole` is False if they lack the time of validations."""
+
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def whole(self) -> bool: ...
+
+
+class Progress:
+    """The progress of a training run: a bar on a terminal, otherwise one line for each report.
+
+    `report` takes the records of `metrics.jsonl` and `update` every weight update. The first update is
+    shown, and later ones at most every REFRESH_SECONDS on a terminal, or after SILENT_SECONDS without a line
+    elsewhere. The bar begins at `done` updates. A `+` after the remaining time means that it lacks the
+    validations, because none was timed yet.
+    """
+
+    def __init__(self, total_steps: int, *, done: int = 0) -> None:
+        self.total_steps, self.done = total_steps, done
+        self._time_left: TimeLeftLike | None = None
+        self._last_shown: float | None = None  # time of the last line or refresh
+        self._seconds, self._targets = 0.0, 0  # sums over the updates since then
+        self._bar: bars.Progress | None = None
+
+    def __enter__(self) -> "Progress":
+        if stderr().is_terminal:
+            self._bar = bars.Progress(
+                bars.TextColumn("step {task.completed:,.0f}/{task.total:,.0f}"),
+                bars.BarColumn(bar_width=None),
+                bars.TextColumn("{task.fields[facts]}"),
+                console=stderr(),
+                auto_refresh=False,  # `_show` refreshes it, so that training needs no second thread
+                redirect_stdout=False,
+                expand=True,
+            )
+            self._bar.start()
+            self._bar.add_task("", total=self.total_steps, completed=self.done, facts="starting")
+            self._bar.refresh()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def report(self, record: Mapping[str, Any]) -> None:
+        """Show a record of `metrics.jsonl`."""
+        kind, step = record.get("kind"), record.get("step", 0)
+        if kind == "train":
+            self._show(step, record["loss"], record["learning_rate"], record["tokens_per_second"])
+            return
+        facts = [f"{name} {_number(value)}" for name, value in record.items() if _is_fact(name, value)]
+        stderr().print(Text("  ".join([f"step {step}", str(kind), *facts]), "green" * (kind == "validation")))
+
+    def update(self, update: UpdateLike) -> None:
+        """Show an update if it is the first or enough time has passed since the last line or refresh."""
+        self._time_left = update.left
+        self._targets += update.targets
+        self._seconds += update.seconds
+        silent_for = math.inf if self._last_shown is None else time.monotonic() - self._last_shown
+        if (
+            silent_for >= (SILENT_SECONDS if self._bar is None else REFRESH_SECONDS)
+            and not update.is_reported
+        ):
+            speed = self._targets / max(self._seconds, 1e-9)
+            self._show(update.step, update.loss, update.learning_rate, speed)
+
+    def _show(self, step: int, loss: float, rate: float, speed: float) -> None:
+        left = "-:--:--"
+        if self._time_left is not None:
+            left = duration(self._time_left.seconds) + "+" * (not self._time_left.whole)
+        facts = f"loss {_number(loss)}  lr {rate:.1e}  {speed:,.0f} tok/s  eta {left}"
+        self._last_shown = time.monotonic()
+        self._seconds, self._targets = 0.0, 0
+        if self._bar is None:
+            stderr().print(Text(f"step {step}  {facts}"))
+        else:
+            self._bar.update(bars.TaskID(0), completed=step, facts=facts, refresh=True)
+
+
+def duration(seconds: float) -> str:
+    """Hours, minutes, seconds: `1:02:09`."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def _is_fact(name: str, value: object) -> bool:
+    return name not in ("kind", "step", "epoch", "distinct_outputs") and isinstance(value, int | float)
+
+
+def _number(value: int | float) -> str:
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:.2f}"
+
+
+class LinesProgress:
+    """The progress over the lines of a file: a bar with speed and time left on a terminal, else nothing."""
+
+    MIN_SECONDS = 0.1  # between two refreshes
+
+    def __init__(self, total: int) -> None:
+        self.total, self._done = total, 0
+        self._start_time = self._last_drawn = time.monotonic()
+        self._bar: bars.Progress | None = None
+
+    def __enter__(self) -> "LinesProgress":
+        if stderr().is_terminal:
+            self._bar = bars.Progress(
+                bars.TextColumn("{task.completed:,.0f}/{task.total:,.0f} lines"),
+                bars.BarColumn(bar_width=None),
+                bars.TextColumn("{task.fields[facts]}"),
+                console=stderr(),
+                auto_refresh=False,  # `advance` refreshes it: no thread in a process that forks workers
+                redirect_stdout=False,
+                expand=True,
+            )
+            self._bar.start()
+            self._bar.add_task("", total=self.total, facts=self._facts(self._start_time))
+            self._bar.refresh()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._draw(time.monotonic())
+            self._bar.stop()
+
+    def advance(self, lines: int) -> None:
+        """Count `lines` more lines as done."""
+        self._done += lines
+        now = time.monotonic()
+        if self._bar is not None and now - self._last_drawn >= self.MIN_SECONDS:
+            self._draw(now)
+
+    def _draw(self, now: float) -> None:
+        assert self._bar is not None
+        self._last_drawn = now
+        self._bar.update(bars.TaskID(0), completed=self._done, facts=self._facts(now), refresh=True)
+
+    def _facts(self, now: float) -> str:
+        if not self._done or now <= self._start_time:
+            return "eta -:--:--"
+        speed = self._done / (now - self._start_time)
+        left = max(self.total - self._done, 0) / speed
+        return f"{speed:,.1f} lines/s  eta {duration(left)}"
+
+
+@contextmanager
+def downloads() -> Iterator[Callable[[str, int, int | None], None]]:
+    """A function `progress(path, bytes done, total bytes)`: a bar for each path, or a line at its end."""
+    if not stderr().is_terminal:
+        yield lambda path, done, total: note(f"{path}  {done:,} bytes") if done == total else None
+        return
+    columns = (
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.DownloadColumn(),
+        bars.TransferSpeedColumn(),
+        bars.TimeRemainingColumn(),
+    )
+    with bars.Progress(*columns, console=stderr(), redirect_stdout=False) as bar:
+        tasks: dict[str, bars.TaskID] = {}
+
+        def progress(path: str, done: int, total: int | None) -> None:
+            if path not in tasks:
+                tasks[path] = bar.add_task(printable(path), total=None)
+            bar.update(tasks[path], completed=done, total=total)
+
+        yield progress

@@ -1,0 +1,71 @@
+"""The states of a recurrent encoder-decoder: the encoder's, the decoder's, and the decoding cache."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from regard.layers.recurrent import States
+
+
+@dataclass(frozen=True)
+class RecurrentMemory:
+    """The encoder's states at each position and after the last one."""
+
+    hidden: Float[Tensor, "batch src_len d_memory"]
+    mask: Bool[Tensor, "batch 1 src_len"]
+    last: States  # the decoder's initial state of each layer
+
+    def select(self, rows: Int64[Tensor, " rows"]) -> "RecurrentMemory":
+        """A memory whose row i is row `rows[i]` of this one."""
+        return RecurrentMemory(self.hidden[rows], self.mask[rows], _selected(self.last, rows))
+
+
+@dataclass(frozen=True)
+class Source:
+    """The keys, values and mask that a decoder attends to in each step."""
+
+    keys: Float[Tensor, "batch src_len d_key"]
+    values: Float[Tensor, "batch src_len d_memory"]
+    mask: Bool[Tensor, "batch 1 src_len"]
+
+    def select(self, rows: Int64[Tensor, " rows"]) -> "Source":
+        return Source(self.keys[rows], self.values[rows], self.mask[rows])
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """The states of a decoder's layers and, with input feeding, the output of its last step."""
+
+    layers: States
+    last_output: Float[Tensor, "batch d_embedding"] | None = None
+
+    def select(self, rows: Int64[Tensor, " rows"]) -> "DecoderState":
+        return DecoderState(
+            _selected(self.layers, rows), None if self.last_output is None else self.last_output[rows]
+        )
+
+
+def _selected(states: tuple[tuple[Tensor, ...], ...], rows: Tensor) -> States:
+    return tuple(tuple(part[rows] for part in state) for state in states)
+
+
+class RecurrentCache:
+    """The decoding cache: the source and the decoder's state, one row for each hypothesis.
+
+    `select` drops, repeats and reorders rows in place. It copies the source only if rows change their
+    sentence.
+    """
+
+    def __init__(self, source: Source, state: DecoderState) -> None:
+        self.source, self.state, self.length = source, state, 0
+        self._sentences = torch.arange(len(source.mask), device=source.mask.device)
+
+    def select(self, rows: Int64[Tensor, " rows"]) -> "RecurrentCache":
+        """Select rows in place: row i becomes what row `rows[i]` was."""
+        self.state = self.state.select(rows)
+        sentences = self._sentences[rows]
+        if not torch.equal(sentences, self._sentences):
+            self._sentences, self.source = sentences, self.source.select(rows)
+        return self

@@ -1,0 +1,59 @@
+"""File formats of parallel corpora: the pairs of each, and the rows that are not pairs."""
+
+import json
+
+import pytest
+
+from tests.data.corpora import STRICT, found, message, one_file
+
+
+def test_columns_of_a_tsv_file_are_counted_from_zero(tmp_path):
+    content = "id1\tHallo\tHello\nid2\tnur\n"
+    choices = {"format": "tsv", "source_field": "2", "target_field": "1"}
+    corpus = one_file(tmp_path, content, **choices)
+    assert found(corpus) == [(1, "Hello", "Hallo")]
+    assert corpus.skipped == {"malformed": 1}
+    assert "text:2: 2 columns, so there is no column 2" in message(
+        one_file(tmp_path, content, STRICT, **choices)
+    )
+    assert found(one_file(tmp_path, "a\tb\n", format="tsv")) == [(1, "a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[1]", "a JSON list, not an object"),
+        ('{"source": "a"}', "'target' is missing"),
+        ('{"source": "a", "target": NaN}', "'target' is not text"),
+    ],
+)
+def test_a_json_line_that_is_no_pair_is_named(tmp_path, line, why):
+    assert f"text:1: {why}" in message(one_file(tmp_path, line + "\n", STRICT, format="jsonl"))
+
+
+def test_json_lines_give_text_without_surrogates_or_line_feeds(tmp_path):
+    records = [
+        {"source": "a\ud800", "target": "b"},
+        {"source": "a\nb", "target": "b"},
+        {"source": "\U0001f600", "target": "ä"},
+    ]
+    content = "".join(json.dumps(record) + "\n" for record in records)
+    corpus = one_file(tmp_path, content, format="jsonl")
+    assert found(corpus) == [(3, "\U0001f600", "ä")]
+    assert corpus.skipped == {"control": 2}
+    named = one_file(
+        tmp_path, '{"en": "a", "de": "b"}\n', format="jsonl", source_field="en", target_field="de"
+    )
+    assert found(named) == [(1, "a", "b")]
+
+
+def test_scan_and_cmudict_are_read(tmp_path):
+    scan = one_file(tmp_path, "IN: jump twice OUT: I_JUMP I_JUMP\nOUT\n", format="scan")
+    assert found(scan) == [(1, "jump twice", "I_JUMP I_JUMP")]
+    assert scan.skipped == {"malformed": 1}
+    lines = "aalto AA1 L T OW2 # name, finnish\nabbe(2) AE0 B EY1\n'm AH0 M\nnothing\n"
+    cmudict = one_file(tmp_path, lines, format="cmudict")
+    assert found(cmudict) == [(1, "aalto", "AA1 L T OW2"), (2, "abbe", "AE0 B EY1"), (3, "'m", "AH0 M")]
+    assert cmudict.skipped == {"malformed": 1}
