@@ -78,7 +78,7 @@ def test_a_process_that_was_killed_is_started_again():
         process, _ = chat._running
         process.kill()
         process.wait()
-        with pytest.raises(FolderError, match="ended its process"):
+        with pytest.raises(FolderError, match="its process ended"):
             chat.render(HELLO)
         assert chat.render(HELLO) == whole
 
