@@ -8,6 +8,7 @@ A recipe names it: `[data.train] file = "train.txt"` and `format = "blank_lines"
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from regard.data import CorpusSettings, LinePolicy, open_corpus, read_lines, register_corpus_format
 from regard.errors import DataError
@@ -25,8 +26,9 @@ def pairs_between_blank_lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    file = Path("greetings.txt")
-    file.write_text("Good morning.\nGuten Morgen.\n\nThank you.\nDanke.\n", encoding="utf-8")
-    settings = CorpusSettings(file=str(file), format="blank_lines")
-    for pair in open_corpus(settings, LinePolicy(), Path()):
-        print(pair.line, pair.source, "=", pair.target)
+    with TemporaryDirectory() as folder:
+        text = "Good morning.\nGuten Morgen.\n\nThank you.\nDanke.\n"
+        Path(folder, "greetings.txt").write_text(text, encoding="utf-8")
+        settings = CorpusSettings(file="greetings.txt", format="blank_lines")
+        for pair in open_corpus(settings, LinePolicy(), Path(folder)):
+            print(pair.line, pair.source, "=", pair.target)
