@@ -24,8 +24,8 @@ def model_of(seed=0, **table) -> Recurrent:
     ("table", "message", "hint"),
     [
         ({"tied": "all"}, "30 tokens and the target 40", "joint tokeniser"),
-        ({"input_feeding": True}, "not with attention = 'none'", "leave input_feeding out"),
-        ({"preset": "bahdanau", "input_feeding": True}, "not with attention = 'additive'", "leave"),
+        ({"input_feeding": True}, "not 'none'", "leave input_feeding out"),
+        ({"preset": "bahdanau", "input_feeding": True}, "not 'additive'", "leave"),
         ({"attention": "dot", "bidirectional": True}, "states of equal width", "'general'"),
         ({"d_embedding": 0}, "d_embedding = 0 is too small", "at least 1"),
         ({"num_layers": 0}, "num_layers = 0 is too small", "at least 1"),
@@ -110,7 +110,7 @@ def test_without_attention_all_passes_through_the_last_state(attention):
     )
     memory = model.encode(src, lengths)
     first, second = memory.select(torch.tensor([0])), memory.select(torch.tensor([1]))
-    crossed = type(memory)(second.hidden, second.mask, first.last)
+    crossed = type(memory)(second.hidden, second.mask, first.initial)
     same = torch.equal(model.decode(tgt, crossed), model.decode(tgt, first))
     assert same is (attention == "none")
 
@@ -123,7 +123,7 @@ def test_in_evaluation_the_encoder_pads_its_batch_without_changing_results():
         trained, decoded = (model.train(mode).encode(src, lengths) for mode in (True, False))
         assert decoded.hidden.size(0) == decoded.mask.size(0) == rows
         torch.testing.assert_close(decoded.hidden, trained.hidden)
-        torch.testing.assert_close(decoded.last, trained.last)
+        torch.testing.assert_close(decoded.initial, trained.initial)
 
 
 @pytest.mark.parametrize(

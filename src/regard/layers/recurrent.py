@@ -104,7 +104,8 @@ class GRU(RecurrentLayer):
 class LSTM(RecurrentLayer):
     """Long short-term memory (Hochreiter and Schmidhuber 1997) with a forget gate (Gers et al. 2000)."""
 
-    gates, parts = 4, 2  # input, forget, new, output
+    gates, parts = 4, 2  # input, forget, new, output; hidden state, cell state
+    FORGET = 1  # the number of the forget gate
 
     def __init__(self, d_input: int, d_model: int) -> None:
         super().__init__(d_input, d_model, hidden_bias=False)

@@ -1,6 +1,6 @@
 """Recurrent encoder-decoders: without attention (Cho et al. 2014), with Bahdanau's, with Luong's."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
@@ -26,15 +26,16 @@ from regard.layers.recurrent import (
 from regard.layers.stacked import StackedLinear
 from regard.models.config import ModelConfig
 from regard.models.initialise import matrices, xavier
-from regard.models.recurrent_states import DecoderState, RecurrentCache, RecurrentMemory, Source
+from regard.models.recurrent_states import DecoderState, RecurrentCache, RecurrentMemory, Source, top_state
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 TiedMatrices = Literal["all", "target", "none"]
 AttentionKind = Literal["none", "additive", "dot", "general", "concat"]
 LUONG = ("dot", "general", "concat")
 
-# In evaluation the encoder pads its batch with copies of rows to a multiple of this number: then the results
-# of a row are the same to the bit in every batch (see decoding/step.py).
+# Products of matrices have other last bits with another number of rows, unless that is a multiple of this
+# number (measured in decoding/step.py). So in evaluation the encoder repeats rows of its batch up to a
+# multiple, and the results of a row are the same to the bit in every batch.
 BATCH_MULTIPLE = 16
 
 
@@ -49,12 +50,12 @@ class RecurrentConfig(ModelConfig):
         "rnn": {},
         # Bahdanau et al. 2015: both directions, and attention before each step
         "bahdanau": {"bidirectional": True, "attention": "additive"},
-        # Luong et al. 2015: stacked LSTMs, general attention after each step (their best score with local
-        # attention; dot was better with global attention), and input feeding
+        # Luong et al. 2015: stacked LSTMs, attention after each step, and input feeding. dot was their best
+        # with global attention; general, their best with local attention, takes two directions too
         "luong": {"cell": "lstm", "num_layers": 2, "attention": "general", "input_feeding": True},
     }
-    src_vocab_size: int  # tokens of the source vocabulary; follows from the tokeniser
-    tgt_vocab_size: int  # tokens of the target vocabulary; follows from the tokeniser
+    src_vocab_size: int  # tokens of the source vocabulary; set from the tokeniser
+    tgt_vocab_size: int  # tokens of the target vocabulary; set from the tokeniser
     cell: Cell = "gru"  # the recurrent unit
     num_layers: int = 1  # of the encoder, and of the decoder
     d_model: int = 512  # width of the states of each direction
@@ -77,7 +78,7 @@ class RecurrentConfig(ModelConfig):
             )
         if self.input_feeding and self.attention not in LUONG:
             raise ConfigError(
-                f"input_feeding goes with {', '.join(LUONG)}, not with attention = {self.attention!r}",
+                f"input_feeding needs attention = {', '.join(LUONG)}, not {self.attention!r}",
                 "leave input_feeding out: this decoder reads its context at each step anyway",
             )
         if self.attention == "dot" and self.bidirectional:
@@ -106,10 +107,10 @@ class RecurrentEncoder(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(
             nn.ModuleList(
-                CELLS[config.cell](config.d_memory if above else config.d_embedding, config.d_model)
+                CELLS[config.cell](config.d_memory if layer > 0 else config.d_embedding, config.d_model)
                 for _ in range(1 + config.bidirectional)
             )
-            for above in range(config.num_layers)
+            for layer in range(config.num_layers)
         )
         self.bridge = None
         if config.bidirectional:
@@ -124,18 +125,19 @@ class RecurrentEncoder(nn.Module):
         self, ids: Int64[Tensor, "batch src_len"], mask: Bool[Tensor, "batch src_len"]
     ) -> tuple[Float[Tensor, "batch src_len d_memory"], States]:
         """The top layer's states, directions concatenated, and the decoder's initial state of each layer."""
-        x, last = self.embedding(ids), []
+        x, initial = self.embedding(ids), []
         for number, directions in enumerate(self.layers):
-            x, state = self._read(self.dropout(x), mask, cast(Iterable[RecurrentLayer], directions))
-            last.append(self._bridged(state, number))
-        return x, tuple(last)
+            x, last = self._run_layer(self.dropout(x), mask, cast(Iterable[RecurrentLayer], directions))
+            initial.append(self._bridged(last, number))
+        return x, tuple(initial)
 
-    def _read(
+    def _run_layer(
         self, x: Tensor, mask: Tensor, directions: Iterable[RecurrentLayer]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The states at each position, and the last ones; directions are concatenated."""
         hidden, last = [], []
-        for number, layer in enumerate(directions):
-            outputs, state = layer(layer.input(x), layer.start(x[:, 0]), mask, backward=number == 1)
+        for layer, backward in zip(directions, (False, True), strict=False):
+            outputs, state = layer(layer.input(x), layer.start(x[:, 0]), mask, backward=backward)
             hidden.append(outputs)
             last.append(state)
         return torch.cat(hidden, dim=2), tuple(torch.cat(parts, dim=1) for parts in zip(*last, strict=True))
@@ -147,10 +149,11 @@ class RecurrentEncoder(nn.Module):
         return tuple(linear(part).tanh() for linear, part in zip(linears, state, strict=True))
 
 
-class RecurrentDecoder(nn.Module):
+class RecurrentDecoder(nn.Module, ABC):
     """Target ids -> states that predict the next ids; subclasses define the attention."""
 
-    def __init__(self, config: RecurrentConfig, d_last_output: int) -> None:
+    def __init__(self, config: RecurrentConfig, d_feed: int | None) -> None:
+        """`d_feed`: the width of a vector that each step reads besides the id; None: there is none."""
         super().__init__()
         self.embedding = TokenEmbedding(config.tgt_vocab_size, config.d_embedding)
         self.dropout = nn.Dropout(config.dropout)
@@ -158,12 +161,12 @@ class RecurrentDecoder(nn.Module):
             config.cell, config.num_layers, config.d_embedding, config.d_model, config.dropout
         )
         self.feed = None
-        if d_last_output:
-            self.feed = StackedLinear(d_last_output, (config.d_model,) * self.stack.gates, bias=False)
+        if d_feed is not None:
+            self.feed = StackedLinear(d_feed, (config.d_model,) * self.stack.gates, bias=False)
 
     def start(self, memory: RecurrentMemory) -> DecoderState:
         """The state before the first id."""
-        return DecoderState(memory.last)
+        return DecoderState(memory.initial)
 
     @abstractmethod
     def read(self, memory: RecurrentMemory) -> Source:
@@ -177,18 +180,18 @@ class RecurrentDecoder(nn.Module):
 
 
 class ContextDecoder(RecurrentDecoder):
-    """A decoder that reads the encoder's last state, one vector, at each step (Cho et al. 2014).
+    """A decoder that reads one vector at each step: the top layer's initial state (Cho et al. 2014).
 
     The prediction comes from a maxout of state, context and last id (Goodfellow et al. 2013).
     """
 
     def __init__(self, config: RecurrentConfig, d_context: int) -> None:
-        super().__init__(config, d_last_output=d_context)
+        super().__init__(config, d_feed=d_context)
         widths = config.d_model + d_context + config.d_embedding
         self.readout = StackedLinear(widths, (config.d_embedding,) * 2)
 
     def read(self, memory: RecurrentMemory) -> Source:
-        context = memory.last[-1][0][:, None]
+        context = top_state(memory.initial)[:, None]  # the only key, in view if the source has a token
         return Source(context, context, memory.mask.any(dim=2, keepdim=True))
 
     def forward(
@@ -224,9 +227,11 @@ class BahdanauDecoder(ContextDecoder):
         assert self.feed is not None
         hidden, contexts = [], []
         for step_inputs in inputs.unbind(1):
-            context = self.attention(layers[-1][0][:, None], source.keys, source.values, source.mask)[:, 0]
+            context = self.attention(top_state(layers)[:, None], source.keys, source.values, source.mask)[
+                :, 0
+            ]
             layers = self.stack.step(step_inputs + self.feed(context), layers)
-            hidden.append(layers[-1][0])
+            hidden.append(top_state(layers))
             contexts.append(context)
         return torch.stack(hidden, dim=1), torch.stack(contexts, dim=1), layers
 
@@ -239,7 +244,7 @@ class LuongDecoder(RecurrentDecoder):
     """
 
     def __init__(self, config: RecurrentConfig) -> None:
-        super().__init__(config, d_last_output=config.d_embedding if config.input_feeding else 0)
+        super().__init__(config, d_feed=config.d_embedding if config.input_feeding else None)
         self.attention = _attention(config)
         self.readout = nn.Linear(config.d_memory + config.d_model, config.d_embedding)
 
@@ -263,7 +268,7 @@ class LuongDecoder(RecurrentDecoder):
         layers, last_output, outputs = state.layers, state.last_output, []
         for step_inputs in inputs.unbind(1):
             layers = self.stack.step(step_inputs + self.feed(last_output), layers)
-            last_output = self._attentional(layers[-1][0][:, None], source)[:, 0]
+            last_output = self._attentional(top_state(layers)[:, None], source)[:, 0]
             outputs.append(last_output)
         return torch.stack(outputs, dim=1), DecoderState(layers, last_output)
 
@@ -279,9 +284,9 @@ def _attention(config: RecurrentConfig) -> SourceAttention:
 
 
 def _decoder(config: RecurrentConfig) -> RecurrentDecoder:
-    if config.attention in LUONG:
-        return LuongDecoder(config)
-    return ContextDecoder(config, config.d_model) if config.attention == "none" else BahdanauDecoder(config)
+    if config.attention == "none":
+        return ContextDecoder(config, config.d_model)
+    return LuongDecoder(config) if config.attention in LUONG else BahdanauDecoder(config)
 
 
 class Recurrent(SequenceToSequence):
@@ -308,9 +313,9 @@ class Recurrent(SequenceToSequence):
             )
             src_ids, src_lengths = src_ids[padded_rows], src_lengths[padded_rows]
         mask = padding_mask(src_lengths, src_ids.size(1))[:, 0]
-        hidden, last = self.encoder(src_ids, mask[:, 0])
-        last = tuple(tuple(part[:rows] for part in state) for state in last)
-        return RecurrentMemory(hidden[:rows], mask[:rows], last)
+        hidden, initial = self.encoder(src_ids, mask[:, 0])
+        initial = tuple(tuple(part[:rows] for part in state) for state in initial)
+        return RecurrentMemory(hidden[:rows], mask[:rows], initial)
 
     def decoder_states(
         self, tgt_ids: Int64[Tensor, "batch tgt_len"], memory: RecurrentMemory
@@ -328,19 +333,22 @@ class Recurrent(SequenceToSequence):
     def extend(
         self, tgt_ids: Int64[Tensor, "rows new_len"], cache: RecurrentCache
     ) -> Float[Tensor, "rows new_len vocab"]:
-        """The logits of `decode` for `tgt_ids` that follow those in the cache, to which they are added."""
+        """The logits for `tgt_ids`, which follow the tokens in the cache. Updates the cache."""
         hidden, cache.state = self.decoder(tgt_ids, cache.source, cache.state)
         cache.length += tgt_ids.size(1)
         return self.project(hidden)
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """Xavier, with orthogonal matrices from state to state (Bahdanau et al., B.1), and bias 1 of an
-        LSTM's forget gate (Jozefowicz et al. 2015)."""
+        """Initialises with Xavier's matrices.
+
+        Those from state to state are orthogonal (Bahdanau et al. 2015, appendix B.1); the forget gate of an
+        LSTM has bias 1 (Jozefowicz et al. 2015).
+        """
         xavier(self, generator)
         for module in self.modules():
             if isinstance(module, RecurrentLayer):
                 for matrix in matrices(module.hidden):
                     nn.init.orthogonal_(matrix, generator=generator)
             if isinstance(module, LSTM):
-                module.input.bias.view(module.gates, -1)[1] = 1.0
+                module.input.bias.view(module.gates, -1)[LSTM.FORGET] = 1.0

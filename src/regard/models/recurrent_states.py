@@ -11,15 +11,15 @@ from regard.layers.recurrent import States
 
 @dataclass(frozen=True)
 class RecurrentMemory:
-    """The encoder's states at each position and after the last one."""
+    """The encoder's states at each position, and the decoder's initial states, made from its last ones."""
 
     hidden: Float[Tensor, "batch src_len d_memory"]
     mask: Bool[Tensor, "batch 1 src_len"]
-    last: States  # the decoder's initial state of each layer
+    initial: States  # of each layer of the decoder
 
     def select(self, rows: Int64[Tensor, " rows"]) -> "RecurrentMemory":
         """A memory whose row i is row `rows[i]` of this one."""
-        return RecurrentMemory(self.hidden[rows], self.mask[rows], _selected(self.last, rows))
+        return RecurrentMemory(self.hidden[rows], self.mask[rows], _selected(self.initial, rows))
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ class DecoderState:
         )
 
 
+def top_state(states: States) -> Float[Tensor, "batch d_model"]:
+    """The hidden state of the last layer; an LSTM's cell state is left out."""
+    return states[-1][0]
+
+
 def _selected(states: tuple[tuple[Tensor, ...], ...], rows: Tensor) -> States:
     return tuple(tuple(part[rows] for part in state) for state in states)
 
@@ -55,7 +60,7 @@ class RecurrentCache:
     """The decoding cache: the source and the decoder's state, one row for each hypothesis.
 
     `select` drops, repeats and reorders rows in place. It copies the source only if rows change their
-    sentence.
+    sentence. `length` counts the target tokens read so far.
     """
 
     def __init__(self, source: Source, state: DecoderState) -> None:
