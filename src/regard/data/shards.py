@@ -190,15 +190,15 @@ class _CopyWriter:
     """Appends examples to the four files of one copy."""
 
     def __init__(self, stack: ExitStack, folder: Path, number: int, tokenizers: TokenizerPair) -> None:
-        def load(name: str) -> BinaryIO:
+        def opened(name: str) -> BinaryIO:
             return stack.enter_context((folder / f"copy-{number}.{name}").open("wb"))
 
         self._special_tokens = [
             ([], [tokenizers.source.eos_id]),
             ([tokenizers.target.bos_id], [tokenizers.target.eos_id]),
         ]
-        self._ids = [load(f"{side}.ids") for side in SIDES]
-        self._starts = [load(f"{side}.starts") for side in SIDES]
+        self._ids = [opened(f"{side}.ids") for side in SIDES]
+        self._starts = [opened(f"{side}.starts") for side in SIDES]
         sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
         self._dtypes = [np.dtype(np.uint16 if size <= 1 << 16 else np.uint32) for size in sizes]
         self.tokens = [0, 0]
@@ -209,9 +209,9 @@ class _CopyWriter:
         """Writes the ids of the sources and targets of some examples."""
         for side in range(len(SIDES)):
             before, after = self._special_tokens[side]
-            load_intact = [before + ids + after for ids in sequences[side]]
-            ends = self.tokens[side] + np.cumsum([len(ids) for ids in load_intact], dtype=np.int64)
-            flat = np.fromiter(itertools.chain.from_iterable(load_intact), self._dtypes[side])
+            whole = [before + ids + after for ids in sequences[side]]
+            ends = self.tokens[side] + np.cumsum([len(ids) for ids in whole], dtype=np.int64)
+            flat = np.fromiter(itertools.chain.from_iterable(whole), self._dtypes[side])
             self._ids[side].write(flat.tobytes())
             self._starts[side].write(ends.tobytes())
             self.tokens[side] += len(flat)
