@@ -16,7 +16,7 @@ from regard.errors import DataError
 from regard.inspection.passes import translation_pass
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.verbs.generation.decoding_defaults import decoding_defaults
-from regard.verbs.generation.prefixes import default_prefix, prefix_of
+from regard.verbs.generation.prefixes import source_prefix
 from regard.verbs.generation.search_results import translation_search as make_search
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.views.inspected_run import (
@@ -39,8 +39,7 @@ class EncoderDecoderReader:
         self.model = model_that("translates", SequenceToSequence, loaded)
         self.settings = decoding_defaults(GenerationSettings, loaded).with_(n_best=1)
         self.source, self.target = loaded.tokenizers.source, loaded.tokenizers.target
-        usual = default_prefix(self.settings.prefixes, "translation")
-        self.prefix_rule = prefix_of(usual, self.source, lower_capitals=self.settings.lower_capitals)
+        self.prefix_rule = source_prefix(self.settings, "translation", self.source)
 
     def read(self, request: LookRequest) -> InspectedRun:
         src_ids = self._source_ids(request)
