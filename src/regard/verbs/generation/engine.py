@@ -8,7 +8,7 @@ from regard import console
 from regard.data.tokenizer import TokenizerPair
 from regard.decoding.assembly import score_by
 from regard.decoding.control import controls_of
-from regard.decoding.controls import BeamSize
+from regard.decoding.control_fields import BeamSize
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError

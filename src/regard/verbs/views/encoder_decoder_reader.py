@@ -6,7 +6,8 @@ import torch
 
 from regard.decoding.base_search import DecodingLoop, Search
 from regard.decoding.batches import deterministic, max_positions, padded
-from regard.decoding.controls import Beam, BeamSize
+from regard.decoding.control_fields import Beam, BeamSize
+from regard.decoding.controls import controls_with
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.hypothesis import Request as DecodingRequest
 from regard.decoding.scoring import forced_scores
@@ -131,7 +132,7 @@ class EncoderDecoderReader:
     def search(self, beam: BeamSize) -> Search:
         """The search with this beam; without one the model's own, greedy where that samples."""
         beam = beam.or_greedy if self.settings.samples else beam
-        return make_search(self.settings.changed(beam.controls), self.loaded.tokenizers)
+        return make_search(self.settings.changed(controls_with(beam)), self.loaded.tokenizers)
 
     def _decoding_request(self, src_ids: list[int], prefix: tuple[int, ...]) -> DecodingRequest:
         return DecodingRequest(
