@@ -173,6 +173,6 @@ def test_the_beam_size_is_named_in_few_files():
         if re.search(r"\bbeam_size\b", file.read_text("utf-8"))
         and file.parent.name != "toolkits"  # which have a setting of this name, too
     ]
-    assert len(naming) <= 10, (
-        naming
-    )  # one is a keyword of CTranslate2, one writes what an export's loop reads
+    # one declares it, one checks it with others; one is a keyword of CTranslate2, one writes what an export's
+    # loop reads
+    assert len(naming) <= 11, naming

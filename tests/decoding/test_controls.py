@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from regard.decoding.continuation import ContinuationSettings
-from regard.decoding.controls import CONTROLS_BY_NAME, Controls, beam_of, boosted
+from regard.decoding.control_fields import beam_of
+from regard.decoding.controls import CONTROLS_BY_NAME, Controls, boosted, controls_with
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError
 from regard.recipe import read
@@ -165,7 +166,7 @@ def test_the_limits_themselves_contradict_nothing():
 def test_a_beam_that_is_not_set_is_greedy(size, width):
     beam = beam_of(size)
     assert (beam.width, beam.or_greedy.beam_size, beam.has_beam) == (width, width, size is not None)
-    assert beam.controls == Controls(beam_size=size)
+    assert controls_with(beam) == Controls(beam_size=size)
     assert Controls(beam_size=size).size == (size or None)
 
 

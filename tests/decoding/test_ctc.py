@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.decoding.controls import beam_of
+from regard.decoding.control_fields import beam_of
 from regard.decoding.ctc import BestAlignment, PrefixBeamSearch, alignment_search, collapsed
 
 LABELS = 3  # the blank among them

@@ -14,8 +14,9 @@ from regard.jobs.part_record import PartRecord
 from regard.jobs.plan import read_plan
 from regard.jobs.progress import problems_of
 from regard.jobs.storage import Storage
+from regard.verbs.generation.translations import write_lines
 from regard.verbs.shards import translate_shard
-from regard.verbs.translate import Translator, write_lines
+from regard.verbs.translate import Translator
 from tests.long import object_store
 from tests.long.job_processes import (
     JobProcesses,

@@ -13,15 +13,9 @@ from hypothesis import strategies as st
 from regard.decoding import batches
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
 from regard.training.threads import threads
+from regard.verbs.generation.translations import output_lines, write_lines
 from regard.verbs.shared.device import choose_workers
-from regard.verbs.translate import (
-    MAX_CHARACTERS,
-    Translator,
-    output_lines,
-    translate,
-    translate_file,
-    write_lines,
-)
+from regard.verbs.translate import MAX_CHARACTERS, Translator, translate, translate_file
 
 LINES = ["1 2 3", "", "4", " \t ", "9 8 7 6 5 4 3 2 1 0 " * 4, "unknown words", "0 0"]
 
@@ -44,7 +38,7 @@ def test_neither_batch_nor_neighbours_change_a_translation(untrained, batch_toke
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_workers_change_no_translation(untrained, monkeypatch, precision):
-    monkeypatch.setattr("regard.verbs.translate.FEW", 2)
+    monkeypatch.setattr("regard.verbs.generation.pooled_decoding.FEW", 2)
     monkeypatch.setattr("regard.fast.int8.MIN_WEIGHTS", 0)
     alone = translate(LINES, model=untrained, workers=1, precision=precision)
     assert translate(LINES, model=untrained, workers=3, precision=precision) == alone
@@ -92,7 +86,7 @@ def test_a_line_that_is_too_long_is_cut_with_a_warning(untrained, capsys):
 
 
 def test_a_line_beyond_the_learned_positions_is_cut_to_them(untrained, capsys, monkeypatch):
-    monkeypatch.setattr("regard.verbs.translate.max_positions", lambda models: 4)
+    monkeypatch.setattr("regard.verbs.generation.pooled_decoding.max_positions", lambda models: 4)
     assert translate("1 2 3 4 5", model=untrained) == translate("1 2 3", model=untrained)
     assert capsys.readouterr().err.count("is too long") == 1
 
@@ -175,7 +169,7 @@ def test_a_few_lines_of_a_small_model_take_one_thread(monkeypatch, more, expecte
         seen.append(torch.get_num_threads())
         return batches.decode_all(*given, **named)
 
-    monkeypatch.setattr("regard.verbs.translate.decode_all", decode_all)
+    monkeypatch.setattr("regard.verbs.generation.pooled_decoding.decode_all", decode_all)
     with threads(2):
         next(Translator(**more).texts(["Where is the station?"]))
         assert seen == [expected]

@@ -15,7 +15,8 @@ from regard.verbs.shared.runtime import DecodingRuntime
 from regard.verbs.shared.text_options import SummaryOptions
 
 if TYPE_CHECKING:
-    from regard.verbs.translate import Translation, Translator
+    from regard.verbs.generation.translations import Translation
+    from regard.verbs.translate import Translator
 
 
 def translation_command(does: str, model: Decorator, fields: type[SummaryOptions]) -> Decorator:
@@ -70,8 +71,8 @@ def _print(
     translator: "Translator", answers: "Iterable[Translation]", output: Path | None, as_json: bool
 ) -> None:
     """To a file, or to standard output as they come."""
-    from regard.verbs.translate import output_lines
-    from regard.verbs.translate import write_lines as write_file
+    from regard.verbs.generation.translations import output_lines
+    from regard.verbs.generation.translations import write_lines as write_file
 
     ranked = translator.options.n_best > 1
     if output is not None:

@@ -5,7 +5,8 @@ from typing import Any
 
 from regard.decoding.base_search import DecodingLoop, Search
 from regard.decoding.constrained import ConstrainedBeamSearch
-from regard.decoding.controls import SEARCH_CONTROLS, Controls, boosted
+from regard.decoding.control_fields import SEARCH_CONTROLS
+from regard.decoding.controls import Controls, boosted
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import LengthPenalty, Power, Wu
 from regard.decoding.penalties import FrequencyPenalty, PhraseBoost, PresencePenalty, RepetitionPenalty

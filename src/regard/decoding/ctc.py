@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from regard.decoding.controls import BeamSize
+from regard.decoding.control_fields import BeamSize
 
 BLANK = 0
 

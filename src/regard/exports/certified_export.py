@@ -146,13 +146,7 @@ def compared(
     config = target.known(loaded.config)
     positions = target.most_positions(config) or MOST_READ + MOST_NEW + 1
     new = max(1, min(most_new, positions // 2 - 1))
-    begin: tuple[int, ...] = ()
-    reference: PlainReference
-    if isinstance(config, EncoderDecoderConfig):
-        reference = TranslationReference(loaded.model, loaded.tokenizers)
-    else:
-        reference = ContinuationReference(loaded.model, loaded.tokenizers)
-        begin = (loaded.tokenizers.target.bos_id,) if begins(loaded) else ()
+    reference, begin = _reference(config, loaded)
     most = max(2, min(MOST_READ, positions - new - 1))
     sequences = certified_sequences(loaded.tokenizers, texts, most=most, begin=begin)
     greedy, beam = (reference.outputs(sequences.sources, size, new) for size in (1, BEAM_SIZE))
@@ -161,22 +155,7 @@ def compared(
         *sequences.covering,
     ]
     sides = target.names(loaded.tokenizers.source), target.names(loaded.tokenizers.target)
-    job = {
-        "folder": str(folder),
-        "kind": config.kind,
-        "sources": [[sides[0][number] for number in ids] for ids in sequences.sources],
-        "forced": [
-            [[side[number] for number in ids] for side, ids in zip(sides, pair, strict=True)]
-            for pair in forced
-        ],
-        "longest": new,
-        "beam": BEAM_SIZE,
-        "threads": torch.get_num_threads(),
-        "end": sides[1][loaded.tokenizers.target.eos_id],
-        "source_end": sides[0][loaded.tokenizers.source.eos_id],
-        "most_positions": target.most_positions(config),
-        "texts": [target.before_text(loaded) + text for text in sequences.texts],
-    }
+    job = _job(target, loaded, folder, sides, sequences, forced, longest=new)
     answer = in_own_process(target.process, target.name, job) if compute is None else compute(job)
     numbers = {name: number for number, name in enumerate(sides[1])}
     eos_id = loaded.tokenizers.target.eos_id
@@ -193,6 +172,44 @@ def compared(
     if "tokenizers" in answer:  # the engine has tokenisers of its own, which are equal
         facts["tokenizers"] = answer["tokenizers"]
     return comparison, {"target": target.key, "quantization": quantization, **facts}
+
+
+def _reference(config: Generating, loaded: LoadedModel) -> tuple[PlainReference, tuple[int, ...]]:
+    """The plain decoding of the model, and the ids that its sources begin with."""
+    if isinstance(config, EncoderDecoderConfig):
+        return TranslationReference(loaded.model, loaded.tokenizers), ()
+    begin = (loaded.tokenizers.target.bos_id,) if begins(loaded) else ()
+    return ContinuationReference(loaded.model, loaded.tokenizers), begin
+
+
+def _job(
+    target: Target,
+    loaded: LoadedModel,
+    folder: Path,
+    sides: tuple[Sequence[Hashable], Sequence[Hashable]],
+    sequences: CertifiedSequences,
+    forced: Sequence[tuple[Sequence[int], Sequence[int]]],
+    *,
+    longest: int,
+) -> dict[str, Any]:
+    """What the other engine is asked; `sides` are its names of source ids and of target ids."""
+    config = target.known(loaded.config)
+    return {
+        "folder": str(folder),
+        "kind": config.kind,
+        "sources": [[sides[0][number] for number in ids] for ids in sequences.sources],
+        "forced": [
+            [[side[number] for number in ids] for side, ids in zip(sides, pair, strict=True)]
+            for pair in forced
+        ],
+        "longest": longest,
+        "beam": BEAM_SIZE,
+        "threads": torch.get_num_threads(),
+        "end": sides[1][loaded.tokenizers.target.eos_id],
+        "source_end": sides[0][loaded.tokenizers.source.eos_id],
+        "most_positions": target.most_positions(config),
+        "texts": [target.before_text(loaded) + text for text in sequences.texts],
+    }
 
 
 def _equal_ids(

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from regard import console
+from regard.decoding.controls import controls_with
 from regard.errors import UserError
 from regard.evaluation.by_length import LengthScore, bleu_by_length
 from regard.evaluation.line_pairs import check_aligned
@@ -123,7 +124,7 @@ def evaluate(
         scoring = scoring_for(lines_of_references, tokenize)
         translator = Translator(
             model,
-            controls=beam.controls,
+            controls=controls_with(beam),
             options=TranslationOptions(split="off", workers=options.workers),  # a line is one example
             runtime=runtime,
         )

@@ -8,6 +8,7 @@ from regard.jobs.part_worker import OpenedJob
 from regard.verbs import classify, embed, fill, generate, score, tag, translate
 from regard.verbs.engine_jobs import opened
 from regard.verbs.generation.controls import UNSET, Controls
+from regard.verbs.generation.translations import output_lines
 from regard.verbs.jobs import LineJob, refuse_several_lines
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -71,7 +72,7 @@ def _text_job(
     return LineJob(
         command=command,
         verb=translator,
-        written=functools.partial(translate.output_lines, ranked=ranked, as_json=as_json),
+        written=functools.partial(output_lines, ranked=ranked, as_json=as_json),
         format="json" if as_json else "ranked" if ranked else "text",
         settings=[controls, options, runtime],
     )

@@ -13,7 +13,7 @@ from regard.errors import DataError
 from regard.evaluation.line_pairs import check_aligned
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import read
-from regard.verbs.generation.prefixes import default_prefix, prefix_of
+from regard.verbs.generation.prefixes import source_prefix
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -175,9 +175,7 @@ def source_ids(sources: Sequence[str], loaded: LoadedModel, prefix: str | None) 
     """The ids of each source, with the prefix."""
     settings = read(GenerationSettings, loaded.generation, "generation.json")
     tokenizer = loaded.tokenizers.source
-    usual = default_prefix(settings.prefixes, "translation") if prefix is None else prefix
-    before = prefix_of(usual, tokenizer, lower_capitals=settings.lower_capitals)
-    return before.encoded(sources, tokenizer)
+    return source_prefix(settings, "translation", tokenizer, prefix).encoded(sources, tokenizer)
 
 
 def _refuse_long(name: str | Path, lines: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ from regard.verbs.generate import Generator, PromptContinuations
 from regard.verbs.generation.controls import UNSET, Controls, beam_of
 from regard.verbs.generation.prompts import ChatPrompts, Rendered
 from regard.verbs.generation.running_answers import RunningAnswers
+from regard.verbs.generation.translations import Translation
 from regard.verbs.score import pair_scores, source_ids
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.model_loading import MODEL_USES
@@ -38,7 +39,7 @@ from regard.verbs.shared.text_options import (
     SplitMode,
     TranslationOptions,
 )
-from regard.verbs.translate import Translation, Translator
+from regard.verbs.translate import Translator
 from regard.weights.model_folder import LoadedModel
 
 Task = Literal["translate", "generate", "embed", "classify", "score"]

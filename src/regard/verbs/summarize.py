@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from regard.verbs.generation.controls import UNSET, Controls
+from regard.verbs.generation.translations import Translation, write_lines
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -13,7 +14,7 @@ from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntim
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import SummaryOptions
 from regard.verbs.shared.texts import OneOrSeveral
-from regard.verbs.translate import Translation, Translator, answers, write_lines
+from regard.verbs.translate import Translator, answers
 
 OPTIONS = SummaryOptions()
 

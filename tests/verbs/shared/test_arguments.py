@@ -10,7 +10,7 @@ import torch
 
 import regard
 from regard.cli import run
-from regard.decoding.controls import MOST_HYPOTHESES, MOST_TOKENS
+from regard.decoding.control import MOST_HYPOTHESES, MOST_TOKENS
 from regard.errors import DataError, UserError
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.device import choose_workers

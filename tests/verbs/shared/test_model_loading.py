@@ -14,12 +14,13 @@ from regard.data.files import read_lines
 from regard.errors import DataError, FolderError
 from regard.fast.native import kernels
 from regard.verbs.convert import convert
+from regard.verbs.generation.translations import output_lines
 from regard.verbs.load import load
 from regard.verbs.shared import model_loading as box
 from regard.verbs.shared.model_loading import included_model, included_models, model_path
 from regard.verbs.shared.settings import recipe_from, with_init
 from regard.verbs.training_run.initial_model import _start
-from regard.verbs.translate import Translator, output_lines, translate
+from regard.verbs.translate import Translator, translate
 from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import verify_folder
 

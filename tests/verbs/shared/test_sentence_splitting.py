@@ -14,10 +14,11 @@ from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.errors import ConfigError
 from regard.verbs.generation.candidates import TranslationCandidate, combinations, in_step
 from regard.verbs.generation.controls import UNSET
+from regard.verbs.generation.translations import output_lines
 from regard.verbs.shared.sentence_splitting import Splitter, joined
 from regard.verbs.summarize import Summarizer
 from regard.verbs.tasks.translation import length_quantile
-from regard.verbs.translate import Translator, output_lines, translate
+from regard.verbs.translate import Translator, translate
 
 TEXT = "1 2 3?  4 5!\n\n7 8 9 0! 6?"
 SENTENCES = ["1 2 3?", "4 5!", "7 8 9 0!", "6?"]
@@ -79,7 +80,7 @@ def test_lines_are_split_where_they_are_longer_than_the_model_was_trained_on(unt
 
 
 def test_a_line_that_no_model_can_read_at_once_is_split_and_not_cut(untrained, capsys, monkeypatch):
-    monkeypatch.setattr("regard.verbs.translate.max_positions", lambda models: 6)
+    monkeypatch.setattr("regard.verbs.generation.pooled_decoding.max_positions", lambda models: 6)
     [found] = Translator(untrained)(["1 2 3! 4 5 6?"])
     assert len(found.sentences) == 2
     assert "too long" not in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The decoding controls of a request, within the server's limits (see `decoding/controls.py`)."""
+"""The decoding controls of a request, within the server's limits (see `decoding/control_fields.py`)."""
 
 import dataclasses
 import types

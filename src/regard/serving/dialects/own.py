@@ -37,8 +37,8 @@ from regard.serving.event_stream import EventStream, event
 from regard.serving.http_error import HttpProblem, problem_of, unsupported
 from regard.serving.models import Slot
 from regard.verbs.classify import ClassPrediction
+from regard.verbs.generation.translations import Translation
 from regard.verbs.serve import AnswerSettings, Task
-from regard.verbs.translate import Translation
 
 PREFIX = "/api/v1"
 DIGITS = 6  # of vectors and probabilities: beyond them digits may depend on the batch

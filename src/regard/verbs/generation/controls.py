@@ -1,7 +1,8 @@
-"""The decoding controls as verbs take them; declared in `decoding/controls.py`."""
+"""The decoding controls as verbs take them; declared in `decoding/control_fields.py`."""
 
 from regard.decoding.control import Control
-from regard.decoding.controls import CONTROLS_BY_NAME, BeamSize, Controls, beam_of
+from regard.decoding.control_fields import BeamSize, beam_of
+from regard.decoding.controls import CONTROLS_BY_NAME, Controls
 
 __all__ = ["CONTROLS_BY_NAME", "MODEL_BEAM", "UNSET", "BeamSize", "Control", "Controls", "beam_of"]
 

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from regard import console
 from regard.decoding.control import controls_of
-from regard.decoding.controls import Beam, Controls
+from regard.decoding.control_fields import Beam
+from regard.decoding.controls import Controls
 from regard.errors import FolderError, UserError
 from regard.recipe import read
 from regard.weights.model_folder import LoadedModel

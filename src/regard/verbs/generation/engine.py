@@ -1,21 +1,64 @@
 """Translating by another engine: which controls it has, and the search that they describe."""
 
-from typing import Any
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from regard import console
 from regard.data.tokenizer import TokenizerPair
 from regard.decoding.assembly import score_by
 from regard.decoding.control import controls_of
-from regard.decoding.controls import BeamSize
+from regard.decoding.control_fields import BeamSize
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError
 from regard.exports.ctranslate2_engine import CTranslate2Engine, EngineSearch, cached_export
 from regard.verbs.generation.controls import CONTROLS_BY_NAME
 from regard.verbs.shared.runtime import DecodingRuntime
+from regard.verbs.shared.text_options import SummaryOptions
 from regard.weights.model_folder import LoadedModel
 
 ENGINE = "engine = 'ctranslate2'"
 TAKEN = {*controls_of(BeamSize), "length_penalty", "alpha", "early_stopping", "max_new_tokens", "sample"}
+
+
+class EngineDecoder:
+    """Decodes sources by the engine, with the search of these settings, `strategy` in regard."""
+
+    def __init__(
+        self,
+        settings: GenerationSettings,
+        strategy: Any,
+        loaded: LoadedModel,
+        workers: int,
+        options: SummaryOptions,
+        runtime: DecodingRuntime,
+    ) -> None:
+        self._search = engine_search(settings, loaded.tokenizers, strategy)
+        self._engine = opened_engine(loaded, runtime, workers)
+        self._batch_tokens = options.batch_tokens
+
+    @property
+    def positions(self) -> int:
+        """How many tokens of a source can be read, its end included."""
+        return self._engine.positions or sys.maxsize
+
+    def decode(
+        self,
+        sources: Sequence[list[int]],
+        *,
+        first_index: int = 0,  # of samples, which the engine does not have
+        decoded: Callable[[Sequence[int]], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each source; `decoded` is called once, with the places of all."""
+        found = self._engine.decode(sources, self._search, batch_tokens=self._batch_tokens)
+        if decoded is not None:
+            decoded(range(len(sources)))
+        return found
+
+    def running(self) -> NoReturn:
+        """Raise a ConfigError: there is no running batch."""
+        raise ConfigError("another engine has no running batch", "take engine = 'regard'")
 
 
 def opened_engine(loaded: LoadedModel, runtime: DecodingRuntime, workers: int) -> CTranslate2Engine:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from regard.data.tokenizer import Tokenizer
+from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, did_you_mean
 
 LANGUAGE = re.compile(r"\s*(>>[^<>\s]+<<)\s*(.*)", re.DOTALL)  # a language token of Marian's models
@@ -36,6 +37,18 @@ class Prefix:
         """`ids` with the tokens of the prefix, after those that the tokeniser puts before every text."""
         begin = len(tokenizer.prefix)
         return [*ids[:begin], *self.ids, *ids[begin:]]
+
+
+def source_prefix(
+    settings: GenerationSettings, task: str, tokenizer: Tokenizer, given: str | None = None
+) -> Prefix:
+    """What is put before each source of a model with these settings: `given`, or its own for this task.
+
+    Raises:
+        ConfigError: there are several of its own, or the model has no such language.
+    """
+    text = default_prefix(settings.prefixes, task) if given is None else given
+    return prefix_of(text, tokenizer, lower_capitals=settings.lower_capitals)
 
 
 def prefix_of(text: str, tokenizer: Tokenizer, *, lower_capitals: bool = False) -> Prefix:

@@ -1,7 +1,7 @@
 """The ranges of the numbers that verbs take, and the reasons for them.
 
 The command line and the Python calls use this one table; the ranges of decoding controls come from
-`decoding/controls.py`. PyTorch is not imported here, so that `--help` is quick.
+`decoding/control_fields.py`. PyTorch is not imported here, so that `--help` is quick.
 """
 
 import os

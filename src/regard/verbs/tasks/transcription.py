@@ -23,7 +23,7 @@ from regard.data.transcriptions import (
     refuse_other_features,
     refuse_too_short,
 )
-from regard.decoding.controls import Beam, BeamSize
+from regard.decoding.control_fields import Beam, BeamSize
 from regard.decoding.ctc import alignment_search
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import bootstrap_interval

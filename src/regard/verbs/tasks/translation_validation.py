@@ -13,7 +13,8 @@ from regard.data.corpus import Pair
 from regard.data.tokenizer import TokenizerPair
 from regard.decoding.batches import decode_all
 from regard.decoding.control import bounded
-from regard.decoding.controls import Beam
+from regard.decoding.control_fields import Beam
+from regard.decoding.controls import controls_with
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import SEED, bootstrap_interval
@@ -92,7 +93,7 @@ def validator(
     if not pairs:
         raise DataError("no validation pair is left after filtering", "look at data.valid and data.lines")
     batches = _batches(pairs, tokenizers, settings.batch_tokens)
-    fast_generation = generation.with_(n_best=1).changed(settings.controls)
+    fast_generation = generation.with_(n_best=1).changed(controls_with(settings))
 
     def validate(model: SequenceToSequence) -> dict[str, float]:
         scores = {"loss": _loss(model, batches)}

@@ -12,7 +12,8 @@ from regard.decoding.continuation import (
     prompt_stepper,
     start,
 )
-from regard.decoding.controls import Beam, BeamSize
+from regard.decoding.control_fields import Beam, BeamSize
+from regard.decoding.controls import controls_with
 from regard.decoding.step import Stepper
 from regard.errors import DataError
 from regard.inspection.answer import answer_log_prob
@@ -149,7 +150,7 @@ class DecoderOnlyReader:
         return min(wanted, (self.model.max_length or MAX_TOKENS) - length, MAX_TOKENS - length)
 
     def search(self, beam: BeamSize) -> Search:
-        return self.settings.changed(beam.or_greedy.controls).strategy(
+        return self.settings.changed(controls_with(beam.or_greedy)).strategy(
             pad_id=self.tokenizer.pad_id,
             unk_id=self.tokenizer.unk_id,
             bos_id=self.tokenizer.bos_id,

@@ -6,7 +6,8 @@ import torch
 
 from regard.decoding.base_search import DecodingLoop, Search
 from regard.decoding.batches import deterministic, max_positions, padded
-from regard.decoding.controls import Beam, BeamSize
+from regard.decoding.control_fields import Beam, BeamSize
+from regard.decoding.controls import controls_with
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.hypothesis import Request as DecodingRequest
 from regard.decoding.scoring import forced_scores
@@ -16,7 +17,7 @@ from regard.errors import DataError
 from regard.inspection.passes import translation_pass
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.verbs.generation.decoding_defaults import decoding_defaults
-from regard.verbs.generation.prefixes import default_prefix, prefix_of
+from regard.verbs.generation.prefixes import source_prefix
 from regard.verbs.generation.search_results import translation_search as make_search
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.views.inspected_run import (
@@ -39,8 +40,7 @@ class EncoderDecoderReader:
         self.model = model_that("translates", SequenceToSequence, loaded)
         self.settings = decoding_defaults(GenerationSettings, loaded).with_(n_best=1)
         self.source, self.target = loaded.tokenizers.source, loaded.tokenizers.target
-        usual = default_prefix(self.settings.prefixes, "translation")
-        self.prefix_rule = prefix_of(usual, self.source, lower_capitals=self.settings.lower_capitals)
+        self.prefix_rule = source_prefix(self.settings, "translation", self.source)
 
     def read(self, request: LookRequest) -> InspectedRun:
         src_ids = self._source_ids(request)
@@ -132,7 +132,7 @@ class EncoderDecoderReader:
     def search(self, beam: BeamSize) -> Search:
         """The search with this beam; without one the model's own, greedy where that samples."""
         beam = beam.or_greedy if self.settings.samples else beam
-        return make_search(self.settings.changed(beam.controls), self.loaded.tokenizers)
+        return make_search(self.settings.changed(controls_with(beam)), self.loaded.tokenizers)
 
     def _decoding_request(self, src_ids: list[int], prefix: tuple[int, ...]) -> DecodingRequest:
         return DecodingRequest(

@@ -14,7 +14,7 @@ import numpy as np
 
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.base_search import Search
-from regard.decoding.controls import beam_of
+from regard.decoding.control_fields import beam_of
 from regard.decoding.hypothesis import Power, Wu
 from regard.decoding.rules import BannedTokens
 from regard.decoding.search import BeamSearch, GreedySearch

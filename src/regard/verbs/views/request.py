@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from regard.decoding.controls import BeamSize
+from regard.decoding.control_fields import BeamSize
 from regard.errors import DataError
 from regard.recipe import read
 

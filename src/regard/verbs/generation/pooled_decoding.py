@@ -1,0 +1,87 @@
+"""Decoding sources by regard's own search: few in one process, many in a pool of workers."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import cached_property
+
+from regard.data.tokenizer import Tokenizer
+from regard.decoding.base_search import Search
+from regard.decoding.batches import Decoder, Job, decode_all, max_positions
+from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.pool import DecodingPool, one_thread
+from regard.decoding.running_batch import RunningTranslations
+from regard.fast.decoding_step import fast_step
+from regard.models.build import count_parameters
+from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.verbs.shared.runtime import DecodingRuntime
+from regard.verbs.shared.text_options import SummaryOptions
+
+FEW = 32  # lines for each worker; fewer are decoded in one process
+# A step of a smaller model is so short that a second thread costs more than it computes: the included model
+# takes 1.5 s of CPU for a sentence with one thread, 2.4 to 3.7 s with two (AMD EPYC, Zen 5, a busy machine).
+MANY_PARAMETERS = 30_000_000
+
+
+class PooledDecoder:
+    """Decodes sources with one model; many of them by `workers` processes."""
+
+    def __init__(
+        self,
+        strategy: Search,
+        model: SequenceToSequence,
+        target: Tokenizer,
+        workers: int,
+        options: SummaryOptions,
+        runtime: DecodingRuntime,
+    ) -> None:
+        self._strategy, self._model, self._workers = strategy, model, workers
+        self._pad_id, self._eos_id, self._batch_tokens = target.pad_id, target.eos_id, options.batch_tokens
+        self._threads_are_chosen = runtime.threads is not None or options.workers is not None
+        self._started: DecodingPool[Job, list[list[Hypothesis]]] | None = None
+
+    @property
+    def positions(self) -> int:
+        """How many tokens of a source can be read, its end included."""
+        return max_positions([self._model])
+
+    def decode(
+        self,
+        sources: Sequence[list[int]],
+        *,
+        first_index: int = 0,
+        decoded: Callable[[Sequence[int]], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each source; the parameters are those of `decode_all`."""
+        pool = self._pool(len(sources))
+        with one_thread() if pool is None and self._is_faster_with_one_thread else nullcontext():
+            return decode_all(
+                self._strategy,
+                self._model,
+                sources,
+                batch_tokens=self._batch_tokens,
+                pad_id=self._pad_id,
+                eos_id=self._eos_id,
+                first_index=first_index,
+                pool=pool,
+                decoded=decoded,
+            )
+
+    def running(self) -> RunningTranslations:
+        """A new running batch."""
+        return RunningTranslations(self._strategy, self._model, pad_id=self._pad_id, eos_id=self._eos_id)
+
+    def _pool(self, lines: int) -> DecodingPool[Job, list[list[Hypothesis]]] | None:
+        """The workers, started when there are enough lines for them."""
+        if self._workers == 1 or lines < FEW * self._workers:
+            return None
+        if self._started is None:
+            fast_step(self._model)  # built before the fork, so that the workers share it
+            self._started = DecodingPool(Decoder(self._strategy, [self._model]), self._workers)
+        return self._started
+
+    @cached_property
+    def _is_faster_with_one_thread(self) -> bool:
+        """True if the user has set neither threads nor workers, and the model is small."""
+        if self._threads_are_chosen or self._model.device.type != "cpu":
+            return False
+        return count_parameters(self._model) < MANY_PARAMETERS

@@ -1,0 +1,46 @@
+"""Encoding source lines: a prefix before each; of a line that is too long only the beginning."""
+
+import sys
+from collections.abc import Sequence
+
+from regard import console
+from regard.data.tokenizer import Tokenizer
+from regard.verbs.generation.prefixes import Prefix
+
+
+class SourceEncoder:
+    """Encodes lines for a model that reads `most` tokens and, of each line, `max_characters` characters."""
+
+    def __init__(self, tokenizer: Tokenizer, prefix: Prefix, most: int, max_characters: int) -> None:
+        self._tokenizer, self._prefix = tokenizer, prefix
+        self.most, self.max_characters = most, max_characters
+
+    def ids(self, lines: Sequence[str], numbers: Sequence[int]) -> list[list[int]]:
+        """The ids of each line or sentence; what is too long is truncated, with a warning."""
+        encoded = self._encoded(lines)
+        for number, line, ids in zip(numbers, lines, encoded, strict=True):
+            if self._is_long(line, ids, self.most):
+                console.warn(
+                    f"line {number} is too long ({len(line):,} characters): only its beginning is read"
+                )
+        return [ids[: self.most] for ids in encoded]
+
+    def ids_of(self, line: str) -> list[int]:
+        """The ids of one line, truncated without a warning."""
+        return self._encoded([line])[0][: self.most]
+
+    def are_long(self, lines: Sequence[str], *, above: int = 0) -> list[bool]:
+        """True for each line of which only the beginning would be read, or with more tokens than `above`.
+
+        0: there is no such number.
+        """
+        most = min(self.most, above or sys.maxsize)
+        return [self._is_long(line, ids, most) for line, ids in zip(lines, self._encoded(lines), strict=True)]
+
+    def _is_long(self, line: str, ids: Sequence[int], most: int) -> bool:
+        return len(line) > self.max_characters or len(ids) > most
+
+    def _encoded(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of the first `max_characters` characters of each line."""
+        truncated = [line[: self.max_characters] for line in lines]
+        return self._prefix.encoded(truncated, self._tokenizer)

@@ -1,0 +1,87 @@
+"""From hypotheses to translations: of a piece of a line, and of a line from those of its pieces."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from regard.data.tokenizer import TokenizerPair
+from regard.decoding.controls import Controls
+from regard.decoding.hypothesis import Hypothesis
+from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.verbs.generation.alignments import TokenAlignment, token_alignment
+from regard.verbs.generation.candidates import (
+    EMPTY_CANDIDATE,
+    TranslationCandidate,
+    as_one,
+    combinations,
+    in_step,
+)
+from regard.verbs.generation.search_results import selected_texts
+from regard.verbs.generation.sources import SourceEncoder
+from regard.verbs.generation.translations import Translation
+from regard.verbs.shared.runtime import Precision
+from regard.verbs.shared.sentence_splitting import joined
+
+
+class TranslationBuilder:
+    """Builds translations of `n_best` candidates; `answer` is their class, `precision` that of the model."""
+
+    def __init__(
+        self,
+        answer: type[Translation],
+        precision: Precision,
+        model: SequenceToSequence,
+        tokenizers: TokenizerPair,
+        sources: SourceEncoder,
+        settings: Controls,
+        n_best: int,
+    ) -> None:
+        self._answer = answer
+        self._precision: Precision = precision
+        self._model, self._tokenizers, self._sources = model, tokenizers, sources
+        self._settings, self._n_best = settings, n_best
+
+    def of_piece(
+        self, number: int, piece: str, hypotheses: Sequence[Hypothesis], *, alignments: bool = False
+    ) -> Translation:
+        """The translation of a piece; empty if the piece is."""
+        empty = not piece or piece.isspace()
+        src_ids = self._sources.ids_of(piece) if alignments else None
+        candidates = [] if empty else self._candidates(hypotheses, src_ids)
+        candidates = candidates or [replace(EMPTY_CANDIDATE, alignment=self._alignment(src_ids, ()))]
+        precision = self._precision
+        return self._answer(line=number, source=piece, candidates=tuple(candidates), precision=precision)
+
+    def of_line(self, line: str, pieces: Sequence[str], sentences: Sequence[Translation]) -> Translation:
+        """The translation of a line, joined from those of its pieces."""
+        if len(sentences) == 1:
+            return replace(sentences[0], source=line)
+        sampled = self._settings.samples and self._settings.mbr is None
+        choose = in_step if sampled else combinations
+        chosen = choose([each.candidates for each in sentences], self._n_best)
+        candidates = [as_one(joined(pieces, [one.text for one in each]), each) for each in chosen]
+        bare = tuple(replace(each, source=each.source.strip()) for each in sentences)
+        return replace(sentences[0], source=line, candidates=tuple(candidates), sentences=bare)
+
+    def _candidates(
+        self, found: Sequence[Hypothesis], src_ids: Sequence[int] | None = None
+    ) -> list[TranslationCandidate]:
+        """The candidates; with `src_ids`, those of the piece, they have alignments."""
+        tokenizer = self._tokenizers.target
+        texts = [tokenizer.decode(each.ids) for each in found]
+        return [
+            TranslationCandidate(
+                text=text,
+                score=found[place].score if score is None else score,
+                log_prob=found[place].log_prob,
+                tokens=tuple(tokenizer.tokens(found[place].ids)),
+                token_log_probs=tuple(found[place].token_log_probs),
+                alignment=self._alignment(src_ids, found[place].ids),
+            )
+            for place, text, score in selected_texts(self._settings, texts, self._n_best)
+        ]
+
+    def _alignment(self, src_ids: Sequence[int] | None, tgt_ids: Sequence[int]) -> TokenAlignment | None:
+        """The alignment of a candidate; None without `src_ids`."""
+        if src_ids is None:
+            return None
+        return token_alignment(self._model, self._tokenizers, src_ids, tgt_ids)

@@ -1,0 +1,106 @@
+"""Translations of lines, and how they are written: as text, with scores, or as JSON."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from regard.errors import DataError
+from regard.verbs.generation.candidates import TranslationCandidate
+from regard.verbs.shared.precision import with_precision
+from regard.verbs.shared.runtime import Precision
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translation:
+    """A line and its candidates, best first; an empty line has one empty candidate.
+
+    `sentences`: if the line was split, its sentences, whose candidates were joined. Scores and
+    log-probabilities were computed in `precision`.
+    """
+
+    called: ClassVar[str] = "translation"
+    line: int
+    source: str
+    candidates: tuple[TranslationCandidate, ...]
+    sentences: "tuple[Translation, ...]" = ()
+    precision: Precision = "float32"
+
+    @property
+    def text(self) -> str:
+        return self.candidates[0].text
+
+    def to_dict(self) -> dict[str, Any]:
+        """The line of `regard translate --json`."""
+        hypotheses = [
+            {
+                "text": each.text,
+                "score": each.score,
+                "log_prob": each.log_prob,
+                "tokens": list(each.tokens),
+                # unknown if another engine has translated
+                "token_log_probs": None
+                if each.tokens and not each.token_log_probs
+                else list(each.token_log_probs),
+            }
+            for each in self.candidates
+        ]
+        found = {"line": self.line, "source": self.source, self.called: self.text, "hypotheses": hypotheses}
+        found = with_precision(found, self.precision)
+        if not self.sentences:
+            return found
+        sentences = [{"source": each.source, self.called: each.text} for each in self.sentences]
+        return {**found, "sentences": sentences}
+
+
+def write_lines(
+    translations: Iterable[Translation], output: Path, *, ranked: bool = False, as_json: bool = False
+) -> int:
+    """Write translations to a file, which appears under its name when the last is written."""
+    special = output.exists() and not output.is_file()  # a device or a named pipe is opened itself
+    partial = output if special else output.with_name(f".{output.name}.partial")
+    count = 0
+    try:
+        with _naming(output):
+            file = partial.open("w", encoding="utf-8", newline="\n")
+        with file:
+            for translation in translations:
+                with _naming(output):
+                    file.write(output_lines(translation, ranked=ranked, as_json=as_json))
+                count += 1
+        if not special:
+            with _naming(output):
+                os.replace(partial, output)
+    except BaseException:
+        if not special:
+            partial.unlink(missing_ok=True)
+        raise
+    return count
+
+
+@contextmanager
+def _naming(output: Path) -> Iterator[None]:
+    """Raise an OSError as a DataError that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{output}: {error.strerror}", "choose another --output") from None
+
+
+def output_lines(translation: Translation, *, ranked: bool = False, as_json: bool = False) -> str:
+    """A translation as a line of text; `ranked`: LINE, SCORE, TEXT for each candidate; or a line of JSON."""
+    if as_json:
+        return json.dumps(translation.to_dict(), ensure_ascii=False) + "\n"
+    if not ranked:
+        return _one_line(translation.text) + "\n"
+    return "".join(
+        f"{translation.line}\t{each.score:.4f}\t{_one_line(each.text)}\n" for each in translation.candidates
+    )
+
+
+def _one_line(text: str) -> str:
+    """The text in one line: models of bytes and characters can output line feeds."""
+    return text.replace("\r", " ").replace("\n", " ")
