@@ -23,9 +23,9 @@ def free_ports(number):
     return ports
 
 
-def program(name):
-    """The path of a program; without it the test is skipped."""
-    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin")
+def program(name, *folders):
+    """The path of a program, looked for in these folders too; without it the test is skipped."""
+    found = shutil.which(name, path=os.pathsep.join(map(str, (*folders, os.environ["PATH"], "/usr/sbin"))))
     if found is None:
         pytest.skip(f"there is no {name}")
     return found
@@ -102,6 +102,7 @@ class Caddy:
     def __init__(self, folder, replicas):
         self.folder, self.replicas = folder, replicas
         self.port, self.admin = free_ports(2)
+        folder.mkdir(parents=True, exist_ok=True)
         self.file = folder / "Caddyfile"
         self.environment = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
         self.command = program("caddy")
