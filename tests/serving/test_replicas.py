@@ -19,10 +19,16 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an
 
 
 @pytest.fixture(scope="module")
-def replicas(serving, tmp_path_factory):
+def keys(tmp_path_factory):
+    """A file with one key."""
+    file = tmp_path_factory.mktemp("keys") / "keys.txt"
+    file.write_text(f"{KEY}\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def replicas(serving, keys):
     """Two servers with a key; the name of a model that is not loaded tells them apart."""
-    keys = tmp_path_factory.mktemp("keys") / "keys.txt"
-    keys.write_text(f"{KEY}\n")
     return [
         serving({"en-de": "en-de", name: "en-de"}, api_keys=keys, lazy=True) for name in ("first", "second")
     ]
@@ -105,3 +111,16 @@ def deepl(parts):
 
 def test_metrics_are_for_the_inner_network(proxy):
     assert ask(proxy, CLIENTS[0], "GET", "/metrics").status == 404
+
+
+@pytest.mark.parametrize("kind", [Nginx, Caddy])
+def test_clients_of_a_replica_that_ends_get_the_other_one(kind, serving, keys, tmp_path):
+    servers = [serving(api_keys=keys, lazy=True) for _ in range(2)]
+    proxy = kind(tmp_path, [each.port for each in servers])
+    proxy.configure((DEPLOY / proxy.FILE).read_text("utf-8"))
+    with proxy:
+        servers[0].stop()
+        servers[0].thread.join(30)
+        for client in CLIENTS[:8]:
+            assert ask(proxy, client, "GET", "/v1/models").status == 200
+            assert ask(proxy, client, "POST", "/detect", {"q": "Where is the station?"}).status == 200
