@@ -70,7 +70,7 @@ OVERLOADING, PARTS_OF_OVERLOAD = 600, 6  # clients; times that memory is measure
 SHARE = 12  # of the number, for each operation at most: some have few different requests
 FLAT = 1.05  # of the memory in the first half
 ROOM = 1.05  # of the memory before
-# Without these the allocator keeps what was freed, up to a sixth of the memory, and that would hide a leak.
+# Without these the allocator keeps what was freed (384 MiB, not 275), and that moves more than a leak.
 RETURNS_MEMORY = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": "65536",
