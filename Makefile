@@ -35,7 +35,7 @@ GPU_PYTHON = $$(if $(GPU_SEEN); then echo $(PYTHON); else echo $(GPU_VENV)/bin/p
 GPU_SEEN = $(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null
 GPU_NEEDS := beartype click hypothesis jaxtyping numpy pytest rich sacrebleu safetensors tokenizers torch transformers
 
-.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check bench-serve proposals bench bench-quick bench-install audit sbom hashes $(LONG) $(BENCHES) \
+.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check bench-serve bench-serve-install proposals bench bench-quick bench-install audit sbom hashes $(LONG) $(BENCHES) \
   bench-quality bench-quality-install book book-pages
 
 help:
@@ -167,10 +167,22 @@ jobs-check: .venv/installed-jobs
 	@$(PIP) 'moto[server]' s3fs 'ray[client]'
 	@touch $@
 
-# Answers a second and their times; wants an idle machine.
+# The first answer after the start, answers a second and their times, then the same of other servers with the same
+# weights, those that `make bench-serve-install` has installed; wants an idle machine.
 bench-serve: install
 	@$(BIN)/regard data get tatoeba_en_de >/dev/null
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.serve
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.serve_peers
+
+# Each server has an environment of its own; what does not install is named by `make bench-serve`.
+bench-serve-install: install
+	@mkdir -p $(PEERS)
+	@peer() { name=$$1; shift; \
+	  { test -x $(PEERS)/$$name/bin/pip || $(PYTHON) -m venv $(PEERS)/$$name; } && \
+	  $(PEERS)/$$name/bin/python -m pip install --quiet --disable-pip-version-check --no-input "$$@" || \
+	  echo "$$name did not install"; }; \
+	peer fastapi fastapi uvicorn ctranslate2 tokenizers; \
+	peer libretranslate libretranslate
 
 # The book: every page, each cell of the tutorial executed, as one folder of static files that opens from disk.
 # Cells that did not change are not executed again; `make book-pages` executes none.

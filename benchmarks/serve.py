@@ -1,8 +1,8 @@
 """The server under load: throughput against offline decoding in the same run, and the time of an answer.
 
-`python -m benchmarks.serve` starts `regard serve` with the included model and one thread. It measures a
-client alone, 64 clients, half of that rate, and a long text with two workers against one. The clients run in
-this process, on the same machine.
+`python -m benchmarks.serve` starts `regard serve` with the included model. It measures the time from the
+start to the first answer; then, with one thread, a client alone, 64 clients, half of that rate, and a long
+text with two workers against one. The clients run in this process, on the same machine.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 import psutil
@@ -25,17 +25,26 @@ SECONDS, QUICK_SECONDS = 20.0, 3.0
 CLIENTS = 64
 PATH = "/api/v1/translate"
 SENTENCES, LONG_ROUNDS = 200, 7  # of a long text; how often it is translated
+STARTS = 5  # of a server, to measure its first answer
+ONE_THREAD = ("--threads", "1")
 
 
 class Server:
-    """`regard serve` in a process of its own, with one worker of one thread unless options say otherwise."""
+    """`regard serve` in a process of its own, with one worker of one thread unless options say otherwise.
 
-    def __init__(self, *options: str) -> None:
-        command = [sys.executable, "-m", "regard", "serve", "--port", "0", "--threads", "1"]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(
-            [*command, *options], stderr=subprocess.PIPE, text=True, env=environment
-        )
+    `threads`: the option for them; without it the server has its default workers. `environment`: more
+    variables.
+    """
+
+    def __init__(
+        self,
+        *options: str,
+        threads: Sequence[str] = ONE_THREAD,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        command = [sys.executable, "-m", "regard", "serve", "--port", "0", *threads, *options]
+        whole = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=whole)
         assert self.process.stderr is not None
         found = re.search(r"http://127\.0\.0\.1:(\d+)", self.process.stderr.readline())
         assert found, "the server did not start"
@@ -131,6 +140,27 @@ def offline(lines: Sequence[str], seconds: float) -> float:
     return done / (time.perf_counter() - begun)
 
 
+def first_answer(rounds: int) -> str:
+    """The time from the start of the server's process to its first answer, and that of importing torch."""
+    answered, imported = [], []
+    for number in range(-1, rounds):  # the first fills the system's cache of files
+        begun = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import torch"], check=True)
+        torch, begun = time.perf_counter() - begun, time.perf_counter()
+        with Server("--no-access-log", threads=()) as server:
+            status, _ = asyncio.run(Client(server.port).post(PATH, {"text": "Where is the station?"}))
+            first = time.perf_counter() - begun
+        assert status == 200
+        if number >= 0:
+            answered.append(first)
+            imported.append(torch)
+    first, torch = statistics.median(answered), statistics.median(imported)
+    return (
+        f"first answer after start {first:.2f} s, import of torch {torch:.2f} s: {first - torch:+.2f} s;"
+        f" +1 s is the aim (medians of {rounds})"
+    )
+
+
 def long_text(lines: Sequence[str], rounds: int) -> str:
     """The time of a text of many sentences with two workers against one."""
     text = "\n".join(lines[:SENTENCES])
@@ -179,6 +209,7 @@ def main() -> None:
     from pathlib import Path
 
     lines = list(read_lines(locate("tatoeba_en_de:test.en", Path(), once=True)))[:2000]
+    print(first_answer(1 if seconds == QUICK_SECONDS else STARTS))
     rate = offline(lines, seconds)
     print(f"{'offline, one process':22} {rate:8.1f} lines/s")
     with Server("--no-access-log") as server:

@@ -1,11 +1,11 @@
 """`regard serve` beside other servers, all with the included model's weights and one thread each.
 
-    python -m benchmarks.serve_peers --fastapi PYTHON --libretranslate PYTHON --argos FILE [--quick]
+    python -m benchmarks.serve_peers [--fastapi PYTHON] [--libretranslate PYTHON] [--quick]
 
-PYTHON is that of an environment with fastapi, uvicorn, ctranslate2 and tokenizers, or with libretranslate;
-FILE is an Argos package with the weights. What is left out is not measured. Every round measures each server
-with one client and with 64, with other lines than before; the other servers wait meanwhile. The table has
-medians over rounds.
+PYTHON is that of an environment with fastapi, uvicorn, ctranslate2 and tokenizers, or with libretranslate; by
+default those of `make bench-serve-install`. What is not there is named and not measured. Every round measures
+each server with one client and with 64, with other lines than before; the other servers wait meanwhile. The
+table has medians over rounds.
 """
 
 import argparse
@@ -31,6 +31,11 @@ from benchmarks.serve import CLIENTS, Client, Server, load
 from regard.data.files import locate, read_lines
 
 SERVERS = Path(__file__).parent / "servers"
+INSTALLED = Path(__file__).parent.parent / "build" / "benchmarks" / "peers"  # by `make bench-serve-install`
+NEEDED = {
+    "fastapi": ("fastapi", "uvicorn", "ctranslate2", "tokenizers"),
+    "libretranslate": ("libretranslate",),
+}
 ROUNDS, SECONDS, QUICK_SECONDS = 5, 8.0, 2.0
 COMPARED = 200  # lines whose translations are compared
 START_SECONDS = 90
@@ -99,8 +104,7 @@ def peers(stack: ExitStack, options: argparse.Namespace, folder: Path) -> list[P
         )
     ]
     if options.fastapi:
-        export = [sys.executable, "-m", "regard", "export", "en-de", "--to", "ctranslate2"]
-        subprocess.run([*export, "--out", str(folder / "ct2")], check=True, capture_output=True)
+        _export("ctranslate2", folder / "ct2")
         port = started(stack, "fastapi_server.py", options.fastapi, str(folder / "ct2"))
         found.append(
             Peer(
@@ -112,8 +116,9 @@ def peers(stack: ExitStack, options: argparse.Namespace, folder: Path) -> list[P
             )
         )
     if options.libretranslate:
-        packages = folder / "argos" / "packages"
-        with zipfile.ZipFile(options.argos) as archive:
+        packages, package = folder / "argos" / "packages", folder / "en-de.argosmodel"
+        _export("argos", package)
+        with zipfile.ZipFile(package) as archive:
             archive.extractall(packages)
         port = started(stack, "libretranslate_server.py", options.libretranslate, str(packages))
         found.append(
@@ -126,6 +131,28 @@ def peers(stack: ExitStack, options: argparse.Namespace, folder: Path) -> list[P
             )
         )
     return found
+
+
+def _export(kind: str, out: Path) -> None:
+    """Write the included model for another engine."""
+    command = [sys.executable, "-m", "regard", "export", "en-de", "--to", kind, "--out", str(out)]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def installed(name: str, given: Path | None) -> Path | None:
+    """The Python of a peer, if it has the packages; says what to install if it has not."""
+    python = given or INSTALLED / name / "bin" / "python"
+    missing = list(NEEDED[name])
+    if python.exists():
+        program = (
+            "import importlib.util, sys; print(*[n for n in sys.argv[1:] if not importlib.util.find_spec(n)])"
+        )
+        done = subprocess.run([python, "-c", program, *missing], capture_output=True, text=True, check=True)
+        missing = done.stdout.split()
+    if missing:
+        print(f"{name} is not measured: {python} lacks {', '.join(missing)}; make bench-serve-install")
+        return None
+    return python
 
 
 async def agreement(found: Sequence[Peer], lines: Sequence[str]) -> list[float]:
@@ -149,13 +176,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--fastapi", type=Path, metavar="PYTHON")
-    parser.add_argument("--libretranslate", type=Path, metavar="PYTHON")
-    parser.add_argument("--argos", type=Path, metavar="FILE")
+    for name in NEEDED:
+        parser.add_argument(f"--{name}", type=Path, metavar="PYTHON")
     parser.add_argument("--quick", action="store_true", help="a few seconds for each figure")
     options = parser.parse_args()
-    if (options.libretranslate is None) != (options.argos is None):
-        parser.error("--libretranslate and --argos go together")
+    for name in NEEDED:
+        setattr(options, name, installed(name, getattr(options, name)))
     seconds = QUICK_SECONDS if options.quick else SECONDS
     lines = list(read_lines(locate("tatoeba_en_de:test.en", Path(), once=True)))[:2000]
     own = machine()
@@ -163,7 +189,7 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         found = peers(stack, options, folder)
         agrees = asyncio.run(agreement(found, lines[:COMPARED]))
-        for number in range(ROUNDS):
+        for number in range(1 if options.quick else ROUNDS):
             for peer in [*found[number % len(found) :], *found[: number % len(found)]]:
                 for clients in (1, CLIENTS):
                     peer.measure(lines[300 * number :], clients, seconds)

@@ -6,9 +6,11 @@ from typing import Any
 
 import msgspec
 
-from regard.serving.dialects.dialect import Dialect, Route
+from regard.serving.answer_types import ANSWERS, TEXT_ANSWERS
+from regard.serving.dialects.dialect import JSON, Dialect, Route
 from regard.serving.dialects.openai_types import OpenAIError
 from regard.serving.dialects.own_types import ErrorResponse
+from regard.serving.form_fields import FORMS
 
 REFERENCE = "#/components/schemas/{name}"
 STATUSES = {
@@ -28,21 +30,27 @@ STATUSES = {
 WITH_BODY = (408, 413, 415, 429, 504)
 NOT_OF_ALL = (456,)  # only of the operations that name it
 METHODS_WITH_BODY = ("POST", "PUT", "PATCH")
-ANY_OBJECT = {"type": "object"}
-FORM = "application/x-www-form-urlencoded"
+MADE = {  # what a POST makes -> its identifier in the answer, and what else those below its path need of it
+    "/v2/document": ("document_id", ("document_key",)),
+    "/v2/glossaries": ("glossary_id", ()),
+    "/v3/glossaries": ("glossary_id", ()),
+}
 
 
 def document(dialects: Sequence[Dialect], title: str, version: str) -> dict[str, Any]:
     """The whole document."""
     routes = [(dialect, route) for dialect in dialects for route in dialect.routes()]
-    kinds = [kind for _, route in routes for kind in (route.body, route.answer) if kind is not None]
+    kinds = [kind for _, route in routes for kind in (route.body, _answer(route)) if kind is not None]
     _, components = msgspec.json.schema_components(
         [*kinds, ErrorResponse, OpenAIError], ref_template=REFERENCE
     )
     paths: dict[str, dict[str, Any]] = {}
     for dialect, route in routes:
-        path = route.path.replace("{}", "{name}")
+        path = _path(route)
         paths.setdefault(path, {})[route.method.lower()] = _operation(dialect, route, path)
+        if route.method == "POST" and route.path in MADE:
+            answer = paths[path]["post"]["responses"][str(route.success)]
+            answer["links"] = _links(route.path, [each for each in dialect.routes() if "{}" in each.path])
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": version},
@@ -58,7 +66,7 @@ def _operation(dialect: Dialect, route: Route, path: str) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.about,
         "tags": [dialect.name],
-        "operationId": f"{route.method.lower()}{re.sub('[^a-z0-9]+', '_', path.lower())}",
+        "operationId": _operation_id(route),
         "responses": _responses(dialect, route),
         "security": [{}] if route.open else [{}, {"key": []}],
     }
@@ -72,19 +80,50 @@ def _operation(dialect: Dialect, route: Route, path: str) -> dict[str, Any]:
     if route.body is not None:
         operation["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": _schema(route.body)}},
+            "content": {JSON: {"schema": _schema(route.body)}},
         }
     elif route.form:
-        content = {"application/json": {"schema": ANY_OBJECT}, FORM: {"schema": ANY_OBJECT}}
-        operation["requestBody"] = {"required": True, "content": content}
+        operation["requestBody"] = {"required": True, "content": FORMS[route.path].content()}
     return operation
 
 
+def _path(route: Route) -> str:
+    return route.path.replace("{}", "{name}")
+
+
+def _operation_id(route: Route) -> str:
+    return f"{route.method.lower()}{re.sub('[^a-z0-9]+', '_', _path(route).lower())}"
+
+
+def _links(path: str, routes: Sequence[Route]) -> dict[str, Any]:
+    """The operations on what a POST to this path has made."""
+    identifier, needed = MADE[path]
+    found = {}
+    for route in routes:
+        if route.path.startswith(f"{path}/{{}}"):
+            link: dict[str, Any] = {
+                "operationId": _operation_id(route),
+                "parameters": {"name": f"$response.body#/{identifier}"},
+            }
+            if needed and route.form:
+                link["requestBody"] = {name: f"$response.body#/{name}" for name in needed}
+            found[_operation_id(route)] = link
+    return found
+
+
+def _answer(route: Route) -> Any:
+    """The type of the answer of a route, if it is JSON."""
+    return route.answer or ANSWERS.get((route.method, route.path))
+
+
 def _responses(dialect: Dialect, route: Route) -> dict[str, Any]:
-    schema = _schema(route.answer) if route.answer is not None else {}
-    content = (
-        {"application/json": {"schema": schema}} if route.answer is not None else {"*/*": {"schema": schema}}
-    )
+    kind = _answer(route)
+    schema = {} if kind is None else _schema(kind)
+    if kind is None:
+        media = TEXT_ANSWERS.get((route.method, route.path))
+        content = {media or "*/*": {"schema": {"type": "string"} if media else {}}}
+    else:
+        content = {JSON: {"schema": schema}}
     if route.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
     answer: dict[str, Any] = {"description": "The answer."}
@@ -98,7 +137,7 @@ def _responses(dialect: Dialect, route: Route) -> dict[str, Any]:
         error = _error_schema(dialect) if status not in route.statuses or route.answer is None else schema
         found[str(status)] = {
             "description": STATUSES[status],
-            "content": {"application/json": {"schema": error}},
+            "content": {JSON: {"schema": error}},
         }
     return found
 

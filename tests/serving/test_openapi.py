@@ -1,0 +1,239 @@
+"""The OpenAPI document has the fields that the server reads, and the answers that it gives."""
+
+import re
+import secrets
+from urllib.parse import urlencode
+
+import msgspec
+import pytest
+
+from regard.serving.answer_types import ANSWERS, TEXT_ANSWERS
+from regard.serving.dialects.deepl import IMPOSSIBLE
+from regard.serving.form_fields import FORMS, MULTIPART, URLENCODED
+from regard.serving.run import dialects
+from tests.serving.asking import ask, post
+
+TEXT = "Where is the station?"
+FIELDS = {  # of each name a value that the server takes
+    "q": TEXT,
+    "source": "en",
+    "target": "de",
+    "text": TEXT,
+    "source_lang": "EN",
+    "target_lang": "DE",
+    "name": "stations",
+    "entries": "station\tBahnhof",
+    "entries_format": "tsv",
+    "format": "text",
+    "s": "a",
+    "alternatives": "1",
+    "api_key": "a",
+    "formality": "default",
+    "tag_handling": "html",
+    "split_sentences": "1",
+    "model_type": "latency_optimized",
+    "filename": "a.txt",
+    "preserve_formatting": "1",
+    "show_billed_characters": "1",
+    "enable_beta_languages": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def document(included):
+    return ask(included, "GET", "/openapi.json").json
+
+
+def sent(server, path, fields, *, multipart=False):
+    """The answer to a form; one with a file has parts."""
+    if not multipart:
+        return ask(server, "POST", path, raw=urlencode(fields).encode(), headers={"Content-Type": URLENCODED})
+    boundary = secrets.token_hex(8)
+    parts = [
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"'
+        + ('; filename="a.txt"' if name == "file" else "")
+        + f"\r\n\r\n{value}\r\n"
+        for name, value in fields.items()
+    ]
+    headers = {"Content-Type": f"{MULTIPART}; boundary={boundary}"}
+    return ask(server, "POST", path, raw="".join([*parts, f"--{boundary}--\r\n"]).encode(), headers=headers)
+
+
+@pytest.fixture(scope="module")
+def kept(included):
+    """A document that is kept: its id and its key."""
+    fields = {"file": TEXT, "target_lang": "DE"}
+    return sent(included, "/v2/document", fields, multipart=True).json
+
+
+def schema_of(document, path):
+    content = document["paths"][path.replace("{}", "{name}")]["post"]["requestBody"]["content"]
+    schemas = [each["schema"] for each in content.values()]
+    assert all(each == schemas[0] for each in schemas)
+    return set(content), schemas[0]
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_a_form_has_the_fields_that_the_server_knows(document, included, kept, path):
+    kinds, schema = schema_of(document, path)
+    assert kinds == {MULTIPART} if "file" in schema["properties"] else kinds > {URLENCODED, MULTIPART}
+    asked = path.replace("{}", kept["document_id"])
+    refused = sent(included, asked, {"unknown": "1"}, multipart=MULTIPART in kinds)
+    assert refused.status == 400
+    [known] = re.findall(r"known: ([\w, ]+)", refused.content.decode())
+    assert set(known.split(", ")) - {*IMPOSSIBLE} == set(schema["properties"])
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_a_form_needs_what_is_required_and_takes_the_rest(document, included, kept, path):
+    _, schema = schema_of(document, path)
+    several = "file" in schema["properties"]
+    values = {**FIELDS, **kept, "file": TEXT}
+    least = {name: values[name] for name in schema["required"]}
+    asked = path.replace("{}", kept["document_id"])
+    wanted = 403 if path == "/suggest" else 201 if path == "/v2/glossaries" else 200
+    for multipart in (True,) if several else (False, True):
+        assert sent(included, asked, least, multipart=multipart).status == wanted
+    for name in least:
+        others = {other: value for other, value in least.items() if other != name}
+        if path != "/suggest":  # it is refused whatever is sent
+            assert sent(included, asked, others, multipart=several).status in (400, 404, 415), name
+    for name in {*schema["properties"]} - {*least, "glossary_id", "glossary_ids"}:
+        more = {**least, name: values[name]}
+        assert sent(included, asked, more, multipart=several).status == wanted, name
+    for name, field in schema["properties"].items():
+        for value in field.get("enum", ()):
+            assert sent(included, asked, {**least, name: value}, multipart=several).status in (wanted, 400)
+        if "enum" in field:
+            assert sent(included, asked, {**least, name: "!"}, multipart=several).status == 400
+
+
+def test_every_route_of_a_form_is_described(included):
+    routes = [route for each in dialects(included.service.glossaries) for route in each.routes()]
+    assert {route.path for route in routes if route.form} == set(FORMS)
+    described = {*ANSWERS, *TEXT_ANSWERS}
+    assert described <= {(route.method, route.path) for route in routes}
+
+
+def answers(server, folder_server, kept):
+    """Answers of routes with a type, by method and path."""
+    chat = {"model": "en-de", "messages": [{"role": "user", "content": TEXT}], "logprobs": True, "n": 2}
+    text = {"model": "en-de", "prompt": TEXT, "logprobs": 0}
+    embeddings = {"model": "vectors", "input": ["a film", "the cat"]}
+    libretranslate = {"q": [TEXT, TEXT], "source": "auto", "target": "de", "alternatives": 1}
+    entries = {"source_lang": "en", "target_lang": "de", "entries": FIELDS["entries"]}
+    glossary = {"name": "stations", "dictionaries": [entries]}
+    single = post(server, "/v2/glossaries", {"name": "stations", **entries})
+    several = post(server, "/v3/glossaries", glossary)
+    one, all_of_it = (
+        f"/v2/glossaries/{single.json['glossary_id']}",
+        f"/v3/glossaries/{several.json['glossary_id']}",
+    )
+    file = sent(server, "/translate_file", {"file": TEXT, "source": "en", "target": "de"}, multipart=True)
+    state = f"/v2/document/{kept['document_id']}"
+    key = {"document_key": kept["document_key"]}
+    download = "/download_file/" + file.json["translatedFileUrl"].rpartition("/")[2]
+    pair = "?source_lang=en&target_lang=de"
+    return {
+        ("GET", "/v1/models"): [ask(server, "GET", "/v1/models")],
+        ("GET", "/v1/models/{}"): [ask(server, "GET", "/v1/models/en-de")],
+        ("POST", "/v1/completions"): [
+            post(server, "/v1/completions", text),
+            post(server, "/v1/completions", {**text, "logprobs": None, "max_tokens": 2}),
+        ],
+        ("POST", "/v1/chat/completions"): [
+            post(server, "/v1/chat/completions", chat),
+            post(server, "/v1/chat/completions", {**chat, "logprobs": None}),
+        ],
+        ("POST", "/v1/embeddings"): [
+            post(folder_server, "/v1/embeddings", {**embeddings, "encoding_format": kind})
+            for kind in ("float", "base64")
+        ],
+        ("POST", "/translate"): [
+            post(server, "/translate", libretranslate),
+            post(server, "/translate", {**libretranslate, "q": TEXT}),
+            post(server, "/translate", {"q": TEXT, "source": "en", "target": "de"}),
+        ],
+        ("POST", "/detect"): [post(server, "/detect", {"q": TEXT})],
+        ("POST", "/translate_file"): [file],
+        ("GET", "/languages"): [ask(server, "GET", "/languages")],
+        ("GET", "/frontend/settings"): [ask(server, "GET", "/frontend/settings")],
+        ("POST", "/v2/translate"): [post(server, "/v2/translate", {"text": [TEXT], "target_lang": "DE"})],
+        ("GET", "/v2/languages"): [
+            ask(server, "GET", f"/v2/languages?type={kind}") for kind in ("source", "target")
+        ],
+        ("GET", "/v2/usage"): [ask(server, "GET", "/v2/usage")],
+        ("POST", "/v2/document"): [
+            sent(server, "/v2/document", {"file": TEXT, "target_lang": "DE"}, multipart=True)
+        ],
+        ("POST", "/v2/document/{}"): [post(server, state, key)],
+        ("GET", "/v2/glossary-language-pairs"): [ask(server, "GET", "/v2/glossary-language-pairs")],
+        ("GET", "/v2/glossaries"): [ask(server, "GET", "/v2/glossaries")],
+        ("POST", "/v2/glossaries"): [single],
+        ("GET", "/v2/glossaries/{}"): [ask(server, "GET", one)],
+        ("GET", "/v3/glossaries"): [ask(server, "GET", "/v3/glossaries")],
+        ("POST", "/v3/glossaries"): [several],
+        ("GET", "/v3/glossaries/{}"): [ask(server, "GET", all_of_it)],
+        ("PATCH", "/v3/glossaries/{}"): [ask(server, "PATCH", all_of_it, {"name": "other"})],
+        ("GET", "/v3/glossaries/{}/entries"): [ask(server, "GET", f"{all_of_it}/entries{pair}")],
+        ("PUT", "/v3/glossaries/{}/dictionaries"): [ask(server, "PUT", f"{all_of_it}/dictionaries", entries)],
+        ("GET", "/download_file/{}"): [ask(server, "GET", download)],
+        ("GET", "/metrics"): [ask(server, "GET", "/metrics")],
+        ("GET", "/v2/glossaries/{}/entries"): [ask(server, "GET", f"{one}/entries")],
+        ("POST", "/v2/document/{}/result"): [post(server, f"{state}/result", key)],
+    }
+
+
+def test_answers_have_the_fields_of_their_types_and_no_others(included, serving, encoder_folder, kept):
+    vectors = serving({"vectors": encoder_folder("classification", ("a", "b"))})
+    found = answers(included, vectors, kept)
+    assert set(found) == {*ANSWERS, *TEXT_ANSWERS}
+    for route, given in found.items():
+        for each in given:
+            assert each.status in (200, 201), (route, each.content)
+            if route in ANSWERS:
+                value = msgspec.convert(each.json, ANSWERS[route])
+                assert msgspec.to_builtins(value) == each.json, route
+            else:
+                assert each.headers["content-type"].startswith(TEXT_ANSWERS[route]), route
+
+
+def test_links_lead_from_what_was_made_to_its_operations(document):
+    operations = {
+        operation["operationId"] for path in document["paths"].values() for operation in path.values()
+    }
+    made = {
+        path: answer["links"]
+        for path, methods in document["paths"].items()
+        for answer in methods.get("post", {"responses": {}})["responses"].values()
+        if "links" in answer
+    }
+    assert {path: len(links) for path, links in made.items()} == {
+        "/v2/document": 2,
+        "/v2/glossaries": 3,
+        "/v3/glossaries": 6,
+    }
+    assert {link["operationId"] for links in made.values() for link in links.values()} <= operations
+
+
+def test_the_document_names_every_operation(document):
+    paths = document["paths"]
+    assert {"/api/v1/translate", "/v1/chat/completions", "/translate", "/v2/translate", "/metrics"} <= set(
+        paths
+    )
+    fields = document["components"]["schemas"]["TranslateRequest"]["properties"]
+    assert fields["beam_size"]["anyOf"][0]["maximum"] == 1000
+    assert "draft_model" not in fields
+
+
+def test_the_document_has_the_fields_of_addresses(document):
+    paths = document["paths"]
+    entries = paths["/v3/glossaries/{name}/entries"]["get"]["parameters"]
+    assert [(each["name"], each["in"], each["required"]) for each in entries] == [
+        ("name", "path", True),
+        ("source_lang", "query", False),
+        ("target_lang", "query", False),
+    ]
+    assert list(paths["/v2/glossaries"]["post"]["responses"])[:1] == ["201"]
+    assert "content" not in paths["/v2/glossaries/{name}"]["delete"]["responses"]["204"]
