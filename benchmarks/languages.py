@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.data.corpus import locate, read_lines
+from regard.data.files import locate, read_lines
 from regard.serving.languages import detected
 
 LINES = 1000

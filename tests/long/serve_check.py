@@ -30,7 +30,7 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from benchmarks.serve import Client, Server, load
-from regard.data.corpus import read_lines
+from regard.data.files import read_lines
 from regard.serving.run import ServeOptions
 from regard.serving.scheduler import MOST_ROWS, QueueLimits
 from tests.serving.conftest import Running
