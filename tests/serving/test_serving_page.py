@@ -136,8 +136,12 @@ class Reader:
         )
         self.servers.append(server)
         assert server.stderr
-        said = server.stderr.readline()
-        assert said.startswith("serving "), said + server.stderr.read()
+        said = []
+        for line in server.stderr:
+            said.append(line)
+            if line.startswith("serving "):
+                return
+        raise AssertionError("".join(said))
 
     def _nginx(self, block):
         """The file that the reader saves; its first line names it."""
@@ -202,6 +206,7 @@ def test_the_page_can_be_followed_from_its_top_with_regard_installed(reader_of):
     assert not reader.servers
 
 
+@pytest.mark.nightly
 def test_a_reader_who_does_not_stop_a_server_cannot_start_the_next(reader_of):
     """So that these tests fail if the page forgets to say so."""
     reader = reader_of()
