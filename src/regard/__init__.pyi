@@ -399,7 +399,7 @@ def demo(
 
 
 class Embedder(_Embedder):
-    """An encoder, loaded once, that embeds texts. A vector depends on its text alone.
+    """An encoder, loaded once, that embeds texts. But for rounding, a vector depends on its text alone.
 
     A sentence encoder pools as its configuration specifies (Reimers and Gurevych 2019); any other encoder
     gives the mean of its token states, normalised to length 1.
