@@ -154,7 +154,7 @@ $(LONG): install
 box-check: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/box_check.py
 
-# The server under random requests, cancellations, SIGTERM and made-up requests; half an hour.
+# The server under random requests, cancellations, overload (half an hour of it) and SIGTERM; the tests by all clients.
 serve-check: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/serve_check.py
 

@@ -44,6 +44,8 @@ def main() -> None:
     )
     parser.add_argument("--lines", type=int, default=LINES, metavar="N")
     number = parser.parse_args().lines
+    if number < 1:
+        parser.error(f"--lines is {number}, but must be 1 or more")
     print(f"| lines | all languages | {', '.join(KNOWN)} |\n| --- | ---: | ---: |")
     for file, language in FILES.items():
         lines = sentences(file, number)

@@ -206,6 +206,8 @@ def test_the_operations_are_listed(page):
     visit.page.click("text=Operations")
     visit.page.wait_for_selector("article")
     assert "POST /api/v1/translate" in visit.texts("article h2")
+    visit.open_all()
+    assert "file" in visit.texts("article:has-text('POST /translate_file') li code")
     visit.assert_quiet()
 
 

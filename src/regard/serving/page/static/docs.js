@@ -16,7 +16,7 @@ const answer = await fetch("openapi.json");
 const { paths, components } = await answer.json();
 const articles = Object.entries(paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => {
-    const body = operation.requestBody && operation.requestBody.content["application/json"];
+    const [body] = operation.requestBody ? Object.values(operation.requestBody.content) : [];
     const list = fields(body && body.schema, components.schemas);
     const parts = [
       element("h2", {}, element("code", { textContent: `${method.toUpperCase()} ${path}` })),
