@@ -16,12 +16,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import psutil
 
 from regard.data.files import locate, read_lines
 
-SECONDS, QUICK_SECONDS = 20.0, 3.0
+ROUNDS, SECONDS, QUICK_SECONDS = 7, 6.0, 3.0
 CLIENTS = 64
 PATH = "/api/v1/translate"
 SENTENCES, LONG_ROUNDS = 200, 7  # of a long text; how often it is translated
@@ -126,18 +129,70 @@ async def load(
     return times, statuses, time.perf_counter() - begun
 
 
-def offline(lines: Sequence[str], seconds: float) -> float:
-    """Lines a second of a `Translator` in one process of one thread, in large batches."""
-    from regard.verbs.shared.runtime import DecodingRuntime
-    from regard.verbs.translate import Translator
-
-    translator = Translator(runtime=DecodingRuntime(threads=1))
-    list(translator.texts(lines[:64]))
+def offline(translator: Any, lines: Sequence[str], seconds: float) -> float:
+    """Lines a second of a `Translator` in this process, in large batches."""
     done, begun = 0, time.perf_counter()
     while time.perf_counter() - begun < seconds:
         part = [lines[(done + place) % len(lines)] for place in range(512)]
         done += len(list(translator.texts(part)))
     return done / (time.perf_counter() - begun)
+
+
+@dataclass
+class Measured:
+    """The answers to one load, of all rounds."""
+
+    times: list[float] = field(default_factory=list)
+    statuses: dict[int, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def add(self, times: Sequence[float], statuses: Mapping[int, int], seconds: float) -> float:
+        """Add a round. Returns its answers a second."""
+        self.times += times
+        for status, count in statuses.items():
+            self.statuses[status] = self.statuses.get(status, 0) + count
+        self.seconds += seconds
+        return len(times) / seconds
+
+    def show(self, name: str) -> None:
+        print(
+            f"{name:22} {len(self.times) / self.seconds:8.1f} answers/s"
+            f"   p50 {1000 * statistics.median(self.times):7.1f} ms   p99 {1000 * p99_of(self.times):7.1f} ms"
+            f"   statuses {self.statuses}"
+        )
+
+
+def loads(lines: Sequence[str], rounds: int, seconds: float) -> None:
+    """Offline decoding and the server under three loads, in turns, for the speed of a machine changes."""
+    from regard.verbs.shared.runtime import DecodingRuntime
+    from regard.verbs.translate import Translator
+
+    translator = Translator(runtime=DecodingRuntime(threads=1))
+    alone, full, half = Measured(), Measured(), Measured()
+    rates, shares, ratios = [], [], []
+    with Server("--no-access-log") as server:
+        offline(translator, lines, 1.0)
+        asyncio.run(load(server.port, lines, CLIENTS, 2.0))
+        for _ in range(rounds):
+            rates.append(offline(translator, lines, seconds))
+            throughput = full.add(*asyncio.run(load(server.port, lines, CLIENTS, seconds)))
+            shares.append(throughput / rates[-1])
+            alone.add(*(one := asyncio.run(load(server.port, lines, 1, seconds))))
+            half.add(*(some := asyncio.run(load(server.port, lines, CLIENTS // 2, seconds, throughput / 2))))
+            ratios.append(p99_of(some[0]) / p99_of(one[0]))
+    print(f"{'offline, one process':22} {statistics.median(rates):8.1f} lines/s")
+    alone.show("one client")
+    full.show(f"{CLIENTS} clients")
+    half.show("half of that rate")
+    print(
+        f"throughput / offline: {statistics.median(shares):.2f}   p99 at half load / alone:"
+        f" {statistics.median(ratios):.2f}   (medians of {rounds} rounds)"
+    )
+
+
+def p99_of(times: Sequence[float]) -> float:
+    """The time within which 99 of 100 answers come."""
+    return sorted(times)[int(0.99 * len(times))]
 
 
 def first_answer(rounds: int) -> str:
@@ -193,37 +248,14 @@ def cpu_seconds(server: Server) -> dict[int, float]:
     return {each.pid: sum(each.cpu_times()[:2]) for each in children}
 
 
-def shown(name: str, times: Sequence[float], statuses: dict[int, int], seconds: float) -> None:
-    ordered = sorted(times)
-    p99 = ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
-    print(
-        f"{name:22} {len(times) / seconds:8.1f} answers/s   p50 {1000 * statistics.median(times):7.1f} ms"
-        f"   p99 {1000 * p99:7.1f} ms   statuses {statuses}"
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few seconds for each figure")
-    seconds = QUICK_SECONDS if parser.parse_args().quick else SECONDS
-    from pathlib import Path
-
+    quick = parser.parse_args().quick
     lines = list(read_lines(locate("tatoeba_en_de:test.en", Path(), once=True)))[:2000]
-    print(first_answer(1 if seconds == QUICK_SECONDS else STARTS))
-    rate = offline(lines, seconds)
-    print(f"{'offline, one process':22} {rate:8.1f} lines/s")
-    with Server("--no-access-log") as server:
-        asyncio.run(load(server.port, lines, 4, 1.0))
-        alone = asyncio.run(load(server.port, lines, 1, seconds))
-        shown("one client", *alone)
-        full = asyncio.run(load(server.port, lines, CLIENTS, seconds))
-        shown(f"{CLIENTS} clients", *full)
-        throughput = len(full[0]) / full[2]
-        half = asyncio.run(load(server.port, lines, CLIENTS // 2, seconds, throughput / 2))
-        shown("half of that rate", *half)
-    p99 = [sorted(times)[int(0.99 * len(times))] for times, _, _ in (alone, half)]
-    print(long_text(lines, 3 if seconds == QUICK_SECONDS else LONG_ROUNDS))
-    print(f"throughput / offline: {throughput / rate:.2f}   p99 at half load / alone: {p99[1] / p99[0]:.2f}")
+    print(first_answer(1 if quick else STARTS))
+    loads(lines, 1 if quick else ROUNDS, QUICK_SECONDS if quick else SECONDS)
+    print(long_text(lines, 3 if quick else LONG_ROUNDS))
 
 
 if __name__ == "__main__":
