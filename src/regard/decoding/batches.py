@@ -1,4 +1,4 @@
-"""Batched decoding: sources are sorted into batches by length, and their results returned in input order.
+"""Batched decoding: sources are sorted into batches by length; results come in input order.
 
 A result does not depend on its batch, to the bit. For that the number of rows (see `rows.py`) and the length
 of the sources are padded to sizes for which PyTorch computes a row in the same way.
