@@ -16,15 +16,27 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from regard.errors import ConfigError
+
 
 @dataclass(frozen=True)
 class RollingWindow:
     """The context of each token: at most `size` tokens, itself included, and more than `size // 2`.
 
-    Only at the beginning of a text it is shorter. `size` is 1 or more.
+    Only at the beginning of a text it is shorter.
+
+    Raises:
+        ConfigError: `size` is below 1.
     """
 
     size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ConfigError(
+                f"a context of {self.size} tokens has no room for a token",
+                "max_context is 1 or more; 0 reads all tokens",
+            )
 
     @property
     def stride(self) -> int:
