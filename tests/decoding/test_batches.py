@@ -187,6 +187,14 @@ def test_a_prefix_is_kept_in_its_place():
     assert_same(decode_all(SEARCHES[1], model, SOURCES, prefixes=prefixes, batch_tokens=64), found)
 
 
+def test_prefixes_for_other_sources_and_an_empty_window_are_refused():
+    model = model_of()
+    with pytest.raises(ValueError, match="shorter"):
+        decode_all(SEARCHES[0], model, [[5, 6]], prefixes=[])
+    with pytest.raises(ConfigError, match="window is 0"):
+        next(decode_stream(SEARCHES[0], model, [[5, 6]], window=0))
+
+
 def test_no_sources_give_no_hypotheses():
     assert decode_all(SEARCHES[0], model_of(), []) == []
 

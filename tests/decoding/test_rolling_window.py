@@ -76,6 +76,13 @@ def test_a_window_is_never_more_than_its_size_nor_less_than_half_of_it(size):
         assert first >= window.start(max(0, position - 1)), "it moves forward only"
 
 
+@pytest.mark.parametrize("size", [-3, -1])
+def test_a_context_without_a_token_is_refused(size):
+    prompts = prompts_of(texts(3), begin_id=None)
+    with pytest.raises(ConfigError, match=f"{size} tokens"):
+        continue_all(GREEDY.strategy(), made(positions="rotary"), prompts, max_new_tokens=4, max_context=size)
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("length", [1, 50])
 def test_each_token_is_the_most_probable_one_after_its_window_without_a_cache(shape, size, length):

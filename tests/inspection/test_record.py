@@ -7,7 +7,14 @@ import torch
 
 from regard.errors import ConfigError
 from regard.inspection.passes import attention_sites
-from regard.inspection.record import attentions, blocks, record_attention, record_model, recording_bytes
+from regard.inspection.record import (
+    attentions,
+    blocks,
+    record_attention,
+    record_model,
+    recording_bytes,
+    refuse_unknown,
+)
 from regard.layers.scaled_dot_product import attention, masked_softmax, plain_attention
 from regard.models.build import build_model
 from regard.models.conformer import ConformerConfig
@@ -295,6 +302,34 @@ def test_what_there_is_not_is_refused_with_a_hint(wanted, message):
     with pytest.raises(ConfigError, match=message) as refused, record_model(translator(), **wanted):
         pass
     assert refused.value.hint
+    with pytest.raises(ConfigError, match=message):
+        recording_bytes(translator(), LENGTH_OF, **wanted)
+
+
+def test_an_unknown_part_is_refused_with_a_hint():
+    """Called directly: the annotations of `record_model` refuse it first where tests check them."""
+    with pytest.raises(ConfigError, match="no part 'weight'") as refused:
+        refuse_unknown(translator(), {}, ["weight"], {}, ())
+    assert refused.value.hint == "did you mean 'weights'?"
+
+
+def test_record_attention_refuses_an_unknown_name_too():
+    with (
+        pytest.raises(ConfigError, match="no attention 'decoder'"),
+        record_attention(translator(), ["decoder"]),
+    ):
+        pass
+
+
+@torch.no_grad()
+def test_recording_bytes_is_an_upper_bound_for_linear_layers_of_any_width_and_input():
+    model = translator()
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear):
+            with record_model(model, [], hidden=[name]) as recording:
+                model(SRC, LENGTHS, TGT)
+            bound = recording_bytes(model, LENGTH_OF, [], hidden=[name], batch_size=2)
+            assert 0 < recording.bytes_held <= bound, name
 
 
 def test_what_was_not_recorded_is_named():

@@ -100,6 +100,12 @@ def test_a_value_that_cannot_work_is_refused_by_name(wrong):
         ScheduleSettings(**wrong)
 
 
+@pytest.mark.parametrize("kind", ["noam", "inverse_square_root", "constant"])
+def test_a_final_rate_is_refused_where_the_kind_has_none(kind):
+    with pytest.raises(RecipeError, match=f"final = 0.1 has no effect with kind = '{kind}'"):
+        ScheduleSettings(kind=kind, final=0.1)
+
+
 def test_a_share_of_the_run_as_warm_up_grows_with_the_run():
     for steps in (200, 1000, 5000):
         rate = schedule(max_steps=steps, kind="inverse_square_root", learning_rate=0.5, warmup=0.1)

@@ -12,7 +12,7 @@ from regard.decoding.hypothesis import LengthPenalty, Power, Wu
 from regard.decoding.penalties import FrequencyPenalty, PhraseBoost, PresencePenalty, RepetitionPenalty
 from regard.decoding.phrases import StopTexts, Words, phrases
 from regard.decoding.registered import registered_rules
-from regard.decoding.registries import FIELDS, SEARCHES
+from regard.decoding.registries import CONTROLS_OF_FIELD, SEARCHES
 from regard.decoding.rules import (
     BannedPhrases,
     BannedTokens,
@@ -96,7 +96,7 @@ def _registered(name: str, controls: Controls, common: dict[str, Any], tokenizer
     """
     wanted = (phrases(tokenizer, text, "must_contain") for text in controls.must_contain)
     values: dict[str, Any] = {name: getattr(controls, name) for name in SEARCH_CONTROLS}
-    values |= dict.fromkeys(("size", *FIELDS["size"]), controls.size)
+    values |= dict.fromkeys(("size", *CONTROLS_OF_FIELD["size"]), controls.size)
     values |= {
         "groups": controls.beam_groups,
         "constraints": tuple(wanted) or None,

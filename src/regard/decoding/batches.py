@@ -1,7 +1,7 @@
-"""Batched decoding: sources are sorted into batches by length, and answered in their order.
+"""Batched decoding: sources are sorted into batches by length; results come in input order.
 
-A result does not depend on its batch, to the bit: rows are padded (see `rows.py`) and so are source
-lengths, so that a sentence meets the same arithmetic alone and in any batch.
+A result does not depend on its batch, to the bit. For that the number of rows (see `rows.py`) and the length
+of the sources are padded to sizes for which PyTorch computes a row in the same way.
 """
 
 import math
@@ -24,13 +24,13 @@ from regard.errors import ConfigError, DataError
 from regard.fast.decoding_step import fast_step
 from regard.models.sequence_to_sequence import SequenceToSequence
 
-# With source lengths a multiple of LENGTH, the encoder states of a sentence are equal to the bit alone
-# and in a batch with one of 600 tokens (1 and 2 threads; widths 24 to 512, 1 to 8 heads, all positions).
-# PyTorch computes the products of a single query with all keys in another loop if they have fewer than
-# SMALL multiplications, as with heads narrower than 25. So sources are padded to more.
-LENGTH = 16
-SMALL = 400
-SHARES = 4  # batches for each worker of a pool, so that all finish at about the same time
+# With source lengths a multiple of this, the encoder states of a sentence are equal to the bit alone and in a
+# batch with one of 600 tokens (1 and 2 threads; widths 24 to 512, 1 to 8 heads, all positions).
+LENGTH_MULTIPLE = 16
+# PyTorch computes the products of a single query with all keys, d_head x length multiplications, in another
+# loop if they are fewer than this; with 16 keys that concerns heads narrower than 25.
+MIN_MULTIPLICATIONS = 400
+BATCHES_PER_WORKER = 4  # of a pool; with several, all workers finish at about the same time
 
 Strategy = Callable[[Stepper, Sequence[Request]], list[list[Hypothesis]]]
 
@@ -74,65 +74,76 @@ def decode_all(
 
     A batch has at most `batch_tokens` source tokens, padding included, or a single source. A `pool`, of a
     `Decoder` with the same strategy and models, shares the batches, which are then smaller. `decoded` is
-    called with the places of each finished batch.
+    called with the indices of the sources of each finished batch. Sources are numbered from `first_index`
+    (`Request.index`).
+
+    Raises:
+        ConfigError: there is no model.
+        DataError: a source or a prefix is longer than a model can read.
     """
     models = [models] if isinstance(models, SequenceToSequence) else models
     if not models:
         raise ConfigError("an ensemble needs at least one model")
-    prefixes = prefixes or [()] * len(sources)
-    most = max_positions(models)
+    prefixes = [()] * len(sources) if prefixes is None else prefixes
+    positions = max_positions(models)
     requests = [
-        Request(src_len=len(source), prefix=tuple(prefix), index=index, most=most - 1, source=tuple(source))
-        for index, (source, prefix) in enumerate(zip(sources, prefixes, strict=True), start=first_index)
+        Request(
+            src_len=len(source), prefix=tuple(prefix), index=number, most=positions - 1, source=tuple(source)
+        )
+        for number, (source, prefix) in enumerate(zip(sources, prefixes, strict=True), start=first_index)
     ]
-    refuse_long(requests, most)
-    shortest = shortest_source(models)
-    widths = [len(source) + 1 for source in sources]
+    refuse_long(requests, positions)
+    min_len = min_source_length(models)
+    lengths = [len(source) + 1 for source in sources]  # with eos
     if len(sources) > 1 and not all(map(reads_without_padding, models)):
-        widths = [min(round_up(max(width, shortest), LENGTH), most) for width in widths]
+        # as they will be padded, for `batch_tokens`
+        lengths = [padded_length(length, min_len, positions) for length in lengths]
     if isinstance(strategy, Search) and strategy.alone:
         batch_tokens = 1
     elif pool:
-        batch_tokens = min(batch_tokens, math.ceil(sum(widths) / (SHARES * pool.size)))
-    batches = list(by_length(widths, batch_tokens))
+        batch_tokens = min(batch_tokens, math.ceil(sum(lengths) / (BATCHES_PER_WORKER * pool.size)))
+    batches = list(by_length(lengths, batch_tokens))
     jobs = [
         Job(
-            *padded([[*sources[place], eos_id] for place in places], pad_id, least=shortest, most=most),
-            [requests[place] for place in places],
+            *padded([[*sources[index], eos_id] for index in batch], pad_id, least=min_len, most=positions),
+            [requests[index] for index in batch],
         )
-        for places in batches
+        for batch in batches
     ]
-    found: list[list[Hypothesis]] = [[] for _ in sources]
-    answered = (lambda job: decoded(batches[job])) if decoded else None
-    answers = pool.map(jobs, answered) if pool else _one_by_one(Decoder(strategy, models), jobs, answered)
-    for places, batch in zip(batches, answers, strict=True):
-        for place, hypotheses in zip(places, batch, strict=True):
-            found[place] = hypotheses
-    return found
+    finished = (lambda number: decoded(batches[number])) if decoded else None
+    results = pool.map(jobs, finished) if pool else _one_by_one(Decoder(strategy, models), jobs, finished)
+    by_source: list[list[Hypothesis]] = [[] for _ in sources]
+    for batch, hypotheses_of_batch in zip(batches, results, strict=True):
+        for index, hypotheses in zip(batch, hypotheses_of_batch, strict=True):
+            by_source[index] = hypotheses
+    return by_source
 
 
 def _one_by_one(
-    decoder: Decoder, jobs: Sequence[Job], answered: Callable[[int], None] | None
-) -> Iterator[list[list[Hypothesis]]]:
+    decoder: Decoder, jobs: Sequence[Job], finished: Callable[[int], None] | None
+) -> list[list[list[Hypothesis]]]:
+    """As `DecodingPool.map`, in this process."""
+    results = []
     for number, job in enumerate(jobs):
-        yield decoder(job)
-        if answered:
-            answered(number)
+        results.append(decoder(job))
+        if finished:
+            finished(number)
+    return results
 
 
 def reads_without_padding(model: SequenceToSequence) -> bool:
-    """True if its encoder computes sources without padding."""
+    """True if the encoder of this model computes sources without padding, as that of a fast step does."""
     step = fast_step(model)
     return step is not None and step.start is not None
 
 
-def refuse_long(requests: Sequence[Request], most: int) -> None:
-    """Raise a DataError for a request with more tokens than the model has positions."""
+def refuse_long(requests: Sequence[Request], positions: int) -> None:
+    """Raise a DataError for a request whose source or prefix leaves no position for its end token."""
     for request in requests:
-        if max(request.src_len, len(request.prefix)) >= most:
+        if max(request.src_len, len(request.prefix)) >= positions:
             raise DataError(
                 f"sentence {request.index + 1} has {request.src_len} tokens and a prefix of "
-                f"{len(request.prefix)}, but the model has only {most} positions, one for the end",
+                f"{len(request.prefix)}, but the model has only {positions} positions, one for the end",
                 "cut it into shorter sentences",
             )
 
@@ -147,24 +158,33 @@ def decode_stream(
     pad_id: int = 0,
     eos_id: int = 3,
 ) -> Iterator[list[Hypothesis]]:
-    """`decode_all` for an endless stream: `window` sources are read, sorted, decoded and yielded."""
-    sources, first = iter(sources), 0
+    """`decode_all` for an endless stream: `window` sources are read, sorted, decoded and yielded.
+
+    Raises:
+        ConfigError: `window` is below 1.
+    """
+    if window < 1:
+        raise ConfigError(f"window is {window}, but must be at least 1", "2048 sources are the default")
+    sources, first_index = iter(sources), 0
     while block := list(islice(sources, window)):
         yield from decode_all(
             strategy, models, block,
-            batch_tokens=batch_tokens, pad_id=pad_id, eos_id=eos_id, first_index=first,
+            batch_tokens=batch_tokens, pad_id=pad_id, eos_id=eos_id, first_index=first_index,
         )  # fmt: skip
-        first += len(block)
+        first_index += len(block)
 
 
 def by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Batches of places of similar lengths, longest first, of at most `batch_tokens` padded tokens."""
+    """Batches of indices into `lengths`, longest first.
+
+    A batch has at most `batch_tokens` tokens when it is padded to its longest sequence, or a single sequence.
+    """
     batch: list[int] = []
-    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
         if batch and (len(batch) + 1) * lengths[batch[0]] > batch_tokens:
             yield batch
             batch = []
-        batch.append(place)
+        batch.append(index)
     if batch:
         yield batch
 
@@ -172,33 +192,38 @@ def by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
 def padded(
     sequences: Sequence[Sequence[int]], pad_id: int, *, least: int = 1, most: int = sys.maxsize
 ) -> tuple[Int64[Tensor, "rows len"], Int64[Tensor, " rows"]]:
-    """The sequences, padded on the right to a multiple of LENGTH from `least` to `most`; their lengths."""
+    """The sequences, padded on the right to the `padded_length` of the longest; and their own lengths."""
     lengths = torch.tensor([len(sequence) for sequence in sequences])
-    width = min(most, round_up(max(least, int(lengths.max())), LENGTH))
+    width = padded_length(int(lengths.max()), least, most)
     ids = torch.full((len(sequences), width), pad_id)
     for row, sequence in zip(ids, sequences, strict=True):
         row[: len(sequence)] = torch.tensor(sequence, dtype=torch.int64)
     return ids, lengths
 
 
-def shortest_source(models: Sequence[SequenceToSequence]) -> int:
-    """The least length to which sources are padded: see SMALL."""
-    return math.ceil(SMALL / min(model.d_head for model in models))
+def padded_length(length: int, least: int, most: int) -> int:
+    """The greater of `length` and `least`, rounded up to a multiple of LENGTH_MULTIPLE; at most `most`."""
+    return min(most, round_up(max(length, least), LENGTH_MULTIPLE))
+
+
+def min_source_length(models: Sequence[SequenceToSequence]) -> int:
+    """The length to which shorter sources are padded: see MIN_MULTIPLICATIONS."""
+    return math.ceil(MIN_MULTIPLICATIONS / min(model.d_head for model in models))
 
 
 def max_positions(models: Sequence[SequenceToSequence]) -> int:
-    """How many positions all of the models have; unlimited where none are learned."""
+    """The number of positions that all of the models have; sys.maxsize if none of them has a limit."""
     return min(model.max_length or sys.maxsize for model in models)
 
 
 @contextmanager
 def deterministic(models: Sequence[nn.Module]) -> Iterator[None]:
-    """Evaluation mode, without dropout; restored afterwards."""
-    training = [model for model in models if model.training]
+    """A context in which the models are in evaluation mode, without dropout; restored afterwards."""
+    in_training = [model for model in models if model.training]
     try:
-        for model in training:
+        for model in in_training:
             model.eval()
         yield
     finally:
-        for model in training:
+        for model in in_training:
             model.train()

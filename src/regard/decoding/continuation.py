@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.decoding.assembly import assembled, score_by
 from regard.decoding.base_search import DecodingLoop, Search
-from regard.decoding.batches import LENGTH, deterministic
+from regard.decoding.batches import LENGTH_MULTIPLE, deterministic
 from regard.decoding.controls import Controls
 from regard.decoding.hypothesis import Hypothesis, Request, noise_of
 from regard.decoding.phrases import Words
@@ -259,8 +259,8 @@ class Prompt:
 
     @property
     def read(self) -> int:
-        """How much of the context is prefilled: a multiple of LENGTH, and not the last token."""
-        return (len(self.context) - 1) // LENGTH * LENGTH
+        """How much of the context is prefilled: a multiple of LENGTH_MULTIPLE, and not the last token."""
+        return (len(self.context) - 1) // LENGTH_MULTIPLE * LENGTH_MULTIPLE
 
     def request(self, new: int) -> Request:
         """A request for at most `new` tokens. Its noise depends on the prompt alone, not on the batch."""

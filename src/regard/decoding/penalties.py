@@ -1,7 +1,7 @@
 """Penalties and boosts: rules that change scores without forbidding tokens.
 
-The search uses the changed scores, and a beam's score is one; the log-probability of a hypothesis stays
-the model's own.
+Searches rank and sample tokens by the changed scores, and `Hypothesis.score` sums them.
+`Hypothesis.log_prob` stays the model's own.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,8 @@ from regard.decoding.rules import GeneratedTokens, ends_in
 class RepetitionPenalty:
     """Make tokens of the text and its prompt less likely (Keskar et al. 2019, equation 2).
 
-    Logits below 0 are multiplied by the penalty, others divided by it; in a beam log-probabilities are.
+    Logits below 0 are multiplied by `penalty`, others divided by it. A beam search has no logits: there all
+    log-probabilities, which are at most 0, are multiplied.
     """
 
     changes_scores: ClassVar[bool] = True
@@ -30,11 +31,11 @@ class RepetitionPenalty:
 
     def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
         ids = generated.ids.to(log_probs.device)
-        found = log_probs.gather(1, ids)
-        shift = torch.zeros((), device=found.device) if generated.shift is None else generated.shift
-        logits = found + shift
-        changed = torch.where(logits < 0, logits * self.penalty, logits / self.penalty) - shift
-        log_probs.scatter_(1, ids, torch.where(found.isfinite(), changed, found))
+        old = log_probs.gather(1, ids)
+        shift = torch.zeros((), device=old.device) if generated.shift is None else generated.shift
+        logits = old + shift
+        new = torch.where(logits < 0, logits * self.penalty, logits / self.penalty) - shift
+        log_probs.scatter_(1, ids, torch.where(old.isfinite(), new, old))  # forbidden tokens stay so
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,16 +73,16 @@ def _counts(
 ) -> Float[Tensor, "rows vocab"]:
     """How often each row has generated each token, without its prompt or prefix."""
     ids: Int64[Tensor, "rows length"] = generated.ids.to(log_probs.device)
-    own = torch.arange(generated.length)[None] >= generated.prefix_lengths[:, None]
+    is_generated = torch.arange(generated.length)[None] >= generated.prefix_lengths[:, None]
     counts = torch.zeros_like(log_probs)
-    return counts.scatter_add_(1, ids, own.to(log_probs))
+    return counts.scatter_add_(1, ids, is_generated.to(log_probs))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhraseBoost:
-    """Add `strength` to the next token of each of these phrases whose beginning the text ends with.
+    """Add `strength` to each token that begins one of these phrases, or continues one that has begun.
 
-    So the first token of each phrase is always more likely; a `strength` below 0 makes it less likely.
+    A token gets it once, even if several phrases have it there. Below 0 it makes the phrases less likely.
     """
 
     changes_scores: ClassVar[bool] = True
@@ -93,9 +94,9 @@ class PhraseBoost:
         return self.strength > 0
 
     def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
-        due = torch.zeros_like(log_probs)
+        boosted = torch.zeros_like(log_probs)  # 1 for each token to boost
         for phrase in self.phrases:
-            for place, token in enumerate(phrase):
-                ending = ends_in(generated.ids, phrase[:place]).to(log_probs)
-                due[:, token] = torch.maximum(due[:, token], ending)  # once, even if several phrases have it
-        log_probs += self.strength * due
+            for position, token in enumerate(phrase):
+                continues = ends_in(generated.ids, phrase[:position]).to(log_probs)
+                boosted[:, token] = torch.maximum(boosted[:, token], continues)
+        log_probs += self.strength * boosted

@@ -1,6 +1,7 @@
-"""A pool of one-threaded processes that share batches, with one model in memory.
+"""A pool of single-threaded processes that share batches, with one model in memory.
 
-Small matrix products gain little from a second thread, and often wait for it; batches do not wait.
+Small matrix products gain little from a second thread, and often wait for it. Batches are independent, so
+processes that decode one each do not wait.
 """
 
 import gc
@@ -25,13 +26,13 @@ from regard.stop_signals import on_stop
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-AHEAD = 2  # jobs queued for each worker, so that it need not wait
+JOBS_PER_WORKER = 2  # submitted at a time: one that it works on, and the next one
 
-_call: Callable[[Any], Any] | None = None  # the function that a worker calls
+_call: Callable[[Any], Any] | None = None  # in a worker: what it calls on jobs
 
 
 class DecodingPool(Generic[Item, Result]):
-    """`size` processes, this one among them, that call `call` on jobs.
+    """`size` processes (2 or more), this one among them, that call `call` on jobs.
 
     On Linux the workers are forks: they share the memory of `call`, such as a model, and start at once.
     Elsewhere they are new interpreters, which a script must allow for (`if __name__ == "__main__"`).
@@ -40,41 +41,42 @@ class DecodingPool(Generic[Item, Result]):
     def __init__(self, call: Callable[[Item], Result], size: int) -> None:
         self.call, self.size = call, size
         context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-        self._workers = ProcessPoolExecutor(size - 1, context, _begin, (call, os.getpid()))
-        with warnings.catch_warnings(), uncollected():
+        self._workers = ProcessPoolExecutor(size - 1, context, _initialise_worker, (call, os.getpid()))
+        with warnings.catch_warnings(), objects_kept_by_forks():
             # Python 3.12 warns of forks in a process with threads. PyTorch's idle threads hold no lock, and
             # a worker uses one thread.
             warnings.simplefilter("ignore", DeprecationWarning)
-            self._workers.submit(int)  # starts the workers
+            self._workers.submit(int)  # a job that does nothing: the first one starts the workers
 
-    def map(self, jobs: Sequence[Item], answered: Callable[[int], None] | None = None) -> list[Result]:
-        """The answer to each job, in order; an exception in a worker is raised here.
+    def map(self, jobs: Sequence[Item], finished: Callable[[int], None] | None = None) -> list[Result]:
+        """The result of each job, in order; an exception in a worker is raised here.
 
-        `answered` is called with the place of each finished job.
+        `finished` is called with the index of each job when it is done.
 
         Raises:
             RunError: a worker died.
         """
-        answers: dict[int, Result] = {}
+        results: dict[int, Result] = {}
+
+        def store(index: int, result: Result) -> None:
+            results[index] = result
+            if finished:
+                finished(index)
+
         waiting, running = deque(range(len(jobs))), dict[Future[Result], int]()
         try:
             with one_thread():
                 while waiting or running:
-                    while waiting and len(running) < AHEAD * (self.size - 1):
-                        place = waiting.popleft()
-                        running[self._workers.submit(_work, jobs[place])] = place
+                    while waiting and len(running) < JOBS_PER_WORKER * (self.size - 1):
+                        index = waiting.popleft()
+                        running[self._workers.submit(_work, jobs[index])] = index
                     if waiting:
-                        place = waiting.popleft()
-                        answers[place] = self.call(jobs[place])
-                        if answered:
-                            answered(place)
+                        index = waiting.popleft()
+                        store(index, self.call(jobs[index]))
                     else:
                         wait(running, return_when=FIRST_COMPLETED)
-                    for future in [each for each in running if each.done()]:
-                        place = running.pop(future)
-                        answers[place] = future.result()
-                        if answered:
-                            answered(place)
+                    for future in [future for future in running if future.done()]:
+                        store(running.pop(future), future.result())
         except BrokenProcessPool as error:
             raise RunError(
                 "a worker died before it had answered", "if memory ran out, use --workers 1"
@@ -82,7 +84,7 @@ class DecodingPool(Generic[Item, Result]):
         finally:
             for future in running:  # none, unless an exception was raised
                 future.cancel()
-        return [answers[place] for place in range(len(jobs))]
+        return [results[index] for index in range(len(jobs))]
 
     def close(self) -> None:
         """Stop the workers after their current jobs."""
@@ -90,8 +92,8 @@ class DecodingPool(Generic[Item, Result]):
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """A context in which forks never collect the objects that exist now.
+def objects_kept_by_forks() -> Iterator[None]:
+    """A context in which forks are started that never garbage-collect the objects that exist now.
 
     A finaliser in a fork may wait forever for a lock that a thread of this process held at that moment. Those
     of `ProcessPoolExecutor` do: a worker hung when it collected the executor of an earlier pool. Memory that
@@ -106,7 +108,7 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread in this process; restored afterwards."""
+    """A context in which PyTorch uses one thread in this process."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -115,7 +117,8 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _begin(call: Callable[[Any], Any], parent: int) -> None:
+def _initialise_worker(call: Callable[[Any], Any], parent: int) -> None:
+    """Prepare this process; `parent` is the id of the process with whose end it ends."""
     global _call
     _call = call
     end_with(parent)

@@ -4,9 +4,8 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from regard.decoding.batches import LENGTH
 from regard.decoding.rows import round_up
-from regard.decoding.step import Parts
+from regard.decoding.step import ROW_MULTIPLE, Parts
 from regard.layers.cache import StackCache
 from regard.layers.masks import causal_mask, window_mask
 from regard.models.decoder_only import DecoderOnly
@@ -27,7 +26,11 @@ def prefill_by_layer(model: DecoderOnly, ids: Int64[Tensor, "rows len"], cache: 
 
 
 def in_fixed_shape(ids: Int64[Tensor, "rows len"]) -> Int64[Tensor, "more len"]:
-    """These ids, with so many more rows that each row has the same bits in any batch."""
-    if ids.size(1) % LENGTH:
-        ids = ids[torch.arange(round_up(len(ids), LENGTH)) % len(ids)]
+    """These ids, with so many more rows that each row has the same bits in any batch.
+
+    Linear layers compute all tokens as rows of one product, so their number becomes a multiple of
+    ROW_MULTIPLE. The rows are repeated for that.
+    """
+    if ids.size(1) % ROW_MULTIPLE:
+        ids = ids[torch.arange(round_up(len(ids), ROW_MULTIPLE)) % len(ids)]
     return ids

@@ -11,7 +11,8 @@ from regard.registry import Registry
 RULES: Registry[Any] = Registry("decoding rule", how="register_rule of regard.decoding")
 SEARCHES: Registry[type[Any]] = Registry("search", how="register_search of regard.decoding")
 
-FIELDS = {  # fields of regard's own searches -> the controls that they hold; others have the control's name
+# Fields of regard's own searches -> the controls that they hold. Any other field has the name of its control.
+CONTROLS_OF_FIELD = {
     "size": ("beam_size",),
     "groups": ("beam_groups",),
     "constraints": ("must_contain",),
@@ -20,6 +21,9 @@ FIELDS = {  # fields of regard's own searches -> the controls that they hold; ot
 
 
 def controls_taken(search: str) -> set[str]:
-    """The names that the fields of a registered search take, among them those of controls."""
+    """The controls for which a registered search has fields.
+
+    The names of fields that hold no control (`limits`, `rules`) are among them.
+    """
     names = [field.name for field in dataclasses.fields(SEARCHES[search])]
-    return {control for name in names for control in FIELDS.get(name, (name,))}
+    return {control for name in names for control in CONTROLS_OF_FIELD.get(name, (name,))}

@@ -1,11 +1,13 @@
 """A rolling context window: a model that was trained on short blocks generates texts of any length.
 
-A language model reads as many tokens as it was trained on. When its cache is full, a new one is filled with
-the later half of the window: nanoGPT crops its context like this at each token, here it is once in half a
-window. So keys and values hold nothing of earlier tokens, as those of a sliding cache do in all layers but
-the first, and positions are counted from the beginning of the window.
+A language model reads at most as many tokens as it was trained on. When its cache is full, a new cache is
+filled with the later half of the window. nanoGPT crops its context in the same way, but for each token, not
+once per half window. Positions are counted from the beginning of the window.
 
-Where a window begins depends on the position alone, and not on the prompt or on the batch.
+A cache that drops its oldest entries one by one would be cheaper. But its keys and values would still depend
+on dropped tokens in all layers but the first, which never happened in training.
+
+Where a window begins depends only on the position, not on the prompt or the batch.
 """
 
 from dataclasses import dataclass
@@ -14,12 +16,27 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from regard.errors import ConfigError
+
 
 @dataclass(frozen=True)
 class RollingWindow:
-    """The context of each token: at most `size` tokens, itself included, and more than half of that."""
+    """The context of each token: at most `size` tokens, itself included, and more than `size // 2`.
+
+    Only at the beginning of a text it is shorter.
+
+    Raises:
+        ConfigError: `size` is below 1.
+    """
 
     size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ConfigError(
+                f"a context of {self.size} tokens has no room for a token",
+                "max_context is 1 or more; 0 reads all tokens",
+            )
 
     @property
     def stride(self) -> int:
@@ -27,16 +44,23 @@ class RollingWindow:
         return self.size - self.size // 2
 
     def start(self, position: int) -> int:
-        """The first token in the context of the one at `position`, both counted from 0."""
+        """The position of the first token in the context of the one at `position`, both counted from 0.
+
+        The smallest multiple of `stride` from which at most `size` tokens reach to `position`.
+        """
         return max(0, -(-(position + 1 - self.size) // self.stride)) * self.stride
 
     def starts(self, positions: Int64[Tensor, " rows"]) -> Int64[Tensor, " rows"]:
-        """As `start`, of each of these."""
+        """`start` of each of these positions."""
         return (-(-(positions + 1 - self.size) // self.stride)).clamp(min=0) * self.stride
 
 
 class TokenHistory:
-    """The tokens that each row has read, to fill the cache again when its window moves."""
+    """The tokens that each row has read, on the host: the cache is filled from them when its window moves.
+
+    Args:
+        ids: the first tokens of the rows, all of one length.
+    """
 
     def __init__(self, ids: Int64[Tensor, "rows len"]) -> None:
         self._buffer = ids
@@ -48,7 +72,7 @@ class TokenHistory:
         return int(self.lengths.max()) if len(self.lengths) else 0
 
     def append(self, ids: Int64[Tensor, "rows new"]) -> None:
-        """Append these; the buffer doubles when it is full."""
+        """Append these to each row; the buffer doubles when it is full."""
         end = self.length + ids.size(1)
         if end > self._buffer.size(1):
             self._buffer = _widened(self._buffer, max(end, 2 * self._buffer.size(1), 16))
@@ -56,7 +80,7 @@ class TokenHistory:
         self.lengths = self.lengths + ids.size(1)
 
     def of(self, rows: Int64[Tensor, " some"], start: int, end: int) -> Int64[Tensor, "some len"]:
-        """The tokens of these rows from the position `start` to before `end`."""
+        """The tokens of these rows at positions `start` to `end - 1`."""
         return self._buffer[rows, start:end]
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:

@@ -30,7 +30,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from regard.decoding.base_search import Search
-from regard.decoding.batches import deterministic, max_positions, padded, refuse_long, shortest_source
+from regard.decoding.batches import deterministic, max_positions, min_source_length, padded, refuse_long
 from regard.decoding.continuation import Prompt, PromptStepper, prompt_stepper, without_prompt
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.running_group import Answer, Arrival, Group, JoinedGroup, group_of
@@ -286,7 +286,7 @@ class RunningTranslations(RunningBatch):
             raise ConfigError("an ensemble needs at least one model")
         super().__init__(strategy, self.models, arrival_tokens=arrival_tokens)
         self._pad_id, self._eos_id = pad_id, eos_id
-        self._most, self._shortest = max_positions(self.models), shortest_source(self.models)
+        self._most, self._shortest = max_positions(self.models), min_source_length(self.models)
 
     def add(
         self,

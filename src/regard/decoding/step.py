@@ -16,7 +16,7 @@ from regard.errors import ConfigError
 from regard.fast.decoding_step import CandidateTensors, DecodingStep, fast_step
 from regard.models.sequence_to_sequence import SequenceToSequence
 
-# Rows of x @ W are equal to the bit in any number that is a multiple of ROWS: 8 rows differ from 16 (MKL with
+# Rows of x @ W are equal to the bit in any number that is a multiple of this: 8 rows differ from 16 (MKL with
 # AVX-512, 256 features and more; with AVX2 all counts from 4 were equal, 1 and 2 threads, widths 64 to 2048,
 # vocabularies to 32,000). In the fast step a row has the same bits in any number of them.
 ROW_MULTIPLE = 16

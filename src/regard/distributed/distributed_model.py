@@ -17,14 +17,17 @@ class DistributedModel(Protocol):
 
     model: nn.Module
     group: Group
-    lockstep: bool  # True if every pass needs all processes
+    lockstep: bool  # True if a forward or backward pass communicates, so that all must run it at once
 
     def loss(self, objective: Callable[[Any, Any], Any], batch: Any) -> Any:
-        """The loss of `objective` for the model and this process's batch."""
+        """`objective(model, batch)` for this process's batch."""
         ...
 
     def sum_(self, gradients: Sequence[Tensor], sums: Tensor) -> None:
-        """Sums the gradients and `sums` over all processes, in place, after the backward passes."""
+        """Sums the model's gradients and `sums` over all processes, in place, after the backward passes.
+
+        A strategy whose backward pass already sums gradients leaves them as they are.
+        """
         ...
 
     def clip(self, limit: float) -> Tensor:
@@ -32,11 +35,11 @@ class DistributedModel(Protocol):
         ...
 
     def gather(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The full tensors, in the first process, from the parts of all processes."""
+        """The full tensors, joined from the parts of all processes; valid in the first process."""
         ...
 
     def shard(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """This process's parts of full tensors."""
+        """This process's parts of full tensors, named after weights or `weight/slot` of the optimiser."""
         ...
 
     def full_model(self) -> AbstractContextManager[nn.Module]:
@@ -47,7 +50,7 @@ class DistributedModel(Protocol):
 def distribute(model: nn.Module, settings: DistributedSettings, group: Group) -> DistributedModel:
     """Distributes `model` over the processes of `group`."""
     if settings.strategy == "fsdp2" and group.size > 1:
-        from regard.distributed.sharded import ShardedModel  # its import takes a second
+        from regard.distributed.sharded import ShardedModel  # here, because its import takes a second
 
         return ShardedModel(model, group)
     return ReplicatedModel(model, group)

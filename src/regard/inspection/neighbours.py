@@ -42,10 +42,10 @@ def nearest(
     """
     if not ids:
         return []
-    queried, positions = torch.tensor(ids, device=table.device).unique(return_inverse=True)
+    distinct, row_of_id = torch.tensor(ids, device=table.device).unique(return_inverse=True)
     directions = F.normalize(table.float(), dim=-1)
-    cosines = directions[queried] @ directions.T
-    cosines.scatter_(1, queried[:, None], -torch.inf)  # exclude the token itself
-    values, found = top_candidates(cosines, min(count, len(table) - 1))
-    rows = [tuple(map(Neighbour, *row)) for row in zip(found.tolist(), values.tolist(), strict=True)]
-    return [rows[number][: len(table) - 1] for number in positions.tolist()]
+    cosines = directions[distinct] @ directions.T
+    cosines.scatter_(1, distinct[:, None], -torch.inf)  # exclude the token itself
+    values, nearest_ids = top_candidates(cosines, min(count, len(table) - 1))
+    rows = [tuple(map(Neighbour, *row)) for row in zip(nearest_ids.tolist(), values.tolist(), strict=True)]
+    return [rows[row] for row in row_of_id.tolist()]

@@ -1,13 +1,15 @@
 """Records attention and hidden states while a model runs, without changing its outputs.
 
-Each chosen attention gets a kernel that calls the original one and stores its inputs and output; it is
-removed afterwards. Outputs stay the same to the bit with one exception: the fast decoding step of a decoder
-bypasses its modules, so a recorded decoder takes the plain step, which differs in the last bits (1e-6).
+Each chosen attention gets a kernel that calls the original one and stores its inputs and output; afterwards
+it has the original again. Outputs stay the same to the bit with one exception: the fast decoding step of a
+decoder bypasses its modules, so a recorded decoder takes the plain step, which differs in the last bits
+(1e-6).
 """
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +24,9 @@ from regard.layers.scaled_dot_product import attention_scores, masked_softmax
 from regard.models.conformer import ConformerBlock
 from regard.models.model import Model
 
-Attend = Callable[..., Tensor]  # with the signature of the attention's own kernel
-DEFAULT_LIMIT = 2**30  # bytes
+Attend = Callable[..., Tensor]  # a kernel, which takes the arguments of the attention's own
+DEFAULT_LIMIT_BYTES = 2**30
+FLOAT32_BYTES = 4
 
 
 def attentions(model: nn.Module) -> dict[str, MultiHeadAttention | SourceAttention]:
@@ -50,7 +53,7 @@ def record_model(
     heads: Mapping[str, Sequence[int]] | None = None,
     hidden: Collection[str] = (),
     logits: bool = False,
-    limit: int = DEFAULT_LIMIT,
+    limit: int = DEFAULT_LIMIT_BYTES,
 ) -> Iterator[Recording]:
     """Record, inside the `with`, these `parts` of the attentions `names`, or of all attentions.
 
@@ -62,10 +65,10 @@ def record_model(
     queries and keys.
 
     Raises:
-        ConfigError: a name is unknown; inside the `with`, the recording exceeds `limit`.
+        ConfigError: a name, part or head is unknown; inside the `with`, the recording exceeds `limit`.
     """
     chosen = _chosen(model, names)
-    _refuse_unknown(model, chosen, heads or {}, hidden)
+    refuse_unknown(model, chosen, parts, heads or {}, hidden)
     recording = Recording(
         heads={name: _heads_of(name, module, heads or {}) for name, module in chosen.items()},
         parts=tuple(parts),
@@ -101,9 +104,12 @@ def record_model(
 
 @contextmanager
 def record_attention(model: nn.Module, names: Sequence[str] | None = None) -> Iterator[Recording]:
-    """Record the weights of all attentions, or of those in `names`, without a limit."""
-    selected = None if names is None else [name for name in attentions(model) if name in names]
-    with record_model(model, selected, limit=2**63) as recording:
+    """Record the weights of all attentions, or of those in `names`, without a limit.
+
+    Raises:
+        ConfigError: a name is unknown.
+    """
+    with record_model(model, names, limit=sys.maxsize) as recording:
         yield recording
 
 
@@ -120,50 +126,65 @@ def recording_bytes(
 ) -> int:
     """An upper bound for the bytes of a recording of one pass with these sequence lengths, in float32.
 
-    A recording is smaller if there is no mask or bias, or if heads and rows share one.
+    A recording is smaller if there is no mask or bias, or if heads and rows share one. A linear layer in
+    `hidden` counts with its own width, any other module with `d_model`, the width of a block.
+
+    Raises:
+        ConfigError: a name, part or head is unknown.
     """
     config: Any = model.config
     chosen = _chosen(model, names)
-    _refuse_unknown(model, chosen, heads or {}, hidden)
+    refuse_unknown(model, chosen, parts, heads or {}, hidden)
     total = 0
     for site in attention_sites(model):
         if site.name in chosen:
             module = chosen[site.name]
             width = module.d_head if isinstance(module, MultiHeadAttention) else config.d_memory
             rows, columns = lengths[site.rows], lengths[site.columns]
-            count = len(_heads_of(site.name, module, heads or {}))
-            total += _bytes(parts, batch_size, count, rows, columns, columns, width)
+            num_heads = len(_heads_of(site.name, module, heads or {}))
+            total += _call_bytes(parts, batch_size, num_heads, rows, columns, width=width)
+    longest = max(lengths.values())
+    block_names = set(blocks(model))
     for name in hidden:
-        length = max(lengths.values()) if "." not in name else lengths[sequence_of(model, name)]
-        total += batch_size * length * config.d_model * 4
+        module = model.get_submodule(name)
+        # of other modules it is not known which sequence they read
+        length = lengths[sequence_of(model, name)] if name in block_names else longest
+        width = module.out_features if isinstance(module, nn.Linear) else config.d_model
+        total += batch_size * length * width * FLOAT32_BYTES
     if logits:
         output = getattr(model, "output", None)
-        classes = output.out_features if isinstance(output, nn.Linear) else _max_classes(config)
-        total += batch_size * lengths.get("read", max(lengths.values())) * classes * 4
+        width = output.out_features if isinstance(output, nn.Linear) else _max_output_width(config)
+        total += batch_size * lengths.get("read", longest) * width * FLOAT32_BYTES
     return total
 
 
-def _max_classes(config: Any) -> int:
+def _max_output_width(config: Any) -> int:
     """An upper bound for the output width of an encoder's head."""
     return max(getattr(config, name, 0) for name in ("vocab_size", "num_labels", "d_model"))
 
 
-def _bytes(
-    parts: Collection[str],
+def _call_bytes(
+    parts: Collection[Recorded],
     batch_size: int,
-    heads: int,
+    num_heads: int,
     rows: int,
     columns: int,
-    new_columns: int,
+    *,
     width: int,
-    itemsize: int = 4,
+    new_columns: int | None = None,
+    itemsize: int = FLOAT32_BYTES,
 ) -> int:
-    """An upper bound for the bytes of these parts of one call."""
+    """An upper bound for the bytes of these parts of one call of an attention.
+
+    `width`: features of a query, key or value. `new_columns`: those whose keys and values are stored; None:
+    all.
+    """
     area = rows * columns
-    sizes = {"query": rows * width, "head_output": rows * width, "mask": area / itemsize}
-    sizes |= dict.fromkeys(("key", "value"), new_columns * width)
-    sizes |= dict.fromkeys(("bias", "scores", "weights"), area)
-    return batch_size * heads * int(sum(sizes[part] for part in parts) * itemsize)
+    stored = columns if new_columns is None else new_columns
+    sizes = {"query": rows * width * itemsize, "head_output": rows * width * itemsize, "mask": area}
+    sizes |= dict.fromkeys(("key", "value"), stored * width * itemsize)
+    sizes |= dict.fromkeys(("bias", "scores", "weights"), area * itemsize)
+    return batch_size * num_heads * sum(sizes[part] for part in parts)
 
 
 def _chosen(
@@ -186,12 +207,18 @@ def _num_heads(module: MultiHeadAttention | SourceAttention) -> int:
     return module.num_heads if isinstance(module, MultiHeadAttention) else 1
 
 
-def _refuse_unknown(
+def refuse_unknown(
     model: nn.Module,
     chosen: Mapping[str, MultiHeadAttention | SourceAttention],
+    parts: Collection[str],
     heads: Mapping[str, Sequence[int]],
     hidden: Collection[str],
 ) -> None:
+    """Raise a ConfigError for a part, head or module that there is not."""
+    known = get_args(Recorded)
+    for part in parts:
+        if part not in known:
+            raise ConfigError(f"an attention has no part {part!r} to record", did_you_mean(part, known))
     for name, numbers in heads.items():
         if name not in chosen:
             raise ConfigError(f"heads of {name!r} are chosen, but it is not recorded", "add it to `names`")
@@ -207,7 +234,7 @@ def _refuse_unknown(
 
 
 class _MemoryBudget:
-    """Stores calls in a recording as long as its limit allows."""
+    """Stores calls in a recording of at most `limit` bytes."""
 
     def __init__(self, recording: Recording, limit: int) -> None:
         self.recording, self.limit = recording, limit
@@ -222,14 +249,20 @@ class _MemoryBudget:
             )
 
     def store(self, name: str, rows: int, columns: int, parts: dict[str, Tensor]) -> None:
+        """Append a call of the module `name`; decoding steps with equal keys and values share one copy.
+
+        All steps of a cross-attention have the keys and values of the same source.
+        """
         calls = self.recording.calls_by_module[name]
-        for part in ("key", "value"):  # those of the same memory are stored once
+        for part in ("key", "value"):
             if calls and part in parts and name not in self.recording.self_attentions:
                 previous = calls[-1].parts[part]
                 if previous.shape == parts[part].shape and torch.equal(previous, parts[part]):
                     parts[part] = previous
-        counted = {id(part) for call in calls[-1:] for part in call.parts.values()}
-        self.recording.bytes_held += sum(part.nbytes for part in parts.values() if id(part) not in counted)
+        shared = {id(tensor) for call in calls[-1:] for tensor in call.parts.values()}
+        self.recording.bytes_held += sum(
+            tensor.nbytes for tensor in parts.values() if id(tensor) not in shared
+        )
         calls.append(ModuleCall(len(self.recording.events), rows, columns, parts))
 
 
@@ -239,7 +272,7 @@ def _recording_kernel(
     budget: _MemoryBudget,
     parts: tuple[Recorded, ...],
 ) -> Attend:
-    """A kernel that calls the one of `module` and stores its inputs and output."""
+    """A kernel that calls the kernel of `module` and stores its inputs and output."""
     original: Attend = module.attend
     heads = list(budget.recording.heads[name])
     if isinstance(module, SourceAttention):
@@ -280,28 +313,40 @@ def _store_heads(
     bias: Tensor | None,
     head_output: Tensor,
 ) -> None:
-    """Store copies, because a cache reuses its memory; of a self-attention only the new keys and values."""
-    batch, num_heads, rows, width = query.shape
+    """Store the parts of one call.
+
+    They are copies, because a cache reuses its memory. Of a self-attention only the keys and values of new
+    positions are stored; earlier calls have the others.
+    """
+    batch_size, num_heads, rows, width = query.shape
     columns = key.size(2)
     new = rows if name in budget.recording.self_attentions else columns
-    budget.reserve(_bytes(parts, batch, len(heads), rows, columns, new, width, query.element_size()))
-    kv_heads = [head * key.size(1) // num_heads for head in heads]
-    query, key, value = query[:, heads], key[:, kv_heads], value[:, kv_heads]
+    budget.reserve(
+        _call_bytes(
+            parts, batch_size, len(heads), rows, columns,
+            width=width, new_columns=new, itemsize=query.element_size(),
+        )
+    )  # fmt: skip
+    kv_heads = [head * key.size(1) // num_heads for head in heads]  # several query heads may share one
+    query, key, value = query[:, heads], key[:, kv_heads], value[:, kv_heads]  # indexing by a list copies
     head_output = head_output[:, heads]
-    present = {"mask": mask, "bias": bias}
-    present = {part: _select_heads(each, heads) for part, each in present.items() if each is not None}
-    found: dict[str, Callable[[], Tensor]] = {
+    mask = None if mask is None else _select_heads(mask, heads)
+    bias = None if bias is None else _select_heads(bias, heads)
+    tensors: dict[str, Callable[[], Tensor]] = {
         "query": lambda: query,
         "key": lambda: key[:, :, columns - new :].contiguous(),
         "value": lambda: value[:, :, columns - new :].contiguous(),
         "head_output": lambda: head_output,
-        **{part: each.clone for part, each in present.items()},
     }
+    if mask is not None:
+        tensors["mask"] = mask.clone
+    if bias is not None:
+        tensors["bias"] = bias.clone
     if "scores" in parts or "weights" in parts:
-        scores = attention_scores(query, key, present.get("bias"), budget.recording.softcaps.get(name))
-        found["scores"] = lambda: scores
-        found["weights"] = lambda: masked_softmax(scores, present.get("mask"))
-    budget.store(name, rows, columns, {part: found[part]() for part in parts if part in found})
+        scores = attention_scores(query, key, bias, budget.recording.softcaps.get(name))
+        tensors["scores"] = lambda: scores
+        tensors["weights"] = lambda: masked_softmax(scores, mask)
+    budget.store(name, rows, columns, {part: tensors[part]() for part in parts if part in tensors})
 
 
 def _store_source_attention(
@@ -313,33 +358,36 @@ def _store_source_attention(
     mask: Tensor | None,
     head_output: Tensor,
 ) -> None:
-    batch, rows, columns = scores.shape
-    budget.reserve(_bytes(parts, batch, 1, rows, columns, columns, values.size(2), scores.element_size()))
-    found: dict[str, Tensor | None] = {
+    """Store copies of the parts of one call, with an axis for the only head."""
+    batch_size, rows, columns = scores.shape
+    budget.reserve(
+        _call_bytes(parts, batch_size, 1, rows, columns, width=values.size(2), itemsize=scores.element_size())
+    )
+    tensors: dict[str, Tensor | None] = {
         "scores": scores,
         "weights": masked_softmax(scores, mask) if "weights" in parts else None,
         "value": values,
         "mask": mask,
         "head_output": head_output,
     }
-    stored = {part: each for part in parts if (each := found.get(part)) is not None}
-    budget.store(name, rows, columns, {part: each[:, None].clone() for part, each in stored.items()})
+    stored = {part: tensor for part in parts if (tensor := tensors.get(part)) is not None}
+    budget.store(name, rows, columns, {part: tensor[:, None].clone() for part, tensor in stored.items()})
 
 
-def _select_heads(each: Tensor, heads: list[int]) -> Tensor:
-    """These heads of a mask or bias; all, if heads share it."""
-    return each if each.size(1) == 1 else each[:, heads]
+def _select_heads(tensor: Tensor, heads: list[int]) -> Tensor:
+    """These heads of a mask or bias [batch, heads, rows, columns]; unchanged if all heads share it."""
+    return tensor if tensor.size(1) == 1 else tensor[:, heads]
 
 
 def _output_hook(name: str, budget: _MemoryBudget) -> Callable[..., None]:
-    """A forward hook that stores the output of a module."""
+    """A forward hook that stores the output of a module, or the first of several."""
 
     def hook(module: nn.Module, inputs: Any, output: Any) -> None:
-        found = output[0] if isinstance(output, tuple) else output
-        budget.reserve(found.nbytes)
-        found = found.detach().clone()
-        while found.dim() < 4:
-            found = found[:, None]
-        budget.store(name, found.size(2), found.size(3), {"hidden": found})
+        tensor: Tensor = output[0] if isinstance(output, tuple) else output
+        budget.reserve(tensor.nbytes)
+        hidden = tensor.detach().clone()
+        while hidden.dim() < 4:  # [batch, len, width] -> [batch, 1, len, width], the axes of attentions
+            hidden = hidden[:, None]
+        budget.store(name, hidden.size(2), hidden.size(3), {"hidden": hidden})
 
     return hook

@@ -14,8 +14,8 @@ from regard.inspection.recording import Recording, RowPosition
 class RecordedStepper:
     """A stepper that passes row selections and ids of a search on to a recording of its model.
 
-    Its batches have the same multiple of rows as without a recording, but log-probabilities may differ in
-    the last bits.
+    Log-probabilities may differ in the last bits from those without a recording, because a recorded model has
+    no fast step (see record.py).
     """
 
     def __init__(self, stepper: Stepper, recording: Recording) -> None:
@@ -24,6 +24,7 @@ class RecordedStepper:
 
     @property
     def multiple(self) -> int:
+        """The number of rows of a batch is a multiple of this."""
         return multiple_of(self.stepper)
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
@@ -48,14 +49,17 @@ class RecordedStepper:
         """
         wanted = list(ids)
         if 0 < len(wanted) <= len(self.step_ids):
-            time, last_ids = self.step_ids[len(wanted) - 1]
-            rows = torch.arange(len(last_ids))
             steps = self.step_ids[: len(wanted)]
-            read = torch.stack([ids[self.recording.rows_at(rows, time, then)] for then, ids in steps], dim=1)
-            sentences = self.recording.rows_at(rows, time, 0)
-            found = (read == torch.tensor(wanted)).all(dim=1) & (sentences == sentence)
-            if found.any():
-                return RowPosition(int(found.nonzero()[0]), time)
+            time, last_ids = steps[-1]
+            rows = torch.arange(len(last_ids))
+            histories = torch.stack(  # [rows, steps]: the ids that each row has read
+                [step_ids[self.recording.rows_at(rows, time, step_time)] for step_time, step_ids in steps],
+                dim=1,
+            )
+            sentences = self.recording.rows_at(rows, time, 0)  # at the start row i is sentence i
+            matches = (histories == torch.tensor(wanted)).all(dim=1) & (sentences == sentence)
+            if matches.any():
+                return RowPosition(int(matches.nonzero()[0]), time)
         raise ConfigError(
             f"no hypothesis has read {wanted}", "give the ids in order, with the beginning-of-sequence id"
         )

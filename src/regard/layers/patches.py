@@ -28,7 +28,7 @@ class PatchEmbedding(nn.Module):
 def patches(
     images: Float[Tensor, "batch channels height width"], size: int
 ) -> Float[Tensor, "batch patches channels_size_size"]:
-    """The pixels of each patch, patch after patch.
+    """The pixels of each patch, row by row of patches; those of a patch by channel, row and column.
 
     Raises:
         ValueError: height or width is not a multiple of `size`.
@@ -45,17 +45,19 @@ def patches(
 class GridPositions(nn.Module):
     """A learned vector for each of `before` tokens, then for each cell of a grid of `rows` x `columns`.
 
-    For a grid of another size the vectors of the grid are interpolated (bicubic), as in section 3.2 of the
-    paper for images of a higher resolution than in training.
+    `before` counts the special tokens (class, distillation) before the patches. For a grid of another size
+    the vectors of the grid are interpolated (bicubic), as Dosovitskiy et al. 2021, section 3.2, do for images
+    of a higher resolution than in training.
     """
 
     def __init__(self, d_model: int, rows: int, columns: int, *, before: int = 0) -> None:
         super().__init__()
         self.rows, self.columns, self.before = rows, columns, before
         self.weight = nn.Parameter(torch.empty(before + rows * columns, d_model))
-        nn.init.normal_(self.weight, std=0.02)
+        nn.init.normal_(self.weight, std=0.02)  # as in ViT
 
     def forward(self, rows: int, columns: int) -> Float[Tensor, "{self.before}+{rows}*{columns} d_model"]:
+        """The vectors for an image of `rows` x `columns` patches, in the order of `patches`."""
         if (rows, columns) == (self.rows, self.columns):
             return self.weight
         grid = self.weight[self.before :].T.unflatten(1, (self.rows, self.columns))[None]

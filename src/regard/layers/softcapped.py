@@ -1,4 +1,4 @@
-"""Soft-capping (Gemma 2, Gemma Team 2024, section 2): large numbers are bounded smoothly."""
+"""Soft-capping: large scores are bounded smoothly (Gemma 2, Gemma Team 2024, section 2)."""
 
 import torch
 from jaxtyping import Float
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 def softcapped(scores: Float[Tensor, "*shape"], cap: float) -> Float[Tensor, "*shape"]:
-    """cap * tanh(scores / cap): nearly unchanged if small, and between -cap and cap."""
+    """cap * tanh(scores / cap), which lies between -cap and cap; scores far inside hardly change."""
     return cap * torch.tanh(scores / cap)
 
 

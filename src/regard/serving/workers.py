@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 from regard import console
-from regard.decoding.pool import uncollected
+from regard.decoding.pool import objects_kept_by_forks
 from regard.serving.job import Job
 from regard.serving.scheduler import Closed, Observer, QueueLimits
 from regard.serving.shares import dealt, divided
@@ -215,7 +215,7 @@ class WorkerHandle:
         arguments = (its, self._model, self._limits, self._threads, os.getpid())
         process = context.Process(target=work, args=arguments, name="regard-worker", daemon=True)
         try:
-            with PROCESSES, self._model.lock, warnings.catch_warnings(), uncollected():
+            with PROCESSES, self._model.lock, warnings.catch_warnings(), objects_kept_by_forks():
                 warnings.simplefilter("ignore", DeprecationWarning)  # of a fork in a process with threads
                 unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED)  # until the worker ignores them
                 try:

@@ -6,23 +6,24 @@ from typing import Literal
 
 from regard.errors import RecipeError
 
+DEFAULT_WARMUP_STEPS = 1000
+KINDS_WITH_FINAL = ("cosine", "linear")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleSettings:
     """The settings of a learning rate schedule.
 
-    Every kind warms up linearly over `warmup_steps` updates, or over `warmup`, a share of the run; the first
-    update has a rate above 0. `cooldown` is the share of the run at its end over which the rate falls
-    linearly to 0, for every kind.
+    Every kind first warms up linearly; update 1 already has a rate above 0.
     """
 
     # how the rate falls after the warm-up
     kind: Literal["noam", "inverse_square_root", "cosine", "linear", "constant"] = "inverse_square_root"
     learning_rate: float = 1e-3  # the peak, after the warm-up; for noam the factor of d_model^-0.5, usually 1
     warmup_steps: int | None = None  # updates of the warm-up; 1000 if `warmup` is not given either
-    warmup: float | None = None
-    final: float = 0.0  # the last rate of cosine and linear, as a share of `learning_rate`
-    cooldown: float = 0.0
+    warmup: float | None = None  # the length of the warm-up as a share of the run, in place of `warmup_steps`
+    final: float = 0.0  # the last rate of cosine and linear, as a share of `learning_rate`; 0 for other kinds
+    cooldown: float = 0.0  # the share of the run at its end in which the rate falls linearly to 0
 
     def __post_init__(self) -> None:
         if self.learning_rate <= 0:
@@ -47,12 +48,17 @@ class ScheduleSettings:
             )
         if not 0 <= self.final <= 1:
             raise RecipeError(f"final must lie between 0 and 1, not {self.final}", "0 ends at a rate of 0")
+        if self.final and self.kind not in KINDS_WITH_FINAL:
+            raise RecipeError(
+                f"final = {self.final} has no effect with kind = {self.kind!r}",
+                f"set it to 0, or take kind {' or '.join(map(repr, KINDS_WITH_FINAL))}",
+            )
 
     def warmup_of(self, max_steps: int) -> int:
         """The number of warm-up updates in a run of `max_steps`; 1 means no warm-up."""
         if self.warmup is not None:
             return max(1, round(self.warmup * max_steps))
-        return 1000 if self.warmup_steps is None else self.warmup_steps
+        return DEFAULT_WARMUP_STEPS if self.warmup_steps is None else self.warmup_steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +74,12 @@ class Schedule:
         return self._rate(step) * self._cooldown(step)
 
     def _rate(self, step: int) -> float:
-        peak, warmup = self.settings.learning_rate, self.settings.warmup_of(self.max_steps)
-        if self.settings.kind == "noam":  # section 5.3, equation 3
-            return peak * self.d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
+        """The rate before the cooldown."""
+        warmup = self.settings.warmup_of(self.max_steps)
+        if self.settings.kind == "noam":  # Vaswani et al. 2017, equation 3, times `learning_rate`
+            factor = self.settings.learning_rate * self.d_model**-0.5
+            return factor * min(step**-0.5, step * warmup**-1.5)
+        peak = self.settings.learning_rate
         if step <= warmup:
             return peak * step / warmup
         if self.settings.kind == "inverse_square_root":
@@ -78,9 +87,11 @@ class Schedule:
         if self.settings.kind == "constant":
             return peak
         progress = min(1.0, (step - warmup) / max(1, self.max_steps - warmup))
+        # from 1, the peak, to 0, the final rate
         height = 1 - progress if self.settings.kind == "linear" else (1 + math.cos(math.pi * progress)) / 2
         return peak * (self.settings.final + (1 - self.settings.final) * height)
 
     def _cooldown(self, step: int) -> float:
+        """The factor of the cooldown: 1 before it; it falls to 0 at the update after the last."""
         length = round(self.max_steps * self.settings.cooldown)
         return 1.0 if not length else min(1.0, max(0.0, (self.max_steps - step + 1) / length))

@@ -1,4 +1,4 @@
-"""The objective of a process's share of a batch, which may be empty."""
+"""The objective for a process's share of a batch, which may be empty."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,11 @@ from regard.training.objective import Loss, Objective
 
 @dataclass(frozen=True)
 class ShareObjective:
-    """The objective `base`; for an `EmptyShare`, a loss of zero with zero gradients."""
+    """The objective `base`; for an `EmptyShare`, a loss of zero with zero gradients.
+
+    A process with an empty share computes a pass all the same: with sharded weights every pass needs all
+    processes.
+    """
 
     base: Objective
 
