@@ -13,7 +13,8 @@ OPENERS = "-\"'“„‘‚«‹»›(\\[{¿¡*_–—•「『（【《〈"
 BREAKS = re.compile(r"[\n\r\v\f\x85\u2028\u2029]\s*")
 ENDS = re.compile(
     rf"(?P<wide>[。！？｡।॥։።፧။។۔؟\u037e][。！？｡।॥؟.!?…]*[{CLOSERS}]*)"  # needs no white space after it
-    rf"|(?P<marks>[.!?…‼⁇⁈⁉]+(?: [.!?…]+)*[{CLOSERS}]*(?:[ \u00a0\u202f]»(?=\s|$))?)(?=\s|$)"
+    # From the first of a run only: from each of them, a run that ends no sentence would take quadratic time.
+    rf"|(?<![.!?…‼⁇⁈⁉])(?P<marks>[.!?…‼⁇⁈⁉]+(?: [.!?…]+)*[{CLOSERS}]*(?:[ \u00a0\u202f]»(?=\s|$))?)(?=\s|$)"
 )
 SPACE = re.compile(r"\s*")
 OPENING = re.compile(rf"[{OPENERS}\s]*")
