@@ -66,6 +66,13 @@ UNUSED_OF_ROTARY = (
     "scaling_factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
     "rotary_theta_local",
 )  # fmt: skip
+LENGTH_PENALTIES = {"avg": "power", "wu": "wu", "none": "none"}
+LENGTH_OFFSET = 5  # tokens that an output may have beyond max_length_ratio times those of its source
+# settings of decoding that regard does not have, and their defaults
+UNSUPPORTED_DECODING = {
+    "top_k": 0, "top_p": 0, "ratio": 0, "coverage_penalty": "none", "ban_unk_token": False,
+    "replace_unk": False, "ignore_when_blocking": [], "optional_eos": [],
+}  # fmt: skip
 
 
 class Eole(Toolkit):
@@ -87,7 +94,10 @@ class Eole(Toolkit):
         for file in sorted(path.glob(WEIGHTS)):
             tensors |= read_tensors(file)
         config, in_pairs = _config(model, tensors, source.vocab_size, target.vocab_size, target.pad_id)
-        inference = table.get("inference")
+        has_inference = table.get("inference") is not None
+        generation, unused = _decoding(
+            whole.section("inference") if has_inference else Settings({}, str(where), "inference.")
+        )
         return ToolkitCheckpoint(
             path=path,
             config=config,
@@ -95,7 +105,8 @@ class Eole(Toolkit):
             tensors=_weights(tensors, config, path, in_pairs),
             source=source,
             target=target,
-            generation=_decoding(inference if isinstance(inference, Mapping) else {}),
+            generation=generation,
+            unused_decoding=unused,
         )
 
 
@@ -332,20 +343,33 @@ def _feed_forward(config: EncoderDecoderConfig, ours: str, name: str) -> list[En
     return [*inner, *linear(f"{ours}.outer", f"{name}.down_proj", bias=bias)]
 
 
-def _decoding(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults of `eole predict`, changed by the part `inference`."""
-    settings = Settings(table, "inference")
+def _decoding(settings: Settings) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The decoding defaults by regard's names, and those that regard does not have.
+
+    They are those of `eole predict`, unless `settings`, the part `inference`, has others.
+    """
     take = settings.take
-    kind = take(str, "length_penalty", "avg")
-    penalty = {"avg": "power", "wu": "wu"}.get(kind, "none")
-    alpha = take(float, "alpha", 1.0) if penalty != "none" else 0.0
-    length = take(int, "max_length", 250)
-    least = take(int, "min_length", 0)
-    others: dict[str, Any] = {"min_length": least} if least else {}
-    return search_settings(
+    ratio, max_length = take(float, "max_length_ratio", 2.0), take(int, "max_length", 250)
+    found: dict[str, Any] = {"max_new_tokens": max_length}
+    if ratio > 0:
+        found = {"max_length_ratio": ratio, "max_length_offset": LENGTH_OFFSET, "max_length": max_length}
+    for name, default, ours in (
+        ("min_length", 0, "min_length"),
+        ("block_ngram_repeat", 0, "no_repeat_ngram_size"),
+        ("n_best", 1, "n_best"),
+    ):
+        if (value := take(int, name, default)) > default:
+            found[ours] = value
+    generation = search_settings(
         take(int, "beam_size", 5),
-        penalty=penalty,
-        alpha=1.0 if penalty == "power" else alpha,
-        max_new_tokens=length,
-        **others,
+        penalty=settings.choice(LENGTH_PENALTIES, "length_penalty", "avg"),
+        alpha=take(float, "alpha", 1.0),
+        **found,
     )
+    given = {name: settings.table.get(name) for name in UNSUPPORTED_DECODING}
+    unused = (
+        f"{name} = {value}"
+        for name, value in given.items()
+        if value is not None and value != UNSUPPORTED_DECODING[name]
+    )
+    return generation, tuple(unused)
