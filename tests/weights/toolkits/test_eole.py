@@ -51,6 +51,7 @@ REFUSED = [
     (("model", "decoder", "coverage_attn"), True),
     (("model", "embeddings", "position_encoding_type"), "Alibi"),
     (("model", "embeddings", "embedding_layer_norm"), True),
+    (("model", "embeddings"), {"position_encoding_type": "Learned"}),
     (("model", "mlp_activation_fn"), "quick_gelu"),
     (("model", "layer_norm"), "gemma-rms"),
     (("model", "parallel_residual"), True),
@@ -67,7 +68,7 @@ REFUSED = [
 @pytest.mark.parametrize(("path", "value"), REFUSED, ids=lambda each: str(each))
 def test_what_is_not_expressible_is_refused_by_name(tmp_path, path, value):
     folder = changed(tmp_path, *path, to=value)
-    name = {"heads": "num_heads"}.get(path[-1], path[-1])
+    name = {"heads": "num_heads", "embeddings": "n_positions is missing"}.get(path[-1], path[-1])
     with pytest.raises(FolderError, match=name) as caught:
         load_toolkit(toolkit_of(folder), folder)
     assert caught.value.hint
