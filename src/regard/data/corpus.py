@@ -143,13 +143,13 @@ class Corpus:
             problem = row if isinstance(row, Problem) else self._problem(*row)
             if problem is None:
                 yield Pair(source=row[0], target=cast(str, row[1]), line=line)
-            elif getattr(self._policy, problem.reason) == "skip":
-                skipped[problem.reason] += 1
+            elif getattr(self._policy, problem.policy) == "skip":
+                skipped[problem.policy] += 1
             else:
                 place = self.files[min(problem.side, len(self.files) - 1)] if self.files else self.name
                 raise DataError(
-                    f"{place}:{line}: {problem.why}",
-                    f'correct the file, or set lines.{problem.reason} = "skip" to skip such lines',
+                    f"{place}:{line}: {problem.message}",
+                    f'correct the file, or set lines.{problem.policy} = "skip" to skip such lines',
                 )
 
     def _problem(self, source: str, target: str) -> Problem | None:
