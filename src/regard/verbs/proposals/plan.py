@@ -172,7 +172,7 @@ class Proposal:
 
     @property
     def moving_average(self) -> float:
-        """The decay of a moving average over about 2 % of the run, but 10 to 1,000 updates: 1 / (1 - decay)."""
+        """The decay of a moving average over about 2 % of the run, but over 10 to 1,000 updates."""
         return round(min(0.999, max(0.9, 1 - 50 / self.max_steps)), 4)
 
 
