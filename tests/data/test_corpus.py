@@ -162,6 +162,29 @@ def test_settings_that_name_no_corpus_are_refused(choices):
     assert caught.value.hint
 
 
+FILES = {"source": "a", "target": "b"}
+
+
+@pytest.mark.parametrize(
+    ("choices", "name"),
+    [
+        (FILES | {"size": 100}, "size"),
+        (FILES | {"seed": 1}, "seed"),
+        (FILES | {"split": "valid"}, "split"),
+        (FILES | {"source_field": "0"}, "source_field"),
+        ({"file": "a", "format": "scan", "target_field": "1"}, "target_field"),
+        ({"synthetic": "copy", "source_field": "0"}, "source_field"),
+        ({"synthetic": "copy", "languages": ("en",)}, "languages"),
+        ({"synthetic": "dates", "length": 4}, "length"),
+        ({"synthetic": "numbers", "symbols": 4}, "symbols"),
+    ],
+)
+def test_a_setting_that_the_kind_of_corpus_does_not_have_is_refused(choices, name):
+    with pytest.raises(RecipeError, match=f"{name} = ") as caught:
+        CorpusSettings(**choices)
+    assert caught.value.hint
+
+
 def test_a_fingerprint_is_of_the_content_and_not_of_the_place(tmp_path):
     corpora = {}
     for name, source in {"one": b"a\n", "two": b"a\n", "three": b"b\n"}.items():

@@ -160,9 +160,10 @@ def test_of_several_sentences_of_a_line_each_has_a_letter_or_a_digit(text):
 
 
 @pytest.mark.parametrize("part", ["Mr. ", "! ", ".", "a. ", "\n", "「。」と", " »", "1. ", "x", "Hello. "])
-def test_the_time_grows_with_the_length_and_not_with_its_square(part):
+@pytest.mark.parametrize("end", ["", "b"])  # with "b", a run of full stops ends no sentence
+def test_the_time_grows_with_the_length_and_not_with_its_square(part, end):
     def seconds(characters):
-        text = "a " + part * (characters // len(part))
+        text = "a " + part * (characters // len(part)) + end
         began = time.process_time()
         assert "".join(split_sentences(text)) == text
         return time.process_time() - began

@@ -10,6 +10,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_file import SPECIALS
 from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import FolderError
 
 SPECIAL_TOKENS = SpecialTokens(pad=0, unk=1, bos=2, eos=3, vocab_size=8)
@@ -30,6 +31,10 @@ def file(**changes: object) -> bytes:
 def several(kind: str, *parts: object) -> dict[str, object]:
     names = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "decoder": "decoders"}
     return {kind: {"type": "Sequence", names[kind]: list(parts)}}
+
+
+def without_type(part: dict[str, object]) -> dict[str, object]:
+    return {key: value for key, value in part.items() if key != "type"}
 
 
 def charsmap(*texts: bytes) -> dict[str, object]:
@@ -74,6 +79,20 @@ def test_parts_that_make_much_of_little_are_refused(name):
     with pytest.raises(FolderError, match=why) as caught:
         Tokenizer.from_bytes(file(**changes))
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("role", ["normalizer", "decoder", "model"])
+@pytest.mark.parametrize("pretrained", [False, True])
+def test_a_part_without_a_type_is_refused(role, pretrained):
+    """The library takes it for one by its keys, so no limit of its kind would hold."""
+    settings = TokenizerSettings(kind="bpe", vocab_size=60)
+    content = json.loads(train_tokenizer(["a cat and a dog"], "bpe", settings).to_bytes())
+    if pretrained:
+        content = with_special_tokens(content, SPECIAL_TOKENS)
+    changes = several(role, *[without_type(DOUBLE)] * 20) if role != "model" else {}
+    content |= changes or {"model": without_type(content["model"])}
+    with pytest.raises(FolderError, match=f"{role} None is unknown"):
+        Tokenizer.from_bytes(json.dumps(content).encode())
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def test_float16_is_exact_for_weights_that_are_float16(tmp_path):
 
 
 def test_the_weights_of_a_large_model_are_in_files_beside_the_graphs(tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_graphs, "EMBEDDED", 0)
+    monkeypatch.setattr(onnx_graphs, "MAX_EMBEDDED_BYTES", 0)
     certificate = export_to_onnx(
         small_model("decoder_only", num_layers=1), tmp_path / "out", texts=["ba de"], quantization="float16"
     )

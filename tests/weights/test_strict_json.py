@@ -1,4 +1,6 @@
+import json
 import math
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -51,6 +53,16 @@ def test_json_that_means_two_things_or_none_is_refused_in_one_line(text, output)
     assert raised.value.message.startswith("state.json: ")
     assert "\n" not in raised.value.message
     assert raised.value.hint
+
+
+def test_a_key_that_occurs_twice_is_found_in_linear_time():
+    """A vocabulary has a hundred thousand keys; compared one by one, they would take minutes."""
+    keys = [f"piece {number}" for number in range(100_000)]
+    text = json.dumps(dict.fromkeys(keys, 0)).encode()
+    began = time.process_time()
+    with pytest.raises(FolderError, match="key 'piece 99999' occurs twice"):
+        parse_json(text[:-1] + b', "piece 99999": 1}', "vocab.json")
+    assert time.process_time() - began < 5
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):

@@ -17,7 +17,7 @@ def checksums(folder: Path) -> dict[str, str]:
 
 
 def refuse_changed(folder: Path, written: Mapping[str, str]) -> None:
-    """Raises a DataError if a file of the folder has another SHA-256 than `written`."""
+    """Raises a DataError if a file is missing or has another SHA-256 than in `written`, by file name."""
     for name, digest in written.items():
         if _sha256(folder / name) != digest:
             raise DataError(
@@ -27,12 +27,12 @@ def refuse_changed(folder: Path, written: Mapping[str, str]) -> None:
 
 
 def dump_with_checksum(table: Mapping[str, Any]) -> str:
-    """A table as JSON, with its own SHA-256 under `sha256`."""
+    """A table as JSON, with its own SHA-256 under `sha256`; `load_with_checksum` reads it."""
     return json.dumps({**table, CHECKSUM_KEY: _digest(table)}, indent=1)
 
 
 def load_with_checksum(text: str) -> dict[str, Any]:
-    """Reads a table and verifies its SHA-256, which files of older versions do not have.
+    """Reads a table and verifies its SHA-256; a table without one, of an older version, is not verified.
 
     Raises:
         ValueError: the text is not JSON, not an object, or its SHA-256 differs.

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 from regard.data.corpus_formats import FORMATS, Problem, Row, aligned_lines
 from regard.data.files import file_digest, locate
-from regard.data.synthetic import synthetic_pairs
+from regard.data.synthetic import SEQUENCE_TASKS, synthetic_pairs
 from regard.errors import DataError, RecipeError
 
 Policy = Literal["error", "skip"]
@@ -71,6 +71,25 @@ class CorpusSettings:
                     )
         if self.synthetic is not None and self.size < 1:
             raise RecipeError(f"size = {self.size} makes no examples", "give 1 or more")
+        self._refuse_unused()
+
+    def _refuse_unused(self) -> None:
+        """Raises a RecipeError for a setting of another kind of corpus, unless it has its default."""
+        has_fields = self.file is not None and self.format in ("tsv", "jsonl")
+        for is_used, names, kind in (
+            (has_fields, ("source_field", "target_field"), "a file in format tsv or jsonl"),
+            (self.synthetic is not None, ("size", "seed", "split"), "synthetic tasks"),
+            (self.synthetic == "dates", ("languages",), "the synthetic task dates"),
+            (
+                self.synthetic in SEQUENCE_TASKS,
+                ("length", "symbols"),
+                f"the synthetic tasks {', '.join(SEQUENCE_TASKS)}",
+            ),
+        ):
+            for name in names:
+                value = getattr(self, name)
+                if not is_used and value != getattr(CorpusSettings, name):
+                    raise RecipeError(f"{name} = {value!r} is a setting of {kind}", "leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,13 +162,13 @@ class Corpus:
             problem = row if isinstance(row, Problem) else self._problem(*row)
             if problem is None:
                 yield Pair(source=row[0], target=cast(str, row[1]), line=line)
-            elif getattr(self._policy, problem.reason) == "skip":
-                skipped[problem.reason] += 1
+            elif getattr(self._policy, problem.policy) == "skip":
+                skipped[problem.policy] += 1
             else:
                 place = self.files[min(problem.side, len(self.files) - 1)] if self.files else self.name
                 raise DataError(
-                    f"{place}:{line}: {problem.why}",
-                    f'correct the file, or set lines.{problem.reason} = "skip" to skip such lines',
+                    f"{place}:{line}: {problem.message}",
+                    f'correct the file, or set lines.{problem.policy} = "skip" to skip such lines',
                 )
 
     def _problem(self, source: str, target: str) -> Problem | None:

@@ -1,4 +1,4 @@
-"""File formats of parallel corpora: each reads the pairs of a file, and says which rows are not pairs."""
+"""File formats of parallel corpora: each reads the rows of a file, which are pairs or problems."""
 
 import itertools
 import re
@@ -14,27 +14,30 @@ from regard.registry import Registry
 class Problem(NamedTuple):
     """Why a row is not a usable pair."""
 
-    reason: str  # the field of `LinePolicy` that applies
-    why: str  # for messages
-    side: int = 0  # 0: source, 1: target
+    policy: str  # the field of `LinePolicy` that decides what happens to the row
+    message: str
+    side: int = 0  # of the file that has the problem; 0: source, 1: target
 
 
 Row = tuple[str, str] | Problem
-# source_field and target_field of CorpusSettings -> what reads a file of the format
-Format = Callable[[str | None, str | None], Callable[[Path], Iterable[Row]]]
+RowReader = Callable[[Path], Iterable[Row]]
+LineParser = Callable[[str], Row]
+# Both are made for source_field and target_field of CorpusSettings: columns of a table, keys of JSON.
+Format = Callable[[str | None, str | None], RowReader]
+LineFormat = Callable[[str | None, str | None], LineParser]
 
 
 def aligned_lines(source: Path, target: Path) -> Iterator[Row]:
-    """The pairs of two aligned files; a row for each line that only one of them has."""
+    """The pairs of two aligned files; a problem for each line that only one of them has."""
     sources, targets = read_lines(source), read_lines(target)
-    for line, (left, right) in enumerate(itertools.zip_longest(sources, targets)):
+    for pairs, (left, right) in enumerate(itertools.zip_longest(sources, targets)):
         if left is not None and right is not None:
             yield left, right
             continue
-        surplus = 1 + sum(1 for _ in itertools.chain(sources, targets))
-        lines = (line, line + surplus) if left is None else (line + surplus, line)
-        why = f"{source.name} has {lines[0]:,} lines, {target.name} has {lines[1]:,}"
-        yield from itertools.repeat(Problem("unequal", why, side=int(left is None)), surplus)
+        surplus = 1 + sum(1 for _ in itertools.chain(sources, targets))  # this line, and the rest of its file
+        lines = (pairs, pairs + surplus) if left is None else (pairs + surplus, pairs)
+        message = f"{source.name} has {lines[0]:,} lines, {target.name} has {lines[1]:,}"
+        yield from itertools.repeat(Problem("unequal", message, side=int(left is None)), surplus)
         return
 
 
@@ -67,23 +70,23 @@ def _cmudict_pair(line: str) -> Row:
     return re.sub(r"\(\d+\)\Z", "", word), phonemes
 
 
-def _by_line(parser: Callable[[str | None, str | None], Callable[[str], Row]]) -> Format:
+def _by_line(line_format: LineFormat) -> Format:
     """The format of a file with a pair on each line."""
-    return lambda *fields: lambda path: map(parser(*fields), read_lines(path))
+    return lambda *fields: lambda path: map(line_format(*fields), read_lines(path))
 
 
-def _tsv(source_field: str | None, target_field: str | None) -> Callable[[str], Row]:
+def _tsv(source_field: str | None, target_field: str | None) -> LineParser:
     columns = int(source_field or 0), int(target_field or 1)
     return lambda line: _tsv_pair(line, *columns)
 
 
-def _jsonl(source_field: str | None, target_field: str | None) -> Callable[[str], Row]:
+def _jsonl(source_field: str | None, target_field: str | None) -> LineParser:
     keys = source_field or "source", target_field or "target"
     return lambda line: _json_pair(line, *keys)
 
 
 _OWN: dict[str, Format] = {
-    "text": _by_line(_tsv),
+    "text": _by_line(_tsv),  # never called: `aligned_lines` reads its two files; here the name is known
     "tsv": _by_line(_tsv),
     "jsonl": _by_line(_jsonl),
     "scan": _by_line(lambda *fields: _scan_pair),

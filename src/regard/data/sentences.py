@@ -10,14 +10,17 @@ import re
 
 CLOSERS = "\"'”’“»›«‹)\\]}」』）】》〉〕"
 OPENERS = "-\"'“„‘‚«‹»›(\\[{¿¡*_–—•「『（【《〈"
-BREAKS = re.compile(r"[\n\r\v\f\x85\u2028\u2029]\s*")
+LINE_BREAKS = re.compile(r"[\n\r\v\f\x85\u2028\u2029]\s*")
+STOPS = ".!?…‼⁇⁈⁉"
+# Punctuation that may end a sentence, with the closing quotes and brackets after it.
 ENDS = re.compile(
     rf"(?P<wide>[。！？｡।॥։።፧။។۔؟\u037e][。！？｡।॥؟.!?…]*[{CLOSERS}]*)"  # needs no white space after it
-    rf"|(?P<marks>[.!?…‼⁇⁈⁉]+(?: [.!?…]+)*[{CLOSERS}]*(?:[ \u00a0\u202f]»(?=\s|$))?)(?=\s|$)"
+    # Begins at the first stop of a run: trying each of them would take quadratic time.
+    rf"|(?<![{STOPS}])[{STOPS}]+(?: [.!?…]+)*[{CLOSERS}]*(?:[ \u00a0\u202f]»(?=\s|$))?(?=\s|$)"
 )
 SPACE = re.compile(r"\s*")
-OPENING = re.compile(rf"[{OPENERS}\s]*")
-LEADING = re.compile(rf"[{OPENERS}]*")
+OPENERS_AND_SPACE = re.compile(rf"[{OPENERS}\s]*")
+LEADING_OPENERS = re.compile(rf"[{OPENERS}]*")
 WORD = re.compile(r"[^\W_]+")
 ALPHANUMERIC = re.compile(r"[^\W_]")
 DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,4}")  # U.S, z.B, Ph.D
@@ -25,15 +28,15 @@ INITIAL = re.compile(r"[^\W\d_]\.")
 DAY_OF_MONTH = re.compile(r"\d{1,2}\.")
 ROMAN = re.compile(r"[IVXLC]{2,}")
 MAX_LOOKBACK = 100  # characters before a full stop that are examined
-QUOTATIVE = re.compile(r"\s*(?:と|って|という|など)")  # 「…。」と言った
+QUOTATIVE = re.compile(r"\s*(?:と|って|という|など)")  # after a quotation within a sentence: 「…。」と言った
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Abbreviations that always precede another word, so no sentence ends here. Compared in lower case.
-TITLES = _words(
+# All abbreviations are in lower case. These always precede another word; no sentence ends after them.
+BEFORE_WORDS = _words(
     """
     mr mrs ms mx wm dr drs prof rev hon st ste mt ft gen col lt capt cpt sgt cmdr maj adm gov sen rep
     pres supt messrs hr hrn fr frl dipl ing hl univ bzgl bzw ca evtl ggf inkl exkl insb sog vgl
@@ -41,21 +44,21 @@ TITLES = _words(
     viz resp approx incl excl esp tzv např tj inż ul np tzn śp tzw
     """
 )
-# Such abbreviations with several full stops.
-BEFORE_MORE = _words(
+# The same with several full stops.
+BEFORE_WORDS_DOTTED = _words(
     """
     e.g i.e z.b d.h u.a v.a m.e i.d.r o.ä u.ä s.o s.u p.ex c.-à-d p.ej t.ex bl.a f.eks m.a.w d.w.z
     """
 )
-# Abbreviations only before a number ("p. 3"); otherwise they are words.
+# Abbreviations only before a number ("p. 3"), and words otherwise.
 BEFORE_NUMBERS = _words(
     """
     no nos est nr nrn num art arts abs abschn anm aufl bd bde kap ch chap sec sect fig figs abb tab tbl
     eq vol vols p pp s ss seq cap lib n nn pág págs pag pagg str par tel ziff z zl č čl obr sp
     """
 )
-# Abbreviations that may end a sentence: they do if the next word is a sentence starter.
-EITHER = _words(
+# Abbreviations that may end a sentence: they do if the next word is one of `STARTERS`.
+MAY_END = _words(
     """
     etc usw inc ltd co corp bros jr sr esq plc gmbh dept est ave blvd rd apt bldg al ibid ff f u.s u.k
     u.n a.m p.m jan feb febr mär apr jun jul aug sep sept okt oct nov dez dec janv févr avr juil déc ene
@@ -63,7 +66,7 @@ EITHER = _words(
     tsd mio mrd mld tys oz lbs hrs
     """
 )
-# Those of the tables above that are other words in lower case: "the sun.", "we sat.", "a rep."
+# Those of the tables above that are abbreviations only with a capital: "the sun.", "we sat.", "a rep."
 CAPITALISED = _words(
     """
     hon gen col maj gov sen rep pres ste mt fr ing sun sat wed fri mon so do mi di mo sa ago dic est dec
@@ -129,70 +132,75 @@ def split_lines(text: str) -> list[str]:
     """
     pieces: list[str] = []
     start = 0
-    for found in BREAKS.finditer(text):
-        if found.end() < len(text) and text[start : found.start()].strip():
-            pieces.append(text[start : found.end()])
-            start = found.end()
+    for line_break in LINE_BREAKS.finditer(text):
+        if line_break.end() < len(text) and text[start : line_break.start()].strip():
+            pieces.append(text[start : line_break.end()])
+            start = line_break.end()
     return [*pieces, text[start:]] if start < len(text) else pieces
 
 
 def _sentences(line: str, caseless: bool) -> list[str]:
+    """The sentences of a line, each with a letter or digit unless the line has none."""
     pieces: list[str] = []
-    start, content = 0, _first_alphanumeric(line, 0)
-    last = next((place for place in reversed(range(len(line))) if line[place].isalnum()), -1)
-    for found in ENDS.finditer(line):
-        if found.end() <= content:
+    start, first = 0, _first_alphanumeric(line, 0)  # where a sentence begins, and its first letter or digit
+    last = next((i for i in reversed(range(len(line))) if line[i].isalnum()), -1)
+    for stop in ENDS.finditer(line):
+        if stop.end() <= first:
             continue
-        end = _after_space(line, found.end())
-        if end > last:
+        next_start = _after_space(line, stop.end())
+        if next_start > last:
             break
-        if _is_boundary(line, found, end, start, caseless):
-            pieces.append(line[start:end])
-            start, content = end, _first_alphanumeric(line, end)
+        if _is_boundary(line, stop, next_start, start, caseless):
+            pieces.append(line[start:next_start])
+            start, first = next_start, _first_alphanumeric(line, next_start)
     return [*pieces, line[start:]]
 
 
 def _first_alphanumeric(text: str, start: int) -> int:
-    """The position of the first letter or digit at or after `start`; a sentence needs one."""
-    found = ALPHANUMERIC.search(text, start)
-    return found.start() if found else len(text)
+    """The position of the first letter or digit at or after `start`, else the length of the text."""
+    alphanumeric = ALPHANUMERIC.search(text, start)
+    return alphanumeric.start() if alphanumeric else len(text)
 
 
-def _is_boundary(text: str, found: re.Match[str], next_start: int, start: int, caseless: bool) -> bool:
-    """True if the sentence from `start` ends at `found`; the next one would begin at `next_start`."""
-    if found["wide"]:
-        return not (found.group()[-1] in "」』" and QUOTATIVE.match(text, found.end()))
-    return not _continues(text, found, next_start, start, caseless)
+def _is_boundary(text: str, stop: re.Match[str], next_start: int, start: int, caseless: bool) -> bool:
+    """True if the sentence from `start` ends with the punctuation `stop`, a match of `ENDS`.
+
+    The next sentence would begin at `next_start`, after white space.
+    """
+    if stop["wide"]:
+        return not (stop.group()[-1] in "」』" and QUOTATIVE.match(text, stop.end()))
+    return not _continues(text, stop, next_start, start, caseless)
 
 
-def _after_space(text: str, place: int) -> int:
-    found = SPACE.match(text, place)
-    assert found is not None
-    return found.end()
+def _after_space(text: str, position: int) -> int:
+    """The position of the first character at or after `position` that is not white space."""
+    space = SPACE.match(text, position)
+    assert space is not None
+    return space.end()
 
 
-def _continues(text: str, found: re.Match[str], next_start: int, start: int, caseless: bool) -> bool:
-    """True if the sentence continues after `found`; the next word begins at `next_start`."""
-    punctuation = found.group()
+def _continues(text: str, stop: re.Match[str], next_start: int, start: int, caseless: bool) -> bool:
+    """True if the sentence from `start` continues after `stop`; the next word begins at `next_start`."""
+    punctuation = stop.group()
     next_word = _next_word(text, next_start)
     if _is_lower(next_word) and not caseless:
         return True
-    if punctuation.startswith(("..", ". .", "…")):
+    if punctuation.startswith(("..", ". .", "…")):  # an ellipsis
         return next_word == "I" or next_word.isdecimal()
     if punctuation != ".":
         return False
-    words = text[max(start, found.start() - MAX_LOOKBACK) : found.start()].rsplit(maxsplit=2)
-    word = LEADING.sub("", words[-1].rpartition("/")[2], count=1) if words else ""
-    before = LEADING.sub("", words[-2], count=1) if len(words) > 1 else ""
+    words = text[max(start, stop.start() - MAX_LOOKBACK) : stop.start()].rsplit(maxsplit=2)
+    word = LEADING_OPENERS.sub("", words[-1].rpartition("/")[2], count=1) if words else ""
+    before = LEADING_OPENERS.sub("", words[-2], count=1) if len(words) > 1 else ""
     return _is_abbreviation(word, before, next_word)
 
 
-def _next_word(text: str, place: int) -> str:
-    """The word at `place`, without opening quotes and brackets; a single character if it is not a word."""
-    opened = OPENING.match(text, place)
-    assert opened is not None
-    found = WORD.match(text, opened.end())
-    return found.group() if found else text[opened.end() : opened.end() + 1]
+def _next_word(text: str, position: int) -> str:
+    """The word at `position`, without opening quotes and brackets; a single character if it is not a word."""
+    openers = OPENERS_AND_SPACE.match(text, position)
+    assert openers is not None
+    word = WORD.match(text, openers.end())
+    return word.group() if word else text[openers.end() : openers.end() + 1]
 
 
 def _is_lower(word: str) -> bool:
@@ -205,36 +213,35 @@ def _is_abbreviation(word: str, before: str, next_word: str) -> bool:
     if word.isdecimal():
         return _is_ordinal(word, before, next_word)
     lowered = word.lower()
-    known = lowered not in CAPITALISED or word[:1].isupper()
-    if (lowered in TITLES and known) or lowered in BEFORE_MORE:
+    capital_fits = lowered not in CAPITALISED or word[:1].isupper()
+    if (lowered in BEFORE_WORDS and capital_fits) or lowered in BEFORE_WORDS_DOTTED:
         return True
     if lowered in BEFORE_NUMBERS and next_word[:1].isdecimal():
         return True
-    starts = next_word in STARTERS or not next_word[:1].isalnum()
-    if len(word) == 1 and word.lower() != word.upper():
-        return _is_initial(word, before, starts)
-    return not starts and bool(
-        (lowered in EITHER and known) or DOTTED.fullmatch(word) or ROMAN.fullmatch(word)
+    may_start = next_word in STARTERS or not next_word[:1].isalnum()
+    if len(word) == 1 and word.lower() != word.upper():  # a letter of a script with capitals
+        return _is_initial(word, before, may_start)
+    return not may_start and bool(
+        (lowered in MAY_END and capital_fits) or DOTTED.fullmatch(word) or ROMAN.fullmatch(word)
     )
 
 
-def _is_initial(word: str, before: str, starts: bool) -> bool:
+def _is_initial(word: str, before: str, next_may_start: bool) -> bool:
     """True if a letter with a full stop is part of a name or an abbreviation: "J. R. R.", "z. B."."""
     if word == "I" and before[:1].islower():
         return False  # "So am I."
     named = not before or INITIAL.fullmatch(before) is not None or (word.isupper() and before[0].isupper())
-    return named or not starts
+    return named or not next_may_start
 
 
 def _is_ordinal(word: str, before: str, next_word: str) -> bool:
     """True if a number with a full stop is an ordinal, a day of a date, or an item number."""
-
     if not before:
-        return len(word) <= 3  # "1. Open the box."
+        return len(word) <= 3  # an item: "1. Open the box."
     if len(word) > 3:
         return False
     if next_word.isdecimal() and len(next_word) == 3:
-        return True  # "77. 000"
-    if next_word.isdecimal():
+        return True  # thousands: "77. 000"
+    if next_word.isdecimal():  # day and month: "am 3. 12."
         return DAY_OF_MONTH.fullmatch(before) is not None or before.lower() in BEFORE_ORDINALS
     return before.lower() in BEFORE_ORDINALS or next_word.lower() in AFTER_ORDINALS

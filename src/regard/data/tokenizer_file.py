@@ -1,13 +1,13 @@
 """Validates a tokenizer.json before the tokenizers library reads it.
 
 A regular expression in such a file can take unlimited time, so only those of regard and of known model
-families are allowed.
+families are allowed. The limits of all other parts are in `tokenizer_limits.py`.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from regard.data.tokenizer_limits import refuse_large_tokenizer, refuse_missing_unknown
+from regard.data.tokenizer_limits import INNER, refuse_large_tokenizer, refuse_missing_unknown
 from regard.data.tokenizer_pretrained import SpecialTokens
 
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")  # ids 0 to 3
@@ -17,9 +17,9 @@ UNK = SPECIALS[1]
 PIECE_PATTERN = r" ?[\p{L}\p{M}\p{N}]+(?:['’\-][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
 # The same with every digit as a piece of its own, because models copy such numbers best
 PIECES_AND_DIGITS = r" ?\p{N}| ?[\p{L}\p{M}]+(?:['’\-][\p{L}\p{M}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
-SPELLED_SPECIAL = r"<(?=(?:pad|unk|s|/s)>)"
+SPELLED_SPECIAL = r"<(?=(?:pad|unk|s|/s)>)"  # the first character of a special token that a text spells
 UNKNOWN_WORD = rf"\A{UNK}\z"
-CONTINUING = r"\A##"
+CONTINUING = r"\A##"  # what WordPiece puts before a piece within a word
 REGEXES = {PIECE_PATTERN, PIECES_AND_DIGITS, SPELLED_SPECIAL, UNKNOWN_WORD, CONTINUING}
 
 ALLOWED_PARTS = {
@@ -28,9 +28,11 @@ ALLOWED_PARTS = {
     "model": {"BPE", "WordLevel", "WordPiece", "Unigram"},
     "decoder": {"Sequence", "Fuse", "Strip", "Replace", "ByteLevel"},
 }
-# sentencepiece: spaces that it strips or merges, the end of a text, the spelling of a byte, which no piece
-# may match as a whole
-SPACES_AROUND, SPACES, TEXT_END = r"\A +|[ ▁]+\z", " {2,}", r"\z"
+# Of models of sentencepiece:
+SPACES_AROUND = r"\A +|[ ▁]+\z"  # which it strips
+SPACES = " {2,}"  # which it merges into one
+TEXT_END = r"\z"  # where it puts a space if the model has spaces after words
+# The 0 of a text such as <0x41>: a text is split there, so that it does not match the piece of that byte.
 BYTE_SPELLED = r"(?<=<)0(?=x[0-9A-F]{2}>)"
 # GPT-2 (Radford et al. 2019), Llama 3, Qwen, sentencepiece
 PRETRAINED_REGEXES = {
@@ -60,54 +62,54 @@ PRETRAINED_PARTS = {
 
 
 def validate(content: Mapping[str, Any]) -> None:
-    """Raises ValueError (or LookupError, or TypeError) unless a tokenizer.json is supported and harmless.
+    """Refuses a tokenizer.json that is not supported or could take unlimited time or memory.
 
-    A file converted from a pretrained model has its special tokens in `post_processor`, and may have more
-    kinds of parts.
+    A file with a `post_processor` is of a pretrained model, and may have more kinds of parts: its special
+    tokens are there (`tokenizer_pretrained.py`), not among its `added_tokens`.
+
+    Raises:
+        ValueError: a part is unknown or too large.
+        LookupError, TypeError: the content has not the structure of a tokenizer.json.
     """
     refuse_large_tokenizer(content)
     refuse_missing_unknown(content["model"])
-    if SpecialTokens.of(content.get("post_processor")) is not None:
-        validate_pretrained(content)
-        return
-    for name, known in ALLOWED_PARTS.items():
+    pretrained = SpecialTokens.of(content.get("post_processor")) is not None
+    for name, kinds in ALLOWED_PARTS.items():
         for part in _nested(content[name]):
-            kind, pattern = part.get("type"), part.get("pattern")
-            if kind is not None and kind not in known:
-                raise ValueError(f"{name} {kind!r} is unknown")
-            if isinstance(pattern, dict) and pattern.get("Regex", PIECE_PATTERN) not in REGEXES:
-                raise ValueError("it has an unknown regular expression")
-    for name in ("truncation", "padding", "post_processor"):
-        if content.get(name) is not None:
-            raise ValueError(f"{name} is not supported")
-    special_tokens = [token["content"] for token in content["added_tokens"] if token["special"]]
-    if sorted(special_tokens) != sorted(SPECIALS) or len(content["added_tokens"]) != len(special_tokens):
-        raise ValueError(f"its special tokens are not {' '.join(SPECIALS)}")
-
-
-def validate_pretrained(content: Mapping[str, Any]) -> None:
-    """Raises ValueError (or LookupError, or TypeError) unless all parts are known and harmless."""
-    for name, known in ALLOWED_PARTS.items():
-        for part in _nested(content[name]):
-            kind, pattern = part.get("type"), part.get("pattern")
-            if kind not in known | PRETRAINED_PARTS[name]:
-                raise ValueError(f"{name} {kind!r} is unknown")
-            regex = pattern.get("Regex", " {2,}") if isinstance(pattern, dict) else " {2,}"
-            if regex not in REGEXES | PRETRAINED_REGEXES:
-                raise ValueError("it has an unknown regular expression")
+            if pretrained:
+                _refuse_unknown(part, name, kinds | PRETRAINED_PARTS[name], REGEXES | PRETRAINED_REGEXES)
+            else:
+                _refuse_unknown(part, name, kinds, REGEXES)
     for name in ("truncation", "padding"):
         if content.get(name) is not None:
             raise ValueError(f"{name} is not supported")
     if not isinstance(content["added_tokens"], list):
         raise ValueError("its added_tokens are not a list")
+    if pretrained:
+        return
+    special_tokens = [token["content"] for token in content["added_tokens"] if token["special"]]
+    if sorted(special_tokens) != sorted(SPECIALS) or len(content["added_tokens"]) != len(special_tokens):
+        raise ValueError(f"its special tokens are not {' '.join(SPECIALS)}")
 
 
-def _nested(part: object) -> Iterator[Mapping[str, object]]:
+def _refuse_unknown(part: Mapping[str, Any], name: str, kinds: set[str], regexes: set[str]) -> None:
+    """Raises ValueError for a part without a known type, or with a regular expression that is not known.
+
+    The tokenizers library reads a part without a type as the first kind that has its keys.
+    """
+    kind, pattern = part.get("type"), part.get("pattern")
+    if kind not in kinds:
+        raise ValueError(f"{name} {kind!r} is unknown")
+    if isinstance(pattern, dict) and "Regex" in pattern and pattern["Regex"] not in regexes:
+        raise ValueError("it has an unknown regular expression")
+
+
+def _nested(part: object) -> Iterator[Mapping[str, Any]]:
     """A part of a tokenizer.json and all parts nested in it."""
     if isinstance(part, list):
         for inner in part:
             yield from _nested(inner)
     elif isinstance(part, dict):
         yield part
-        for name in ("normalizers", "pretokenizers", "decoders"):
+        for name in INNER:
             yield from _nested(part.get(name))

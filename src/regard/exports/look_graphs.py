@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from regard.exports.onnx_graphs import (
     DECODER,
     ENCODER,
-    HELD,
-    NEW,
-    ROWS,
-    SOURCE,
-    examples,
+    EXAMPLE_NEW_LEN,
+    EXAMPLE_PAST_LEN,
+    EXAMPLE_ROWS,
+    EXAMPLE_SRC_LEN,
+    example_cache,
     names_of_layers,
     pairs,
     save_graph,
@@ -187,26 +187,27 @@ def save_look_graphs(model: EncoderDecoder | DecoderOnly, folder: Path) -> dict[
         RunError: the exporter cannot trace the model.
     """
     copied: Any = traceable(model).cpu()
-    ids, layers_asked = torch.ones(ROWS, NEW, dtype=torch.int64), torch.tensor([0, 1])
+    ids, layers_asked = torch.ones(EXAMPLE_ROWS, EXAMPLE_NEW_LEN, dtype=torch.int64), torch.tensor([0, 1])
     compared = torch.ones(4, dtype=torch.int64)
     if isinstance(copied, DecoderOnly):
-        layers, past = len(copied.blocks), examples(copied, len(copied.blocks), HELD)
+        layers, past = len(copied.blocks), example_cache(copied, len(copied.blocks), EXAMPLE_PAST_LEN)
         graph = DecoderLook(copied, observe(copied, {"": copied.blocks}))
         given, axes, names = (ids, past), (_new(), _free(past, "past_len")), ["ids"]
         return {DECODER: _save_decoder(graph, folder, given, axes, names, layers, layers_asked, compared)}
     layers = len(copied.decoder.blocks)
-    lengths = torch.tensor([SOURCE, SOURCE - 1, 2])
+    lengths = torch.tensor([EXAMPLE_SRC_LEN, EXAMPLE_SRC_LEN - 1, 2])
     encoder = EncoderLook(copied, observe(copied, {"encoder.": copied.encoder.blocks}))
     found = _save_observed(
         encoder,
         folder / ENCODER,
-        (torch.ones(ROWS, SOURCE, dtype=torch.int64), lengths, compared),
+        (torch.ones(EXAMPLE_ROWS, EXAMPLE_SRC_LEN, dtype=torch.int64), lengths, compared),
         ({0: "rows", 1: "src_len"}, {0: "rows"}, {0: "compared"}),
         ["ids", "lengths", "compared"],
         [*names_of_layers("memory_", layers), COSINES],
     )
     copied = traceable(model).cpu()
-    memory, past = examples(copied, layers, SOURCE), examples(copied, layers, HELD)
+    memory = example_cache(copied, layers, EXAMPLE_SRC_LEN)
+    past = example_cache(copied, layers, EXAMPLE_PAST_LEN)
     graph = CrossDecoderLook(copied, observe(copied, {"decoder.": copied.decoder.blocks}))
     given = (ids, lengths, memory, past)
     axes = (_new(), {0: "rows"}, _free(memory, "src_len"), _free(past, "past_len"))
@@ -260,7 +261,7 @@ def _save_observed(
     with torch.no_grad():
         graph(*given)
     found = list(graph.observed.tensors)
-    save_graph(graph, path, given, axes, inputs=inputs, outputs=[*outputs, *found])
+    save_graph(graph, path, given, axes, input_names=inputs, output_names=[*outputs, *found])
     return found
 
 

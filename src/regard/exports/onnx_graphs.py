@@ -1,8 +1,8 @@
 """A model as ONNX graphs, by torch's exporter.
 
-An encoder-decoder has two: `encoder.onnx` reads sources, and `decoder.onnx` target ids after those of its
-cache. A decoder-only model has `decoder.onnx`. A cache may be empty, so one graph reads a prompt and makes a
-step. All numbers of rows and lengths are free.
+An encoder-decoder has two: `encoder.onnx` reads sources, and `decoder.onnx` target ids that follow those of
+its cache. A decoder-only model has `decoder.onnx`. A cache may be empty, so the same graph reads a prompt and
+makes a step. The number of rows and all lengths are dynamic axes.
 """
 
 import contextlib
@@ -25,12 +25,17 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 
 ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
-ROWS, NEW, HELD, SOURCE = 3, 2, 4, 5  # of the example that is traced, all different
-EMBEDDED = 3 << 29  # bytes of weights in a graph's own file: one of more than 2 GB cannot be read
+# Shapes of the example that is traced. They differ, so that the exporter takes no two axes for one.
+EXAMPLE_ROWS, EXAMPLE_NEW_LEN, EXAMPLE_PAST_LEN, EXAMPLE_SRC_LEN = 3, 2, 4, 5
+# Weights within a graph's own file; above it they have a file beside it. Protobuf reads no file above 2 GB.
+MAX_EMBEDDED_BYTES = 3 << 29
 
 
 class EncoderGraph(nn.Module):
-    """Source ids -> the keys and values that each block of the decoder attends to."""
+    """Source ids -> the memory: keys and values that each decoder block attends to.
+
+    They alternate: the keys of the first block, its values, the keys of the second.
+    """
 
     def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()
@@ -40,11 +45,15 @@ class EncoderGraph(nn.Module):
         self, ids: Int64[Tensor, "rows src_len"], lengths: Int64[Tensor, " rows"]
     ) -> list[Float[Tensor, "rows kv_heads src_len d_head"]]:
         memory = self.model.encode(ids, lengths)
-        return [each for pair in self.model.decoder.read(memory.hidden) for each in pair]
+        return [tensor for pair in self.model.decoder.read(memory.hidden) for tensor in pair]
 
 
 class CrossDecoderGraph(nn.Module):
-    """Target ids, a memory and a cache -> logits, and the longer cache."""
+    """Target ids, a memory and a cache -> logits, and the longer cache (past_len + new_len).
+
+    `lengths` are those of the sources. `memory` is the output of `EncoderGraph`; keys and values alternate in
+    `past` and in the returned cache, too.
+    """
 
     def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()
@@ -60,11 +69,11 @@ class CrossDecoderGraph(nn.Module):
         mask = padding_mask(self.model.read_lengths(lengths), memory[0].size(2))
         caches = [GrownCache(pair) for pair in pairs(past)]
         hidden = self.model.decoder(ids, pairs(memory), mask, caches)
-        return self.model.project(hidden), [each for cache in caches for each in cache.pair]
+        return self.model.project(hidden), [tensor for cache in caches for tensor in cache.pair]
 
 
 class DecoderGraph(nn.Module):
-    """Ids and a cache -> logits, and the longer cache."""
+    """Ids and a cache -> logits, and the longer cache; see `CrossDecoderGraph`."""
 
     def __init__(self, model: DecoderOnly) -> None:
         super().__init__()
@@ -77,89 +86,97 @@ class DecoderGraph(nn.Module):
     ) -> tuple[Float[Tensor, "rows new_len vocab"], list[Tensor]]:
         caches = [GrownCache(pair) for pair in pairs(past)]
         logits = self.model.extend(ids, GrownStack(caches))
-        return logits, [each for cache in caches for each in cache.pair]
+        return logits, [tensor for cache in caches for tensor in cache.pair]
 
 
 def save_graphs(model: EncoderDecoder | DecoderOnly, folder: Path) -> None:
-    """Write the graphs of a model into a folder.
+    """Write `decoder.onnx` and, of an encoder-decoder, `encoder.onnx` into a folder.
 
     Raises:
         RunError: the exporter cannot trace the model.
     """
     copied: Any = traceable(model)
-    ids = torch.ones(ROWS, NEW, dtype=torch.int64)
+    ids = torch.ones(EXAMPLE_ROWS, EXAMPLE_NEW_LEN, dtype=torch.int64)
     layers = len(copied.decoder.blocks if isinstance(copied, EncoderDecoder) else copied.blocks)
-    past = examples(copied, layers, HELD)
-    rows, new, held, source = {0: "rows"}, {0: "rows", 1: "new_len"}, "past_len", "src_len"
-    past_axes = [{0: "rows", 2: held}] * len(past)
+    past = example_cache(copied, layers, EXAMPLE_PAST_LEN)
+    lengths_axes, ids_axes, src_axes = {0: "rows"}, {0: "rows", 1: "new_len"}, {0: "rows", 1: "src_len"}
+    past_axes = [{0: "rows", 2: "past_len"}] * len(past)
     past_names, cache_names = names_of_layers("past_", layers), names_of_layers("", layers)
     if isinstance(copied, DecoderOnly):
         save_graph(
             DecoderGraph(copied),
             folder / DECODER,
             (ids, past),
-            (new, past_axes),
-            inputs=["ids", *past_names],
-            outputs=["logits", *cache_names],
+            (ids_axes, past_axes),
+            input_names=["ids", *past_names],
+            output_names=["logits", *cache_names],
         )
         return
-    lengths = torch.tensor([SOURCE, SOURCE - 1, 2])
+    lengths = torch.tensor([EXAMPLE_SRC_LEN, EXAMPLE_SRC_LEN - 1, 2])
     memory_names = names_of_layers("memory_", layers)
     save_graph(
         EncoderGraph(copied),
         folder / ENCODER,
-        (torch.ones(ROWS, SOURCE, dtype=torch.int64), lengths),
-        ({0: "rows", 1: source}, rows),
-        inputs=["ids", "lengths"],
-        outputs=memory_names,
+        (torch.ones(EXAMPLE_ROWS, EXAMPLE_SRC_LEN, dtype=torch.int64), lengths),
+        (src_axes, lengths_axes),
+        input_names=["ids", "lengths"],
+        output_names=memory_names,
     )
-    memory = examples(copied, layers, SOURCE)
+    memory = example_cache(copied, layers, EXAMPLE_SRC_LEN)
     save_graph(
         CrossDecoderGraph(copied),
         folder / DECODER,
         (ids, lengths, memory, past),
-        (new, rows, [{0: "rows", 2: source}] * len(memory), past_axes),
-        inputs=["ids", "lengths", *memory_names, *past_names],
-        outputs=["logits", *cache_names],
+        (ids_axes, lengths_axes, [{0: "rows", 2: "src_len"}] * len(memory), past_axes),
+        input_names=["ids", "lengths", *memory_names, *past_names],
+        output_names=["logits", *cache_names],
     )
 
 
 def pairs(tensors: Sequence[Tensor]) -> list[KeyValue]:
-    """Keys and values that follow each other, as pairs."""
-    return [KeyValue(*tensors[place : place + 2]) for place in range(0, len(tensors), 2)]
+    """The keys and values of each layer, from a list in which they alternate."""
+    return [KeyValue(keys, values) for keys, values in zip(tensors[::2], tensors[1::2], strict=True)]
 
 
 def names_of_layers(prefix: str, layers: int) -> list[str]:
-    """The names of the keys and values of layers in a graph."""
-    return [f"{prefix}{each}_{layer}" for layer in range(layers) for each in ("key", "value")]
+    """The names of alternating keys and values in a graph: `key_0`, `value_0`, `key_1`, after the prefix."""
+    return [f"{prefix}{part}_{layer}" for layer in range(layers) for part in ("key", "value")]
 
 
-def examples(model: Any, layers: int, length: int) -> list[Tensor]:
-    """Keys and values of each layer."""
+def example_cache(model: Any, layers: int, length: int) -> list[Tensor]:
+    """Alternating keys and values of each layer, of `length` positions, to trace with."""
     config = model.config
-    shape = (ROWS, config.num_kv_heads or config.num_heads, length, config.d_head)
+    shape = (EXAMPLE_ROWS, config.num_kv_heads or config.num_heads, length, config.d_head)
     return [torch.ones(shape) for _ in range(2 * layers)]
 
 
 def save_graph(
     graph: nn.Module,
     path: Path,
-    examples: tuple[Any, ...],
+    example_inputs: tuple[Any, ...],
     axes: tuple[Any, ...],
     *,
-    inputs: list[str],
-    outputs: list[str],
+    input_names: list[str],
+    output_names: list[str],
 ) -> None:
-    """Trace a graph and write it. Weights above `EMBEDDED` are in a file of their own beside it."""
+    """Trace a graph with `example_inputs` and write it; see `MAX_EMBEDDED_BYTES`.
+
+    Args:
+        axes: for each input the names of its dynamic axes, by their numbers.
+        input_names, output_names: of all tensors, those in lists one by one.
+
+    Raises:
+        RunError: the exporter cannot trace it.
+    """
     try:
         with torch.no_grad(), _silent():
             program = torch.onnx.export(
                 graph.eval(),
-                examples,
+                example_inputs,
                 dynamo=True,
                 dynamic_shapes=axes,
-                input_names=inputs,
-                output_names=outputs,
+                input_names=input_names,
+                output_names=output_names,
                 verbose=False,
             )
     except Exception as error:
@@ -170,12 +187,12 @@ def save_graph(
         ) from error
     assert program is not None
     _strip(program.model)
-    size = sum(each.numel() * each.element_size() for each in graph.parameters())
-    program.save(str(path), external_data=size > EMBEDDED)
+    size = sum(weight.numel() * weight.element_size() for weight in graph.parameters())
+    program.save(str(path), external_data=size > MAX_EMBEDDED_BYTES)
 
 
 def _strip(model: Any) -> None:
-    """Remove what a graph has of the machine that wrote it: the lines of code of each node."""
+    """Remove the metadata of a graph: the lines of code behind each node, with paths of this machine."""
     for part in (
         model,
         model.graph,
@@ -192,7 +209,7 @@ def _strip(model: Any) -> None:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Without the warnings that torch's exporter has about itself."""
+    """Suppresses what torch's exporter warns, logs and prints about itself."""
     disabled = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:

@@ -23,18 +23,18 @@ TARGETS = {target.key: target for target in (CTRANSLATE2, GGUF, ONNX, WEB)}
 
 @dataclass(frozen=True, kw_only=True)
 class ExportReport:
-    """The folder that was written, the engine that reads it, and the content of its CERTIFICATE.json."""
+    """The folder or file that was written, the target, and the content of its CERTIFICATE.json."""
 
     path: Path
     target: str
     certificate: dict[str, Any]
 
     def summary(self) -> str:
-        """The certificate in a line."""
+        """The certificate in a line, and what else is to know in further lines."""
         greedy, beam = self.certificate["greedy"], self.certificate["beam"]
         shares = ", ".join(
-            f"{name} {each['equal']:.1%} equal" + (f" and {each['tied']:.1%} tied" if each["tied"] else "")
-            for name, each in (("greedy", greedy), (f"beam {beam['size']}", beam))
+            f"{name} {share['equal']:.1%} equal" + (f" and {share['tied']:.1%} tied" if share["tied"] else "")
+            for name, share in (("greedy", greedy), (f"beam {beam['size']}", beam))
         )
         largest = self.certificate["log_probs"]["largest_difference"]
         line = (
@@ -65,17 +65,17 @@ def export(
 ) -> ExportReport:
     """Write a model for another engine, with a certificate: what that engine computes.
 
-    The engine reads the folder, or the package, in a process of its own, and its greedy outputs, its beams
-    and its log-probabilities are compared with those of regard's plain model. It appears only if they are
-    within the bounds that its CERTIFICATE.json has.
+    The engine reads the folder, or the package, in a process of its own. Its greedy outputs, beams and
+    log-probabilities are compared with those of regard's plain model. The folder appears only if they agree
+    within the bounds that its CERTIFICATE.json gives.
 
     Args:
         model: a model or run folder, en-de, or what `regard.load` returns.
-        to: "ctranslate2", "onnx" with a loop in Python, or "web", a page in which the model runs, for
-            encoder-decoders and decoder-only models; or "argos", for encoder-decoders: a package of Argos
-            Translate and LibreTranslate; or "gguf", for decoder-only models of Llama's and GPT-2's kinds: a
-            file of llama.cpp; or "hf", for transformers: of the published family that has models of this
-            shape, else with the model's code.
+        to: the target. For encoder-decoders and decoder-only models: "ctranslate2"; "onnx", with a decoding
+            loop in Python; "web", a page in which the model runs. For encoder-decoders: "argos", a package
+            of Argos Translate and LibreTranslate. For decoder-only models of Llama's and GPT-2's kinds:
+            "gguf", a file of llama.cpp. "hf", for transformers: a model of the published family that has
+            this architecture, else with the model's code.
         out: the folder to write, or the .argosmodel file.
         quantization: of the weights; "onnx" and "web" have no bfloat16, "hf" no int8.
         texts: a file of texts to compare by, one a line; by default texts of random pieces of the vocabulary.
@@ -110,11 +110,13 @@ def export(
     return ExportReport(path=Path(out), target=to, certificate=certificate)
 
 
-def argos_summary(found: dict[str, Any]) -> str:
-    """What was compared of a package of Argos Translate, as a second line."""
-    translations, usual = found["translations"]["equal"], found["translations"]["with_usual_weights"]
-    line = f"\nby {found['judged_by']}: pieces {found['pieces']['equal']:.1%} equal"
-    line += f", outputs {found['outputs']['equal'] + found['outputs']['tied']:.1%}"
+def argos_summary(comparison: dict[str, Any]) -> str:
+    """The comparison with Argos Translate, `argos` in a certificate, as a second line."""
+    translations = comparison["translations"]["equal"]
+    usual = comparison["translations"]["with_usual_weights"]
+    outputs = comparison["outputs"]
+    line = f"\nby {comparison['judged_by']}: pieces {comparison['pieces']['equal']:.1%} equal"
+    line += f", outputs {outputs['equal'] + outputs['tied']:.1%}"
     if translations is None:
         return f"{line}; argostranslate is not installed here, so it was not asked"
     return f"{line}, translations {translations:.1%}; {usual:.1%} stay the same with weights as it loads them"

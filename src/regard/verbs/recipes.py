@@ -48,18 +48,24 @@ def recipes_show(name: str) -> str:
 
 
 def recipe_path(recipe: str | Path) -> Path:
-    """The path `recipe`, or the file of the recipe of that name if there is no such path."""
+    """The path `recipe`, or if there is none, the path of regard's recipe of that name."""
     path = Path(recipe)
+    if path.exists() or path.name != str(recipe):  # a name has no folder
+        return path
     shipped = recipe_folder() / f"{recipe}.toml"
-    return shipped if not path.exists() and path.name == str(recipe) and shipped.is_file() else path
+    return shipped if shipped.is_file() else path
 
 
 def recipe_folder() -> Path:
-    """The folder of recipes, in the installed package or in the checkout."""
+    """The folder of recipes, in the installed package or in the checkout.
+
+    Raises:
+        RecipeError: there is neither.
+    """
     package = Path(str(resources.files("regard")))
-    inside, outside = package / "recipes", package.parent.parent / "recipes"
-    if not inside.is_dir() and not outside.is_dir():
-        raise RecipeError(
-            "the recipes are missing from this installation", "pip install --force-reinstall regard"
-        )
-    return inside if inside.is_dir() else outside
+    for folder in (package / "recipes", package.parent.parent / "recipes"):
+        if folder.is_dir():
+            return folder
+    raise RecipeError(
+        "the recipes are missing from this installation", "pip install --force-reinstall regard"
+    )

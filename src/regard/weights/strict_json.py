@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,11 @@ DAMAGED_HINT = "the file is damaged or has another format: copy the folder again
 
 
 def json_bytes(value: Mapping[str, Any]) -> bytes:
-    """`value` as indented JSON. Numbers are exact; NaN and infinity raise a RunError."""
+    """`value` as indented JSON, which `parse_json` reads back exactly.
+
+    Raises:
+        RunError: a number is NaN or infinite.
+    """
     try:
         return (json.dumps(value, allow_nan=False, indent=2) + "\n").encode("ascii")
     except ValueError as error:
@@ -21,7 +26,12 @@ def json_bytes(value: Mapping[str, Any]) -> bytes:
 
 
 def read_json(path: Path, folder: Path | None = None) -> dict[str, Any]:
-    """Reads a JSON object from a file of a folder; see `read_file`."""
+    """Reads a JSON object from a file of `folder`, by default the file's parent.
+
+    Raises:
+        FolderError: the file is not one strict JSON object, or refused by `read_file`.
+        RunError: the disk failed.
+    """
     return parse_json(read_file(path, folder), str(path))
 
 
@@ -61,6 +71,6 @@ def _finite(text: str) -> float:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(n for n in names if names.count(n) > 1)!r} occurs twice")
+        counts = Counter(name for name, _ in pairs)
+        raise ValueError(f"the key {next(name for name in counts if counts[name] > 1)!r} occurs twice")
     return values

@@ -1,5 +1,6 @@
 """A survey counts a corpus, detects its scripts, and finds problems, but none in a good corpus."""
 
+import functools
 import os
 import random
 import re
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from regard.data import corpus_statistics
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
+from regard.data.line_sample import LineSample
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.evaluation import tokenizers
 from regard.verbs.proposals.corpus_survey import survey
@@ -137,6 +140,15 @@ def test_held_out_files_in_the_other_order_are_noticed(corpus):
     finding = only(survey(corpus(ENGLISH, GERMAN), {"validation": held_out}))
     assert finding.kind == "swapped"
     assert "valid.de and valid.en look swapped" in finding.text
+
+
+def test_the_count_is_that_of_the_corpus_and_not_of_its_sample(corpus, monkeypatch):
+    monkeypatch.setattr(corpus_statistics, "LineSample", functools.partial(LineSample, pairs=60))
+    english, german = sentences(300, seed=2)
+    held_out = corpus(german, english, ("valid.de", "valid.en"))
+    finding = only(survey(corpus(ENGLISH, GERMAN), {"validation": held_out}))
+    assert finding.kind == "swapped"
+    assert 280 <= finding.count <= 300
 
 
 def test_files_whose_names_do_not_fit_their_scripts_look_swapped(corpus):

@@ -51,6 +51,7 @@ REFUSED = [
     (("model", "decoder", "coverage_attn"), True),
     (("model", "embeddings", "position_encoding_type"), "Alibi"),
     (("model", "embeddings", "embedding_layer_norm"), True),
+    (("model", "embeddings"), {"position_encoding_type": "Learned"}),
     (("model", "mlp_activation_fn"), "quick_gelu"),
     (("model", "layer_norm"), "gemma-rms"),
     (("model", "parallel_residual"), True),
@@ -67,10 +68,17 @@ REFUSED = [
 @pytest.mark.parametrize(("path", "value"), REFUSED, ids=lambda each: str(each))
 def test_what_is_not_expressible_is_refused_by_name(tmp_path, path, value):
     folder = changed(tmp_path, *path, to=value)
-    name = {"heads": "num_heads"}.get(path[-1], path[-1])
+    name = {"heads": "num_heads", "embeddings": "n_positions is missing"}.get(path[-1], path[-1])
     with pytest.raises(FolderError, match=name) as caught:
         load_toolkit(toolkit_of(folder), folder)
     assert caught.value.hint
+
+
+def test_decoding_settings_that_regard_does_not_have_are_named(tmp_path, capsys):
+    folder = changed(tmp_path, "inference", to={"alpha": 0.6, "replace_unk": True})
+    assert run(["convert", str(folder), "--out", str(tmp_path / "converted")]) == 0
+    assert "not converted: replace_unk = True" in capsys.readouterr().err
+    assert regard.load(tmp_path / "converted").generation["alpha"] == 0.6
 
 
 def test_a_layer_with_a_factor_is_refused(tmp_path):
@@ -87,6 +95,6 @@ def test_a_folder_is_converted_in_the_shell_and_translates(tmp_path, capsys):
     assert run(["convert", str(folder), "--out", str(tmp_path / "model")]) == 0
     loaded = regard.load(tmp_path / "model")
     assert not loaded.model.config.source_end
-    assert loaded.generation["max_new_tokens"] == 250
+    assert loaded.generation["max_length"] == 250
     assert run(["translate", "the lowest house", "--model", str(tmp_path / "model"), "--device", "cpu"]) == 0
     assert "a checkpoint of eole" in (tmp_path / "model" / "README.md").read_text()

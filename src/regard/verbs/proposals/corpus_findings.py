@@ -1,4 +1,4 @@
-"""Problems in a parallel corpus (swapped, misaligned, duplicates, ...), one sentence with places each."""
+"""Problems in a parallel corpus (swapped, misaligned, duplicates), each a sentence with line numbers."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,16 +14,20 @@ from regard.data.language_profile import LanguageProfiles
 from regard.data.scripts import Script, detect_script
 from regard.verbs.proposals.language_codes import script_of_name
 
-_NOT_LATIN = re.compile("[^\0-\u024f\u1e00-\u1eff\u2000-\u206f]")  # a quick check: most lines are Latin
+# Characters outside the Latin blocks and general punctuation: a line without them needs no detection.
+_NOT_LATIN = re.compile("[^\0-\u024f\u1e00-\u1eff\u2000-\u206f]")
 FindingKind = Literal[
     "swapped", "misaligned", "language", "script", "overlap", "copies", "duplicates", "several targets"
 ]
-# A finding needs at least this many lines and this share of the sampled lines:
-MIN_SUSPECT_LINES = 3
-MIN_WRONG = 0.003  # lines in the wrong language or script; names and quotations are fewer
-MIN_SWAPPED = 0.0005  # pairs with each side in the other's language; a good corpus has none
-MIN_COPIED = 0.002  # pairs whose sides are the same
+MIN_SUSPECT_LINES = 3  # of a finding, which also needs one of these shares of the sample:
+MIN_WRONG_SHARE = 0.003  # lines in the wrong language or script; names and quotations are fewer
+MIN_SWAPPED_SHARE = 0.0005  # pairs with each side in the other's language; a good corpus has none
+MIN_COPIED_SHARE = 0.002  # pairs whose sides are the same; of all pairs, not of the sample
 MIN_LETTERS = 10  # of a line, to determine its script
+MIN_SCRIPT_SHARE = 0.8  # of a side's letters in its usual script, for others to be wrong
+# Profiles distinguish two languages if these shares of the pairs are clearly in them, in either order, and
+# source in the first.
+MIN_DISTINGUISHED_SHARE, MIN_IN_ORDER_SHARE = 0.7, 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +36,7 @@ class CorpusFinding:
 
     kind: FindingKind
     text: str
-    count: int  # of lines or pairs
+    count: int  # of lines or pairs in the corpus; estimated if it is larger than the sample
     lines: tuple[int, ...] = field(default=(), repr=False)  # the sampled lines that have the problem
 
     @property
@@ -63,7 +67,7 @@ class Overlap:
         return overlap
 
     def add(self, source: int, pair: int, line: int) -> None:
-        """Add a training pair by its digests."""
+        """Add a training pair by the digests of its source and of both sides, and its line number."""
         if source in self.sources:
             self.trained_sources.setdefault(source, line)
             if pair in self.pairs:
@@ -73,7 +77,7 @@ class Overlap:
 def findings_of(
     training: CorpusStatistics, held_out: Mapping[str, CorpusStatistics], overlaps: Mapping[str, Overlap]
 ) -> Iterator[CorpusFinding]:
-    """All findings, the most serious first."""
+    """All findings, the most serious first; `held_out` and `overlaps` have the same keys."""
     corpora = [training, *held_out.values()]
     profiles = _profiles(_translated(training.sample.pairs))
     for corpus in corpora:
@@ -114,7 +118,11 @@ def _scripts_of_names(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
 
 
 def _misaligned(corpus: CorpusStatistics, wrong: set[int]) -> Iterator[CorpusFinding]:
-    """Misaligned lines, by their lengths; a stretch in a wrong language is skipped, as its lengths differ."""
+    """Misaligned lines, by their lengths.
+
+    A stretch whose lines are for the most part `wrong` (line numbers: in the wrong language or script) is
+    skipped: its lengths differ for that reason.
+    """
     stretch = corpus.lengths.misalignment()
     if stretch is None:
         return
@@ -126,13 +134,17 @@ def _misaligned(corpus: CorpusStatistics, wrong: set[int]) -> Iterator[CorpusFin
         text = f"the line lengths of {source} and {target} are not correlated"
         text += f" ({stretch.correlation:.2f}): the files look misaligned"
     else:
-        place = "everywhere" if stretch.whole else f"from line {stretch.first:,} on"
-        place = place if stretch.to_the_end else f"from line {stretch.first:,} to {stretch.last:,}"
-        fits = "the lines do not match"
+        if stretch.whole:
+            where = "everywhere"
+        elif stretch.to_the_end:
+            where = f"from line {stretch.first:,} on"
+        else:
+            where = f"from line {stretch.first:,} to {stretch.last:,}"
+        what = "the lines do not match"
         if stretch.shift is not None:
             sign = "+" if stretch.shift > 0 else "-"
-            fits = f"line n of {source} matches line n {sign} {abs(stretch.shift)} of {target}"
-        text = f"{source} and {target} look misaligned: {place} {fits}, by their lengths"
+            what = f"line n of {source} matches line n {sign} {abs(stretch.shift)} of {target}"
+        text = f"{source} and {target} look misaligned: {where} {what}, by their lengths"
     yield CorpusFinding(kind="misaligned", text=text, count=stretch.last - stretch.first + 1)
 
 
@@ -143,17 +155,17 @@ def _wrong_language(
     pairs = _translated(corpus.sample.pairs)
     sides = [profiles.sides([pair.source for pair in pairs]), profiles.sides([pair.target for pair in pairs])]
     scale = corpus.sample.scale
-    both = (sides[0] < 0) & (sides[1] > 0)
+    both = (sides[0] < 0) & (sides[1] > 0)  # each side is in the other's language
     swapped = [pair for pair, is_swapped in zip(pairs, both, strict=True) if is_swapped]
     if held_out and 2 * len(swapped) > len(pairs):
         yield CorpusFinding(
             kind="swapped",
             text=f"{' and '.join(dict.fromkeys(corpus.files))} look swapped: the source is in the language"
             " of the training target, the target in the language of the training source",
-            count=len(swapped),
+            count=round(scale * len(swapped)),
         )
         return
-    if len(swapped) >= max(MIN_SUSPECT_LINES, MIN_SWAPPED * len(pairs)):
+    if len(swapped) >= max(MIN_SUSPECT_LINES, MIN_SWAPPED_SHARE * len(pairs)):
         yield CorpusFinding(
             kind="swapped",
             text=f"{_count(len(swapped), scale, 'pair')} with source and target swapped:"
@@ -163,7 +175,7 @@ def _wrong_language(
         )
     for i, (wrong, other) in enumerate(((sides[0] < 0, "target"), (sides[1] > 0, "source"))):
         lines = [pair.line for pair, is_wrong in zip(pairs, wrong & ~both, strict=True) if is_wrong]
-        if len(lines) >= max(MIN_SUSPECT_LINES, MIN_WRONG * len(pairs)):
+        if len(lines) >= max(MIN_SUSPECT_LINES, MIN_WRONG_SHARE * len(pairs)):
             yield CorpusFinding(
                 kind="language",
                 text=f"{_count(len(lines), scale, 'line')} of {corpus.files[i]} in the language of the"
@@ -178,29 +190,30 @@ def _profiles(pairs: Sequence[Pair]) -> LanguageProfiles | None:
 
     If half of a corpus is swapped, the profiles of its sides are the same; then the first tenth decides.
     """
-    for first in (pairs, pairs[: max(100, len(pairs) // 10)]):
-        profiles = _oriented(first, None)
-        if first is not pairs:
-            profiles = _oriented(pairs, profiles)
-        sides = (
-            profiles.sides([pair.source for pair in pairs]),
-            profiles.sides([pair.target for pair in pairs]),
-        )
-        in_order = np.count_nonzero((sides[0] > 0) & (sides[1] < 0))
-        swapped = np.count_nonzero((sides[0] < 0) & (sides[1] > 0))
-        if in_order + swapped >= 0.7 * max(len(pairs), 1) and in_order > 0.1 * len(pairs):
-            return profiles
-    return None
-
-
-def _oriented(pairs: Sequence[Pair], known: LanguageProfiles | None) -> LanguageProfiles:
-    """Profiles of `pairs`, after swapping the sides of those that look swapped by the `known` profiles."""
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    if known is not None:
-        swapped = (known.sides(sources) < 0) & (known.sides(targets) > 0)
-        for i in np.flatnonzero(swapped):
-            sources[i], targets[i] = targets[i], sources[i]
-    return LanguageProfiles(sources, targets)
+    profiles = LanguageProfiles(sources, targets)
+    if _distinguish(profiles, sources, targets):
+        return profiles
+    first = max(100, len(pairs) // 10)
+    by_first = LanguageProfiles(sources[:first], targets[:first])
+    swapped = (by_first.sides(sources) < 0) & (by_first.sides(targets) > 0)
+    profiles = LanguageProfiles(
+        [target if swap else source for source, target, swap in zip(sources, targets, swapped, strict=True)],
+        [source if swap else target for source, target, swap in zip(sources, targets, swapped, strict=True)],
+    )
+    return profiles if _distinguish(profiles, sources, targets) else None
+
+
+def _distinguish(profiles: LanguageProfiles, sources: Sequence[str], targets: Sequence[str]) -> bool:
+    """True if most pairs are clearly in the two languages of the profiles, and some not swapped."""
+    sides = profiles.sides(sources), profiles.sides(targets)
+    in_order = int(np.count_nonzero((sides[0] > 0) & (sides[1] < 0)))
+    swapped = int(np.count_nonzero((sides[0] < 0) & (sides[1] > 0)))
+    pairs = len(sources)
+    return (
+        in_order + swapped >= MIN_DISTINGUISHED_SHARE * max(pairs, 1)
+        and in_order > MIN_IN_ORDER_SHARE * pairs
+    )
 
 
 def _translated(pairs: Iterable[Pair]) -> list[Pair]:
@@ -212,14 +225,14 @@ def _wrong_script(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
     """Lines that are not in the usual script of their side."""
     for i, side in enumerate(corpus.characters):
         usual = side.script
-        if usual.share < 0.8:
+        if usual.share < MIN_SCRIPT_SHARE:
             continue
         lines = [
             pair.line
             for pair in corpus.sample.pairs
             if _has_other_script(pair.target if i else pair.source, usual)
         ]
-        if len(lines) >= max(MIN_SUSPECT_LINES, MIN_WRONG * len(corpus.sample.pairs)):
+        if len(lines) >= max(MIN_SUSPECT_LINES, MIN_WRONG_SHARE * len(corpus.sample.pairs)):
             yield CorpusFinding(
                 kind="script",
                 text=f"{_count(len(lines), corpus.sample.scale, 'line')} of {corpus.files[i]} not in"
@@ -242,11 +255,12 @@ def _has_other_script(text: str, usual: Script) -> bool:
 def _overlap(
     training: CorpusStatistics, held_out: CorpusStatistics, overlap: Overlap
 ) -> Iterator[CorpusFinding]:
+    """Held-out sources that are in the training data too."""
     trained = overlap.trained_sources.items()
-    lines = sorted((line, first) for key, first in trained for line in overlap.sources[key])
+    lines = sorted((line, first) for digest, first in trained for line in overlap.sources[digest])
     if not lines:
         return
-    pairs = sum(len(overlap.pairs[key]) for key in overlap.trained_pairs)
+    pairs = sum(len(overlap.pairs[digest]) for digest in overlap.trained_pairs)
     examples = [f"{held_out.files[0]}:{line} ({training.files[0]}:{first})" for line, first in lines[:3]]
     verb = "is" if len(lines) == 1 else "are"
     with_target = f", {pairs:,} of them with the same target" if pairs else ""
@@ -259,7 +273,8 @@ def _overlap(
 
 
 def _copies(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
-    if corpus.copies >= max(MIN_SUSPECT_LINES, MIN_COPIED * corpus.pairs):
+    """Pairs whose sides are the same."""
+    if corpus.copies >= max(MIN_SUSPECT_LINES, MIN_COPIED_SHARE * corpus.pairs):
         yield CorpusFinding(
             kind="copies",
             text=f"{_of(corpus.copies, corpus.pairs)} are the same on both sides, as if not translated:"
@@ -269,6 +284,7 @@ def _copies(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
 
 
 def _duplicates(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
+    """Pairs that occur several times, and sources that have several targets."""
     duplicates = corpus.duplicates.found()
     about = "" if duplicates.exact else "about "
     if duplicates.pairs:
@@ -289,18 +305,21 @@ def _duplicates(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
 
 
 def _of(count: int, total: int) -> str:
+    """`count` of all pairs, and its share: "10 of 800 pairs (1.2 %)"."""
     return f"{count:,} of {total:,} pairs ({100 * count / total:.2g} %)"
 
 
 def _count(sampled: int, scale: float, noun: str) -> str:
-    """The estimated number of lines of a corpus, from the number in its sample."""
+    """The estimated number of lines or pairs in a corpus, from that in its sample: "about 40 lines"."""
     count = round(sampled * scale)
     return f"{'about ' if scale > 1 else ''}{count:,} {noun}{'s' if count != 1 else ''}"
 
 
 def _places(file: str, lines: Sequence[int], count: int | None = None) -> str:
+    """The first three of `lines`, with an ellipsis if there are more of these or `count` is larger."""
     return _listed([f"{file}:{line}" for line in lines[:3]], len(lines) if count is None else count)
 
 
 def _listed(places: Sequence[str], count: int) -> str:
+    """Examples of `count` places, with an ellipsis if these are not all."""
     return ", ".join(places) + (", ..." if count > len(places) else "")

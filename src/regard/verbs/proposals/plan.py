@@ -1,8 +1,8 @@
 """Translation settings that `regard new` proposes for a corpus and a time: model, vocabulary, updates.
 
 Sizes up to 100,000 pairs come from the experiments in docs/log.md (2026-11-23) and docs/recipes-by-size.md;
-larger ones were run at one size only. A published recipe is this proposal too, which
-tests/verbs/proposals/test_plan.py compares.
+larger ones were run at one size only. tests/verbs/proposals/test_plan.py compares a published recipe with its
+proposal.
 """
 
 import math
@@ -16,9 +16,10 @@ from regard.data.tokenizer_training import TokenizerSettings
 from regard.verbs.proposals.training_speed import Speed, measure_speed
 
 RESERVED = 0.1  # share of the time for tokenising, validation and the test score
-VALIDATIONS = 10
-MIN_STEPS = 100
-CLIP_NORM = 1.0
+VALIDATIONS = 10  # in a run
+MIN_STEPS = 100  # updates, even if the time is too short for them
+CLIP_NORM = 1.0  # maximum norm of the gradient
+MIN_SHARED_LETTERS = 0.5  # with less overlap, source and target have vocabularies of their own
 DROPOUT = (  # (epochs at most, dropout): with more epochs a model overfits more
     (8, 0.1),
     (25, 0.2),
@@ -34,7 +35,7 @@ class ModelSize:
     Pre-norm, RMS norm, SwiGLU and rotary positions were best in every comparison, so all sizes have them.
     """
 
-    pairs: float
+    pairs: float  # at most
     d_model: int
     d_ff: int  # of a gated network, which has 1.5 times the parameters of one without a gate
     num_encoder_layers: int
@@ -109,7 +110,7 @@ SIZES = (
         epochs=40,
     ),
     ModelSize(
-        pairs=float("inf"),
+        pairs=math.inf,
         d_model=512,
         d_ff=1280,
         num_encoder_layers=6,
@@ -130,10 +131,10 @@ class Proposal:
 
     size: ModelSize
     joint: bool  # one vocabulary for both sides
-    vocab_size: int
-    max_steps: int = 1000
+    vocab_size: int  # of each vocabulary
+    max_steps: int = 1000  # updates
     minutes: float = 0.0  # the expected time of the run; 0: unknown
-    epochs: float = 0.0
+    epochs: float = 0.0  # of `max_steps`; 0: unknown
     threads: int | None = None  # CPU threads of that time; None: unknown
 
     @property
@@ -171,7 +172,7 @@ class Proposal:
 
     @property
     def moving_average(self) -> float:
-        """The decay of a moving average over about 2 % of the run."""
+        """The decay of a moving average over about 2 % of the run, but over 10 to 1,000 updates."""
         return round(min(0.999, max(0.9, 1 - 50 / self.max_steps)), 4)
 
 
@@ -191,6 +192,8 @@ def propose(
         sample: some pairs of the training data.
         pairs: the number of all training pairs.
         shared_letters, characters: see `drafts`.
+        minutes: the time for the whole run, with tokenising and scores.
+        device, threads: where it will be trained; without `threads` the fastest number is measured.
     """
     candidates = list(drafts(pairs, shared_letters, characters))
     for draft in candidates:
@@ -207,43 +210,37 @@ def drafts(pairs: int, shared_letters: float, characters: int = 0) -> Iterator[P
 
     Args:
         pairs: the number of training pairs.
-        shared_letters: the overlap of the two sides' letters, 0 to 1; below 0.5 each side has its own
-            vocabulary.
-        characters: the frequent characters of the side that has more; they fill at most half of the
-            vocabulary.
+        shared_letters: the overlap of the two sides' letters, 0 to 1.
+        characters: the number of frequent characters, of the side that has more; they fill at most half of
+            the vocabulary.
     """
     fitting = next(size for size in SIZES if pairs <= size.pairs)
     vocab_size = max(fitting.vocab_size, 2 * characters)
-    smaller = sorted(
-        {size.d_model: size for size in SIZES if size.d_model < fitting.d_model}.values(), key=_width
-    )
-    for size in (fitting, *reversed(smaller)):
-        yield Proposal(size=size, joint=shared_letters >= 0.5, vocab_size=vocab_size)
-
-
-def _width(size: ModelSize) -> int:
-    return size.d_model
+    # one of each width: of several, that for the most pairs
+    smaller = {size.d_model: size for size in SIZES if size.d_model < fitting.d_model}
+    for size in (fitting, *(smaller[width] for width in sorted(smaller, reverse=True))):
+        yield Proposal(size=size, joint=shared_letters >= MIN_SHARED_LETTERS, vocab_size=vocab_size)
 
 
 def fitted_to_time(draft: Proposal, speed: Speed, pairs: int, minutes: float) -> Proposal:
-    """`draft` with the updates that fit into `minutes`, and at most the epochs of its size."""
-    per_epoch = pairs * speed.target_tokens_per_pair / speed.target_tokens_per_update
+    """`draft` with the updates that fit into `minutes`: `MIN_STEPS` or more, at most its size's epochs."""
+    updates_per_epoch = pairs * speed.target_tokens_per_pair / speed.target_tokens_per_update
     seconds_per_update = speed.target_tokens_per_update / speed.target_tokens_per_second
     affordable = 60 * minutes * (1 - RESERVED) / seconds_per_update
-    steps = _rounded_down(max(float(MIN_STEPS), min(affordable, draft.size.epochs * per_epoch)))
+    steps = _rounded_down(max(float(MIN_STEPS), min(affordable, draft.size.epochs * updates_per_epoch)))
     seconds = steps * seconds_per_update / (1 - RESERVED)
     return replace(
-        draft, max_steps=steps, minutes=seconds / 60, epochs=steps / per_epoch, threads=speed.threads
+        draft, max_steps=steps, minutes=seconds / 60, epochs=steps / updates_per_epoch, threads=speed.threads
     )
 
 
 def is_trained_enough(proposal: Proposal, speed: Speed) -> bool:
-    """False if a smaller model would be better after that time."""
+    """True if the model sees enough tokens for its size; else a smaller one is better after the same time."""
     tokens = proposal.max_steps * speed.target_tokens_per_update
     return tokens >= proposal.parameters * MIN_TOKENS_PER_PARAMETER
 
 
 def _rounded_down(value: float) -> int:
-    """`value` rounded down to two digits."""
+    """`value` rounded down to two significant digits: 12,345 -> 12,000."""
     unit = 10 ** max(0, math.floor(math.log10(value)) - 1)
     return int(value // unit * unit)

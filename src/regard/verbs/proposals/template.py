@@ -9,7 +9,7 @@ from regard.verbs.proposals.published import commented, toml
 
 
 def head(name: str, about: str) -> str:
-    """The head of the recipe `name`.toml for any task: commands to type, name, description."""
+    """The head of the recipe `name`.toml for any task: commands, name, and its description `about`."""
     return _filled(
         HEAD_TEMPLATE, {"recipe": shlex.quote(f"{name}.toml"), "name": toml(name), "description": toml(about)}
     )
@@ -23,11 +23,12 @@ def recipe_text(
     survey: Survey,
     expected: tuple[float, float] | None = None,
 ) -> str:
-    """The recipe of a translation.
+    """The recipe `name`.toml of a translation.
 
     Args:
+        about: its description.
         data: the text of its sections [data.*].
-        expected: the interval of BLEU of similar runs.
+        expected: the lowest and highest BLEU to expect; None if no similar runs are known.
     """
     values = dict[str, object](
         vocab_size=proposal.vocab_size,
@@ -43,13 +44,14 @@ def recipe_text(
         learning_rate=proposal.size.learning_rate,
         warmup=proposal.size.warmup,
         tokenize=toml(survey.tokenize),
-        expected=expected and commented(f"expected_bleu = {toml(list(expected))}", EXPECTED),
+        expected=expected and commented(f"expected_bleu = {toml(list(expected))}", EXPECTED_COMMENT),
     )
     template = TEMPLATE if expected else TEMPLATE.replace("{expected}\n", "")
     return f"{head(name, about)}{data}\n{_filled(template, values)}"
 
 
 def _filled(template: str, values: Mapping[str, object]) -> str:
+    """The lines of a template with `values` for the names in braces."""
     return "".join(_line(line, values) for line in template.splitlines())
 
 
@@ -60,7 +62,7 @@ def _line(line: str, values: Mapping[str, object]) -> str:
     return f"{commented(text.rstrip(), comment.format(**values)) if separator else text}\n"
 
 
-EXPECTED = "from similar corpora and runs: docs/recipes-by-size.md"
+EXPECTED_COMMENT = "from similar corpora and runs: docs/recipes-by-size.md"
 
 HEAD_TEMPLATE = """\
 # Try it:    regard train {recipe} --dry-run

@@ -34,14 +34,17 @@ class DistilBERT(BERT):
         settings.must_be("is_decoder", False)
         settings.must_be("tie_word_embeddings", True)
         settings.must_be("tie_weights_", True)
-        settings.unused(
-            "sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout"
-        )  # its table is in the file
+        # sinusoidal positions are a table in the file, like learned ones; dropout changes no output
+        settings.unused("sinusoidal_pos_embds", "qa_dropout")
         head, labels = labelled(settings, head_of(settings.architecture(), self.class_prefix))
-        head = "none" if head == "pooled" else head
+        head = "none" if head == "pooled" else head  # there is no pooler
         activation = settings.choice(ACTIVATION_NAMES, "activation", default="gelu")
         vocab_size = take(int, "vocab_size")
-        of_head = {"classification": "relu", "regression": "relu", "masked_language_model": activation}
+        head_activations = {
+            "classification": "relu",
+            "regression": "relu",
+            "masked_language_model": activation,
+        }
         pad_id = settings.token("pad_token_id", vocab_size)
         config = EncoderOnlyConfig(
             vocab_size=vocab_size,
@@ -52,9 +55,9 @@ class DistilBERT(BERT):
             num_heads=take(int, "n_heads", "num_attention_heads"),
             num_layers=take(int, "n_layers", "num_hidden_layers"),
             d_ff=take(int, "hidden_dim"),
-            norm_eps=1e-12,
+            norm_eps=1e-12,  # not a setting of DistilBERT
             activation=activation,  # type: ignore[arg-type]
-            head_activation=of_head.get(head),  # type: ignore[arg-type]
+            head_activation=head_activations.get(head),  # type: ignore[arg-type]
             max_positions=take(int, "max_position_embeddings", default=512),
             num_token_types=0,
             dropout=take(float, "dropout", default=0.1),
@@ -86,6 +89,7 @@ class DistilBERT(BERT):
     def in_family_form(
         self, config: EncoderOnlyConfig, tensors: Mapping[str, Tensor]
     ) -> tuple[EncoderOnlyConfig, Mapping[str, Tensor]]:
+        """A sentence encoder as an encoder without a head; its pooling is written to a separate file."""
         if config.head == "pooled" and not config.pooler:
             config = dataclasses.replace(config, head="none", pooling="cls", pooler=True, normalised=False)
         return config, tensors
@@ -99,7 +103,7 @@ class DistilBERT(BERT):
         ]
         for number in range(config.num_layers):
             ours, hf = f"encoder.blocks.{number}", f"distilbert.transformer.layer.{number}"
-            qkv = [f"{hf}.attention.{each}_lin" for each in "qkv"]
+            qkv = [f"{hf}.attention.{part}_lin" for part in "qkv"]
             entries += [
                 *stacked_tensors(f"{ours}.self_attention.query_key_value", qkv, widths(config)),
                 *linear(f"{ours}.self_attention.output", f"{hf}.attention.out_lin"),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-OF_BEAMS = ("early_stopping", "n_best")
+OF_BEAMS = ("early_stopping", "n_best")  # settings of a search with several hypotheses
 
 
 def search_settings(
@@ -10,9 +10,10 @@ def search_settings(
 ) -> dict[str, Any]:
     """The settings of a beam search (greedy if `beams` is 1) with this length penalty.
 
-    `penalty` is "wu" or "power"; with an `alpha` of 0 there is none.
+    `penalty` is "wu", "power" or "none"; with an `alpha` of 0 there is none.
     """
-    if beams == 1:  # what has no effect on a single hypothesis is refused beside it
+    if beams == 1:  # `GenerationSettings` refuses what has no effect on a single hypothesis
         return {"beam_size": 1, **{name: others[name] for name in others if name not in OF_BEAMS}}
-    found = {"length_penalty": penalty, "alpha": alpha} if alpha else {"length_penalty": "none"}
-    return {"beam_size": beams, **found, **others}
+    has_penalty = penalty != "none" and alpha != 0
+    by_length = {"length_penalty": penalty, "alpha": alpha} if has_penalty else {"length_penalty": "none"}
+    return {"beam_size": beams, **by_length, **others}

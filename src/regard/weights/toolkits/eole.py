@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import FolderError
+from regard.layers.feedforward import GATES
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.huggingface_files import read_table
 from regard.weights.names import Entry, linear, same
@@ -34,8 +35,8 @@ POSITIONS = {
     "Learned": ("learned", "interleaved"),
     "Rotary": ("rotary", "interleaved"),
 }
-# settings of a stack that the model may have instead
-OF_BOTH = (
+# Settings of the model that the encoder and the decoder have, too: theirs replace the model's.
+OF_BOTH_STACKS = (
     "heads", "heads_kv", "head_dim", "hidden_size", "layers", "transformer_ff", "mlp_activation_fn",
     "layer_norm", "norm_eps", "add_qkvbias", "add_key_bias", "add_final_linear_bias", "add_ffnbias",
     "attn_scaling", "rope_config", "sliding_window", "relative_positions_buckets", "parallel_residual",
@@ -44,12 +45,14 @@ OF_BOTH = (
     "shared_layer_norm", "moe_transformer_ff", "num_shared_experts", "shared_expert_gate",
     "first_k_dense_replace", "num_experts_per_tok", "moe_softmax_after", "moe_renormalize", "dim_per_head",
 )  # fmt: skip
+# Settings that must be false, 0 or null: regard does not have what they switch on.
 NEVER_TRUE = (
     "parallel_residual", "ffn_layernorm", "query_norm", "key_norm", "value_norm", "qk_norm_post_rope",
     "q_gating", "coverage_attn", "mtp_emb_norm",
 )  # fmt: skip
 ZERO = ("sliding_window", "relative_positions_buckets", "num_experts", "num_mtp_heads")
 NEVER_SET = ("interpolate_mode", "layer_types", "global_head_dim", "global_heads_kv")
+# Settings that change nothing in the models that are read, or only their training.
 UNUSED_IN_STACKS = (
     "position_encoding_type", "n_positions", "max_position_embeddings", "shared_layer_norm", "dim_per_head",
     "moe_transformer_ff", "num_shared_experts", "shared_expert_gate", "first_k_dense_replace",
@@ -66,6 +69,13 @@ UNUSED_OF_ROTARY = (
     "scaling_factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
     "rotary_theta_local",
 )  # fmt: skip
+LENGTH_PENALTIES = {"avg": "power", "wu": "wu", "none": "none"}
+LENGTH_OFFSET = 5  # tokens that an output may have beyond max_length_ratio times those of its source
+# settings of decoding that regard does not have, and their defaults
+UNSUPPORTED_DECODING = {
+    "top_k": 0, "top_p": 0, "ratio": 0, "coverage_penalty": "none", "ban_unk_token": False,
+    "replace_unk": False, "ignore_when_blocking": [], "optional_eos": [],
+}  # fmt: skip
 
 
 class Eole(Toolkit):
@@ -78,16 +88,19 @@ class Eole(Toolkit):
         return path.is_dir() and (path / VOCABULARY).is_file() and any(path.glob(WEIGHTS))
 
     def read(self, path: Path, *, trust_pickle: bool) -> ToolkitCheckpoint:
-        where = path / CONFIG
-        table = read_table(where, path)
-        whole = Settings(table, str(where))
-        model = whole.section("model")
+        file = path / CONFIG
+        table = read_table(file, path)
+        settings = Settings(table, str(file))
+        model = settings.section("model")
         source, target = read_tokenizers(path, table, read_table(path / VOCABULARY, path))
         tensors: dict[str, Tensor] = {}
-        for file in sorted(path.glob(WEIGHTS)):
-            tensors |= read_tensors(file)
+        for part in sorted(path.glob(WEIGHTS)):
+            tensors |= read_tensors(part)
         config, in_pairs = _config(model, tensors, source.vocab_size, target.vocab_size, target.pad_id)
-        inference = table.get("inference")
+        has_inference = table.get("inference") is not None
+        generation, unused = _decoding(
+            settings.section("inference") if has_inference else Settings({}, str(file), "inference.")
+        )
         return ToolkitCheckpoint(
             path=path,
             config=config,
@@ -95,18 +108,23 @@ class Eole(Toolkit):
             tensors=_weights(tensors, config, path, in_pairs),
             source=source,
             target=target,
-            generation=_decoding(inference if isinstance(inference, Mapping) else {}),
+            generation=generation,
+            unused_decoding=unused,
         )
 
 
 def _config(
     model: Settings, tensors: Mapping[str, Tensor], src_size: int, tgt_size: int, pad_id: int
 ) -> tuple[EncoderDecoderConfig, bool]:
-    """The config, and whether rotary positions rotate neighbouring features together."""
+    """The config; and True if rotary positions rotate neighbouring features together.
+
+    Raises:
+        FolderError: a setting is not supported, or has different values in encoder and decoder.
+    """
     model.must_be(
         "architecture", "transformer", "custom", hint="of eole's models only encoder-decoders are supported"
     )
-    model.ignore(*UNUSED_IN_MODEL, *OF_BOTH)
+    model.ignore(*UNUSED_IN_MODEL, *OF_BOTH_STACKS)
     model.must_be("generator_function", "softmax")
     model.must_be("add_estimator", False)
     positions = _positions(model)
@@ -120,15 +138,15 @@ def _config(
                 "only models with equal settings on both sides are supported",
             )
     in_pairs = bool(encoder.pop("in_pairs", False))
-    both = model.take(bool, "share_embeddings", False)
-    output = model.take(bool, "share_decoder_embeddings", False)
+    joint = model.take(bool, "share_embeddings", False)
+    output_tied = model.take(bool, "share_decoder_embeddings", False)
     output_bias = model.take(bool, "generator_bias", True)
     model.finish()
     config = EncoderDecoderConfig(
         src_vocab_size=src_size,
         tgt_vocab_size=tgt_size,
         norm_position="pre",
-        tied=("all" if output else "embeddings") if both else ("target" if output else "none"),
+        tied=("all" if output_tied else "embeddings") if joint else ("target" if output_tied else "none"),
         output_bias=output_bias,
         source_end=False,  # eole puts no end token after a source
         pad_id=pad_id,
@@ -152,41 +170,46 @@ def _positions(model: Settings) -> dict[str, Any]:
         "src_word_vec_size", "tgt_word_vec_size",
     )  # fmt: skip
     normalize = settings.take(bool, "normalize", False)
-    limit, shift = settings.optional(int, "n_positions"), settings.take(int, "position_shift", 0)
-    if "position_encoding_type" in settings.table and settings.table["position_encoding_type"] is None:
+    settings.ignore("n_positions")  # of learned positions only
+    shift = settings.take(int, "position_shift", 0)
+    if settings.table.get("position_encoding_type", "") is None:  # null; if it is absent, the default holds
         settings.ignore("position_encoding_type")
         kind, layout = "none", "interleaved"
     else:
         kind, layout = settings.choice(POSITIONS, "position_encoding_type", "SinusoidalInterleaved")
     if kind == "learned" and normalize:
         raise settings.refusal("normalize", "with learned positions only false is")
-    settings.finish()
-    found: dict[str, Any] = {"positions": kind, "position_layout": layout}
-    found["scaled_embedding"] = normalize or kind == "sinusoidal"
+    own: dict[str, Any] = {}
     if kind == "learned":
-        found |= {"position_offset": shift, "max_positions": (limit or 0) - shift}
-    return found
+        rows = settings.take(int, "n_positions")
+        own = {"position_offset": shift, "max_positions": rows - shift}
+    settings.finish()
+    scaled = normalize or kind == "sinusoidal"  # eole scales them with sinusoids always
+    return {"positions": kind, "position_layout": layout, "scaled_embedding": scaled, **own}
 
 
 def _stack(
     model: Settings, name: str, positions: Mapping[str, Any], tensors: Mapping[str, Tensor]
 ) -> dict[str, Any]:
-    """The settings of the encoder or the decoder, else of the model, by regard's names."""
+    """The settings of a stack (`name`: "encoder" or "decoder"), else of the model, by regard's names.
+
+    `layers` and, with rotary positions, `in_pairs` are the names that no config has; see `_config`.
+    """
     own = model.section(name).table if model.table.get(name) is not None else {}
     model.ignore(name)
-    shared = {each: model.table[each] for each in OF_BOTH if each in model.table}
+    shared = {setting: model.table[setting] for setting in OF_BOTH_STACKS if setting in model.table}
     settings = Settings({**shared, **own}, model.where, f"model.{name}.")
     take, must_be = settings.take, settings.must_be
     must_be(f"{name}_type", "transformer", hint="only transformers are supported")
     must_be("encoder_layer_style", "standard")
     must_be("final_encoder_layer_norm", True)
     must_be("LM_type", "causal")
-    for each in NEVER_TRUE:
-        must_be(each, False)
-    for each in ZERO:
-        must_be(each, 0)
-    for each in NEVER_SET:
-        must_be(each)
+    for setting in NEVER_TRUE:
+        must_be(setting, False)
+    for setting in ZERO:
+        must_be(setting, 0)
+    for setting in NEVER_SET:
+        must_be(setting)
     settings.ignore(*UNUSED_IN_STACKS)
     width = take(int, "hidden_size", 512)
     must_be(f"{SIDES[name]}_word_vec_size", width, -1)
@@ -197,7 +220,7 @@ def _stack(
     if output_bias and not biases:
         raise settings.refusal("add_final_linear_bias", "without add_qkvbias only false is")
     scaling = settings.optional(float, "attn_scaling")
-    found = {
+    config = {
         "d_model": width,
         "num_heads": take(int, "heads", 8),
         "num_kv_heads": settings.optional(int, "heads_kv"),
@@ -213,11 +236,11 @@ def _stack(
     }
     rotary = _rotary(settings)
     settings.finish()
-    return {**found, **(rotary if positions["positions"] == "rotary" else {})}
+    return {**config, **(rotary if positions["positions"] == "rotary" else {})}
 
 
 def _rotary(settings: Settings) -> dict[str, Any]:
-    """The settings of rotary positions."""
+    """The base of rotary positions, and `in_pairs`: True if features 2i and 2i + 1 are rotated together."""
     table = settings.table.get("rope_config")
     settings.ignore("rope_config")
     rope = Settings(
@@ -252,11 +275,11 @@ def _weights(
         drop_equal(tensors, OUTPUT, SOURCE if config.tied == "all" else TARGET, path)
     if config.tied in ("all", "embeddings"):
         drop_equal(tensors, TARGET, SOURCE, path)
-    for name in [name for name in tensors if name.endswith(".layer_scalar")]:
+    for name in [name for name in tensors if name.endswith(".layer_scalar")]:  # a block's output times it
         if not torch.equal(tensors[name], torch.ones_like(tensors[name])):
             raise FolderError(f"{path}: {name!r} is not 1", "layers with a factor are not supported")
         del tensors[name]
-    if in_pairs:  # features 2i and 2i + 1 are rotated together, here i and i + width / 2
+    if in_pairs:  # regard rotates features i and i + d_head / 2 together
         for name in tensors:
             if re.search(r"\.self_attn\.linear_(query|keys)\.(weight|bias)$", name):
                 heads = tensors[name].unflatten(0, (-1, config.d_head // 2, 2))
@@ -265,6 +288,7 @@ def _weights(
 
 
 def _table(config: EncoderDecoderConfig) -> list[Entry]:
+    """regard's name of each weight, and eole's."""
     shared = config.tied in ("all", "embeddings")
     entries = [same("decoder.input.embedding.weight", SOURCE if shared else TARGET)]
     if not shared:
@@ -282,14 +306,15 @@ def _table(config: EncoderDecoderConfig) -> list[Entry]:
     return entries
 
 
-def _block(config: EncoderDecoderConfig, ours: str, name: str, side: str) -> list[Entry]:
-    has_bias, biases = config.norm == "layer", config.attention_biases
+def _block(config: EncoderDecoderConfig, ours: str, theirs: str, side: str) -> list[Entry]:
+    """The names of the weights of the block that is called `ours` and `theirs`; `side` is its stack."""
+    norm_bias, biases = config.norm == "layer", config.attention_biases
     parts = ("linear_query", "linear_keys", "linear_values")
 
-    def norm(own: str, theirs: str) -> list[Entry]:
-        return linear(f"{ours}.{own}.norm", f"{name}.{theirs}", bias=has_bias)
+    def norm(our_part: str, their_part: str) -> list[Entry]:
+        return linear(f"{ours}.{our_part}.norm", f"{theirs}.{their_part}", bias=norm_bias)
 
-    own = f"{name}.self_attn"
+    own = f"{theirs}.self_attn"
     entries = [
         *attention(
             config,
@@ -301,10 +326,10 @@ def _block(config: EncoderDecoderConfig, ours: str, name: str, side: str) -> lis
         ),
         *norm("around_self_attention", "input_layernorm"),
         *norm("around_feed_forward", "post_attention_layernorm"),
-        *_feed_forward(config, f"{ours}.feed_forward", f"{name}.mlp"),
+        *_feed_forward(config, f"{ours}.feed_forward", f"{theirs}.mlp"),
     ]
     if side == "decoder":
-        cross = f"{name}.context_attn"
+        cross = f"{theirs}.context_attn"
         entries += cross_attention(
             f"{ours}.cross_attention",
             [f"{cross}.{part}" for part in parts],
@@ -316,36 +341,50 @@ def _block(config: EncoderDecoderConfig, ours: str, name: str, side: str) -> lis
     return entries
 
 
-def _feed_forward(config: EncoderDecoderConfig, ours: str, name: str) -> list[Entry]:
+def _feed_forward(config: EncoderDecoderConfig, ours: str, theirs: str) -> list[Entry]:
+    """The names of a feed-forward network's weights. A plain one's inner layer is `gate_up_proj`, too."""
     bias = config.has_feed_forward_bias
-    if config.activation not in ("swiglu", "geglu", "geglu_tanh"):
-        inner = linear(f"{ours}.inner", f"{name}.gate_up_proj", bias=bias)
+    if config.activation not in GATES:
+        inner = linear(f"{ours}.inner", f"{theirs}.gate_up_proj", bias=bias)
     else:
         inner = [
             Entry(
                 ours=f"{ours}.gate_inner.{part}",
-                hf=(f"{name}.gate_up_proj.{part}", f"{name}.up_proj.{part}"),
+                hf=(f"{theirs}.gate_up_proj.{part}", f"{theirs}.up_proj.{part}"),
                 widths=(config.d_ff, config.d_ff),
             )
             for part in (("weight", "bias") if bias else ("weight",))
         ]
-    return [*inner, *linear(f"{ours}.outer", f"{name}.down_proj", bias=bias)]
+    return [*inner, *linear(f"{ours}.outer", f"{theirs}.down_proj", bias=bias)]
 
 
-def _decoding(table: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults of `eole predict`, changed by the part `inference`."""
-    settings = Settings(table, "inference")
+def _decoding(settings: Settings) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The decoding defaults by regard's names, and those that regard does not have.
+
+    They are those of `eole predict`, unless `settings`, the part `inference`, has others.
+    """
     take = settings.take
-    kind = take(str, "length_penalty", "avg")
-    penalty = {"avg": "power", "wu": "wu"}.get(kind, "none")
-    alpha = take(float, "alpha", 1.0) if penalty != "none" else 0.0
-    length = take(int, "max_length", 250)
-    least = take(int, "min_length", 0)
-    others: dict[str, Any] = {"min_length": least} if least else {}
-    return search_settings(
+    ratio, max_length = take(float, "max_length_ratio", 2.0), take(int, "max_length", 250)
+    found: dict[str, Any] = {"max_new_tokens": max_length}
+    if ratio > 0:
+        found = {"max_length_ratio": ratio, "max_length_offset": LENGTH_OFFSET, "max_length": max_length}
+    for name, default, ours in (
+        ("min_length", 0, "min_length"),
+        ("block_ngram_repeat", 0, "no_repeat_ngram_size"),
+        ("n_best", 1, "n_best"),
+    ):
+        if (value := take(int, name, default)) > default:
+            found[ours] = value
+    generation = search_settings(
         take(int, "beam_size", 5),
-        penalty=penalty,
-        alpha=1.0 if penalty == "power" else alpha,
-        max_new_tokens=length,
-        **others,
+        penalty=settings.choice(LENGTH_PENALTIES, "length_penalty", "avg"),
+        alpha=take(float, "alpha", 1.0),
+        **found,
     )
+    given = {name: settings.table.get(name) for name in UNSUPPORTED_DECODING}
+    unused = (
+        f"{name} = {value}"
+        for name, value in given.items()
+        if value is not None and value != UNSUPPORTED_DECODING[name]
+    )
+    return generation, tuple(unused)

@@ -117,8 +117,10 @@ class OpenNMT(Toolkit):
             tensors=_weights(tensors, config, path),
             source=source,
             target=target,
-            # the defaults of `onmt_translate`
-            generation=search_settings(5, penalty="power", alpha=1.0, max_new_tokens=250),
+            # the defaults of `onmt_translate`: at most 1.25 times the tokens of the source, plus 5
+            generation=search_settings(
+                5, penalty="power", alpha=1.0, max_length_ratio=1.25, max_length_offset=5, max_length=250
+            ),
         )
 
 
