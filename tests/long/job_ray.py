@@ -5,6 +5,7 @@ import gzip
 import importlib.util
 import os
 import random
+import socket
 import subprocess
 import sys
 import time
@@ -14,13 +15,15 @@ from typing import Any
 import psutil
 
 from tests.long.job_parts import Skipped, lines_of, merged, translated_by_one
-from tests.long.job_processes import apart, sentences, sha256_of
+from tests.long.job_processes import apart, sentences, sha256_of, write_files
 
 MACHINES = 3  # raylets of one core
 LINES_A_FILE = 60
 FILES_A_KILL = 24  # half of them after the head was killed: the command takes ten seconds to see it
 LONGEST = 120.0  # seconds without a part
 ACTOR = "ray::PartWorker"
+TRIES = 3  # of a command of another machine
+WORKER_PORTS = ("--min-worker-port", "10002", "--max-worker-port", "19999")
 
 
 def on_ray(folder: Path, kills: int) -> str:
@@ -46,6 +49,51 @@ def on_ray(folder: Path, kills: int) -> str:
         f"more than {most}; without its head the command ended in {headless:.0f} s; a second run did nothing "
         f"in {seconds:.0f} s"
     )
+
+
+def by_client(folder: Path, files: int) -> str:
+    """A command of another machine, which reaches the cluster by Ray's client and has its token."""
+    if importlib.util.find_spec("ray") is None:
+        raise Skipped("ray is not installed")
+    lines = sentences(files * LINES_A_FILE)
+    pattern = write_files(str(folder / "in"), lines, files)
+    expected = translated_by_one(lines, folder)
+    ray = Path(sys.executable).parent / "ray"
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_AUTH_MODE"}
+    ports = ("--port", str(free_port()), "--ray-client-server-port", str(port := free_port()))
+    start = [
+        str(ray),
+        "start",
+        "--head",
+        *ports,
+        *WORKER_PORTS,
+        "--num-cpus",
+        "2",
+        "--include-dashboard=false",
+    ]
+    subprocess.run(start, check=True, capture_output=True, env=environment)
+    try:
+        command = ["translate", "--input", pattern, "--output", str(folder / "out"), "--json"]
+        regard = [sys.executable, "-m", "regard", *command, "--on", f"ray://127.0.0.1:{port}"]
+        for _ in range(TRIES):  # a busy head may need longer than Ray waits; the hint says to try again
+            done = subprocess.run(regard, capture_output=True, text=True, env=environment)
+            if done.returncode == 0:
+                break
+    finally:
+        subprocess.run([str(ray), "stop", "--force"], capture_output=True, env=environment)
+    assert done.returncode == 0, done.stderr[-1000:]
+    found = merged(str(folder / "out"), folder / "merged")
+    assert sha256_of(found) == sha256_of(expected), "the output is not that of one process"
+    return f"{files} parts by ray://, {lines_of(found, len(lines))}; SHA-256 as of one process"
+
+
+def free_port() -> int:
+    """A port that nobody listens to, below those of Ray's processes."""
+    while True:
+        port = random.randrange(2000, 9000)
+        with contextlib.closing(socket.socket()) as each, contextlib.suppress(OSError):
+            each.bind(("127.0.0.1", port))
+            return port
 
 
 class RayJob:

@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from regard.errors import MissingExtra, RunError, UserError
@@ -13,6 +14,7 @@ from regard.jobs.part_worker import Message, PartWorker
 
 NAME, REMOTE = "ray", "ray://"
 LOOK, SILENT = 2.0, 5  # seconds between two looks at the head; how often it may be silent
+TOKEN_VARIABLES, TOKEN_FILE = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"), ".ray/auth_token"  # Ray's
 AGAIN = "is the cluster up? then give the same command again"
 CONNECT = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
 
@@ -33,6 +35,8 @@ def ray_engine(
     Raises:
         MissingExtra: Ray is not installed. RunError: there is no cluster at this address.
     """
+    if address.startswith(REMOTE):
+        _send_token()
     try:
         import ray  # pyright: ignore[reportMissingImports]  # an extra
     except ImportError:
@@ -110,6 +114,13 @@ class RayEngine:
         """End an actor; without its head a cluster cannot."""
         if not self._silent:
             self._ray.kill(worker)
+
+
+def _send_token() -> None:
+    """Let Ray's client send the token that this machine has; Ray 2.60 sends none unless it is told to."""
+    has_token = any(name in os.environ for name in TOKEN_VARIABLES) or (Path.home() / TOKEN_FILE).exists()
+    if has_token:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
 def _answers(address: str) -> bool:
