@@ -35,7 +35,7 @@ GPU_PYTHON = $$(if $(GPU_SEEN); then echo $(PYTHON); else echo $(GPU_VENV)/bin/p
 GPU_SEEN = $(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null
 GPU_NEEDS := beartype click hypothesis jaxtyping numpy pytest rich sacrebleu safetensors tokenizers torch transformers
 
-.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check bench-serve bench-serve-install proposals bench bench-quick bench-install audit sbom hashes $(LONG) $(BENCHES) \
+.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check bench-serve bench-serve-install proposals bench bench-quick bench-install audit sbom hashes picture pictures $(LONG) $(BENCHES) \
   bench-quality bench-quality-install book book-pages
 
 help:
@@ -237,6 +237,10 @@ hashes: install
 	  pyproject.toml - --extra ctranslate2 --extra demo --extra notebook --extra onnx --extra plot --extra sentencepiece --extra serve -c constraints.txt \
 	  --generate-hashes --universal --python-version 3.11 --no-annotate --no-header --no-emit-index-url; \
 	  } > build/hashed.txt && mv build/hashed.txt requirements-hashed.txt
+
+# The moving picture of README.md, recorded from its commands and their page; some minutes, and a chromium as below.
+picture: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.readme_picture
 
 # The pictures of docs/, taken from the real page. Wants a chromium: Debian's, or that of `.venv/bin/playwright install`.
 pictures: install
