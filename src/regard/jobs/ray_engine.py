@@ -117,7 +117,7 @@ class RayEngine:
 
 
 def _send_token() -> None:
-    """Let Ray's client send the token that this machine has; Ray 2.60 sends none unless it is told to."""
+    """Let Ray's client send the token that this machine has: by default, that of Ray 2.60 sends none."""
     has_token = any(name in os.environ for name in TOKEN_VARIABLES) or (Path.home() / TOKEN_FILE).exists()
     if has_token:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
