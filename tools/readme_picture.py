@@ -20,7 +20,7 @@ from math import ceil
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
 from rich.text import Text
 
 from benchmarks.look_chromium import OPTIONS, chromium
@@ -211,27 +211,24 @@ def named(page: Page, word: str) -> Locator:
     return page.locator("main .drawing svg text").filter(has_text=re.compile(rf"{word}$")).first
 
 
-def frames(demonstration: Recording, translation: Recording, folder: Path) -> Iterator[Frame]:
+def frames(
+    browser: Browser, demonstration: Recording, translation: Recording, folder: Path
+) -> Iterator[Frame]:
     """All frames; `regard look` is started when they come to it, and serves its page."""
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium(), args=OPTIONS)
-        stage = Stage(browser.new_page(viewport={"width": WIDTH, "height": BAR + HEIGHT}))
-        terminal = Terminal(stage)
-        yield from demo(terminal, demonstration)
-        terminal.clear()
-        yield from terminal.type(TRANSLATE)
-        yield terminal.show(translation.lines(), 1.3)
-        terminal.end(translation)
-        yield from terminal.type(LOOK)
-        with running(LOOK, folder, "Ctrl-C stops the server") as server:
-            yield terminal.show(server.lines(), 1.0)
-            page = browser.new_page(
-                viewport={"width": WIDTH - 2, "height": HEIGHT - 1},
-                color_scheme="light",
-                reduced_motion="reduce",
-            )
-            yield from page_of_look(Visitor(stage, page), page, address_in(server))
-        browser.close()
+    stage = Stage(browser.new_page(viewport={"width": WIDTH, "height": BAR + HEIGHT}))
+    terminal = Terminal(stage)
+    yield from demo(terminal, demonstration)
+    terminal.clear()
+    yield from terminal.type(TRANSLATE)
+    yield terminal.show(translation.lines(), 1.3)
+    terminal.end(translation)
+    yield from terminal.type(LOOK)
+    with running(LOOK, folder, "Ctrl-C stops the server") as server:
+        yield terminal.show(server.lines(), 1.0)
+        page = browser.new_page(
+            viewport={"width": WIDTH - 2, "height": HEIGHT - 1}, color_scheme="light", reduced_motion="reduce"
+        )
+        yield from page_of_look(Visitor(stage, page), page, address_in(server))
 
 
 def address_in(server: Recording) -> str:
@@ -270,10 +267,13 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=PICTURE, help="the file")
     out = parser.parse_args().out
-    with tempfile.TemporaryDirectory() as name:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium(), args=OPTIONS)
         folder = Path(name)
         demonstration, translation = record(DEMO, folder), record(TRANSLATE, folder)
-        shown = list(frames(demonstration, translation, folder))
+        shown = list(frames(browser, demonstration, translation, folder))
+        browser.close()
     transcript = [f"$ {DEMO}", f"$ {TRANSLATE}", *translation.lines(), f"$ {LOOK}"]
     save(shown, transcript, out)
     seconds = sum(frame.seconds for frame in shown)
