@@ -88,7 +88,7 @@ def by_client(folder: Path, files: int) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens to, below those of Ray's processes."""
+    """A free port, below those of Ray's processes."""
     while True:
         port = random.randrange(2000, 9000)
         with contextlib.closing(socket.socket()) as each, contextlib.suppress(OSError):
