@@ -139,7 +139,7 @@ def test_mistakes_are_named(capsys, folder, arguments, error):
         (
             "embed",
             ("--model", "M", "--output", "a", "--input", "b", "--shard", "1/1", "--similar-to", "c"),
-            "--similar-to ranks all lines",
+            "--similar-to compares all lines",
         ),
         (
             "translate",
