@@ -29,7 +29,7 @@ def on(device, shards, run, settings=SETTINGS, **options):
         run,
         {"config.json": b"{}"},
         validate=current.validate,
-        report=lambda record: None,
+        report=current.records.report,
         stop=current.stop,
     )
 

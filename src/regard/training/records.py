@@ -18,14 +18,14 @@ class Records:
     """
 
     def __init__(self, run: RunFolder, report: Report, *, writes: bool) -> None:
-        self._run, self._report, self._writes = run, report, writes
+        self.report, self._run, self._writes = report, run, writes
         self._since = time.perf_counter(), 0  # time and target tokens at the last record of an update
 
     def add(self, record: dict[str, Any]) -> None:
         """Append a record."""
         if self._writes:
             self._run.append_metrics(record)
-            self._report(record)
+            self.report(record)
 
     def add_update(self, launched: LaunchedUpdate, norm: float, state: TrainingState) -> None:
         """Append the mean loss since the last such record, which `state` counts again from here on."""
