@@ -44,6 +44,28 @@ class TimeLeftLike(Protocol):
     def whole(self) -> bool: ...
 
 
+def started_bar(counts: str, total: int, facts: str, *, done: int = 0) -> bars.Progress | None:
+    """A bar with `counts` before it and `facts` after it; None if stderr is no terminal.
+
+    Its caller refreshes it: a thread would disturb training, and processes that are forked.
+    """
+    if not stderr().is_terminal:
+        return None
+    bar = bars.Progress(
+        bars.TextColumn(counts),
+        bars.BarColumn(bar_width=None),
+        bars.TextColumn("{task.fields[facts]}"),
+        console=stderr(),
+        auto_refresh=False,
+        redirect_stdout=False,
+        expand=True,
+    )
+    bar.start()
+    bar.add_task("", total=total, completed=done, facts=facts)
+    bar.refresh()
+    return bar
+
+
 class Progress:
     """The progress of a training run: a bar on a terminal, otherwise one line for each report.
 
@@ -61,19 +83,8 @@ class Progress:
         self._bar: bars.Progress | None = None
 
     def __enter__(self) -> "Progress":
-        if stderr().is_terminal:
-            self._bar = bars.Progress(
-                bars.TextColumn("step {task.completed:,.0f}/{task.total:,.0f}"),
-                bars.BarColumn(bar_width=None),
-                bars.TextColumn("{task.fields[facts]}"),
-                console=stderr(),
-                auto_refresh=False,  # `_show` refreshes it, so that training needs no second thread
-                redirect_stdout=False,
-                expand=True,
-            )
-            self._bar.start()
-            self._bar.add_task("", total=self.total_steps, completed=self.done, facts="starting")
-            self._bar.refresh()
+        counts = "step {task.completed:,.0f}/{task.total:,.0f}"
+        self._bar = started_bar(counts, self.total_steps, "starting", done=self.done)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -140,19 +151,8 @@ class LinesProgress:
         self._bar: bars.Progress | None = None
 
     def __enter__(self) -> "LinesProgress":
-        if stderr().is_terminal:
-            self._bar = bars.Progress(
-                bars.TextColumn("{task.completed:,.0f}/{task.total:,.0f} lines"),
-                bars.BarColumn(bar_width=None),
-                bars.TextColumn("{task.fields[facts]}"),
-                console=stderr(),
-                auto_refresh=False,  # `advance` refreshes it: no thread in a process that forks workers
-                redirect_stdout=False,
-                expand=True,
-            )
-            self._bar.start()
-            self._bar.add_task("", total=self.total, facts=self._facts(self._start_time))
-            self._bar.refresh()
+        counts = "{task.completed:,.0f}/{task.total:,.0f} lines"
+        self._bar = started_bar(counts, self.total, self._facts(self._start_time))
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -234,6 +234,12 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
     width, labels, dropout = config.d_model, config.num_labels, config.head_dropout
     activation = config.head_activation or "tanh"
     head_norm = _norm(config, width) if config.head_norm else None
+    pooler: dict[str, Any] = {
+        "layer": config.pooler,
+        "activation": activation,
+        "bias": config.head_bias,
+        "norm": head_norm,
+    }
     transform = None
     if head_norm is not None and config.head in ("tokens", "spans"):
         transform = heads.Transform(width, activation, head_norm, bias=config.head_bias)
@@ -241,15 +247,7 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
         case "none":
             return None
         case "pooled":
-            return heads.PooledHead(
-                width,
-                config.pooling,
-                layer=config.pooler,
-                activation=activation,
-                bias=config.head_bias,
-                norm=head_norm,
-                normalised=config.normalised,
-            )
+            return heads.PooledHead(width, config.pooling, **pooler, normalised=config.normalised)
         case "masked_language_model":
             return heads.MaskedLanguageModelHead(
                 width,
@@ -265,32 +263,14 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
                 width, activation=config.head_activation or "gelu", bias=config.head_bias
             )
         case "classification":
-            return heads.ClassificationHead(
-                width,
-                labels,
-                config.pooling,
-                layer=config.pooler,
-                activation=activation,
-                bias=config.head_bias,
-                norm=head_norm,
-                dropout=dropout,
-            )
+            return heads.ClassificationHead(width, labels, config.pooling, **pooler, dropout=dropout)
         case "tokens":
             return heads.TokenHead(width, labels, dropout=dropout, transform=transform)
         case "spans":
             return heads.SpanHead(width, dropout=dropout, transform=transform)
         case "regression":
-            return heads.RegressionHead(
-                width,
-                config.pooling,
-                layer=config.pooler,
-                activation=activation,
-                bias=config.head_bias,
-                norm=head_norm,
-                dropout=dropout,
-                mean=config.label_mean,
-                std=config.label_std,
-            )
+            scale: dict[str, Any] = {"mean": config.label_mean, "std": config.label_std}
+            return heads.RegressionHead(width, config.pooling, **pooler, dropout=dropout, **scale)
 
 
 def _norm(config: EncoderOnlyConfig, width: int) -> nn.Module:

@@ -4,7 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from torch import nn
+
 from regard.errors import RecipeError
+from regard.models.model import Model
 
 DEFAULT_WARMUP_STEPS = 1000
 KINDS_WITH_FINAL = ("cosine", "linear")
@@ -95,3 +98,15 @@ class Schedule:
         """The factor of the cooldown: 1 before it; it falls to 0 at the update after the last."""
         length = round(self.max_steps * self.settings.cooldown)
         return 1.0 if not length else min(1.0, max(0.0, (self.max_steps - step + 1) / length))
+
+
+def schedule_width(model: nn.Module, settings: ScheduleSettings) -> int:
+    """`d_model`, by which the schedule of the paper scales; a module that is not a `Model` has none."""
+    if isinstance(model, Model):
+        return model.config.d_model
+    if settings.kind == "noam":
+        raise RecipeError(
+            f"schedule.kind = 'noam' scales by d_model, and a {type(model).__name__} has no d_model",
+            "take inverse_square_root, with the peak as learning_rate",
+        )
+    return 1

@@ -14,10 +14,9 @@ from regard.data.loader import Cursor, Loader
 from regard.data.noise import derive_seed
 from regard.distributed.distributed_model import DistributedModel
 from regard.distributed.replicated import ReplicatedModel
-from regard.errors import RecipeError, RunError, Stopped
+from regard.errors import RunError, Stopped
 from regard.fast.training import fused
 from regard.models.adapters import merged
-from regard.models.model import Model
 from regard.training.best import better, record_best, reset_best
 from regard.training.best_weights import BestWeights, mean_of_last
 from regard.training.gradients import Gradients
@@ -27,7 +26,7 @@ from regard.training.optimizer import build_optimizer, optimizer_tensors, restor
 from regard.training.pace import Pace, Update
 from regard.training.prefetch import BatchReader
 from regard.training.records import Records, Report
-from regard.training.schedule import Schedule
+from regard.training.schedule import Schedule, schedule_width
 from regard.training.settings import TrainingSettings
 from regard.training.snapshot import copies, trained_weights, weight_files
 from regard.training.state import TrainingState, random_state, restore_random_state
@@ -84,7 +83,9 @@ class Trainer:
         self.entropy = self.group.broadcast(entropy)
         self.optimizer = build_optimizer(model, settings.optimizer)
         self.schedule = Schedule(
-            settings=settings.schedule, max_steps=settings.max_steps, d_model=_width(model, settings)
+            settings=settings.schedule,
+            max_steps=settings.max_steps,
+            d_model=schedule_width(model, settings.schedule),
         )
         self.average = MovingAverage(model, settings.moving_average) if settings.moving_average else None
         self.state = TrainingState(cursor=loader.cursor.to_dict(), device=str(self.device))
@@ -395,15 +396,3 @@ class Trainer:
             restore_random_state(self.state.random[self.group.rank], self.device)
         else:
             torch.manual_seed(derive_seed(self._seed(), self.state.step))
-
-
-def _width(model: nn.Module, settings: TrainingSettings) -> int:
-    """`d_model`, by which the schedule of the paper scales; a module that is not a `Model` has none."""
-    if isinstance(model, Model):
-        return model.config.d_model
-    if settings.schedule.kind == "noam":
-        raise RecipeError(
-            f"schedule.kind = 'noam' scales by d_model, and a {type(model).__name__} has no d_model",
-            "take inverse_square_root, with the peak as learning_rate",
-        )
-    return 1

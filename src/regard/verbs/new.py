@@ -43,6 +43,24 @@ class NewRecipe:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, location: RecipeLocation, detected: DetectedTask, written: WrittenRecipe) -> "NewRecipe":
+        """What was written where."""
+        return cls(
+            recipe=location.recipe,
+            data=location.data,
+            task=detected.task,
+            reading=detected.reading,
+            train=written.counts["train"],
+            valid=written.counts["valid"],
+            test=written.counts.get("test", 0),
+            unit=written.unit,
+            skipped={reason: count for reason, count in written.skipped.items() if count},
+            summary=written.summary,
+            warnings=tuple(written.warnings),
+            notes=tuple(written.notes),
+        )
+
 
 @checked
 def new(
@@ -103,20 +121,7 @@ def new(
 
     location.write(fill)
     [written] = recipes
-    return NewRecipe(
-        recipe=location.recipe,
-        data=location.data,
-        task=detected.task,
-        reading=detected.reading,
-        train=written.counts["train"],
-        valid=written.counts["valid"],
-        test=written.counts.get("test", 0),
-        unit=written.unit,
-        skipped={reason: count for reason, count in written.skipped.items() if count},
-        summary=written.summary,
-        warnings=tuple(written.warnings),
-        notes=tuple(written.notes),
-    )
+    return NewRecipe.of(location, detected, written)
 
 
 Writer = Callable[[InputFiles, DetectedTask, Budget, RecipeLocation, Path], WrittenRecipe]

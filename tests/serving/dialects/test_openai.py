@@ -317,6 +317,7 @@ REFUSED = [
         ([" Ja", ".", " Nein", "."], "Ja. Nein.", [0, 2, 3, 8]),
         ([" Ja", ".", " Nein", "."], "Ja.\nNein.", [0, 2, 4, 8]),
         (["", "x"], "x", [0, 0]),
+        ([" Ja", ".", " Nein", ".", " Nein", "."], "Ja.\nNein. Nein.", [0, 2, 4, 8, 9, 14]),
     ],
 )
 def test_offsets_are_places_in_the_text(tokens, text, offsets):

@@ -128,7 +128,7 @@ def text_offsets(tokens: Sequence[str], text: str) -> list[int]:
     for token in tokens:
         bare = token.strip()
         places = [place for place in (text.find(token, end), text.find(bare, end)) if place >= 0]
-        begin = places[0] if places else end
+        begin = min(places, default=end)
         offsets.append(begin)
         end = begin + len(token if text.startswith(token, begin) else bare) if places else end
     return offsets

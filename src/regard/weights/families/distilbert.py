@@ -40,7 +40,7 @@ class DistilBERT(BERT):
         head = "none" if head == "pooled" else head  # there is no pooler
         activation = settings.choice(ACTIVATION_NAMES, "activation", default="gelu")
         vocab_size = take(int, "vocab_size")
-        head_activations = {
+        head_activations: dict[str, Any] = {
             "classification": "relu",
             "regression": "relu",
             "masked_language_model": activation,
@@ -57,7 +57,7 @@ class DistilBERT(BERT):
             d_ff=take(int, "hidden_dim"),
             norm_eps=1e-12,  # not a setting of DistilBERT
             activation=activation,  # type: ignore[arg-type]
-            head_activation=head_activations.get(head),  # type: ignore[arg-type]
+            head_activation=head_activations.get(head),
             max_positions=take(int, "max_position_embeddings", default=512),
             num_token_types=0,
             dropout=take(float, "dropout", default=0.1),
