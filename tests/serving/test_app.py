@@ -33,7 +33,9 @@ def locked(serving, tmp_path_factory):
 )
 def test_without_a_known_key_nothing_is_answered(locked, path, given):
     headers = {} if given is None else {"Authorization": given.encode("utf-8").decode("latin-1")}
-    assert ask(locked, "GET", path, headers=headers).status in (401, 403)
+    answer = ask(locked, "GET", path, headers=headers)
+    assert answer.status in (401, 403)
+    assert (answer.headers.get("www-authenticate") == "Bearer") == (answer.status == 401)
 
 
 @pytest.mark.parametrize("path", PATHS)

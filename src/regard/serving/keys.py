@@ -59,7 +59,7 @@ class ApiKeys:
         """Count a request of this key.
 
         Raises:
-            HttpProblem: 401 if it is missing, 403 if it is not known, 429 if its limit is reached.
+            HttpProblem: 401 if it is missing or not known, 429 if its limit is reached.
         """
         if not self.required:
             self._enforce(self._anonymous)
@@ -71,7 +71,7 @@ class ApiKeys:
         index = self._index(key)
         if index is None:
             raise HttpProblem(
-                403, "this API key is not known", "ask whoever runs this server", code="invalid_api_key"
+                401, "this API key is not known", "ask whoever runs this server", code="invalid_api_key"
             )
         self._enforce(self._limits[index] if self._limits else None)
 

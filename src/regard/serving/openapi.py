@@ -15,8 +15,8 @@ from regard.serving.form_fields import FORMS
 REFERENCE = "#/components/schemas/{name}"
 STATUSES = {
     400: "A field is wrong; the error names it.",
-    401: "The key is missing.",
-    403: "The key is not known, or the request comes from a page of another site.",
+    401: "The key is missing or not known.",
+    403: "The request comes from a page of another site, or DeepL's or LibreTranslate's key is not known.",
     404: "There is no such model, or nothing at this path.",
     405: "This path has no such method.",
     408: "The request came too slowly.",

@@ -341,3 +341,13 @@ def test_a_language_model_without_a_chat_template_refuses_chats(writer):
         writer.chat.completions.create(model="chars", messages=USER)
     with pytest.raises(openai.NotFoundError):
         writer.completions.create(model="other", prompt="a")
+
+
+def test_a_wrong_key_is_the_clients_authentication_error(serving, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("0123456789abcdef01234567\n")
+    url = f"{serving(api_keys=keys).url}/v1"
+    with openai.OpenAI(base_url=url, api_key="wrong") as client, pytest.raises(openai.AuthenticationError):
+        client.models.list()
+    with openai.OpenAI(base_url=url, api_key="0123456789abcdef01234567") as client:
+        assert client.models.list().data

@@ -77,6 +77,8 @@ def small(head: str) -> EncoderOnlyConfig:
     _, count, activation = HEADS[head]
     sizes = {"vocab_size": 9, "d_model": 4, "num_heads": 2, "num_layers": 1, "max_positions": 6}
     heads = {"head": head, "num_labels": count, "head_activation": activation, "activation": "gelu"}
+    if head == "tokens":
+        heads["head_dropout"] = CONFIG.dropout  # DistilBERT's has no other
     return dataclasses.replace(CONFIG, **sizes, **heads)
 
 
@@ -86,6 +88,23 @@ def test_each_setting_is_one_of_ours():
     names = {"dim": "hidden_size", "n_heads": "num_attention_heads", "n_layers": "num_hidden_layers"}
     newer = {names.get(name, name): value for name, value in TABLE.items()}
     assert converted("distilbert", newer).config == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("architecture", "name"),
+    [
+        ("ForSequenceClassification", "seq_classif_dropout"),
+        ("ForTokenClassification", "dropout"),
+        ("ForQuestionAnswering", "qa_dropout"),
+    ],
+)
+def test_each_head_has_the_dropout_that_transformers_gives_it(architecture, name):
+    table = {**TABLE, "architectures": [f"DistilBert{architecture}"], "qa_dropout": 0.5}
+    found = converted("distilbert", table).config
+    assert found.head_dropout == table[name]
+    written = FAMILIES["distilbert"].write(found, ())
+    assert written["dropout"] == table["dropout"]
+    assert written[name] == table[name]
 
 
 def test_a_setting_that_is_missing_is_the_default_of_transformers():

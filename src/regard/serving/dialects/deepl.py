@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from starlette.responses import Response
 
 from regard.serving.dialects.deepl_glossaries import DeepLGlossaries, language_code
-from regard.serving.dialects.dialect import Call, Dialect, Route, error_headers, json_response
+from regard.serving.dialects.dialect import Call, Dialect, Route, error_response, json_response
 from regard.serving.dialects.fields import Fields, fields_of, uploaded_text, wrong
 from regard.serving.dialects.pairs import model_between, sources_of, targets_by_source, translated
 from regard.serving.glossaries import GlossaryStore, dictionary_of
@@ -83,9 +83,8 @@ class DeepLDialect(Dialect):
         ]
 
     def error(self, problem: HttpProblem, request_id: str) -> Response:
-        status = 403 if problem.status == 401 else problem.status  # DeepL's for every key
-        body = {"message": problem.message, "detail": problem.hint}
-        return json_response(body, status, error_headers(problem))
+        status = 403 if problem.status == 401 else None  # DeepL's for every key
+        return error_response(problem, {"message": problem.message, "detail": problem.hint}, status)
 
     async def translate(self, call: Call) -> Response:
         fields = await fields_of(call)

@@ -123,11 +123,12 @@ def json_response(value: Any, status: int = 200, headers: dict[str, str] | None 
     return Response(ENCODER.encode(value), status, media_type=JSON, headers=headers)
 
 
-def error_headers(problem: HttpProblem) -> dict[str, str]:
-    """The headers of an error, in every dialect."""
+def error_response(problem: HttpProblem, body: Any, status: int | None = None) -> Response:
+    """An error with the body of its dialect; `status`: the dialect's own, if it has another."""
+    status = status or problem.status
     headers = {}
     if problem.retry_after is not None:
         headers["Retry-After"] = str(problem.retry_after)
-    if problem.status == 401:
+    if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return headers
+    return json_response(body, status, headers)

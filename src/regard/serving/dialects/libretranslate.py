@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from starlette.responses import Response
 
-from regard.serving.dialects.dialect import Call, Dialect, Route, error_headers, json_response
+from regard.serving.dialects.dialect import Call, Dialect, Route, error_response, json_response
 from regard.serving.dialects.fields import Fields, fields_of, uploaded_text
 from regard.serving.dialects.pairs import model_between, sources_of, targets_by_source, translated
 from regard.serving.http_error import HttpProblem
@@ -61,7 +61,8 @@ class LibreTranslateDialect(Dialect):
         ]
 
     def error(self, problem: HttpProblem, request_id: str) -> Response:
-        return json_response({"error": problem.text}, problem.status, error_headers(problem))
+        status = 403 if problem.code == "invalid_api_key" else None  # LibreTranslate's
+        return error_response(problem, {"error": problem.text}, status)
 
     async def translate(self, call: Call) -> Response:
         fields = await self._fields(call, FIELDS)

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from regard.errors import RegardError
 from regard.serving.dialects.controls import checked_controls, count_in, refuse_set
-from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_headers, json_response
+from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_response, json_response
 from regard.serving.dialects.openai_messages import conversation, last_user_message
 from regard.serving.dialects.openai_shapes import ChatShape, CompletionShape, Shape, TextLimit
 from regard.serving.dialects.openai_types import (
@@ -83,7 +83,7 @@ class OpenAIDialect(Dialect):
     def error(self, problem: HttpProblem, request_id: str) -> Response:
         kind = TYPES.get(problem.status, "server_error")
         body = OpenAIErrorBody(message=problem.text, type=kind, param=problem.parameter, code=problem.code)
-        return json_response(OpenAIError(error=body), problem.status, error_headers(problem))
+        return error_response(problem, OpenAIError(error=body))
 
     async def models(self, call: Call) -> Response:
         data = [_model(slot) for slot in call.service.models.slots.values()]

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from regard.errors import RegardError
 from regard.serving.dialects.controls import controls_in, count_in
-from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_headers, json_response
+from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_response, json_response
 from regard.serving.dialects.own_types import (
     Alignment,
     Candidate,
@@ -80,7 +80,7 @@ class OwnDialect(Dialect):
         body = ErrorResponse(
             error=problem.message, hint=problem.hint, parameter=problem.parameter, request_id=request_id
         )
-        return json_response(body, problem.status, error_headers(problem))
+        return error_response(problem, body)
 
     async def translate(self, call: Call) -> Any:
         body = await call.body(TranslateRequest)

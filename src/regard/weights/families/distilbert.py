@@ -17,6 +17,10 @@ from regard.weights.families.family import (
 )
 from regard.weights.names import Entry, linear, same, stacked_tensors
 
+# head -> its dropout in config.json and the default of transformers
+HEAD_DROPOUT: Mapping[str, tuple[str, float]] = {"tokens": ("dropout", 0.1), "spans": ("qa_dropout", 0.1)}
+CLASS_DROPOUT = ("seq_classif_dropout", 0.2)  # of the other heads
+
 
 class DistilBERT(BERT):
     """DistilBERT: BERT without token types and pooler; its classification head has a relu layer."""
@@ -35,9 +39,10 @@ class DistilBERT(BERT):
         settings.must_be("tie_word_embeddings", True)
         settings.must_be("tie_weights_", True)
         # sinusoidal positions are a table in the file, like learned ones; dropout changes no output
-        settings.unused("sinusoidal_pos_embds", "qa_dropout")
+        settings.unused("sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout")
         head, labels = labelled(settings, head_of(settings.architecture(), self.class_prefix))
         head = "none" if head == "pooled" else head  # there is no pooler
+        head_dropout, default_dropout = HEAD_DROPOUT.get(head, CLASS_DROPOUT)
         activation = settings.choice(ACTIVATION_NAMES, "activation", default="gelu")
         vocab_size = take(int, "vocab_size")
         head_activations: dict[str, Any] = {
@@ -62,7 +67,7 @@ class DistilBERT(BERT):
             num_token_types=0,
             dropout=take(float, "dropout", default=0.1),
             attention_dropout=take(float, "attention_dropout", default=0.1),
-            head_dropout=take(float, "seq_classif_dropout", default=0.2),
+            head_dropout=take(float, head_dropout, default=default_dropout),
             pad_id=pad_id or 0,
         )
         return ConvertedConfig(config=config, labels=labels, pad_id=pad_id, unused=self.unused.get(head, ()))
@@ -78,9 +83,9 @@ class DistilBERT(BERT):
             "hidden_dim": config.d_ff,
             "activation": activation_name(config.activation),
             "max_position_embeddings": config.max_positions,
-            "dropout": config.dropout,
+            HEAD_DROPOUT.get(config.head, CLASS_DROPOUT)[0]: config.head_dropout,
+            "dropout": config.dropout,  # after the head's, which has no other dropout for token classes
             "attention_dropout": config.attention_dropout,
-            "seq_classif_dropout": config.head_dropout,
             "pad_token_id": config.pad_id,
             "tie_word_embeddings": True,
             **label_table(config, labels),
