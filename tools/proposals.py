@@ -1,12 +1,13 @@
 """Trains the proposals of `regard new` for known corpora, prints the scores: docs/recipes-by-size.md.
 
 .venv/bin/python tools/proposals.py tatoeba-5k --minutes 10 --seed 1
-.venv/bin/python tools/proposals.py all --minutes 2 --least
+.venv/bin/python tools/proposals.py all --minutes 2 --seed 1 2 3 --least
 
 The corpora are cut from the data sets of the catalogue (`regard data list`). Each run is `regard new` with a
 test set that nothing is chosen by and `regard train`, without any other option. `--record` adds the result to
 src/regard/verbs/proposals/experiments.toml, and replaces one of the same command and seed; `--least` fails
-if chrF is below what two minutes of two cores should give. `--resume` continues a run that was cut off.
+if a run collapsed, or its chrF is below what two minutes of one core should give. `--resume` continues a run
+that was cut off.
 """
 
 import argparse
@@ -145,7 +146,7 @@ def main() -> None:
     parser.add_argument("corpus", nargs="+", choices=[*CORPORA, "all"])
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--cores", type=int)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, nargs="+", default=[1])
     parser.add_argument("--out", type=Path, default=Path("runs/proposals"))
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--resume", action="store_true")
@@ -153,18 +154,29 @@ def main() -> None:
     options = parser.parse_args()
     names = list(CORPORA) if "all" in options.corpus else options.corpus
     failed = []
-    for name in names:
-        folder = options.out / f"{name}-{options.minutes:g}min-seed{options.seed}"
+    for name, seed in itertools.product(names, options.seed):
+        folder = options.out / f"{name}-{options.minutes:g}min-seed{seed}"
         if folder.exists() and not options.resume:
             shutil.rmtree(folder)
-        row = train(name, options.minutes, options.cores, options.seed, folder)
+        row = train(name, options.minutes, options.cores, seed, folder)
         print(toml(row), flush=True)
         if options.record:
             record(row)
             write_page()
-        if options.least and row["chrf"] < CORPORA[name].least:
-            failed.append(f"{name}: chrF {row['chrf']}, at least {CORPORA[name].least} expected")
+        if options.least:
+            failed += [f"{name}, seed {seed}: {why}" for why in shortcomings(row, folder / "run")]
     sys.exit("\n".join(failed) or None)
+
+
+def shortcomings(row: dict[str, Any], run: Path) -> list[str]:
+    """Collapses of a run, and a chrF that is too low."""
+    found = [f"collapse: {each['why']}" for each in metrics(run) if each["kind"] == "collapse"]
+    least = CORPORA[row["corpus"]].least
+    return found + [f"chrF {row['chrf']}, at least {least} expected"] * (row["chrf"] < least)
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 def train(name: str, minutes: float, cores: int | None, seed: int, folder: Path) -> dict[str, Any]:
@@ -182,7 +194,7 @@ def train(name: str, minutes: float, cores: int | None, seed: int, folder: Path)
     if not recipe.exists():
         regard("new", *files[:2], "--test", *files[2:], "--minutes", f"{minutes:g}", *limit, "--out", recipe)
     regard("train", recipe, "--out", run, "--set", f"training.seed={seed}", *threads)
-    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    records = metrics(run)
     scores = next(record["scores"] for record in reversed(records) if record["kind"] == "test")
     table, _ = read_toml(recipe)
     last = max((record for record in records if record["kind"] == "train"), key=lambda each: each["step"])
