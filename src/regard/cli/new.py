@@ -81,6 +81,11 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
     help="CPU cores for the training. [default: all; or a GPU if there is one]",
 )
 @click.option(
+    "--init",
+    metavar="MODEL",
+    help="A trained translation model to fine-tune: a folder, or en-de, the included one.",
+)
+@click.option(
     "--for",
     "targets",
     callback=_names,
@@ -101,6 +106,7 @@ def command(
     columns: tuple[str, ...],
     minutes: float | None,
     cores: int | None,
+    init: str | None,
     targets: tuple[str, ...],
     out: str | None,
 ) -> None:
@@ -111,8 +117,8 @@ def command(
     All may be gzipped.
 
     Holds out some lines for validation, reports problems in the files, and proposes a model and a run for the
-    amount of text and the time. The lines are written into a folder next to the recipe; the files themselves
-    do not change.
+    amount of text and the time; with --init the run continues from a trained model. The lines are written
+    into a folder next to the recipe; the files themselves do not change.
     """
     from regard import console
     from regard.verbs.new import new
@@ -126,6 +132,7 @@ def command(
         columns=columns,
         minutes=minutes,
         cores=cores,
+        init=init,
         targets=targets,
         out=out,
     )

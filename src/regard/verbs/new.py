@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from regard.errors import RecipeError
 from regard.verbs.proposals.budget import Budget
 from regard.verbs.proposals.expressible import fitted_to, refuse_targets
+from regard.verbs.proposals.fine_tuning import StartingModel
 from regard.verbs.proposals.input_files import InputFiles, Paths, input_files
 from regard.verbs.proposals.labelled import new_labelled
 from regard.verbs.proposals.language_model import new_language_model
@@ -73,6 +75,7 @@ def new(
     columns: Sequence[str] = (),
     minutes: float | None = None,
     cores: int | None = None,
+    init: str | Path | None = None,
     targets: Sequence[str] = (),
     out: str | Path | None = None,
 ) -> NewRecipe:
@@ -94,6 +97,7 @@ def new(
         columns: names or numbers (from 0) of the columns of a table: source and target, or text and label.
         minutes: the training time of a translation; None is an hour.
         cores: CPU cores for the training; None is all.
+        init: a trained translation model to fine-tune: its folder, or "en-de", the included one.
         targets: targets of `regard export`, such as "ctranslate2", which the model must fit: settings that
             one of them cannot express are replaced.
         out: the recipe to write, or the folder to write it in (an existing one, or one with a slash at the
@@ -103,16 +107,18 @@ def new(
         DataError: a file cannot be read, does not fit the task, or has too few examples.
         RecipeError: the recipe exists already, or the task is unknown.
         UserError: the machine has fewer cores; or a target has no such models.
+        FolderError: `init` names no translation model.
     """
     files = input_files([source] if target is None else [source, target], valid, test)
     detected = detect_task(files, task, columns)
     budget = Budget.of(minutes, cores, detected.task)
     refuse_targets(targets, detected.task)
+    start = _starting_model(init, detected.task, targets)
     location = location_for(out, files.train)
     recipes: list[WrittenRecipe] = []
 
     def fill(folder: Path) -> str:
-        recipe = WRITERS[detected.task](files, detected, budget, location, folder)
+        recipe = WRITERS[detected.task](files, detected, budget, start, location, folder)
         if targets:
             fitted = fitted_to(recipe.text, detected.task, targets)
             recipe = replace(recipe, text=fitted.text, notes=[*recipe.notes, *fitted.notes])
@@ -124,12 +130,32 @@ def new(
     return NewRecipe.of(location, detected, written)
 
 
-Writer = Callable[[InputFiles, DetectedTask, Budget, RecipeLocation, Path], WrittenRecipe]
+def _starting_model(init: str | Path | None, task: TaskName, targets: Sequence[str]) -> StartingModel | None:
+    if init is None:
+        return None
+    if task != "translation":
+        raise RecipeError(
+            f"init is for translations, not for {task}",
+            "leave it out, remove the sizes of [model] from the recipe, and give --init to `regard train`",
+        )
+    if targets:
+        raise RecipeError(
+            f"a trained model's settings cannot be changed for {', '.join(targets)}",
+            "leave --for out; `regard export` says whether it can leave",
+        )
+    return StartingModel.of(init)
+
+
+Writer = Callable[
+    [InputFiles, DetectedTask, Budget, StartingModel | None, RecipeLocation, Path], WrittenRecipe
+]
 
 WRITERS: dict[TaskName, Writer] = {
-    "translation": lambda files, task, budget, *out: new_translation(files, task.columns, budget, *out),
-    "classification": lambda files, task, _, *out: new_labelled("classification", files, task.columns, *out),
-    "regression": lambda files, task, _, *out: new_labelled("regression", files, task.columns, *out),
-    "tagging": lambda files, task, _, *out: new_tagging(files, task.columns, *out),
-    "language_model": lambda files, task, _, *out: new_language_model(files, task.columns, *out),
+    "translation": lambda files, task, *others: new_translation(files, task.columns, *others),
+    "classification": lambda files, task, _, __, *out: new_labelled(
+        "classification", files, task.columns, *out
+    ),
+    "regression": lambda files, task, _, __, *out: new_labelled("regression", files, task.columns, *out),
+    "tagging": lambda files, task, _, __, *out: new_tagging(files, task.columns, *out),
+    "language_model": lambda files, task, _, __, *out: new_language_model(files, task.columns, *out),
 }

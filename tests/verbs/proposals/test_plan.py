@@ -12,7 +12,8 @@ from regard.models.build import count_config_parameters
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.recipe import read_toml
 from regard.verbs.proposals.corpus_survey import survey
-from regard.verbs.proposals.plan import MIN_STEPS, SIZES, drafts, fitted_to_time, is_trained_enough, propose
+from regard.verbs.proposals.plan import SIZES, drafts, is_trained_enough, propose
+from regard.verbs.proposals.run_plan import MIN_STEPS, fitted_to_time
 from regard.verbs.proposals.template import recipe_text
 from regard.verbs.proposals.training_speed import Speed
 

@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from regard.data.corpus import Pair
-from regard.data.tokenizer_training import TokenizerSettings
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
+from regard.models.build import build_model
+from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.gradients import Gradients
 from regard.training.settings import TrainingSettings
 from regard.verbs.proposals import training_speed
@@ -26,8 +28,9 @@ def measured(monkeypatch):
 
     monkeypatch.setattr(training_speed, "Gradients", Seen)
     monkeypatch.setattr(training_speed, "TIMED_SECONDS", 0.05)
-    settings = TokenizerSettings(kind="characters", vocab_size=60)
-    return training_speed.measure_speed(TABLE, settings, 200, PAIRS, torch.device("cpu"), 1), made
+    tokenizers = train_tokenizers(PAIRS, TokenizerSettings(kind="characters", vocab_size=60))
+    model = build_model(EncoderDecoderConfig.from_table(TABLE, src_vocab_size=60, tgt_vocab_size=60), seed=1)
+    return training_speed.measure_speed(model, tokenizers, 200, PAIRS, torch.device("cpu"), 1), made
 
 
 def test_updates_are_those_of_the_trainer_in_its_precision(measured):

@@ -1,4 +1,4 @@
-"""Translation settings that `regard new` proposes for a corpus and a time: model, vocabulary, updates.
+"""Translation settings that `regard new` proposes for a corpus and a time: vocabulary, model, updates.
 
 Sizes up to 100,000 pairs come from the experiments in docs/log.md (2026-11-23) and docs/recipes-by-size.md;
 larger ones were run at one size only. tests/verbs/proposals/test_plan.py compares a published recipe with its
@@ -7,18 +7,17 @@ proposal.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
 from regard.data.corpus import Pair
-from regard.data.tokenizer_training import TokenizerSettings
-from regard.verbs.proposals.training_speed import Speed, measure_speed
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
+from regard.models.build import build_model
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.verbs.proposals.run_plan import RunPlan, RunSettings, fitted_to_time
+from regard.verbs.proposals.training_speed import Speed, measure_speed, timed_pairs
 
-RESERVED = 0.1  # share of the time for tokenising, validation and the test score
-VALIDATIONS = 10  # in a run
-MIN_STEPS = 100  # updates, even if the time is too short for them
-CLIP_NORM = 1.0  # maximum norm of the gradient
 MIN_SHARED_LETTERS = 0.5  # with less overlap, source and target have vocabularies of their own
 DROPOUT = (  # (epochs at most, dropout): with more epochs a model overfits more
     (8, 0.1),
@@ -29,7 +28,7 @@ MIN_TOKENS_PER_PARAMETER = 2.0  # target tokens of all epochs; with fewer a smal
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSize:
+class ModelSize(RunSettings):
     """A model and its training settings for corpora of up to `pairs` pairs.
 
     Pre-norm, RMS norm, SwiGLU and rotary positions were best in every comparison, so all sizes have them.
@@ -42,10 +41,6 @@ class ModelSize:
     num_decoder_layers: int
     num_heads: int
     vocab_size: int
-    batch_tokens: int
-    learning_rate: float
-    warmup: float  # share of the updates
-    epochs: int  # at most; more did not help
 
     @property
     def layer_parameters(self) -> int:
@@ -126,16 +121,16 @@ SIZES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proposal:
+class Proposal(RunPlan):
     """The tokeniser, model and training settings of a new recipe."""
 
     size: ModelSize
     joint: bool  # one vocabulary for both sides
     vocab_size: int  # of each vocabulary
-    max_steps: int = 1000  # updates
-    minutes: float = 0.0  # the expected time of the run; 0: unknown
-    epochs: float = 0.0  # of `max_steps`; 0: unknown
-    threads: int | None = None  # CPU threads of that time; None: unknown
+
+    @property
+    def settings(self) -> ModelSize:
+        return self.size
 
     @property
     def model(self) -> dict[str, str | int | float]:
@@ -165,16 +160,6 @@ class Proposal:
         """The dropout for this number of epochs."""
         return next(share for epochs, share in DROPOUT if self.epochs <= epochs)
 
-    @property
-    def validate_every(self) -> int:
-        """The updates between two validations."""
-        return max(1, self.max_steps // VALIDATIONS)
-
-    @property
-    def moving_average(self) -> float:
-        """The decay of a moving average over about 2 % of the run, but over 10 to 1,000 updates."""
-        return round(min(0.999, max(0.9, 1 - 50 / self.max_steps)), 4)
-
 
 def propose(
     sample: Sequence[Pair],
@@ -196,9 +181,15 @@ def propose(
         device, threads: where it will be trained; without `threads` the fastest number is measured.
     """
     candidates = list(drafts(pairs, shared_letters, characters))
+    timed = timed_pairs(sample)
     for draft in candidates:
-        tokenizer = TokenizerSettings(vocab_size=draft.vocab_size, joint=draft.joint)
-        speed = measure_speed(draft.model, tokenizer, draft.size.batch_tokens, sample, device, threads)
+        tokenizers = train_tokenizers(
+            timed, TokenizerSettings(vocab_size=draft.vocab_size, joint=draft.joint)
+        )
+        size = draft.vocab_size
+        config = EncoderDecoderConfig.from_table(draft.model, src_vocab_size=size, tgt_vocab_size=size)
+        model = build_model(config, seed=1)
+        speed = measure_speed(model, tokenizers, draft.size.batch_tokens, timed, device, threads)
         proposal = fitted_to_time(draft, speed, pairs, minutes)
         if draft is candidates[-1] or is_trained_enough(proposal, speed):
             return proposal
@@ -222,25 +213,7 @@ def drafts(pairs: int, shared_letters: float, characters: int = 0) -> Iterator[P
         yield Proposal(size=size, joint=shared_letters >= MIN_SHARED_LETTERS, vocab_size=vocab_size)
 
 
-def fitted_to_time(draft: Proposal, speed: Speed, pairs: int, minutes: float) -> Proposal:
-    """`draft` with the updates that fit into `minutes`: `MIN_STEPS` or more, at most its size's epochs."""
-    updates_per_epoch = pairs * speed.target_tokens_per_pair / speed.target_tokens_per_update
-    seconds_per_update = speed.target_tokens_per_update / speed.target_tokens_per_second
-    affordable = 60 * minutes * (1 - RESERVED) / seconds_per_update
-    steps = _rounded_down(max(float(MIN_STEPS), min(affordable, draft.size.epochs * updates_per_epoch)))
-    seconds = steps * seconds_per_update / (1 - RESERVED)
-    return replace(
-        draft, max_steps=steps, minutes=seconds / 60, epochs=steps / updates_per_epoch, threads=speed.threads
-    )
-
-
 def is_trained_enough(proposal: Proposal, speed: Speed) -> bool:
     """True if the model sees enough tokens for its size; else a smaller one is better after the same time."""
     tokens = proposal.max_steps * speed.target_tokens_per_update
     return tokens >= proposal.parameters * MIN_TOKENS_PER_PARAMETER
-
-
-def _rounded_down(value: float) -> int:
-    """`value` rounded down to two significant digits: 12,345 -> 12,000."""
-    unit = 10 ** max(0, math.floor(math.log10(value)) - 1)
-    return int(value // unit * unit)

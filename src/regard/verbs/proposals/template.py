@@ -4,8 +4,12 @@ import shlex
 from collections.abc import Mapping
 
 from regard.verbs.proposals.corpus_survey import Survey
-from regard.verbs.proposals.plan import CLIP_NORM, Proposal
+from regard.verbs.proposals.fine_tuning import FineTuning
+from regard.verbs.proposals.plan import Proposal
 from regard.verbs.proposals.published import commented, toml
+from regard.verbs.proposals.run_plan import CLIP_NORM
+
+USUAL_KIND = "encoder_decoder"  # of a model that a translation trains without `model.kind`
 
 
 def head(name: str, about: str) -> str:
@@ -19,7 +23,7 @@ def recipe_text(
     name: str,
     about: str,
     data: str,
-    proposal: Proposal,
+    proposal: Proposal | FineTuning,
     survey: Survey,
     expected: tuple[float, float] | None = None,
 ) -> str:
@@ -31,23 +35,38 @@ def recipe_text(
         expected: the lowest and highest BLEU to expect; None if no similar runs are known.
     """
     values = dict[str, object](
-        vocab_size=proposal.vocab_size,
-        joint=toml(proposal.joint),
-        **{key: toml(value) for key, value in proposal.model.items()},
-        batch_tokens=proposal.size.batch_tokens,
+        batch_tokens=proposal.settings.batch_tokens,
+        max_tokens=proposal.max_tokens,
         max_steps=proposal.max_steps,
         epochs=f"{proposal.epochs:.0f}",
         clip_norm=CLIP_NORM,
         moving_average=proposal.moving_average,
         validate_every=proposal.validate_every,
         best_metric=toml(survey.best_metric),
-        learning_rate=proposal.size.learning_rate,
-        warmup=proposal.size.warmup,
+        learning_rate=proposal.settings.learning_rate,
+        warmup=proposal.settings.warmup,
         tokenize=toml(survey.tokenize),
         expected=expected and commented(f"expected_bleu = {toml(list(expected))}", EXPECTED_COMMENT),
     )
-    template = TEMPLATE if expected else TEMPLATE.replace("{expected}\n", "")
-    return f"{head(name, about)}{data}\n{_filled(template, values)}"
+    training = TRAINING if expected else TRAINING.replace("{expected}\n", "")
+    model, decoding = _trained(proposal) if isinstance(proposal, FineTuning) else _fresh(proposal)
+    parts = head(name, about), data, "\n", _filled(LINES, {}), model, _filled(training, values), decoding
+    return "".join(parts)
+
+
+def _fresh(proposal: Proposal) -> tuple[str, str]:
+    """The sections of tokeniser and model, and of decoding, for a new model."""
+    values = {key: toml(value) for key, value in proposal.model.items()}
+    values |= {"vocab_size": str(proposal.vocab_size), "joint": toml(proposal.joint)}
+    return _filled(FRESH_MODEL, values), _filled(DECODING, {})
+
+
+def _trained(proposal: FineTuning) -> tuple[str, str]:
+    """The same sections for a trained model."""
+    kind = "" if proposal.kind == USUAL_KIND else f"kind = {toml(proposal.kind)}\n"
+    model = _filled(TRAINED_MODEL, {"init": toml(proposal.init)}) + f"{kind}\n"
+    lines = [f"{key} = {toml(value)}\n" for key, value in proposal.decoding.items()]
+    return model, "".join([commented("[decoding]", "as the trained model decodes"), "\n", *lines])
 
 
 def _filled(template: str, values: Mapping[str, object]) -> str:
@@ -75,12 +94,15 @@ card = ""  # text for the model card: licence and attribution of the data, limit
 
 """
 
-TEMPLATE = """\
+LINES = """\
 [data.lines]  # lines that cannot be used: "skip" leaves them out and counts them, "error" stops
 empty = "skip"
 too_long = "skip"
 max_characters = 5000
 
+"""
+
+FRESH_MODEL = """\
 [tokenizer]
 kind = "bpe"  # words, characters, bytes, bpe, bytebpe, wordpiece, unigram
 vocab_size = {vocab_size}
@@ -100,9 +122,17 @@ positions = {positions}  # sinusoidal, learned, rotary, alibi, t5, none
 tied = {tied}  # all: source embedding, target embedding and output layer share weights; target; none
 dropout = {dropout}  # higher for more epochs
 
+"""
+
+TRAINED_MODEL = """\
+[model]  # sizes and tokenisers are those of the trained model
+init = {init}  # the trained model that the run begins with
+"""
+
+TRAINING = """\
 [batches]
 batch_tokens = {batch_tokens}  # padded positions of the longer side in a batch; fewer need less memory
-max_tokens = 256  # of a side; longer pairs are left out and counted
+max_tokens = {max_tokens}  # of a side; longer pairs are left out and counted
 
 [training]
 seed = 1
@@ -129,6 +159,9 @@ sentences = 500  # validation pairs to use; 0 is all
 tokenize = {tokenize}  # sacreBLEU's tokeniser for the script; "none" for text that is tokenised already
 {expected}
 
+"""
+
+DECODING = """\
 [decoding]
 beam_size = 5
 length_penalty = "power"  # score / length^alpha; alpha 1 is the mean over tokens

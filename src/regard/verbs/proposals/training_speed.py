@@ -2,9 +2,8 @@
 
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,12 +12,9 @@ from regard.data.batch import PairBatch, collate
 from regard.data.corpus import Pair
 from regard.data.loader import bucket_by_length
 from regard.data.tokenizer import TokenizerPair
-from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.distributed.group import SINGLE
 from regard.distributed.replicated import ReplicatedModel
 from regard.fast.training import fused
-from regard.models.build import build_model
-from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
 from regard.training.gradients import Gradients
 from regard.training.objective import Objective, build_objective
@@ -45,30 +41,29 @@ class Speed:
     threads: int  # with which it was measured
 
 
+def timed_pairs(pairs: Sequence[Pair]) -> Sequence[Pair]:
+    """`TIMED_PAIRS` of the pairs at most, evenly spaced, since a file may be sorted by length."""
+    return pairs[:: -(-len(pairs) // TIMED_PAIRS)]
+
+
 def measure_speed(
-    table: Mapping[str, Any],
-    settings: TokenizerSettings,
+    model: Model,
+    tokenizers: TokenizerPair,
     batch_tokens: int,
     pairs: Sequence[Pair],
     device: torch.device,
     threads: int | None = None,
 ) -> Speed:
-    """Measure the training speed of a model on `pairs` for some seconds; nothing is kept.
+    """Measure the training speed of a model on `pairs` for some seconds; its weights change.
 
     Args:
-        table: the `[model]` of a recipe.
-        settings: settings of the tokeniser, which is trained on these pairs.
         threads: CPU threads; None is the number with which it is fastest, up to PyTorch's.
     """
-    pairs = pairs[:: -(-len(pairs) // TIMED_PAIRS)]  # evenly spaced, since a file may be sorted by length
-    tokenizers = train_tokenizers(pairs, settings)
     batches = _batches(pairs, tokenizers, batch_tokens)
-    size = settings.vocab_size
-    config = EncoderDecoderConfig.from_table(table, src_vocab_size=size, tgt_vocab_size=size)
-    model = build_model(config, seed=1).to(device).train()
+    model = model.to(device).train()
     objective = build_objective(label_smoothing=0.1, r_drop=0.0, pad_id=tokenizers.target.pad_id)
     with torch.random.fork_rng(), fused(model):
-        setting = choose_precision("auto", config.d_model, device)
+        setting = choose_precision("auto", model.config.d_model, device)
         with matmul_precision(setting):
             update = _update(model, objective, batches, device)
             most = torch.get_num_threads()

@@ -2,6 +2,7 @@
 
 import contextlib
 import heapq
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,11 +13,13 @@ from regard.errors import DataError
 from regard.verbs.proposals.budget import Budget
 from regard.verbs.proposals.corpus_survey import Survey, Surveyor
 from regard.verbs.proposals.experiments import expected_bleu
+from regard.verbs.proposals.fine_tuning import FineTuning, StartingModel, propose_fine_tuning
 from regard.verbs.proposals.input_files import InputFiles
 from regard.verbs.proposals.pairs import pairs_of
 from regard.verbs.proposals.plan import Proposal, propose
 from regard.verbs.proposals.published import PART_COMMENTS, RELATIVE_PATHS, RecipeSection
 from regard.verbs.proposals.recipe_location import RecipeLocation
+from regard.verbs.proposals.run_plan import RunPlan
 from regard.verbs.proposals.template import recipe_text
 from regard.verbs.proposals.written_recipe import WrittenRecipe, split_digest
 
@@ -26,9 +29,16 @@ SIDES = "source", "target"
 
 
 def new_translation(
-    files: InputFiles, columns: Sequence[str], budget: Budget, location: RecipeLocation, folder: Path
+    files: InputFiles,
+    columns: Sequence[str],
+    budget: Budget,
+    init: StartingModel | None,
+    location: RecipeLocation,
+    folder: Path,
 ) -> WrittenRecipe:
     """Write the pairs, with some held out, and the recipe of a translation for them.
+
+    With `init` the recipe fine-tunes that model; without, it trains a new one.
 
     Raises:
         DataError: there are too few pairs, or all sources are the same.
@@ -46,16 +56,12 @@ def new_translation(
     for part, part_files in (("valid", files.valid), ("test", files.test)):
         if part_files:
             sections[part], counts[part] = _input_section(part, part_files, columns, location, folder)
-    proposal = propose(
-        survey.sample.pairs,
-        pairs=train_pairs,
-        shared_letters=survey.shared_letters,
-        characters=max(survey.source.frequent_characters, survey.target.frequent_characters),
-        minutes=budget.minutes,
-        device=budget.device,
-        threads=budget.cores,
-    )
-    expected = expected_bleu(train_pairs, proposal.epochs * survey.target_tokens, survey.tokenize)
+    proposal = _proposed(survey, train_pairs, budget, location, init)
+    if init is None:
+        expected = expected_bleu(train_pairs, proposal.epochs * survey.target_tokens, survey.tokenize)
+        score = _expected_score(expected)
+    else:
+        expected, score = None, _score_before(init.name, files, location)
     about = f"{survey.pairs:,} pairs of {' and '.join(Path(file).name for file in files.train)}"
     data = "\n".join(map(str, sections.values()))
     return WrittenRecipe(
@@ -64,12 +70,31 @@ def new_translation(
         unit="pairs",
         skipped=Counter(corpus.skipped),
         summary=_summary(proposal, budget),
-        warnings=[str(finding) for finding in survey.findings if not finding.is_usual],
-        notes=[str(finding) for finding in survey.findings if finding.is_usual] + _expected_score(expected),
+        warnings=[*(str(each) for each in survey.findings if not each.is_usual), *proposal.warnings],
+        notes=[*(str(each) for each in survey.findings if each.is_usual), score],
     )
 
 
-def _summary(proposal: Proposal, budget: Budget) -> str:
+def _proposed(
+    survey: Survey, pairs: int, budget: Budget, location: RecipeLocation, init: StartingModel | None
+) -> Proposal | FineTuning:
+    """The run for the corpus and the time: of a new model, or of the trained model `init`."""
+    sample = survey.sample.pairs
+    if init is not None:
+        name = init.name if init.is_included else location.relative_path(init.name)
+        return propose_fine_tuning(init.loaded, name, sample, pairs=pairs, budget=budget)
+    return propose(
+        sample,
+        pairs=pairs,
+        shared_letters=survey.shared_letters,
+        characters=max(survey.source.frequent_characters, survey.target.frequent_characters),
+        minutes=budget.minutes,
+        device=budget.device,
+        threads=budget.cores,
+    )
+
+
+def _summary(proposal: RunPlan, budget: Budget) -> str:
     count = budget.cores or proposal.threads
     cores = "" if count is None or budget.device.type != "cpu" else f" of {count} core{'s' * (count > 1)}"
     limit = "" if budget.has_minutes else "; at most an hour, since --minutes is not set"
@@ -85,11 +110,19 @@ def _minutes(minutes: float) -> str:
     return f"about {minutes:.0f} minute{'s' * (round(minutes) > 1)}"
 
 
-def _expected_score(expected: tuple[float, float] | None) -> list[str]:
+def _expected_score(expected: tuple[float, float] | None) -> str:
     if expected is None:
-        return ["no similar run has been measured: docs/recipes-by-size.md"]
+        return "no similar run has been measured: docs/recipes-by-size.md"
     low, high = expected
-    return [f"similar runs gave BLEU {low:.0f} to {high:.0f}: docs/recipes-by-size.md"]
+    return f"similar runs gave BLEU {low:.0f} to {high:.0f}: docs/recipes-by-size.md"
+
+
+def _score_before(init: str, files: InputFiles, location: RecipeLocation) -> str:
+    """The command that scores the trained model on the test files, or on the pairs that are held out."""
+    held_out = tuple(str(location.data / f"valid.{side}") for side in SIDES)
+    source, target = next((pair for pair in (files.test, files.valid) if len(pair) == len(SIDES)), held_out)
+    command = shlex.join(["regard", "evaluate", "--model", init, "--src", source, "--ref", target])
+    return f"the score before fine-tuning: {command}"
 
 
 def _survey(corpus: Corpus, held_out: Mapping[str, Corpus]) -> tuple[Survey, int]:
