@@ -53,6 +53,7 @@ def test_the_recipe_has_no_sizes_and_trains_the_model_that_it_names(digits, untr
     written = new(*digits, init=untrained, minutes=0.05, cores=1, out=tmp_path / "fine" / "my.toml")
     table, _ = read_toml(written.recipe)
     assert list(table["model"]) == ["init"]
+    assert (written.recipe.parent / table["model"]["init"]).resolve() == untrained.resolve()
     assert "tokenizer" not in table
     assert table["decoding"] == {"beam_size": 2, "max_length": 12}
     run = train(written.recipe, out=tmp_path / "run", threads=1, overrides=["training.max_steps=2"])
@@ -61,6 +62,8 @@ def test_the_recipe_has_no_sizes_and_trains_the_model_that_it_names(digits, untr
     assert tuned.config == start.config
     assert tuned.tokenizers.files() == start.tokenizers.files()
     assert tuned.generation["max_length"] == 12
+    again = new(*digits, init=tmp_path / "run", minutes=0.05, cores=1, out=tmp_path / "again.toml")
+    assert read_toml(again.recipe)[0]["model"]["init"] == "run", "a run, by its path from the recipe"
 
 
 def test_the_included_model_is_named_and_not_its_folder(digits, tmp_path):

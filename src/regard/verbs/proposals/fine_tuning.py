@@ -62,7 +62,7 @@ class StartingModel:
     @property
     def is_included(self) -> bool:
         """True if `name` is not a path."""
-        return self.loaded.path != Path(self.name).expanduser()
+        return not Path(self.name).expanduser().exists()
 
     @classmethod
     def of(cls, init: str | Path) -> "StartingModel":
