@@ -1,6 +1,7 @@
 """Metrics of COMET give its scores, or are refused by the name of a setting."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,17 @@ def test_a_converted_folder_is_read_from_the_shell_and_names_what_it_leaves_out(
 def test_the_file_of_the_checkpoint_may_be_named(in_this_process):
     file = HERE / "kiwi" / "checkpoints" / "model.ckpt"
     assert read(file).path == HERE / "kiwi"
+
+
+def test_a_folder_of_the_hub_s_cache_whose_files_are_links_is_read(tmp_path, in_this_process):
+    snapshot, blobs = tmp_path / "models--a--b" / "snapshots" / "f00", tmp_path / "models--a--b" / "blobs"
+    (snapshot / "checkpoints").mkdir(parents=True)
+    blobs.mkdir()
+    for name in ("hparams.yaml", "checkpoints/model.ckpt", "expected.json"):
+        blob = blobs / name.replace("/", "-")
+        shutil.copy(HERE / "kiwi" / name, blob)
+        (snapshot / name).symlink_to(os.path.relpath(blob, (snapshot / name).parent))
+    same_as_expected(snapshot)
 
 
 def changed(tmp_path: Path, name: str, settings: dict[str, Any], *, both: bool = True) -> Path:

@@ -29,6 +29,7 @@ from regard.weights.toolkits.load import toolkit_of
 
 MAX_CHARACTERS = 100_000  # of a text; more have more tokens than any encoder reads
 BATCH_TOKENS = 4096  # padded tokens of a batch
+CHUNK = 512  # segments that are sorted by length and scored together
 DECIMAL_PLACES = 6  # of a score; rounding hides the last bits, which depend on the sizes of batches
 FILES = ("config.json", "model.safetensors", "tokenizer.json")  # that determine the scores
 HASH_DIGITS = 12
@@ -116,7 +117,7 @@ class LearnedMetric:
         found: list[float] = []
         self._cut = 0
         with console.LinesProgress(len(segments)) as progress, torch.no_grad():
-            for chunk in chunks(segments):
+            for chunk in chunks(segments, CHUNK):
                 found += [round(score, DECIMAL_PLACES) for score in self._scores(chunk).tolist()]
                 progress.advance(len(chunk))
         if self._cut:
