@@ -8,13 +8,13 @@ from numpy import ndarray
 from pathlib import Path
 from regard.errors import RegardError as RegardError
 from regard.errors import UserError as UserError
+from regard.evaluation.translation import Comparison
 from regard.jobs.pace import PartDone
 from regard.jobs.pace import ShardReport
 from regard.verbs.average import average as average
 from regard.verbs.classify import Classifier as _Classifier
 from regard.verbs.classify_images import ImageClassifier as _ImageClassifier
 from regard.verbs.classify_nodes import NodeClassifier as _NodeClassifier
-from regard.verbs.compare import compare as compare
 from regard.verbs.convert import convert as convert
 from regard.verbs.curves import curves as curves
 from regard.verbs.data import data_check as data_check
@@ -381,6 +381,41 @@ def classify_nodes(  # pyright: ignore[reportOverlappingOverload]
     ...
 
 
+def compare(
+    systems: Sequence[str | Path],
+    *,
+    ref: str | Path | Iterable[str | Path] = (),
+    metric: str | Path | LoadedModel | Iterable[str | Path | LoadedModel] = (),
+    src: str | Path | None = None,
+    tokenize: Literal["auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200", "spBLEU-1K", "none"] = "auto",
+    lowercase: bool = False,
+    device: str = "auto",
+    threads: int | None = None,
+) -> list[Comparison]:
+    """Compare translations by two systems or more with the first, the baseline, in each metric.
+
+    Uses sacreBLEU's paired bootstrap resampling (Koehn 2004). All systems are scored with the same
+    tokeniser.
+
+    Args:
+        systems: a file of translations by each system, the baseline first.
+        ref: one or several files of references, aligned with the translations line by line; none for a metric
+            that reads sources alone.
+        metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
+            or what `regard.load` returns; they are compared after BLEU, chrF++ and TER.
+        src: a file of the sources, for a metric that reads them.
+        tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
+            is tokenised already.
+        lowercase: ignore case; learned metrics never do.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        DataError: there are fewer than two files, a file is named twice, files are not aligned, or the
+            tokeniser cannot be used. UserError: a metric lacks what it reads. FolderError: it is no metric.
+    """
+
+
 def demo(
     *,
     out: str | Path | None = None,
@@ -496,6 +531,7 @@ def evaluate(
     data: str | Path | None = None,
     src: str | Path | None = None,
     ref: str | Path | Iterable[str | Path] = (),
+    metric: str | Path | LoadedModel | Iterable[str | Path | LoadedModel] = (),
     tokenize: Literal["auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200", "spBLEU-1K", "none"] = "auto",
     lowercase: bool = False,
     by_length: bool = False,
@@ -511,10 +547,13 @@ def evaluate(
         model: a model or run folder, or what `regard.load` gives; None is the included model.
         data: a file of test data in the format of the recipe's; NAME:FILE is a file of the catalogue.
         src: a file to translate, one sentence a line; the translations are scored against `ref`.
-        ref: one or several files of references, aligned with `src` line by line.
+        ref: one or several files of references, aligned with `src` line by line; none for a metric that reads
+            sources alone (quality estimation).
+        metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
+            or what `regard.load` returns; their scores come after BLEU, chrF++ and TER.
         tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
             is tokenised already.
-        lowercase: ignore case.
+        lowercase: ignore case; learned metrics never do.
         by_length: also give BLEU by the length of the source; only with `src`.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are

@@ -78,6 +78,8 @@ def test_programs_get_json(printed):
         (["--model", "run", "--src", "test.txt"], "--ref FILE is missing", "reference"),
         (["--model", "run", "--ref", "test.txt"], "--src FILE is missing", "source"),
         (["--src", "a", "--ref", "b", "--data", "c"], "--data and --src", "one of them"),
+        (["--model", "run", "--metric", "run"], "--src FILE is missing", "--metric"),
+        (["--src", "test.txt", "--metric", "run"], "not a model that scores translations", "regard"),
     ],
 )
 def test_a_mistake_is_one_error_and_one_hint(printed, typed, error, hint):

@@ -59,7 +59,7 @@ def test_importing_regard_imports_no_torch():
         (["trans"], "no command 'trans'", "did you mean 'translate'?"),
         (["--verison"], "no option --verison", "did you mean '--version'?"),
         (["train"], "missing argument 'RECIPE'", "see `regard train --help`"),
-        (["compare", "a", "b"], "missing option '--ref'", "see `regard compare --help`"),
+        (["convert", "a"], "missing option '--out'", "see `regard convert --help`"),
         (["data", "get"], "missing argument 'NAME'", "see `regard data get --help`"),
         (
             ["translate", "--beam-size", "0"],

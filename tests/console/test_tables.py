@@ -16,6 +16,7 @@ class Score:
     low: float | None = None
     high: float | None = None
     signature: str = "nrefs:1"
+    decimals: int = 2
 
 
 def test_a_table_off_a_terminal_has_one_line_a_row_and_numbers_to_the_right(plain, capsys):
@@ -53,6 +54,11 @@ def test_scores_are_shown_with_interval_and_signature(plain, capsys):
 @pytest.mark.parametrize(("value", "text"), [(100.0, "100.0 %"), (99.99, "99.9 %"), (98.7, "98.7 %")])
 def test_a_share_is_never_rounded_up_to_what_was_not_reached(value, text):
     assert score_text(Score("exact match", value)) == text
+
+
+def test_scores_have_the_decimals_that_they_name(plain, capsys):
+    console.scores("", [Score("metric", 0.81234, 0.8, 0.82, decimals=4)])
+    assert capsys.readouterr().out == "metric 0.8123 (0.8000 to 0.8200)  nrefs:1\n"
 
 
 def test_a_confusion_off_a_terminal_has_a_row_and_a_column_for_each_class(plain, capsys):

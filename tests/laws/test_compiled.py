@@ -17,6 +17,7 @@ SPECIMENS = [  # of test_family.py: one of each kind of model
     "encoder-decoder",
     "decoder-only",
     "classifier",
+    "metric",
     "additive attention",
     "neighbourhoods",
     "nodes of a graph",

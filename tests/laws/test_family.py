@@ -59,10 +59,22 @@ def graph() -> tuple[Tensor, ...]:
     return features, torch.tensor([[0, 1, 1, 2, 3, 4, 5, 5], [1, 0, 2, 1, 4, 3, 0, 4]])
 
 
+def compared_texts() -> tuple[Tensor, ...]:
+    """A translation, its source and its reference in each row."""
+    return torch.stack([IDS, IDS.flip(0), IDS[[1, 1, 0]]], dim=1), torch.stack(
+        [LENGTHS, LENGTHS.flip(0), LENGTHS[[1, 1, 0]]], dim=1
+    )
+
+
 def cut(row: int, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """A row of padded sequences without its padding and without the other rows."""
     first, lengths, *others = inputs
     return (first[[row], : lengths[row]], lengths[[row]], *(each[[row]] for each in others))
+
+
+def cut_texts(row: int, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    ids, lengths = inputs
+    return ids[[row], :, : lengths[row].max()], lengths[[row]]
 
 
 def row_of(row: int, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -94,6 +106,13 @@ SPECIMENS = {
         {"vocab_size": 30, "head": "tokens", "num_labels": 3},
         texts,
         cut,
+    ),
+    "metric": Specimen(
+        "translation_metric",
+        {**TRANSFORMER, "num_layers": 2, "reads": ("source", "reference"), "joined": False},
+        {"vocab_size": 30},
+        compared_texts,
+        cut_texts,
     ),
     "context vector": Specimen(
         "recurrent", {"preset": "rnn", "d_model": 16, "d_embedding": 12}, VOCABULARIES, sequences, cut
@@ -212,6 +231,8 @@ def test_evaluation_turns_every_dropout_off(specimen, model):
 def test_gradients_reach_every_parameter(specimen, model):
     """All but what moves every score of a query alike: biases of keys, stacked between others or alone."""
     logits = model(*specimen.inputs())
+    if logits.size(-1) == 1:  # a number, against 0
+        logits = torch.nn.functional.pad(logits, (0, 1))
     labels = torch.arange(logits[..., 0].numel()) % logits.size(-1)
     torch.nn.functional.cross_entropy(logits.flatten(0, -2), labels).backward()
     for name, parameter in model.named_parameters():

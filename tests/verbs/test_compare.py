@@ -2,7 +2,7 @@
 
 import pytest
 
-from regard.errors import DataError
+from regard.errors import DataError, UserError
 from regard.verbs.compare import compare
 
 
@@ -49,3 +49,47 @@ def test_several_references_may_be_given(outputs):
 def test_what_cannot_be_compared_is_refused(outputs, names, message):
     with pytest.raises(DataError, match=message):
         compare([outputs / name for name in names], ref=outputs / "ref")
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    texts = {
+        "src": [f"{i % 10} {i % 7}" for i in range(40)],
+        "ref": [f"{i % 10} {i % 7} {i % 3}" for i in range(40)],
+        "one": [f"{i % 10} {i % 3}" for i in range(40)],
+        "two": [f"{i % 7} {i % 3} {i % 10} 5" for i in range(40)],
+    }
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    return tmp_path
+
+
+def test_learned_metrics_are_compared_too(numbers, metrics):
+    systems = [numbers / "one", numbers / "two"]
+    found = compare(systems, ref=numbers / "ref", src=numbers / "src", metric=metrics / "apart")
+    assert [each.name for each in found] == ["BLEU", "chrF2++", "TER", "apart"]
+    one, two = found[3].systems
+    assert one.value != two.value
+    assert two.p_value is not None
+    assert [len(each) for each in found[3].segments.values()] == [40, 40]
+
+
+def test_a_metric_of_sources_compares_without_references(numbers, metrics):
+    systems = [numbers / "one", numbers / "two"]
+    [found] = compare(systems, src=numbers / "src", metric=metrics / "source-joined")
+    assert found.name == "source-joined"
+    with pytest.raises(UserError, match="are for BLEU"):
+        compare(systems, src=numbers / "src", metric=metrics / "source-joined", lowercase=True)
+
+
+def test_what_a_metric_lacks_and_a_source_without_a_metric_are_refused(numbers, metrics):
+    systems = [numbers / "one", numbers / "two"]
+    with pytest.raises(UserError, match="apart compares a translation with its source"):
+        compare(systems, ref=numbers / "ref", metric=metrics / "apart")
+    with pytest.raises(UserError, match="src is for learned metrics"):
+        compare(systems, ref=numbers / "ref", src=numbers / "src")
+    (numbers / "src").write_text("1\n")
+    with pytest.raises(DataError, match="40 lines, the source 1"):
+        compare(systems, src=numbers / "src", metric=metrics / "source-joined")
+    with pytest.raises(DataError, match="no reference"):
+        compare(systems)

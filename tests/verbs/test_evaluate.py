@@ -2,6 +2,7 @@
 
 import pytest
 
+import regard
 from regard.errors import DataError, UserError
 from regard.verbs.evaluate import evaluate
 from regard.verbs.translate import translate
@@ -58,3 +59,40 @@ def test_scores_by_length_are_given_on_request(untrained, files):
 def test_scores_by_length_are_for_translations_only(untrained):
     with pytest.raises(UserError, match="are for translations"):
         evaluate(model=untrained, by_length=True)
+
+
+def test_learned_metrics_score_after_the_others(untrained, files, metrics):
+    found = evaluate(
+        model=untrained,
+        src=files / "src",
+        ref=files / "other",
+        metric=[metrics / "apart", metrics / "source-joined"],
+        tokenize="none",
+    )
+    assert [score.name for score in found.scores] == ["BLEU", "chrF2++", "TER", "apart", "source-joined"]
+    assert "|metric:apart|sha256:" in found.scores[3].signature
+    printed = found.to_dict()["scores"]
+    assert len(printed[3]["segments"]) == 8
+    assert printed[3]["value"] == pytest.approx(sum(printed[3]["segments"]) / 8)
+    assert "segments" not in printed[0]
+
+
+def test_a_metric_of_sources_needs_no_references(untrained, files, metrics):
+    found = evaluate(model=untrained, src=files / "src", metric=metrics / "source-apart")
+    assert [score.name for score in found.scores] == ["source-apart"]
+    loaded = evaluate(model=untrained, src=files / "src", metric=regard.load(metrics / "source-apart"))
+    assert loaded.scores == found.scores
+    for settings in ({"by_length": True}, {"lowercase": True}, {"tokenize": "none"}):
+        with pytest.raises(UserError, match="are for BLEU"):
+            evaluate(model=untrained, src=files / "src", metric=metrics / "source-apart", **settings)
+
+
+def test_what_a_metric_lacks_is_reported_before_anything_is_translated(untrained, files, metrics):
+    absent = untrained / "absent"
+    with pytest.raises(UserError, match="apart compares a translation with its reference"):
+        evaluate(model=absent, src=files / "src", metric=metrics / "apart")
+    references = [files / "own", files / "other"]
+    with pytest.raises(UserError, match="one reference, not with 2"):
+        evaluate(model=absent, src=files / "src", ref=references, metric=metrics / "apart")
+    with pytest.raises(UserError, match="nor a metric without src"):
+        evaluate(model=absent, metric=metrics / "source-apart")

@@ -8,17 +8,30 @@ import click
 
 from regard.cli import options
 from regard.cli.group import Command
+from regard.cli.importing import importing
+from regard.errors import UserError
+from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.tokenize import Tokenize
 
 
 @click.command("compare", cls=Command)
 @options.refs
 @click.argument("systems", type=options.FILE_PATH, nargs=-1, required=True, metavar="SYSTEM SYSTEM...")
+@click.option("--src", type=options.FILE_PATH, metavar="FILE", help="Sources, for a metric that reads them.")
+@options.metrics
 @options.tokenize
 @options.lowercase
 @options.as_json
+@options.runtime
 def command(
-    systems: tuple[Path, ...], ref: tuple[Path, ...], tokenize: Tokenize, lowercase: bool, as_json: bool
+    systems: tuple[Path, ...],
+    ref: tuple[Path, ...],
+    src: Path | None,
+    metric: tuple[Path, ...],
+    tokenize: Tokenize,
+    lowercase: bool,
+    as_json: bool,
+    runtime: Runtime,
 ) -> None:
     """Compare translations by several systems, with significance.
 
@@ -26,19 +39,32 @@ def command(
     p is the probability of a difference at least as large by chance (paired bootstrap resampling,
     Koehn 2004). All systems are scored with the same tokeniser.
     """
-    from regard import console
-    from regard.verbs.compare import compare
+    if not ref and not metric:
+        raise UserError("--ref FILE is missing", "give the references that the systems are compared with")
 
-    comparisons = compare(systems, ref=ref, tokenize=tokenize, lowercase=lowercase)
+    with importing():
+        from regard import console
+        from regard.verbs.compare import compare
+
+    comparisons = compare(
+        systems,
+        ref=ref,
+        metric=metric,
+        src=src,
+        tokenize=tokenize,
+        lowercase=lowercase,
+        runtime=runtime,
+    )
     if as_json:
         click.echo(json.dumps([asdict(comparison) for comparison in comparisons], indent=2))
         return
     for comparison in comparisons:
+        digits = comparison.decimals
         rows = [
             [
                 each.system,
-                f"{each.value:.2f}",
-                "" if each.low is None else f"{each.low:.2f} to {each.high:.2f}",
+                f"{each.value:.{digits}f}",
+                "" if each.low is None else f"{each.low:.{digits}f} to {each.high:.{digits}f}",
                 "baseline" if each.p_value is None else f"{each.p_value:.3f}",
             ]
             for each in comparison.systems

@@ -30,12 +30,20 @@ PICKLE = (
 )
 @options.field_options(LanguageOptions)
 @click.option("--trust-pickle", is_flag=True, help=PICKLE)
+@click.option(
+    "--encoder",
+    type=options.FILE_PATH,
+    metavar="DIR",
+    help="For a metric of COMET: a folder with config.json and tokenizer.json of its encoder, such as"
+    " xlm-roberta-large.",
+)
 def command(
     model: Path,
     out: Path,
     to: str,
     family: str | None,
     trust_pickle: bool,
+    encoder: Path | None,
     source_lang: str | None,
     target_lang: str | None,
 ) -> None:
@@ -45,7 +53,8 @@ def command(
     Known families: gpt2, llama, mistral, qwen2, qwen3, gemma, bert (sentence encoders too), roberta,
     distilbert, marian, bart, mbart, pegasus, m2m_100 (NLLB too), t5, vit. Checkpoints of toolkits: Marian
     (model.npz), JoeyNMT (best.ckpt with config.yaml), eole, OpenNMT-py, fairseq (model.pt),
-    Sockeye (params.best). The logits do not change.
+    Sockeye (params.best). Metrics of COMET (checkpoints/model.ckpt with hparams.yaml). The logits do not
+    change.
     """
     with importing():
         from regard.verbs.convert import convert
@@ -57,6 +66,7 @@ def command(
         to="hf" if to_hf else "regard",
         family=family,
         trust_pickle=trust_pickle,
+        encoder=encoder,
         source_lang=source_lang,
         target_lang=target_lang,
     )

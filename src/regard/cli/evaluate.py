@@ -31,6 +31,7 @@ from regard.verbs.shared.tokenize import Tokenize
     metavar="FILE",
     help="References, aligned with --src line by line; repeat the option for several files.",
 )
+@options.metrics
 @options.tokenize
 @options.lowercase
 @click.option("--by-length", is_flag=True, help="Also show BLEU by the length of the source.")
@@ -43,6 +44,7 @@ def command(
     data: Path | None,
     src: Path | None,
     ref: tuple[Path, ...],
+    metric: tuple[Path, ...],
     tokenize: Tokenize,
     lowercase: bool,
     by_length: bool,
@@ -58,9 +60,12 @@ def command(
 
     With --src and --ref a file is translated and scored with sacreBLEU: BLEU, chrF++ and TER; chrF++
     comes first if the references have no spaces between words. NAME:FILE is a file of a data set
-    (`regard data list`).
+    (`regard data list`). --metric adds the score of a learned metric; one that reads no references needs
+    no --ref.
     """
-    if (src is None) != (not ref):
+    if src is None and metric and not ref:
+        raise UserError("--src FILE is missing", "--metric scores translations of a file")
+    if (src is None) != (not ref) and not (src is not None and metric):
         missing = "--src FILE" if src is None else "--ref FILE"
         raise UserError(f"{missing} is missing", "translations need a source and at least one reference")
     if src is not None and data is not None:
@@ -75,6 +80,7 @@ def command(
         data=data,
         src=src,
         ref=ref,
+        metric=metric,
         tokenize=tokenize,
         lowercase=lowercase,
         by_length=by_length,

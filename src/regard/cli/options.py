@@ -65,10 +65,17 @@ src = click.option(
 refs = click.option(
     "--ref",
     type=FILE_PATH,
-    required=True,
     multiple=True,
     metavar="FILE",
     help="Reference, aligned line by line; again for each further one.",
+)
+metrics = click.option(
+    "--metric",
+    type=FILE_PATH,
+    multiple=True,
+    metavar="DIR",
+    help="Also score by a learned metric, a folder that `regard convert` writes of a COMET metric; again for"
+    " more.",
 )
 tokenize = click.option(
     "--tokenize",

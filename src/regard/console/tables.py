@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -14,7 +14,12 @@ from regard.console.streams import printable, say, stdout
 
 @runtime_checkable
 class ScoreLike(Protocol):
-    """What `scores` prints: a score in percent, an optional interval, and a signature of its computation."""
+    """What `scores` prints: a score in percent, an optional interval, and a signature of its computation.
+
+    `decimals` is how many are shown.
+    """
+
+    decimals: ClassVar[int]
 
     @property
     def name(self) -> str: ...
@@ -63,7 +68,7 @@ def scores(title: str, found: Sequence[ScoreLike]) -> None:
     for score in found:
         line = Text.assemble((score.name, "bold"), " ", (score_text(score), "bold cyan"))
         if score.low is not None and score.high is not None:
-            line.append(f" ({score.low:.2f} to {score.high:.2f})")
+            line.append(f" ({score.low:.{score.decimals}f} to {score.high:.{score.decimals}f})")
         line.append(f"  {score.signature}", "dim")
         stdout().print(line)
 
@@ -112,7 +117,7 @@ def score_text(score: ScoreLike) -> str:
     """A score as text, such as `39.52`; exact match as `98.7 %`, rounded down."""
     if score.name == "exact match":
         return f"{math.floor(round(score.value * 10, 6)) / 10:.1f} %"
-    return f"{score.value:.2f}"
+    return f"{score.value:.{score.decimals}f}"
 
 
 def _is_number(cell: str) -> bool:

@@ -143,15 +143,20 @@ def length_sorted_batches(
     texts: Sequence[EncodedText], pad_id: int, batch_tokens: int
 ) -> Iterator[tuple[list[int], LabelledTextBatch]]:
     """Batches of all texts sorted by length, within `batch_tokens`; each with the indices of its texts."""
-    order = sorted(range(len(texts)), key=lambda number: len(texts[number].ids))
+    for group in length_sorted_groups([len(text.ids) for text in texts], batch_tokens):
+        yield group, text_batch([texts[number] for number in group], pad_id)
+
+
+def length_sorted_groups(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """The indices of rows of these lengths, sorted by length, in groups within `batch_tokens` if padded."""
     group: list[int] = []
-    for number in order:
-        if group and len(texts[number].ids) * (len(group) + 1) > batch_tokens:
-            yield group, text_batch([texts[i] for i in group], pad_id)
+    for number in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if group and lengths[number] * (len(group) + 1) > batch_tokens:
+            yield group
             group = []
         group.append(number)
     if group:
-        yield group, text_batch([texts[i] for i in group], pad_id)
+        yield group
 
 
 def apply_noise(noise: Noise, texts: Sequence[EncodedText]) -> list[EncodedText]:

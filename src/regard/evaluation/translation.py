@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
@@ -55,6 +55,7 @@ class SystemScore:
 class Comparison:
     """The scores of several systems by one metric."""
 
+    decimals: ClassVar[int] = 2  # that are shown
     name: str
     signature: str
     systems: tuple[SystemScore, ...]
@@ -112,8 +113,7 @@ def compare_systems(
     Raises:
         DataError: fewer than two systems, lines that are not aligned, or a tokeniser that cannot be used.
     """
-    if len(systems) < 2:
-        raise DataError("one system alone cannot be compared", "give two outputs or more, the baseline first")
+    refuse_one_system(systems)
     for name, hypotheses in systems.items():
         check_aligned(hypotheses, references, name)
     script = script_of_references(references)
@@ -130,7 +130,7 @@ def compare_systems(
         Comparison(
             name=name,
             signature=str(signature),
-            systems=_system_scores(
+            systems=system_scores(
                 list(systems),
                 cast("list[Result]", results[name]),
                 len(references[0]) >= MIN_RESAMPLED_SENTENCES,
@@ -140,7 +140,14 @@ def compare_systems(
     ]
 
 
-def _system_scores(names: list[str], results: list[Result], intervals: bool) -> tuple[SystemScore, ...]:
+def refuse_one_system(systems: Mapping[str, Sequence[str]]) -> None:
+    """Raise a DataError if there are fewer than two systems."""
+    if len(systems) < 2:
+        raise DataError("one system alone cannot be compared", "give two outputs or more, the baseline first")
+
+
+def system_scores(names: list[str], results: list[Result], intervals: bool) -> tuple[SystemScore, ...]:
+    """The scores of systems of these names from sacreBLEU's results, the baseline's first."""
     scores = []
     for name, result in zip(names, results, strict=True):
         mean, half, p_value = float(result.mean or 0), float(result.ci or 0), result.p_value

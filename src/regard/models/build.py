@@ -23,6 +23,7 @@ from regard.models.graph import (
 )
 from regard.models.model import Model
 from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.translation_metric import TranslationMetric, TranslationMetricConfig
 from regard.models.vision import VisionConfig, VisionTransformer
 from regard.registry import Registry
 
@@ -40,6 +41,7 @@ _OWN = {
         (ConformerConfig, Conformer),
         (GraphConfig, GraphAttentionNetwork),
         (GraphTransformerConfig, GraphTransformer),
+        (TranslationMetricConfig, TranslationMetric),
     )
 }
 MODELS: Registry[tuple[type[ModelConfig], type[Model]]] = Registry(

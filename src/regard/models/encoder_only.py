@@ -1,25 +1,20 @@
 """Encoder-only Transformers, such as BERT (Devlin et al. 2019), with a head for a task."""
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
-from regard.layers.block import EncoderBlock, PreNorm
-from regard.layers.embedding import TokenEmbedding
-from regard.layers.feedforward import Activation
-from regard.layers.masks import padding_mask, window_mask
-from regard.layers.norm import norm
-from regard.models import heads, parts
+from regard.layers.masks import padding_mask
+from regard.models import heads
+from regard.models.encoder import Encoder, EncoderConfig, encoder_norm
 from regard.models.initialise import normal
 from regard.models.model import Model
-from regard.models.windows import WindowConfig
 
 Head = Literal[
     "none",
@@ -35,7 +30,7 @@ WITH_LABELS = ("classification", "tokens")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderOnlyConfig(WindowConfig):
+class EncoderOnlyConfig(EncoderConfig):
     """The settings of an encoder with a head; the defaults are BERT's base model.
 
     `head`: "none" gives the states themselves, "pooled" one vector for a text, "masked_language_model"
@@ -75,23 +70,11 @@ class EncoderOnlyConfig(WindowConfig):
             "pooler": False,
         },
     }
-    vocab_size: int  # tokens of the vocabulary; follows from the tokeniser
     head: Head
     num_labels: int = 0  # of the heads "classification" and "tokens"
     label_mean: float = 0.0  # mean of the labels of the head "regression"
     label_std: float = 1.0  # standard deviation of these labels
     fresh_head: bool = True
-    d_model: int = 768
-    num_heads: int = 12
-    d_ff: int = 3072
-    activation: Activation = "gelu"
-    positions: str = "learned"
-    max_positions: int = 512
-    embedding_size: int | None = None  # width of the embeddings, which are projected; None: d_model
-    num_token_types: int = 2  # segments of a text, such as question and answer; 0: no type embedding
-    embedding_norm: bool = True  # normalise the sum of the embeddings
-    first_norm: bool = True  # False: no norm before the first attention, as in ModernBERT
-    attention_dropout: float = 0.1
     pooling: heads.Pooling = "cls"  # from token states to one vector
     pooler: bool = True  # a layer after the pooling
     normalised: bool = False  # head "pooled": scale vectors to length 1, as sentence encoders do
@@ -101,19 +84,11 @@ class EncoderOnlyConfig(WindowConfig):
     head_norm: bool = False  # normalise after the head's layer, which heads of tokens and spans then have
     head_bias: bool = True  # of the head's layer
     head_dropout: float = 0.1  # of the input of the head
-    pad_id: int = 0  # the token that fills shorter rows of a batch
 
     def __post_init__(self) -> None:
-        self.require_positive("vocab_size", "embedding_size", "sentence_tokens")
+        self.require_positive("sentence_tokens")
         super().__post_init__()
         self.require_fraction("head_dropout")
-        self.require_token_id("pad_id", self.vocab_size)
-        if not self.first_norm and self.norm_position != "pre":
-            raise ConfigError(
-                f"first_norm = false, but norm_position = {self.norm_position!r}", "norm_position = 'pre'"
-            )
-        if self.num_token_types < 0:
-            raise ConfigError(f"num_token_types = {self.num_token_types} is below 0", "0 means no types")
         if not (math.isfinite(self.label_mean) and 0 < self.label_std < math.inf):
             raise ConfigError(
                 f"label_mean = {self.label_mean} or label_std = {self.label_std} is out of range",
@@ -125,67 +100,6 @@ class EncoderOnlyConfig(WindowConfig):
                 f"num_labels = {self.num_labels} does not fit head = {self.head!r}",
                 "give 2 or more" if wants_labels else "leave it out: this head has no labels",
             )
-
-
-class EncoderInput(nn.Module):
-    """The sum of token, position and token type embeddings; norm, dropout, and a projection to d_model."""
-
-    def __init__(self, config: EncoderOnlyConfig) -> None:
-        super().__init__()
-        width = config.embedding_size or config.d_model
-        self.embedding = TokenEmbedding(config.vocab_size, width, scaled=False)
-        self.positions = parts.positions(
-            dataclasses.replace(config, d_model=width, head_dim=config.d_head, embedding_size=None)
-        )
-        self.token_types = None
-        if config.num_token_types:
-            self.token_types = TokenEmbedding(config.num_token_types, width, scaled=False)
-        self.norm = _norm(config, width) if config.embedding_norm else nn.Identity()
-        self.dropout = nn.Dropout(config.dropout)
-        self.projection = nn.Linear(width, config.d_model) if width != config.d_model else nn.Identity()
-
-    def forward(
-        self, ids: Int64[Tensor, "batch len"], token_types: Int64[Tensor, "batch len"] | None = None
-    ) -> Float[Tensor, "batch len d_model"]:
-        """The embedded ids; without `token_types` all tokens have type 0."""
-        x = self.embedding(ids)
-        if self.positions is not None:
-            x = x + self.positions(0, ids.size(1))
-        if self.token_types is not None:
-            x = x + self.token_types(torch.zeros_like(ids) if token_types is None else token_types)
-        elif token_types is not None:
-            raise ValueError("the model has no token types (num_token_types = 0)")
-        return self.projection(self.dropout(self.norm(x)))
-
-
-class Encoder(nn.Module):
-    """Ids -> one state for each position, from attention to the whole text."""
-
-    def __init__(self, config: EncoderOnlyConfig) -> None:
-        super().__init__()
-        self.input = EncoderInput(config)
-        self.position_bias = parts.position_bias(config, bidirectional=True)
-        self.blocks = parts.encoder_blocks(config)
-        if not config.first_norm:
-            cast(PreNorm, cast(EncoderBlock, self.blocks[0]).around_self_attention).norm = nn.Identity()
-        self.norm = parts.final_norm(config)
-
-    def forward(
-        self,
-        ids: Int64[Tensor, "batch len"],
-        mask: Bool[Tensor, "batch 1 1 len"],
-        token_types: Int64[Tensor, "batch len"] | None = None,
-    ) -> Float[Tensor, "batch len d_model"]:
-        x = self.input(ids, token_types)
-        bias = self.position_bias(ids.size(1), ids.size(1)) if self.position_bias is not None else None
-        masks: dict[int | None, Tensor] = {None: mask}
-        for block in self.blocks:
-            window = cast(EncoderBlock, block).window
-            if window is not None and window not in masks:
-                near = window_mask(ids.size(1), window, bidirectional=True, device=ids.device)
-                masks[window] = mask & near
-            x = block(x, masks[window], bias)
-        return self.norm(x)
 
 
 class EncoderOnly(Model):
@@ -233,7 +147,7 @@ class EncoderOnly(Model):
 def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | None:
     width, labels, dropout = config.d_model, config.num_labels, config.head_dropout
     activation = config.head_activation or "tanh"
-    head_norm = _norm(config, width) if config.head_norm else None
+    head_norm = encoder_norm(config, width) if config.head_norm else None
     pooler: dict[str, Any] = {
         "layer": config.pooler,
         "activation": activation,
@@ -271,7 +185,3 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
         case "regression":
             scale: dict[str, Any] = {"mean": config.label_mean, "std": config.label_std}
             return heads.RegressionHead(width, config.pooling, **pooler, dropout=dropout, **scale)
-
-
-def _norm(config: EncoderOnlyConfig, width: int) -> nn.Module:
-    return norm(config.norm, width, bias=config.bias, eps=config.norm_eps)

@@ -3,21 +3,35 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from regard.errors import DataError
-from regard.evaluation.translation import Comparison, compare_systems
+from regard.errors import DataError, UserError
+from regard.evaluation.line_pairs import check_aligned
+from regard.evaluation.translation import Comparison, compare_systems, refuse_one_system
 from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.learned_metric import (
+    AnyMetrics,
+    Others,
+    learned_comparison,
+    open_metrics,
+    several_models,
+)
 from regard.verbs.shared.lines import lines_of, references_of
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.tokenize import Tokenize
 from regard.verbs.shared.translation_scoring import scoring_for
 
 
 @checked
+@keyword_fields
 def compare(
     systems: Sequence[str | Path],
     *,
-    ref: str | Path | Iterable[str | Path],
+    ref: str | Path | Iterable[str | Path] = (),
+    metric: AnyMetrics = (),
+    src: str | Path | None = None,
     tokenize: Tokenize = "auto",
     lowercase: bool = False,
+    runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[Comparison]:
     """Compare translations by two systems or more with the first, the baseline, in each metric.
 
@@ -26,14 +40,18 @@ def compare(
 
     Args:
         systems: a file of translations by each system, the baseline first.
-        ref: one or several files of references, aligned with the translations line by line.
+        ref: one or several files of references, aligned with the translations line by line; none for a metric
+            that reads sources alone.
+        metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
+            or what `regard.load` returns; they are compared after BLEU, chrF++ and TER.
+        src: a file of the sources, for a metric that reads them.
         tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
             is tokenised already.
-        lowercase: ignore case.
+        lowercase: ignore case; learned metrics never do.
 
     Raises:
         DataError: there are fewer than two files, a file is named twice, files are not aligned, or the
-            tokeniser cannot be used.
+            tokeniser cannot be used. UserError: a metric lacks what it reads. FolderError: it is no metric.
     """
     names = [str(system) for system in systems]
     duplicates = [name for name in names if names.count(name) > 1]
@@ -41,10 +59,21 @@ def compare(
         raise DataError(
             f"{duplicates[0]} is named twice", "name each system's output once, the baseline first"
         )
-    references = references_of(ref)
-    return compare_systems(
-        {name: lines_of(name) for name in names},
-        references,
-        tokenize=scoring_for(references, tokenize).tokenize,
-        lowercase=lowercase,
-    )
+    if src is not None and not several_models(metric):
+        raise UserError("src is for learned metrics alone", "give a metric (--metric DIR), or leave src out")
+    texts, references = {name: lines_of(name) for name in names}, references_of(ref)
+    refuse_one_system(texts)
+    others = Others(sources=None if src is None else lines_of(src), references=references)
+    for name, lines in texts.items():
+        if others.sources is not None:
+            check_aligned(lines, [others.sources], name, "source")
+        if references:
+            check_aligned(lines, references, name)
+    metrics = open_metrics(metric, others, runtime)
+    found: list[Comparison] = []
+    if references or not metrics:
+        chosen = scoring_for(references, tokenize).tokenize
+        found += compare_systems(texts, references, tokenize=chosen, lowercase=lowercase)
+    elif tokenize != "auto" or lowercase:
+        raise UserError("tokenize and lowercase are for BLEU, which needs ref", "give ref (--ref FILE)")
+    return [*found, *(learned_comparison(each, texts, others) for each in metrics)]

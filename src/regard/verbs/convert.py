@@ -21,7 +21,7 @@ from regard.weights.model_folder import LoadedModel, load_model, model_files, re
 from regard.weights.pretrained import PretrainedModel, load_pretrained, to_huggingface
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors
-from regard.weights.toolkits.load import load_toolkit, toolkit_of
+from regard.weights.toolkits.load import load_toolkit, toolkit_of, with_encoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,7 @@ def convert(
     to: Literal["regard", "hf"] = "regard",
     family: str | None = None,
     trust_pickle: bool = False,
+    encoder: str | Path | None = None,
     source_lang: str | None = None,
     target_lang: str | None = None,
 ) -> ConversionReport:
@@ -60,6 +61,7 @@ def convert(
         family: with `to` = "hf" the `model_type` to write, such as marian, bert, gpt2; None is the first
             family that has models of this shape.
         trust_pickle: also read weights in a pickle (.bin, .pt, .ckpt), in another process.
+        encoder: for a metric of COMET, a folder with the config.json and tokenizer.json of its encoder.
         source_lang: the language of the texts, for a model of many languages such as NLLB.
         target_lang: the language of the output of such a model.
 
@@ -70,12 +72,16 @@ def convert(
     """
     refuse_taken(Path(out))
     if to == "hf":
+        if encoder is not None:
+            raise FolderError(f"encoder = {encoder}, but to = 'hf' reads none", "leave it out")
         loaded = model if isinstance(model, LoadedModel) else load_model(model_path(model))
         return _to_huggingface(in_languages(loaded, source_lang, target_lang), Path(out), family)
     if isinstance(model, LoadedModel):
         raise FolderError(f"{model.path}: this is a model of regard already", 'give a folder, or to="hf"')
     path = model_path(model)
     toolkit = toolkit_of(path)
+    if encoder is not None:
+        toolkit = with_encoder(toolkit, Path(encoder))
     if toolkit is None:
         pretrained = load_pretrained(path, trust_pickle=trust_pickle)
     else:

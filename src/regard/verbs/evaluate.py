@@ -1,7 +1,7 @@
 """Evaluate: scores of a trained model on test data, or of its translations of a file."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,14 @@ from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.learned_metric import (
+    AnyMetrics,
+    LearnedMetric,
+    Others,
+    learned_score,
+    open_metrics,
+    several_models,
+)
 from regard.verbs.shared.lines import lines_of, references_of
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.settings import recipe_of
@@ -66,7 +74,7 @@ class Evaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationEvaluation(Evaluation):
-    """The BLEU, chrF++ and TER of translations."""
+    """The BLEU, chrF++ and TER of translations, and the scores of learned metrics."""
 
     sentences: int
     beam_size: int
@@ -93,6 +101,7 @@ def evaluate(
     data: str | Path | None = None,
     src: str | Path | None = None,
     ref: str | Path | Iterable[str | Path] = (),
+    metric: AnyMetrics = (),
     tokenize: Tokenize = "auto",
     lowercase: bool = False,
     by_length: bool = False,
@@ -106,10 +115,13 @@ def evaluate(
         model: a model or run folder, or what `regard.load` gives; None is the included model.
         data: a file of test data in the format of the recipe's; NAME:FILE is a file of the catalogue.
         src: a file to translate, one sentence a line; the translations are scored against `ref`.
-        ref: one or several files of references, aligned with `src` line by line.
+        ref: one or several files of references, aligned with `src` line by line; none for a metric that reads
+            sources alone (quality estimation).
+        metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
+            or what `regard.load` returns; their scores come after BLEU, chrF++ and TER.
         tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
             is tokenised already.
-        lowercase: ignore case.
+        lowercase: ignore case; learned metrics never do.
         by_length: also give BLEU by the length of the source; only with `src`.
 
     Raises:
@@ -118,21 +130,27 @@ def evaluate(
         RecipeError: the recipe names no test data, and `data` is None.
     """
     references = [ref] if isinstance(ref, str | Path) else list(ref)
-    if src is not None and references and data is None:
-        lines, lines_of_references = lines_of(src), references_of(references)
-        check_aligned(lines, lines_of_references, str(src))
-        scoring = scoring_for(lines_of_references, tokenize)
+    models = several_models(metric)
+    if src is not None and (references or models) and data is None:
+        others = Others(sources=lines_of(src), references=references_of(references))
+        scoring = _scoring(others, tokenize, str(src))
+        if scoring is None and (by_length or lowercase or tokenize != "auto"):
+            raise UserError(
+                "by_length, lowercase and tokenize are for BLEU, which needs references",
+                "give ref, or leave them out",
+            )
+        metrics = open_metrics(models, others, runtime)
         translator = Translator(
             model,
             controls=controls_with(beam),
             options=TranslationOptions(split="off", workers=options.workers),  # a line is one example
             runtime=runtime,
         )
-        return _evaluate_translations(translator, lines, lines_of_references, scoring, lowercase, by_length)
-    if src is not None or references:
+        return _evaluate_translations(translator, others, metrics, scoring, lowercase, by_length)
+    if src is not None or references or models:
         raise UserError(
-            "src and ref do not go together with data, nor one without the other",
-            "give src and ref, or data, or neither",
+            "src and ref do not go together with data, nor one without the other, nor a metric without src",
+            "give src and ref, src and a metric that reads no references, data, or nothing",
         )
     if by_length or lowercase or tokenize != "auto" or options.workers is not None or runtime.changes_model:
         raise UserError(
@@ -140,6 +158,16 @@ def evaluate(
             "give src and ref; test data are scored by the recipe's [validation]",
         )
     return _evaluate_on_test_data(open_model(model, runtime), data, beam)
+
+
+def _scoring(others: Others, tokenize: Tokenize, name: str) -> Scoring | None:
+    """The scoring by sacreBLEU for aligned sources and references; None if there are no references."""
+    sources = others.sources or ()
+    if not others.references:
+        check_aligned(sources, [sources], name)  # there is a line
+        return None
+    check_aligned(sources, others.references, name)
+    return scoring_for(others.references, tokenize)
 
 
 def _evaluate_on_test_data(loaded: LoadedModel, data: str | Path | None, beam: BeamSize) -> Evaluation:
@@ -164,36 +192,33 @@ def _evaluate_on_test_data(loaded: LoadedModel, data: str | Path | None, beam: B
 
 def _evaluate_translations(
     translator: Translator,
-    sources: list[str],
-    references: list[list[str]],
-    scoring: Scoring,
+    others: Others,
+    metrics: Sequence[LearnedMetric],
+    scoring: Scoring | None,
     lowercase: bool,
     by_length: bool,
 ) -> TranslationEvaluation:
+    sources, references = others.sources or (), others.references
     console.note(
         f"translating {len(sources):,} sentences; device: {translator.device},"
         f" {torch.get_num_threads()} threads, {translator.workers} workers"
     )
     translations = [each.text for each in translator(sources)]
-    for caution in tokenization_warnings(translations, tokenize=scoring.tokenize):
-        console.warn(caution)
+    scores: list[Score] = []
+    lengths: list[LengthScore] = []
+    if scoring is not None:
+        for caution in tokenization_warnings(translations, tokenize=scoring.tokenize):
+            console.warn(caution)
+        how: dict[str, Any] = {"tokenize": scoring.tokenize, "lowercase": lowercase}
+        scores += corpus_scores(translations, references, metrics=scoring.metrics, **how)
+        lengths = bleu_by_length(sources, translations, references, **how) if by_length else []
     return TranslationEvaluation(
         model=translator.loaded.path,
         examples=f"{len(sources):,} sentences",
         sentences=len(sources),
         beam_size=translator.settings.width,
         device=str(translator.device),
-        scores=corpus_scores(
-            translations,
-            references,
-            tokenize=scoring.tokenize,
-            lowercase=lowercase,
-            metrics=scoring.metrics,
-        ),
+        scores=[*scores, *(learned_score(metric, translations, others) for metric in metrics)],
         translations=translations,
-        by_length=bleu_by_length(
-            sources, translations, references, tokenize=scoring.tokenize, lowercase=lowercase
-        )
-        if by_length
-        else [],
+        by_length=lengths,
     )

@@ -33,6 +33,7 @@ class Layout:
 
 LAYOUTS = {
     "joeynmt": Layout(("model_state",)),
+    "comet": Layout(("state_dict",), ("hyper_parameters",)),
     "fairseq": Layout(("model",), ("args", "cfg")),
     "opennmt": Layout(("model", "generator"), ("opt", "vocab")),
 }

@@ -29,6 +29,7 @@ MODEL_USES = {  # kind of model -> what it does, and the command
     "gat": "labels nodes of a graph: `regard classify --model {path} --input GRAPH.npz`",
     "graph_transformer": "labels nodes of a graph: `regard classify --model {path} --input GRAPH.npz`",
     "vision": "labels images: `regard classify --model {path} --input FILE`",
+    "translation_metric": "scores translations: `regard evaluate --metric {path}`",
     "conformer": "transcribes recordings: `regard transcribe --model {path} FILE`",
 }
 Expected = TypeVar("Expected", bound=Model)

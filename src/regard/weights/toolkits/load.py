@@ -9,6 +9,7 @@ from regard.weights.model_folder import LoadedModel, check_size
 from regard.weights.names import read_names
 from regard.weights.pretrained import PretrainedModel
 from regard.weights.tensors import model_tensors, restore_model
+from regard.weights.toolkits.comet import Comet
 from regard.weights.toolkits.eole import Eole
 from regard.weights.toolkits.fairseq import Fairseq
 from regard.weights.toolkits.joeynmt import JoeyNMT
@@ -17,12 +18,26 @@ from regard.weights.toolkits.opennmt import OpenNMT
 from regard.weights.toolkits.sockeye import Sockeye
 from regard.weights.toolkits.toolkit import Toolkit
 
-TOOLKITS: tuple[Toolkit, ...] = (Marian(), JoeyNMT(), Eole(), Fairseq(), Sockeye(), OpenNMT())
+TOOLKITS: tuple[Toolkit, ...] = (Marian(), JoeyNMT(), Eole(), Fairseq(), Sockeye(), OpenNMT(), Comet())
 
 
 def toolkit_of(path: Path) -> Toolkit | None:
     """The toolkit that wrote the checkpoint at `path`; None if it is none that regard knows."""
     return next((toolkit for toolkit in TOOLKITS if toolkit.recognises(path)), None)
+
+
+def with_encoder(toolkit: Toolkit | None, encoder: Path) -> Toolkit:
+    """The toolkit, whose checkpoints lack their encoder's files, with the folder that has them.
+
+    Raises:
+        FolderError: it is another toolkit, or none.
+    """
+    if not isinstance(toolkit, Comet):
+        raise FolderError(
+            f"encoder = {encoder}, but this is no metric of {Comet.title}",
+            "such a folder has hparams.yaml and checkpoints/model.ckpt; leave encoder out for others",
+        )
+    return Comet(encoder)
 
 
 def load_toolkit(toolkit: Toolkit, path: Path, *, trust_pickle: bool = False) -> PretrainedModel:
