@@ -61,7 +61,8 @@ class TrainingSettings:
     second_metric: Metric | None = None  # the best model then needs both metrics at their best or equal
     nonfinite_skips: int = 5  # consecutive updates that may be skipped before rolling back
     collapse: CollapseSettings = field(default_factory=CollapseSettings)  # a second try at half the rate
-    freeze: tuple[str, ...] = ()  # modules whose weights are not trained, by prefixes of their names
+    # modules or weights that are not trained, by their names or by patterns: "encoder", "*.norm*"
+    freeze: tuple[str, ...] = ()
     adapter: AdapterSettings | None = None  # train low-rank adapters instead of the weights
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
