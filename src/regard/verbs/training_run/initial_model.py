@@ -21,6 +21,7 @@ from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import task_kind
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS_FOLDER, Say, Task
+from regard.verbs.training_run.teacher import refuse_other_targets
 from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import LoadedModel, load_model
@@ -51,13 +52,14 @@ def begin(
     say: Say,
     group: Group = SINGLE,
     limit: int | None = None,
+    teacher: LoadedModel | None = None,
 ) -> tuple[Task, Model]:
     """Prepare the data of a run and build its model on `device`.
 
     If `[model] init` names a pretrained model, the model has its shape, except for other settings of
     `[model]`, its tokenisers, and those of its weights that fit. With `[tokenizer.extension]` its tokenisers
     and the weights of its vocabulary are extended. When the run has a checkpoint, the pretrained model is no
-    longer needed.
+    longer needed. Without a pretrained model, the tokenisers are those of the `teacher`, if there is one.
 
     Raises:
         UserError: the recipe, the data or the pretrained model cannot be used.
@@ -73,10 +75,13 @@ def begin(
             "tokenizer.extension needs a pretrained model to extend", "name one with --init DIR"
         )
     with group.first_alone():
-        if start is not None and start.loaded is not None:
-            _copy_tokenizers(start, start.loaded, run.path / "data", say)
+        given = teacher if start is None else start.loaded
+        if given is not None:
+            _copy_tokenizers(given, run.path / "data", say)
         task = task_kind(source.recipe).prepare(source, run.path / "data", say=say, limit=limit)
     model = build_model(task.config, seed=training.seed)
+    if teacher is not None:
+        refuse_other_targets(teacher, task, model)
     fresh: tuple[str, ...] = ()
     if start is not None:
         fresh = start.fresh if start.loaded is None else _copy_weights(start.loaded, model, task, say)
@@ -165,18 +170,20 @@ def _with_shape(source: RecipeFile, start: InitialModel, say: Say) -> RecipeFile
     return dataclasses.replace(source, recipe=dataclasses.replace(recipe, model=model))
 
 
-def _copy_tokenizers(start: InitialModel, loaded: LoadedModel, folder: Path, say: Say) -> None:
-    """Copy the pretrained model's tokenisers into the data folder of the run."""
+def _copy_tokenizers(loaded: LoadedModel, folder: Path, say: Say) -> None:
+    """Copy the tokenisers of a pretrained model or a teacher into the data folder of the run."""
     if loaded.tokenizer_pair is not None:
         loaded.tokenizers  # noqa: B018 (refuses a model of several languages of which none is chosen)
     if loaded.tokenizer_pair is None or (folder / TOKENIZERS_FOLDER).is_dir():
         return
     folder.mkdir(parents=True, exist_ok=True)
     write_folder(
-        folder / TOKENIZERS_FOLDER, loaded.tokenizer_pair.files(), manifest_extra={TAKEN_FROM: start.path}
+        folder / TOKENIZERS_FOLDER,
+        loaded.tokenizer_pair.files(),
+        manifest_extra={TAKEN_FROM: str(loaded.path)},
     )
     sizes = sorted({loaded.tokenizer_pair.source.vocab_size, loaded.tokenizer_pair.target.vocab_size})
-    say(f"tokeniser: from {start.path}, {' and '.join(map(str, sizes))} tokens")
+    say(f"tokeniser: from {loaded.path}, {' and '.join(map(str, sizes))} tokens")
 
 
 def _copy_weights(loaded: LoadedModel, model: Model, task: Task, say: Say) -> tuple[str, ...]:
