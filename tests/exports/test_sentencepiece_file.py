@@ -7,6 +7,7 @@ import random
 import pytest
 
 from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_extension import ExtensionSettings, extend_tokenizer
 from regard.data.tokenizer_file import SPECIALS
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.exports.ctranslate2_folder import pieces
@@ -91,6 +92,15 @@ def test_other_kinds_are_refused_by_name(kind):
     with pytest.raises(NotExpressible) as error:
         sentencepiece_file(made(kind))
     assert (error.value.setting, error.value.value) == ("kind", kind)
+
+
+def test_an_extended_tokeniser_has_the_same_pieces_and_named_tokens_are_refused():
+    new = ["kočka leží na domě", "starý dům, kočka"] * 3
+    for kind in ("bpe", "characters", "unigram"):
+        extended = extend_tokenizer(made(kind), ExtensionSettings(size=30), new)
+        assert not differing(extended, [*new, "kočky domů", *CORPUS])
+    with pytest.raises(NotExpressible, match=r"tokenizer.extension.tokens = '>>cs<<'"):
+        sentencepiece_file(extend_tokenizer(made("bpe"), ExtensionSettings(tokens=(">>cs<<",)), []))
 
 
 def test_merges_that_sentencepiece_does_not_have_are_refused():

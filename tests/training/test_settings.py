@@ -73,6 +73,7 @@ def test_a_recipe_without_these_keys_keeps_its_meaning():
         "collapse": CollapseSettings(retries=2, after=500),
         "freeze": (),
         "adapter": None,
+        "distillation": None,
         "schedule": ScheduleSettings(
             kind="inverse_square_root", learning_rate=1e-3, warmup_steps=None, final=0.0, cooldown=0.0
         ),

@@ -1,4 +1,6 @@
-"""Frozen modules are selected by name prefix; besides adapters only new weights are trained."""
+"""What is frozen is selected by names and patterns; besides adapters only new weights are trained."""
+
+import re
 
 import pytest
 import torch
@@ -36,6 +38,41 @@ def test_what_is_frozen_begins_with_one_of_the_names():
     }
     assert count == sum(parameter.numel() for parameter in found.parameters() if parameter.requires_grad)
     assert count < count_parameters(found)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "frozen"),
+    [
+        ("*.norm*", lambda name: "norm" in name.rpartition(".")[0]),
+        ("encoder.blocks.[01].*", lambda name: name.startswith("encoder.blocks.")),
+        ("encoder.blocks.[!0]", lambda name: name.startswith("encoder.blocks.1.")),
+        ("*.bias", lambda name: name.endswith(".bias")),
+        ("*attention", lambda name: "attention." in name),
+        ("encoder.blocks.?.feed_forward", lambda name: ".feed_forward." in name),
+    ],
+)
+def test_a_pattern_matches_modules_and_weights_by_name(pattern, frozen):
+    found = model()
+    names = {name for name, _ in found.named_parameters()}
+    choose_trainable(found, freeze=[pattern])
+    assert names - trained(found) == {name for name in names if frozen(name)} != set()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("encoder.blokcs.[01].*", r"did you mean 'encoder\.blocks"),
+        ("*.nrom*", "did you mean 'norm'"),
+        ("decoder.blocks.[01]", "did you mean 'encoder.blocks"),
+        ("[x]", "known: encoder, head, and what is below them"),
+        ("Encoder*", "did you mean 'encoder'"),
+    ],
+)
+def test_a_pattern_that_matches_nothing_is_refused_with_the_nearest_name(pattern, hint):
+    with pytest.raises(RecipeError) as caught:
+        choose_trainable(model(), freeze=["head", pattern])
+    assert f"nothing is called {pattern!r}" in caught.value.message
+    assert re.search(hint, caught.value.hint)
 
 
 def test_a_name_is_whole_words():

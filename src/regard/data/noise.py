@@ -57,7 +57,7 @@ class SampledTokenizer:
         return [[*self._tokenizer.prefix, *self.encode(text)] for text in texts]
 
     def _word_ids(self, word: str, variant: int) -> list[int]:
-        if len(word) > self.LONGEST:
+        if len(word) > self.LONGEST or word in self._tokenizer.added_tokens:
             return self._tokenizer.word_ids(word)
         unknown = self._tokenizer.unk_id
         return [self._vocabulary.get(piece, unknown) for piece in self._segment(word, variant)]

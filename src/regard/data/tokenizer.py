@@ -3,13 +3,15 @@
 The kinds that regard trains (`tokenizer_training.py`) have the special tokens `<pad> <unk> <s> </s>` as ids
 0 to 3, and no text encodes to them, not even text that spells them. A space belongs to the word after it, and
 one is added before every text and removed after decoding: so a word is the same piece anywhere, and repeated
-spaces are kept. `bytes` and `characters` do without that.
+spaces are kept. `bytes` and `characters` do without that. A tokeniser that was extended
+(`tokenizer_extension.py`) may have added tokens, such as `>>fr<<`: a text that spells one has it there.
 """
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +48,11 @@ class Tokenizer:
         self.languages = {  # code -> id of its token, one of which may be the prefix
             (backend.id_to_token(number) or "").strip("_"): number for number in special.languages
         }
+        self.added_tokens: dict[str, int] = {}  # spelling -> id
+        if self.trained_by_regard:
+            added = backend.get_added_tokens_decoder()
+            self.added_tokens = {each.content: id for id, each in added.items() if not each.special}
+        self._added = _added_pattern(backend, self.added_tokens)
         self._dropped = {self.pad_id, self.bos_id, self.eos_id, *special.prefix, *special.languages}
         # pieces of a pretrained tokeniser that no text may encode to
         self._unmatchable: set[int | None] = set()
@@ -112,11 +119,18 @@ class Tokenizer:
 
     def words(self, text: str) -> list[str]:
         """The words of a text: normalised and pre-tokenised, before they are split into pieces."""
+        parts = [part for part in self._added.split(text) if part] if self._added else [text]
         with translated_panics("split this text"):
-            return split_words(self._backend, text)
+            return [
+                word
+                for part in parts
+                for word in ([part] if part in self.added_tokens else split_words(self._backend, part))
+            ]
 
     def word_ids(self, word: str) -> list[int]:
         """The ids of one of `words`."""
+        if word in self.added_tokens:
+            return [self.added_tokens[word]]
         with translated_panics("encode this text"):
             return self._known([token.id for token in self._backend.model.tokenize(word)])
 
@@ -200,6 +214,13 @@ class TokenizerPair:
         return hashlib.sha256(b"\0".join(self.files().values())).hexdigest()
 
     @classmethod
+    def of(cls, files: Mapping[str, bytes]) -> "TokenizerPair":
+        """Reads the tokenisers from what `files` returns, among other files."""
+        names = [name for name in ("source_tokenizer.json", "target_tokenizer.json") if name in files]
+        found = [Tokenizer.from_bytes(files[name], name) for name in names or ["tokenizer.json"]]
+        return cls(found[0], found[-1])
+
+    @classmethod
     def load(cls, folder: Path) -> "TokenizerPair":
         """Reads the tokenisers of a model folder."""
         if (folder / "source_tokenizer.json").exists():
@@ -217,6 +238,16 @@ def _special_tokens(backend: tokenizers.Tokenizer) -> SpecialTokens:
     vocabulary = backend.get_vocab()
     pad, unk, bos, eos = (vocabulary[token] for token in SPECIALS)
     return SpecialTokens(pad=pad, unk=unk, bos=bos, eos=eos, vocab_size=backend.get_vocab_size())
+
+
+def _added_pattern(backend: tokenizers.Tokenizer, added: Iterable[str]) -> re.Pattern[str] | None:
+    """An expression that finds added tokens in a text, as the library does; None if there are none."""
+    if not added:
+        return None
+    longest_first = sorted(added, key=lambda text: (-len(text), text))
+    eats_space = any(each.rstrip for each in backend.get_added_tokens_decoder().values())
+    space = r"[^\S\x1c-\x1f]*" if eats_space else ""  # what the library takes for white space
+    return re.compile(f"({'|'.join(map(re.escape, longest_first))}){space}")
 
 
 def split_words(backend: tokenizers.Tokenizer, text: str) -> list[str]:

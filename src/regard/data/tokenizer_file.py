@@ -4,7 +4,7 @@ A regular expression in such a file can take unlimited time, so only those of re
 families are allowed. The limits of all other parts are in `tokenizer_limits.py`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from regard.data.tokenizer_limits import INNER, refuse_large_tokenizer, refuse_missing_unknown
@@ -88,8 +88,25 @@ def validate(content: Mapping[str, Any]) -> None:
     if pretrained:
         return
     special_tokens = [token["content"] for token in content["added_tokens"] if token["special"]]
-    if sorted(special_tokens) != sorted(SPECIALS) or len(content["added_tokens"]) != len(special_tokens):
+    if sorted(special_tokens) != sorted(SPECIALS):
         raise ValueError(f"its special tokens are not {' '.join(SPECIALS)}")
+    _refuse_other_added([token for token in content["added_tokens"] if not token["special"]], content)
+
+
+def _refuse_other_added(added: Sequence[Mapping[str, Any]], content: Mapping[str, Any]) -> None:
+    """Raises ValueError for added tokens that an extension of the vocabulary does not have."""
+    if not added:
+        return
+    pieces = content["model"]["vocab"]
+    ids = pieces if isinstance(pieces, dict) else {piece: number for number, (piece, _) in enumerate(pieces)}
+    for token in added:
+        text = token["content"]
+        if text.split() != [text] or text in SPECIALS or ids.get(text) != token["id"]:
+            raise ValueError(f"its added token {text!r} is not a piece of its vocabulary")
+        if any(token[name] for name in ("lstrip", "normalized", "single_word")):
+            raise ValueError(f"its added token {text!r} is matched in an unknown way")
+    if len({token["rstrip"] for token in added}) > 1:
+        raise ValueError("its added tokens are matched in different ways")
 
 
 def _refuse_unknown(part: Mapping[str, Any], name: str, kinds: set[str], regexes: set[str]) -> None:

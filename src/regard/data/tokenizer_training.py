@@ -12,6 +12,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.data.corpus import Pair
 from regard.data.tokenizer import Tokenizer, TokenizerPair, split_words, translated_panics
+from regard.data.tokenizer_extension import ExtensionSettings
 from regard.data.tokenizer_file import (
     CONTINUING,
     PIECE_PATTERN,
@@ -48,6 +49,7 @@ class TokenizerSettings:
     split_digits: bool = False
     dropout: float = 0.0
     copies: int = 4
+    extension: ExtensionSettings | None = None  # new tokens for the tokeniser of a pretrained model
 
     def __post_init__(self) -> None:
         if self.vocab_size <= len(SPECIALS):

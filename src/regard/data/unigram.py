@@ -42,8 +42,66 @@ def train_unigram(words: Mapping[str, int], size: int, segment: Segment) -> Voca
         pieces = Counter({piece: pieces[piece] for piece in (*longer[:room], *symbols)})
 
 
-def _first_vocabulary(words: Mapping[str, int], size: int) -> Counter[str]:
-    """The first vocabulary: the repeated substrings that cover most text."""
+def extend_unigram(
+    words: Mapping[str, int],
+    size: int,
+    segment: Segment,
+    *,
+    known: Vocabulary,
+    symbols: set[str],
+    may_add: Callable[[str], bool],
+) -> Vocabulary:
+    """At most `size` pieces that are added to the vocabulary `known`, which stays; the most probable first.
+
+    `symbols`, single characters that it lacks, are always among them. Other pieces are substrings of `words`
+    for which `may_add` is True. The log-probabilities are those of all pieces on `words`, so that new pieces
+    and known ones can be compared. `segment` gets `known` and the new pieces, in this order.
+    """
+    ranked = sorted(words, key=lambda word: (-words[word], word))
+    old = {piece for piece, _ in known}
+    first = _first_vocabulary({word: words[word] for word in ranked[:SEED_WORDS]}, None)
+    candidates = [piece for piece in first if piece not in old and piece not in symbols and may_add(piece)]
+    counts = np.fromiter((words[word] for word in ranked), np.int64)
+    pieces = [*sorted(symbols), *candidates[: SEED_PIECES * size]]
+    scores = dict.fromkeys(pieces, 0.0)
+    used: dict[str, int] = {piece: max(first[piece], 1) for piece in pieces}
+    total = sum(words[word] * len(word) for word in ranked)
+    while True:
+        for _ in range(ROUNDS):
+            scores = {piece: float(np.log(count / total)) for piece, count in used.items()}
+            used, total = _used_of(known, scores, ranked, counts, segment, symbols)
+        if len(used) <= size:
+            return sorted(
+                ((piece, float(np.log(count / total))) for piece, count in used.items()),
+                key=lambda each: (-each[1], each[0]),
+            )
+        room = max(size, int(KEPT_SHARE * len(used))) - len(symbols)
+        longer = [piece for piece in _by_count(used) if piece not in symbols]
+        used = {piece: used[piece] for piece in (*sorted(symbols), *longer[: max(room, 0)])}
+
+
+def _used_of(
+    known: Vocabulary,
+    scores: Mapping[str, float],
+    ranked: Sequence[str],
+    counts: np.ndarray,
+    segment: Segment,
+    symbols: set[str],
+) -> tuple[dict[str, int], int]:
+    """The count of each new piece in the best segmentation, and of all pieces; unused ones are dropped."""
+    pieces = list(scores)
+    segmented = segment([*known, *((piece, scores[piece]) for piece in pieces)], ranked)
+    numbers = np.fromiter((number for ids in segmented for number in ids), np.int64)
+    weights = np.repeat(counts, [len(ids) for ids in segmented])
+    found = np.zeros(len(known) + len(pieces), np.int64)
+    np.add.at(found, numbers, weights)
+    used = dict(zip(pieces, found[len(known) :].tolist(), strict=True))
+    kept = {piece: max(count, 1) for piece, count in used.items() if count or piece in symbols}
+    return kept, int(weights.sum())
+
+
+def _first_vocabulary(words: Mapping[str, int], size: int | None) -> Counter[str]:
+    """The first vocabulary: the repeated substrings that cover most text; None: all of them."""
     found = Counter[str]()
     for word, count in words.items():
         for start in range(len(word)):

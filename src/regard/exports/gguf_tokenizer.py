@@ -15,7 +15,7 @@ from regard.data.tokenizer_sentencepiece import METASPACE
 from regard.exports.ctranslate2_folder import pieces
 from regard.exports.gguf_settings import ENGINE
 from regard.exports.refusal import NotExpressible
-from regard.exports.sentencepiece_file import engine_pieces
+from regard.exports.sentencepiece_file import engine_pieces, refuse_added_tokens
 
 NORMAL, UNKNOWN, CONTROL = 1, 2, 3  # kinds of tokens
 NEAREST = "a tokeniser of kind 'bpe', 'characters' or 'bytes' can be"
@@ -44,6 +44,7 @@ def gguf_tokenizer(tokenizer: Tokenizer, *, begins: bool) -> GGUFTokenizer:
     """
     if tokenizer.prefix:
         raise NotExpressible(ENGINE, "prefix", tokenizer.prefix, "a model of one language has none")
+    refuse_added_tokens(ENGINE, tokenizer)
     content = json.loads(tokenizer.to_bytes())
     model = content["model"]
     if model["type"] != "BPE" or model.get("byte_fallback"):

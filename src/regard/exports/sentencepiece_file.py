@@ -58,10 +58,18 @@ def sentencepiece_file(tokenizer: Tokenizer) -> SentencePieceFile:
     """
     if tokenizer.prefix:
         raise NotExpressible(ENGINE, "prefix", tokenizer.prefix, "a model of one language pair has none")
+    refuse_added_tokens(ENGINE, tokenizer)
     content = json.loads(tokenizer.to_bytes())
     if not tokenizer.trained_by_regard:
         return SentencePieceFile(_read_from_sentencepiece(content), {})
     return _trained(tokenizer, content)
+
+
+def refuse_added_tokens(engine: str, tokenizer: Tokenizer) -> None:
+    """Raise NotExpressible if a text can have tokens that are not pieces of words, such as `>>fr<<`."""
+    for text in tokenizer.added_tokens:
+        nearest = "train without tokenizer.extension.tokens: the text then is several tokens"
+        raise NotExpressible(engine, "tokenizer.extension.tokens", text, nearest)
 
 
 def refuse_other_kinds(tokenizer: Tokenizer) -> None:

@@ -1,5 +1,6 @@
 """The registry of models, and how a model is built from its config."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -100,6 +101,18 @@ def count_config_parameters(config: ModelConfig) -> int:
     """
     with _MetaWeights():
         return count_parameters(MODELS[config.kind][1](config))
+
+
+def resized_weights(config: ModelConfig, **sizes: int) -> set[str]:
+    """The names of the weights that have another shape, or are missing, with other `sizes` in `config`."""
+    own, other = (_weight_shapes(each) for each in (config, dataclasses.replace(config, **sizes)))
+    return {name for name, shape in own.items() if other.get(name) != shape}
+
+
+def _weight_shapes(config: ModelConfig) -> dict[str, torch.Size]:
+    """The shape of each weight; no memory is allocated."""
+    with torch.device("meta"):
+        return {name: tensor.shape for name, tensor in MODELS[config.kind][1](config).state_dict().items()}
 
 
 class _SkipInitialisation(TorchFunctionMode):

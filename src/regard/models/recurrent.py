@@ -65,6 +65,7 @@ class RecurrentConfig(ModelConfig):
     input_feeding: bool = False  # a step reads the last attentional vector (Luong et al. 2015, section 3.3)
     dropout: float = 0.3  # of embeddings, between layers, and before the output layer
     tied: TiedMatrices = "none"  # "target": target embedding and output weight; "all": source embedding too
+    output_bias: bool = False  # the output layer has a bias
     pad_id: int = 0  # the token that fills shorter rows of a batch
 
     def __post_init__(self) -> None:
@@ -297,7 +298,7 @@ class Recurrent(SequenceToSequence):
         self.config: RecurrentConfig = config
         self.encoder = RecurrentEncoder(config)
         self.decoder = _decoder(config)
-        self.output = nn.Linear(config.d_embedding, config.tgt_vocab_size, bias=False)
+        self.output = nn.Linear(config.d_embedding, config.tgt_vocab_size, bias=config.output_bias)
         if config.tied == "all":
             self.decoder.embedding.weight = self.encoder.embedding.weight
         if config.tied != "none":

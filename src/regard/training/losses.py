@@ -28,6 +28,15 @@ class LogitsObjective(Protocol):
         ...
 
 
+@runtime_checkable
+class LossOfLogits(LogitsObjective, Protocol):
+    """The same, in two steps: its logits and labels can be used for another loss too."""
+
+    def of_logits(self, logits: Tensor, labels: Tensor) -> Loss:
+        """The loss from what `logits` returns."""
+        ...
+
+
 def register_loss(name: str) -> Callable[[LossFunction], LossFunction]:
     """Registers a loss under a name, which a recipe can then use: `[training] loss = "NAME"`.
 
@@ -83,7 +92,14 @@ class CustomLoss:
 
     def __call__(self, model: Any, batch: Any) -> Loss:
         """The loss of a batch; RecipeError if the function does not return one number for each target."""
-        logits, labels = self.base.logits(model, batch)
+        return self.of_logits(*self.logits(model, batch))
+
+    def logits(self, model: Any, batch: Any) -> tuple[Tensor, Tensor]:
+        """The logits and labels of all targets, without padding."""
+        return self.base.logits(model, batch)
+
+    def of_logits(self, logits: Tensor, labels: Tensor) -> Loss:
+        """The loss from what `logits` returns."""
         losses = self.function(logits, labels)
         if not isinstance(losses, Tensor) or losses.shape != labels.shape:
             found = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__

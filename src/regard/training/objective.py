@@ -68,6 +68,10 @@ class CrossEntropy:
         """The logits and labels of all targets, without padding."""
         return real_logits(model, batch, self.pad_id)
 
+    def of_logits(self, logits: Tensor, labels: Tensor) -> Loss:
+        """The loss from what `logits` returns."""
+        return self.of_log_probs(F.log_softmax(logits, dim=-1), labels)
+
     def of_log_probs(
         self, log_probs: Float[Tensor, "tokens vocab"], labels: Int64[Tensor, " tokens"]
     ) -> Loss:
@@ -90,6 +94,10 @@ class NextToken:
         states, labels = self._states(model, batch)
         return model.project(states), labels
 
+    def of_logits(self, logits: Tensor, labels: Tensor) -> Loss:
+        """The loss from what `logits` returns."""
+        return _of_log_probs(F.log_softmax(logits, dim=-1), labels, self.smoothing)
+
     def _states(self, model: DecoderOnly, batch: TextBatch) -> tuple[Tensor, Tensor]:
         return _counted(model.states(batch.ids, batch.documents), batch, IGNORED)
 
@@ -107,7 +115,10 @@ class LabelCrossEntropy:
     ignored: ClassVar[int] = IGNORED
 
     def __call__(self, model: nn.Module, batch: LabelledBatch) -> Loss:
-        logits, labels = self.logits(model, batch)
+        return self.of_logits(*self.logits(model, batch))
+
+    def of_logits(self, logits: Tensor, labels: Tensor) -> Loss:
+        """The loss from what `logits` returns."""
         weights = None if self.weights is None else _on_device(self.weights, logits.device)
         total = F.cross_entropy(logits, labels, weights, reduction="sum", label_smoothing=self.smoothing)
         nll = total.detach()

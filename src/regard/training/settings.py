@@ -6,6 +6,7 @@ from typing import Literal
 from regard.errors import RecipeError
 from regard.models.adapters import AdapterSettings
 from regard.training.collapse import CollapseSettings
+from regard.training.distillation import DistillationSettings
 from regard.training.optimizer import OptimizerSettings
 from regard.training.products import Products
 from regard.training.schedule import ScheduleSettings
@@ -61,8 +62,10 @@ class TrainingSettings:
     second_metric: Metric | None = None  # the best model then needs both metrics at their best or equal
     nonfinite_skips: int = 5  # consecutive updates that may be skipped before rolling back
     collapse: CollapseSettings = field(default_factory=CollapseSettings)  # a second try at half the rate
-    freeze: tuple[str, ...] = ()  # modules whose weights are not trained, by prefixes of their names
+    # modules or weights that are not trained, by their names or by patterns: "encoder", "*.norm*"
+    freeze: tuple[str, ...] = ()
     adapter: AdapterSettings | None = None  # train low-rank adapters instead of the weights
+    distillation: DistillationSettings | None = None  # learn the probabilities of a teacher too
     schedule: ScheduleSettings = field(default_factory=ScheduleSettings)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
 
@@ -84,6 +87,10 @@ class TrainingSettings:
                 )
         if self.seed >= 2**62:
             raise RecipeError(f"training.seed is too large: {self.seed}", "give a number below 2^62")
+        if self.distillation is not None and self.r_drop:
+            raise RecipeError(
+                "training.r_drop and training.distillation are both set", "leave out the one or the other"
+            )
         if self.average_last == 1:
             raise RecipeError(
                 "training.average_last = 1 is a single checkpoint", "0 turns it off; 5 to 10 is usual"

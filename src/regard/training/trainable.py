@@ -1,11 +1,16 @@
 """Selects the trained parameters: all weights, except frozen ones and those replaced by adapters."""
 
+import difflib
+import re
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 
 from torch import nn
 
-from regard.errors import RecipeError, did_you_mean
+from regard.errors import RecipeError
 from regard.models.adapters import AdapterSettings, add_lora
+
+WILDCARDS = re.compile(r"[*?\[\]!]")  # of the patterns of names
 
 
 def choose_trainable(
@@ -18,7 +23,8 @@ def choose_trainable(
 ) -> int:
     """Freezes parameters of `model` and adds adapters; returns the number of trained parameters.
 
-    `fresh` are the names of randomly initialised weights, which are trained in full besides adapters.
+    `freeze` are names of modules or weights, or patterns of them. `fresh` are names of weights that are new,
+    as a whole or in part, which are trained in full besides adapters.
 
     Raises:
         RecipeError: `freeze` matches no parameter, or nothing is left to train.
@@ -35,20 +41,36 @@ def choose_trainable(
         )
         for name in fresh:
             model.get_parameter(name).requires_grad_(True)
-    for prefix in freeze:
-        _freeze(model, prefix)
+    for pattern in freeze:
+        _freeze(model, pattern)
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     if not trained:
         raise RecipeError("training.freeze leaves nothing to train", "remove at least the head from it")
     return trained
 
 
-def _freeze(model: nn.Module, prefix: str) -> None:
-    """Freezes the parameters below `prefix`; a tied weight is matched by any of its names."""
+def _freeze(model: nn.Module, pattern: str) -> None:
+    """Freezes the parameters that `pattern` matches, and those below modules that it matches.
+
+    `*`, `?` and `[01]` are those of file names; `*` matches dots too. A tied weight is matched by any of its
+    names.
+    """
     named = dict(model.named_parameters(remove_duplicate=False))
-    below = [parameter for name, parameter in named.items() if f"{name}.".startswith(f"{prefix}.")]
+    matching = {name for names in map(_with_modules, named) for name in names if fnmatchcase(name, pattern)}
+    below = [parameter for name, parameter in named.items() if not matching.isdisjoint(_with_modules(name))]
     if not below:
-        known = {".".join(name.split(".")[:i]) for name in named for i in range(1, name.count(".") + 2)}
-        raise RecipeError(f"training.freeze: nothing is called {prefix!r}", did_you_mean(prefix, known))
+        known = {each for name in named for each in (*_with_modules(name), *name.split("."))}
+        near = difflib.get_close_matches(
+            WILDCARDS.sub("", pattern).strip("."), sorted(known), n=1, cutoff=0.5
+        )
+        top = sorted({name.partition(".")[0] for name in named})
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(top)}, and what is below them"
+        raise RecipeError(f"training.freeze: nothing is called {pattern!r}", hint)
     for parameter in below:
         parameter.requires_grad_(False)
+
+
+def _with_modules(name: str) -> list[str]:
+    """The name of a parameter, and the names of the modules that it is in."""
+    words = name.split(".")
+    return [".".join(words[:count]) for count in range(1, len(words) + 1)]

@@ -19,7 +19,6 @@ from regard.distributed.workers import workers as started
 from regard.errors import FolderError
 from regard.stop_signals import HANGUP, handlers, redirect_closed_terminal, restore
 from regard.training.collapse import collapse_warning
-from regard.training.losses import chosen_loss
 from regard.training.pace import Update
 from regard.training.products import (
     MatmulPrecision,
@@ -52,6 +51,7 @@ from regard.verbs.training_run.recipe_data import refuse_missing_data
 from regard.verbs.training_run.run_length import change_length, refuse_another_recipe
 from regard.verbs.training_run.run_summary import training_summary
 from regard.verbs.training_run.slowdown import SlowdownWatch
+from regard.verbs.training_run.teacher import load_teacher, training_objective
 from regard.verbs.training_run.thread_choice import measured_threads, set_threads
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
@@ -228,11 +228,10 @@ def _train(
     threads: int | None,
 ) -> TrainResult:
     recipe = source.recipe
-    task, model = begin(source, run, device, say=say, group=group)
-    objective, loader = (
-        ShareObjective(chosen_loss(recipe.training.loss, task.objective())),
-        task.loader(group),
-    )
+    teacher = load_teacher(source, run, device, writes=group.is_first, say=say)
+    task, model = begin(source, run, device, say=say, group=group, teacher=teacher)
+    objective = ShareObjective(training_objective(task, recipe.training, teacher))
+    loader = task.loader(group)
     checkpoint = run.latest()
     refuse_another_step(checkpoint, run, group)
     before = checkpoint.read_json("state.json") if checkpoint else None

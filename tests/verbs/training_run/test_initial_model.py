@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from regard.data.tokenizer import TokenizerPair
+from regard.decoding.batches import decode_all
+from regard.decoding.rules import LengthLimits
+from regard.decoding.search import BeamSearch
 from regard.errors import DataError, FolderError, RecipeError
 from regard.models.adapters import adapters_of
 from regard.verbs.shared.settings import recipe_from
@@ -264,3 +268,95 @@ def test_two_workers_start_from_one_pretrained_model(trained, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("start: ") == 1
     assert load_model(tmp_path / "run").config == load_model(trained).config
+
+
+NEW_WORDS = {"kind": "bpe", "extension": {"size": 20, "tokens": [">>cs<<"]}}
+
+
+def texts(folder, **table):
+    """A recipe of pairs in files, of a language whose letters the model `speaking` lacks."""
+    (folder / "new.src").write_text(">>cs<< the cat sat\n>>cs<< a cat and a mouse\n" * 20)
+    (folder / "new.tgt").write_text("kočka seděla\nkočka a myš\n" * 20)
+    corpus = {"source": "new.src", "target": "new.tgt"}
+    return pairs("copy", **{"data": {"train": corpus, "valid": corpus}, "tokenizer": NEW_WORDS, **table})
+
+
+@pytest.fixture(scope="module")
+def speaking(tmp_path_factory):
+    """The model folder of a translator of texts, of a few updates."""
+    folder = tmp_path_factory.mktemp("speaking")
+    (folder / "old.src").write_text("the cat sat\na mouse and a cat\n" * 20)
+    (folder / "old.tgt").write_text("die katze sitzt\neine maus und eine katze\n" * 20)
+    corpus = {"source": "old.src", "target": "old.tgt"}
+    table = pairs("copy", data={"train": corpus, "valid": corpus}, model=SMALL, tokenizer={"kind": "bpe"})
+    return train(write(folder / "old.toml", table), out=folder / "run", threads=1).model
+
+
+def test_an_extended_vocabulary_keeps_the_old_one(speaking, begun, tmp_path):
+    task, model, messages = begun(texts(tmp_path, model={"init": str(speaking)}))
+    before = load_model(speaking)
+    old, new = before.tokenizers.source, TokenizerPair.of(task.files).source
+    assert old.vocabulary().items() <= new.vocabulary().items()
+    assert new.encode(">>cs<<") == [old.vocab_size]
+    assert model.config.src_vocab_size == model.config.tgt_vocab_size == new.vocab_size > old.vocab_size
+    assert model.config.output_bias
+    assert not before.config.output_bias
+    own = model_tensors(model)
+    for name, tensor in model_tensors(before.model).items():
+        assert torch.equal(own[name][: len(tensor)], tensor)
+    count = new.vocab_size - old.vocab_size
+    assert any(line.startswith(f"tokeniser: {count} new tokens") for line in messages)
+    assert any(line.startswith("start: new rows of ") for line in messages)
+    assert not any("fresh" in line for line in messages)
+
+
+def test_an_extended_model_translates_old_text_as_before(speaking, begun, tmp_path):
+    task, model, _ = begun(texts(tmp_path, model={"init": str(speaking)}))
+    before, after = load_model(speaking), TokenizerPair.of(task.files)
+    sources = before.tokenizers.source.encode_batch(["the cat sat", "a cat", "the mouse and a mouse"])
+    limits = LengthLimits(ratio=1.0, offset=3)
+    for search in (BeamSearch(size=1, limits=limits), BeamSearch(size=3, limits=limits)):
+        found = [
+            [each[0].ids for each in decode_all(search, one, sources)] for one in (before.model, model.eval())
+        ]
+        assert found[0] == found[1]
+    assert after.source.encode_batch(["the cat sat", "a cat", "the mouse and a mouse"]) == sources
+
+
+def test_an_extended_run_resumes_without_the_pretrained_model(speaking, tmp_path):
+    recipe = write(tmp_path / "a.toml", texts(tmp_path))
+    whole = train(recipe, init=speaking, out=tmp_path / "whole", threads=1)
+    shutil.copytree(speaking, tmp_path / "model")
+    train(recipe, init=tmp_path / "model", out=tmp_path / "run", threads=1)
+    shutil.rmtree(tmp_path / "model")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000004")
+    train(tmp_path / "run", resume=True, threads=1)
+    assert checkpoint_digest(RunFolder(tmp_path / "run").latest()) == checkpoint_digest(
+        RunFolder(whole.run).latest()
+    )
+    assert load_model(whole.model).tokenizers.source.added_tokens
+
+
+def test_adapters_of_an_extended_model_train_the_rows_of_new_tokens(speaking, begun, tmp_path):
+    table = texts(tmp_path, model={"init": str(speaking)}, training={"adapter": {"rank": 2}})
+    _, model, _ = begun(table)
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert "output.bias" in trained
+    assert any(name.endswith("embedding.weight") for name in trained)
+
+
+def test_an_extension_that_cannot_be_is_refused(speaking, begun, tmp_path):
+    with pytest.raises(RecipeError, match=r"tokenizer\.extension needs a pretrained model"):
+        begun(texts(tmp_path, model=SMALL), "a")
+    init = {"model": {"init": str(speaking)}}
+    with pytest.raises(RecipeError, match=r"training.freeze has .*embedding.weight"):
+        begun(texts(tmp_path, **init, training={"freeze": ["encoder"]}), "b")
+    with pytest.raises(RecipeError, match="output_bias = false"):
+        begun(texts(tmp_path, model={"init": str(speaking), "output_bias": False}), "c")
+    same = {"source": "old.txt", "target": "old.txt"}
+    (tmp_path / "old.txt").write_text("the cat sat\n" * 20)
+    with pytest.raises(DataError, match="there is no token to learn"):
+        begun(texts(tmp_path, **init, data={"train": same, "valid": same}), "d")
+    missing = {"kind": "bpe", "extension": {"size": 9, "keep": ["missing.txt"]}}
+    with pytest.raises(DataError, match=r"no such file: .*missing.txt"):
+        begun(texts(tmp_path, **init, tokenizer=missing), "e")

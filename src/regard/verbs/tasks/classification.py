@@ -187,7 +187,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     print_sizes(parts, corpora, say)
     hold_out_validation(parts, parts["train"].labels, data.valid_share, recipe.training.seed, say)
     tokenizer, files = load_or_train_tokenizer(
-        (pair.source for pair in parts["train"].pairs), recipe.tokenizer, folder, say
+        (pair.source for pair in parts["train"].pairs), recipe.tokenizer, folder, source.base, say
     )
     classes = cast(Sequence[int], parts["train"].labels)
     weights = class_weights(recipe.task.class_weights, classes, labels.names)

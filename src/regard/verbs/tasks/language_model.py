@@ -287,6 +287,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         _short_parts(limit_characters(texts["train"], max_characters.get("train"))),
         recipe.tokenizer,
         folder,
+        source.base,
         say,
     )
     for part, documents in texts.items():

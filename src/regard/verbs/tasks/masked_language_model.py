@@ -282,7 +282,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
             say(f"{name}: {len(parts[part]):,} texts, {characters:,} characters")
             if not parts[part]:
                 raise DataError(f"data.{part} has no text", "look at the files and at data.valid_share")
-    tokenizer, files = load_or_train_tokenizer(parts["train"], recipe.tokenizer, folder, say)
+    tokenizer, files = load_or_train_tokenizer(parts["train"], recipe.tokenizer, folder, source.base, say)
     parts = {part: each[: examples_kept(part, limit)] for part, each in parts.items()}
     return MaskedLanguageModel(recipe, parts, tokenizer, files)
 

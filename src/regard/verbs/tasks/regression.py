@@ -156,7 +156,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     hold_out_validation(parts, groups, recipe.data.valid_share, recipe.training.seed, say)
     scale = _mean_and_deviation(cast(Sequence[float], parts["train"].labels))
     tokenizer, files = load_or_train_tokenizer(
-        (pair.source for pair in parts["train"].pairs), recipe.tokenizer, folder, say
+        (pair.source for pair in parts["train"].pairs), recipe.tokenizer, folder, source.base, say
     )
     return Regression(recipe, scale, parts_kept(parts, limit), tokenizer, files)
 

@@ -273,7 +273,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
             unseen = _unseen_labels(parts[part], f"data.{part}")
             say(f"{title}: {len(parts[part]):,} sentences, {words:,} words{unseen and f'; {unseen}'}")
     tokenizer, files = load_or_train_tokenizer(
-        (word for each in parts["train"] for word in each.words), recipe.tokenizer, folder, say
+        (word for each in parts["train"] for word in each.words), recipe.tokenizer, folder, source.base, say
     )
     parts = {part: each[: examples_kept(part, limit)] for part, each in parts.items()}
     return Tagging(recipe, labels.names, parts, tokenizer, files)

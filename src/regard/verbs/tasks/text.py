@@ -15,14 +15,14 @@ from regard.data.masking import WordDropout
 from regard.data.noise import SampledTokenizer, derive_seed
 from regard.data.tagged import Encode
 from regard.data.texts import EncodedText, TextExamples, length_sorted_batches
-from regard.data.tokenizer import Tokenizer, TokenizerPair
+from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import RecipeError
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
+from regard.verbs.tasks.pretrained_tokenizers import pretrained_tokenizers
 from regard.verbs.tasks.recipe import Recipe
-from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS_FOLDER, Say, model_config
-from regard.verbs.training_run.data_checks import refuse_unknown
-from regard.weights.folder import verify_folder, write_folder
+from regard.verbs.tasks.task import TOKENIZERS_FOLDER, Say, model_config
+from regard.weights.folder import write_folder
 
 BATCH_TOKENS = 8192  # padded tokens in a batch of validation and test
 
@@ -41,7 +41,7 @@ class WordDropoutSettings:
 
 
 def load_or_train_tokenizer(
-    texts: Iterable[str], settings: TokenizerSettings, folder: Path, say: Say
+    texts: Iterable[str], settings: TokenizerSettings, folder: Path, base: Path, say: Say
 ) -> tuple[Tokenizer, dict[str, bytes]]:
     """The tokeniser in a run's folder, trained on `texts` if there is none yet; and its file.
 
@@ -49,10 +49,8 @@ def load_or_train_tokenizer(
         DataError: it was copied from a pretrained model and does not know these texts' characters.
     """
     if (folder / TOKENIZERS_FOLDER).is_dir():
-        manifest = verify_folder(folder / TOKENIZERS_FOLDER)
-        tokenizer = TokenizerPair.load(folder / TOKENIZERS_FOLDER).source
-        if TAKEN_FROM in manifest:
-            refuse_unknown(texts, tokenizer, manifest[TAKEN_FROM])
+        own = folder / TOKENIZERS_FOLDER
+        tokenizer = pretrained_tokenizers(own, [texts], settings.extension, base, say).source
     else:
         tokenizer = train_tokenizer(texts, settings.kind, settings)
         write_folder(folder / TOKENIZERS_FOLDER, {"tokenizer.json": tokenizer.to_bytes()})

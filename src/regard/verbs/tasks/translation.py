@@ -24,9 +24,9 @@ from regard.training.objective import Objective, build_objective
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.translation_scoring import scoring_for
+from regard.verbs.tasks.pretrained_tokenizers import pretrained_tokenizers
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
-    TAKEN_FROM,
     TOKENIZERS_FOLDER,
     HeldOutData,
     Say,
@@ -37,8 +37,8 @@ from regard.verbs.tasks.task import (
 )
 from regard.verbs.tasks.translation_validation import ValidationSettings, decoded_scores, validator, verdict
 from regard.verbs.tasks.validation_split import DRY_RUN_EXAMPLES, PART_NAMES, examples_kept, settings_by_part
-from regard.verbs.training_run.data_checks import counts_of_skipped, refuse_other_data, refuse_unknown
-from regard.weights.folder import verify_folder, write_folder
+from regard.verbs.training_run.data_checks import counts_of_skipped, refuse_other_data
+from regard.weights.folder import write_folder
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 
@@ -198,7 +198,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     if limit is not None:
         say(f"train: {sum(1 for _ in corpus):,} pairs{counts_of_skipped(corpus.skipped)}")
         corpus = corpus.first(limit)
-    tokenizers = _tokenizers(recipe, corpus, folder / TOKENIZERS_FOLDER, say)
+    tokenizers = _tokenizers(recipe, corpus, folder / TOKENIZERS_FOLDER, source.base, say)
     report = write_shards(
         corpus,
         tokenizers,
@@ -230,14 +230,12 @@ def _pairs(corpora: Mapping[str, Corpus], part: str, say: Say) -> list[Pair]:
     return pairs
 
 
-def _tokenizers(recipe: TranslationRecipe, corpus: Corpus, folder: Path, say: Say) -> TokenizerPair:
+def _tokenizers(
+    recipe: TranslationRecipe, corpus: Corpus, folder: Path, base: Path, say: Say
+) -> TokenizerPair:
     if folder.is_dir():
-        manifest = verify_folder(folder)
-        tokenizers = TokenizerPair.load(folder)
-        if TAKEN_FROM in manifest:
-            refuse_unknown((pair.source for pair in corpus), tokenizers.source, manifest[TAKEN_FROM])
-            refuse_unknown((pair.target for pair in corpus), tokenizers.target, manifest[TAKEN_FROM])
-        return tokenizers
+        texts = (pair.source for pair in corpus), (pair.target for pair in corpus)
+        return pretrained_tokenizers(folder, texts, recipe.tokenizer.extension, base, say)
     tokenizers = train_tokenizers(corpus, recipe.tokenizer)
     write_folder(folder, tokenizers.files())
     sizes = sorted({tokenizers.source.vocab_size, tokenizers.target.vocab_size})

@@ -19,7 +19,7 @@ from regard.data.loader import Loader
 from regard.errors import RunError, Stopped
 from regard.models.adapters import merged
 from regard.models.model import Model
-from regard.training.losses import chosen_loss
+from regard.training.objective import Objective
 from regard.training.pace import Update, validations_after
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.threads import threads as with_threads
@@ -28,6 +28,7 @@ from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import Say, Task
 from regard.verbs.training_run.final_scores import scores_of
 from regard.verbs.training_run.initial_model import begin
+from regard.verbs.training_run.teacher import load_teacher, training_objective
 from regard.verbs.training_run.thread_choice import measured_threads
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
@@ -53,13 +54,13 @@ def try_recipe(
         tempfile.TemporaryDirectory(prefix="regard-dry-run-") as name,
         RunFolder(Path(name) / "run").lock() as run,
     ):
-        task, model = begin(source, run, device, say=say, limit=EXAMPLES)
+        teacher = load_teacher(source, run, device, writes=False, say=say)
+        task, model = begin(source, run, device, say=say, limit=EXAMPLES, teacher=teacher)
+        objective = training_objective(task, source.recipe.training, teacher)
         with matmul_precision(choose_precision(source.recipe.training.products, task.config.d_model, device)):
-            count = threads or measured_threads(
-                model, task.objective(), task.loader(), source.recipe.training
-            )
+            count = threads or measured_threads(model, objective, task.loader(), source.recipe.training)
             with with_threads(count):
-                updates = _timed_updates(source, task, model, run)
+                updates = _timed_updates(source, task, model, objective, run)
         start = time.perf_counter()
         metrics = _validate(task, model)
         for line in _estimates(source, task, updates, time.perf_counter() - start, model.device):
@@ -92,7 +93,9 @@ def _extent(batch: Any) -> tuple[int, int]:
     return sum(each.numel() for each in tensors), max((each.shape[-1] for each in tensors), default=0)
 
 
-def _timed_updates(source: RecipeFile, task: Task, model: Model, run: RunFolder) -> list[Update]:
+def _timed_updates(
+    source: RecipeFile, task: Task, model: Model, objective: Objective, run: RunFolder
+) -> list[Update]:
     """Train for some seconds; returns the timed updates."""
     recipe, done = source.recipe, []
     training = dataclasses.replace(
@@ -106,7 +109,7 @@ def _timed_updates(source: RecipeFile, task: Task, model: Model, run: RunFolder)
 
     trainer = Trainer(
         model,
-        chosen_loss(recipe.training.loss, task.objective()),
+        objective,
         _LargestFirst(task.loader(), seed=training.seed, accumulate=training.accumulate),
         training,
         run,

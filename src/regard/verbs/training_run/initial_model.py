@@ -8,9 +8,11 @@ from typing import Any
 
 import torch
 
+from regard.data.tokenizer import TokenizerPair
+from regard.data.tokenizer_extension import ExtensionSettings
 from regard.distributed.group import SINGLE, Group
 from regard.errors import FolderError, RecipeError
-from regard.models.build import MODELS, build_model, count_parameters
+from regard.models.build import build_model, count_parameters, resized_weights
 from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.recipe import read_toml
@@ -19,12 +21,14 @@ from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import task_kind
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS_FOLDER, Say, Task
+from regard.verbs.training_run.teacher import refuse_other_targets
 from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import LoadedModel, load_model
 from regard.weights.strict_json import json_bytes, read_json
 from regard.weights.tensors import model_tensors
 from regard.weights.transfer import modules_of, transfer
+from regard.weights.vocabulary_growth import OUTPUT_BIAS, GrownWeights, grown_weights
 
 START = "start.json"  # file of a run folder: the pretrained model that the run started from
 
@@ -37,7 +41,7 @@ class InitialModel:
     kind: str
     settings: Mapping[str, Any]
     loaded: LoadedModel | None  # None if the run has a checkpoint, which holds the weights
-    fresh: tuple[str, ...] = ()  # names of the run's weights that are not in the pretrained model
+    fresh: tuple[str, ...] = ()  # names of the run's weights that are not in the pretrained model, or in part
 
 
 def begin(
@@ -48,12 +52,14 @@ def begin(
     say: Say,
     group: Group = SINGLE,
     limit: int | None = None,
+    teacher: LoadedModel | None = None,
 ) -> tuple[Task, Model]:
     """Prepare the data of a run and build its model on `device`.
 
     If `[model] init` names a pretrained model, the model has its shape, except for other settings of
-    `[model]`, its tokenisers, and those of its weights that fit. When the run has a checkpoint, the
-    pretrained model is no longer needed.
+    `[model]`, its tokenisers, and those of its weights that fit. With `[tokenizer.extension]` its tokenisers
+    and the weights of its vocabulary are extended. When the run has a checkpoint, the pretrained model is no
+    longer needed. Without a pretrained model, the tokenisers are those of the `teacher`, if there is one.
 
     Raises:
         UserError: the recipe, the data or the pretrained model cannot be used.
@@ -64,11 +70,18 @@ def begin(
         source = _with_shape(source, start, say)
     elif training.adapter is not None:
         raise RecipeError("training.adapter needs a pretrained model to adapt", "name one with --init DIR")
+    elif _extension(source) is not None:
+        raise RecipeError(
+            "tokenizer.extension needs a pretrained model to extend", "name one with --init DIR"
+        )
     with group.first_alone():
-        if start is not None and start.loaded is not None:
-            _copy_tokenizers(start, start.loaded, run.path / "data", say)
+        given = teacher if start is None else start.loaded
+        if given is not None:
+            _copy_tokenizers(given, run.path / "data", say)
         task = task_kind(source.recipe).prepare(source, run.path / "data", say=say, limit=limit)
     model = build_model(task.config, seed=training.seed)
+    if teacher is not None:
+        refuse_other_targets(teacher, task, model)
     fresh: tuple[str, ...] = ()
     if start is not None:
         fresh = start.fresh if start.loaded is None else _copy_weights(start.loaded, model, task, say)
@@ -78,6 +91,8 @@ def begin(
     trained = choose_trainable(
         model.to(device), freeze=training.freeze, adapter=training.adapter, fresh=fresh, seed=training.seed
     )
+    if _extension(source) is not None:
+        _refuse_frozen(model, fresh)
     trained_count = "" if trained == parameters else f", {trained:,} trained"
     say(f"model: {parameters:,} parameters{trained_count}; {_hardware(device, group)}")
     return task, model
@@ -142,27 +157,39 @@ def _with_shape(source: RecipeFile, start: InitialModel, say: Say) -> RecipeFile
     ]
     if changed:
         say(f"model: differs from {start.path}: {'; '.join(changed)}")
-    model = {**recipe.model, "init": start.settings}
+    settings = dict(start.settings)
+    if _extension(source) is not None and settings.get(OUTPUT_BIAS) is False:
+        if recipe.model.get(OUTPUT_BIAS) is False:
+            raise RecipeError(
+                "model.output_bias = false, but with tokenizer.extension the outputs have a bias",
+                "leave output_bias out: new tokens begin improbable by it",
+            )
+        say("model: gets output_bias = true, by which new tokens begin improbable")
+        settings[OUTPUT_BIAS] = True
+    model = {**recipe.model, "init": settings}
     return dataclasses.replace(source, recipe=dataclasses.replace(recipe, model=model))
 
 
-def _copy_tokenizers(start: InitialModel, loaded: LoadedModel, folder: Path, say: Say) -> None:
-    """Copy the pretrained model's tokenisers into the data folder of the run."""
+def _copy_tokenizers(loaded: LoadedModel, folder: Path, say: Say) -> None:
+    """Copy the tokenisers of a pretrained model or a teacher into the data folder of the run."""
     if loaded.tokenizer_pair is not None:
         loaded.tokenizers  # noqa: B018 (refuses a model of several languages of which none is chosen)
     if loaded.tokenizer_pair is None or (folder / TOKENIZERS_FOLDER).is_dir():
         return
     folder.mkdir(parents=True, exist_ok=True)
     write_folder(
-        folder / TOKENIZERS_FOLDER, loaded.tokenizer_pair.files(), manifest_extra={TAKEN_FROM: start.path}
+        folder / TOKENIZERS_FOLDER,
+        loaded.tokenizer_pair.files(),
+        manifest_extra={TAKEN_FROM: str(loaded.path)},
     )
     sizes = sorted({loaded.tokenizer_pair.source.vocab_size, loaded.tokenizer_pair.target.vocab_size})
-    say(f"tokeniser: from {start.path}, {' and '.join(map(str, sizes))} tokens")
+    say(f"tokeniser: from {loaded.path}, {' and '.join(map(str, sizes))} tokens")
 
 
 def _copy_weights(loaded: LoadedModel, model: Model, task: Task, say: Say) -> tuple[str, ...]:
     """Copy the weights that fit into `model`, and print which do not; returns the names of fresh weights."""
-    tensors = model_tensors(loaded.model)
+    grown = _grown_weights(loaded, task)
+    tensors = grown.tensors
     label_weights: set[str] = set()
     if loaded.labels != task.labels:
         label_weights = _label_weights(loaded.config) | _label_weights(task.config)
@@ -171,8 +198,11 @@ def _copy_weights(loaded: LoadedModel, model: Model, task: Task, say: Say) -> tu
     except FolderError as error:
         raise FolderError(f"{loaded.path}: {error.message}", error.hint) from error
     own = model_tensors(model)
-    copied = sum(own[name].numel() for name in transferred.taken)
+    given = {name: tensor.numel() for name, tensor in model_tensors(loaded.model).items()}
+    copied = sum(given.get(name, 0) for name in transferred.taken)
     say(f"start: {copied:,} of {count_parameters(model):,} parameters are copied from {loaded.path}")
+    if grown.names:
+        say(f"start: new rows of {', '.join(grown.names)} are means of the rows of old pieces")
     for part in dict.fromkeys(name.partition(".")[0] for name in transferred.fresh):
         names = [name for name in transferred.fresh if f"{name}.".startswith(f"{part}.")]
         modules = ", ".join(module.removeprefix(f"{part}.") for module in modules_of(names, own))
@@ -181,22 +211,35 @@ def _copy_weights(loaded: LoadedModel, model: Model, task: Task, say: Say) -> tu
         say(f"{part}: fresh ({reason if modules == part else f'{modules}: {reason}'})")
     if transferred.unused:
         say(f"not used: {', '.join(modules_of(transferred.unused, tensors))}")
-    return transferred.fresh
+    return (*transferred.fresh, *(name for name in grown.names if name in transferred.taken))
+
+
+def _grown_weights(loaded: LoadedModel, task: Task) -> GrownWeights:
+    """The pretrained model's weights, extended if the task's tokenisers are an extension of its own."""
+    if getattr(task.recipe, "tokenizer", None) is None or task.recipe.tokenizer.extension is None:
+        return GrownWeights(tensors=model_tensors(loaded.model), names=())
+    return grown_weights(loaded, TokenizerPair.of(task.files))
+
+
+def _extension(source: RecipeFile) -> ExtensionSettings | None:
+    settings = getattr(source.recipe, "tokenizer", None)
+    return None if settings is None else settings.extension
+
+
+def _refuse_frozen(model: Model, grown: Sequence[str]) -> None:
+    """Raise a RecipeError if weights with rows of new tokens are not trained."""
+    for name in grown:
+        if not model.get_parameter(name).requires_grad:
+            raise RecipeError(
+                f"training.freeze has {name!r}, which has the new tokens of tokenizer.extension",
+                'leave it out of freeze: "encoder.blocks" freezes the blocks alone',
+            )
 
 
 def _label_weights(config: ModelConfig) -> set[str]:
     """The weights that have a row for each class: those whose shape changes with the number of classes."""
     count = getattr(config, "num_labels", 0)
-    if not count:
-        return set()
-    shapes, larger = (_shapes(each) for each in (config, dataclasses.replace(config, num_labels=count + 1)))
-    return {name for name, shape in shapes.items() if larger.get(name) != shape}
-
-
-def _shapes(config: ModelConfig) -> dict[str, torch.Size]:
-    """The shape of each weight; no memory is allocated."""
-    with torch.device("meta"):
-        return {name: tensor.shape for name, tensor in MODELS[config.kind][1](config).state_dict().items()}
+    return resized_weights(config, num_labels=count + 1) if count else set()
 
 
 def _hardware(device: torch.device, group: Group) -> str:
