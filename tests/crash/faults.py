@@ -107,7 +107,7 @@ def save(path, step):
         run.cut_metrics(step - 1)
         run.write_text("recipe.toml", f"step = {step}")
         run.append_metrics({"step": step})
-        run.write_best(best(step), step=step)
+        run.write_best(best(step), step=step, is_average=False)
         run.save(step, files(step))
         run.save(step, files(step))  # once more: a step that is replaced
         run.prune(2)

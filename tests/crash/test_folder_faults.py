@@ -39,7 +39,7 @@ with RunFolder(sys.argv[1]).lock() as run:
     for step in itertools.count(found.step + 1 if found else 1):
         files = {"model.safetensors": {"w": torch.full((5000,), float(step))}, "state.json": b"{}"}
         run.append_metrics({"step": step})
-        run.write_best(files, step=step)
+        run.write_best(files, step=step, is_average=False)
         run.save(step, files)
         run.prune(2)
 """

@@ -117,6 +117,14 @@ def test_the_numbers_of_a_beam_are_those_given():
     assert (diverse.size, diverse.groups, diverse.diversity) == (6, 3, 0.5)
 
 
+def test_a_text_that_stops_needs_a_tokeniser():
+    with pytest.raises(ConfigError, match=r"stop = \('ab',\) needs a tokeniser"):
+        search_of(Controls(stop=("ab",)))
+    stop = search_of(Controls(stop=("ab",)), tokenizer=Letters()).stop
+    assert stop([], [9, 10, 11])
+    assert not stop([], [9, 10])
+
+
 def test_guesses_are_as_many_as_are_asked_for_four_of_a_smaller_model():
     assert search_of(Controls(prompt_lookup=3)).tokens == 3
     draft = PromptLookup()

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from regard.decoding.constrained import ConstrainedBeamSearch, _matched
 from regard.decoding.hypothesis import Power, Request, Wu
+from regard.decoding.penalties import PresencePenalty
 from regard.decoding.rules import BannedTokens, LengthLimits, NoRepeatNGrams
 from regard.errors import ConfigError
 
@@ -102,6 +103,18 @@ def test_what_is_matched_is_the_longest_beginning_of_the_phrase_that_the_text_en
             return
         lengths = [n for n in range(len(phrase)) if tuple(text[max(0, length - n) : length]) == phrase[:n]]
         assert matched == (max(lengths),)
+
+
+@pytest.mark.parametrize("strength", [2.0, -2.0])
+def test_rules_that_raise_scores_lose_nothing(make_table, exhaustive_search, strength):
+    """No hypothesis is dropped because its score could not rise."""
+    table = make_table(vocab=6)
+    constraints = (((4,),),)
+    rules = (*RULES, PresencePenalty(penalty=strength))
+    search = search_of(constraints, beam_size=3**4, n_best=3, rules=rules, length_penalty=Power(alpha=1.0))
+    wide = search_of(constraints, beam_size=3**4, n_best=3**4, rules=rules, length_penalty=Power(alpha=1.0))
+    found, all_of_them = (each(table.read(SOURCES), ask(SOURCES)) for each in (search, wide))
+    assert found == [hypotheses[:3] for hypotheses in all_of_them]
 
 
 def test_just_enough_room_will_do(make_table):

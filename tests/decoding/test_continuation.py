@@ -255,6 +255,8 @@ def test_a_search_finds_as_many_texts_as_its_beam_holds():
     assert ContinuationSettings(beam_size=4).strategy(num=4).n_best == 4
     with pytest.raises(ConfigError, match=r"num \(5\) is more than beam_size \(4\)"):
         ContinuationSettings(beam_size=4).strategy(num=5)
+    with pytest.raises(ConfigError, match=r"num \(3\) is more than beam_size \(2\)"):
+        ContinuationSettings(beam_size=2).strategy(num=3)
     assert GREEDY.strategy(num=1).n_best == 1
     with pytest.raises(ConfigError, match="greedy search finds one text, not num = 2"):
         GREEDY.strategy(num=2)

@@ -234,6 +234,12 @@ def test_a_search_that_is_asked_for_rules_out_what_was_set_for_others():
     assert looking.changed(Controls(top_k=3)).prompt_lookup == 4
 
 
+def test_required_texts_replace_others_and_the_beam_only_if_one_is_given():
+    settings = GenerationSettings(beam_size=4, must_contain=("a",))
+    assert settings.requiring(("b",)) == GenerationSettings(beam_size=4, must_contain=("b",))
+    assert settings.requiring(("b",), beam_of(7)) == GenerationSettings(beam_size=7, must_contain=("b",))
+
+
 def test_what_is_not_given_stays():
     settings = ContinuationSettings(temperature=0.5, stop=("\n",), ban=("x",))
     assert settings.changed(Controls()) == settings

@@ -8,13 +8,15 @@ from typing import ClassVar
 import pytest
 import torch
 
-from regard.decoding.batches import decode_all
+from regard.decoding.batches import decode_all, min_source_length, padded
+from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import Hypothesis, Request, Wu
 from regard.decoding.rules import BannedTokens, LengthLimits
 from regard.decoding.running_batch import RunningTranslations
-from regard.decoding.running_group import Arrival
+from regard.decoding.running_group import Arrival, group_of
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import BeamSearch, GreedySearch
+from regard.decoding.step import EnsembleStepper, stepper_of
 from regard.errors import ConfigError, DataError, RunError
 from regard.fast.native import kernels
 from tests.decoding.small_models import EXACT, sentences, translator
@@ -60,6 +62,33 @@ def test_a_request_is_cancelled_before_it_is_read():
     assert [ticket for ticket, _ in found] == [second]
     batch.cancel(second)  # it is done
     assert not batch
+
+
+def test_a_search_that_nothing_joins_is_followed_and_its_requests_leave_one_by_one():
+    model, prefixes = translator(), [(9, 8), (9,)]
+    search = DiverseBeamSearch(size=4, n_best=2, groups=2, diversity=0.5, **COMMON)
+    stepper = stepper_of([model])
+    requests = [Request(src_len=2, prefix=prefix) for prefix in prefixes]
+    ids, lengths = padded([[5, 6, 3], [7, 4, 3]], 0, least=min_source_length([model]))
+    arrivals = [Arrival(ticket=7 + place, request=each, ids=()) for place, each in enumerate(requests)]
+    with torch.no_grad():
+        stepper.start(ids, lengths)
+        group = group_of(search, stepper, arrivals)
+        assert (group.num_rows, group.num_tokens, group.generated(8)) == (2, 0, [])
+        for _ in range(3):
+            assert group.step() == []
+        assert group.generated(7) == [[], []] or all(len(each) == 1 for each in group.generated(7))
+        assert len(group.generated(8)) > 1
+        assert all(len(each) == 2 for each in group.generated(8)), "three tokens, one of the prefix"
+        assert group.num_rows == len(group.generated(7)) + len(group.generated(8))
+        assert group.num_tokens >= 3 * group.num_rows
+        group.leave({7})
+        finished = []
+        while group.arrivals:
+            finished += group.step()
+    [(arrival, hypotheses)] = finished
+    assert arrival is arrivals[1]
+    assert all(each.ids[0] == 9 for each in hypotheses)
 
 
 def test_tokens_are_known_as_they_come():
@@ -173,6 +202,12 @@ def test_a_source_that_is_too_long_is_refused_and_none_of_its_call_are_queued():
     assert not batch
     with pytest.raises(ConfigError, match="arrival_tokens is 0"):
         RunningTranslations(SEARCHES["greedy"], translator(), arrival_tokens=0)
+
+
+def test_an_ensemble_has_a_model():
+    for made in (EnsembleStepper, lambda models: RunningTranslations(SEARCHES["greedy"], models)):
+        with pytest.raises(ConfigError, match="at least one model"):
+            made([])
 
 
 def test_weights_that_change_are_used_for_what_arrives_after():

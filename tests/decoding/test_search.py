@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from regard.decoding.constrained import ConstrainedBeamSearch
+from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import Hypothesis, Power, Request, Wu
 from regard.decoding.rows import round_up
 from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
@@ -89,6 +91,67 @@ def test_ends_do_not_starve_the_beam(make_table):
     limits = LengthLimits(ratio=0.0, offset=4)
     search = BeamSearch(size=3, n_best=3, length_penalty=Power(alpha=0.0), limits=limits)
     assert [each.ids for each in search(table.read([[4]]), ask([[4]]))[0]] == [[], [4], [4, 4]]
+
+
+@pytest.mark.parametrize("search", [BeamSearch, DiverseBeamSearch, ConstrainedBeamSearch])
+def test_neither_do_several_tokens_that_end_a_hypothesis(make_table, search):
+    table = make_table(vocab=7)
+    ending = torch.tensor([0, 0, 0, 0.4, 0.3, 0.2, 0.1]).log()
+    table.known |= {((4,), (2, 5, *rest)): ending for rest in ((), (5,), (6,), (5, 5), (6, 5))}
+    table.known[(4,), (2,)] = torch.tensor([0, 0, 0, 0, 0, 1.0, 0]).log()
+    more = {
+        DiverseBeamSearch: {"groups": 1, "diversity": 0.0},
+        ConstrainedBeamSearch: {"constraints": (((5,),),)},
+    }
+    beam = search(
+        size=2,
+        n_best=2,
+        ends=(4,),
+        length_penalty=Power(alpha=9.0),
+        limits=LengthLimits(ratio=0.0, offset=3),
+        **more.get(search, {}),
+    )
+    assert beam.tokens_of_row == 4, "two of them go on"
+    found = beam(table.read([[4]]), ask([[4]]))[0]
+    assert [each.ids for each in found] == [[5, 5, 5], [5, 6, 5]]
+    assert BeamSearch(size=5).tokens_of_row == 6
+
+
+@pytest.mark.parametrize("search", [BeamSearch, ConstrainedBeamSearch])
+def test_early_stopping_ends_with_as_many_hypotheses_as_the_size(make_table, search):
+    """Though longer ones would have better scores."""
+    table = make_table(vocab=6)
+    table.known |= {
+        ((4,), (2, *[4] * length)): torch.tensor([0, 0, 0, 0.3, 0.7, 0]).log() for length in range(7)
+    }
+    more = {} if search is BeamSearch else {"constraints": (((4,),),)}
+    first = 0 if search is BeamSearch else 1
+    common = {"length_penalty": Power(alpha=9.0), "limits": LengthLimits(ratio=0.0, offset=6), **more}
+    for size in (2, 3):
+        early = search(size=size, early_stopping=True, n_best=size, **common)
+        found = early(table.read([[4]]), ask([[4]]))[0]
+        assert sorted(len(each.ids) for each in found) == list(range(first, first + size))
+    late = search(size=2, **common)(table.read([[4]]), ask([[4]]))[0]
+    assert late[0].ids == [4] * 6
+
+
+def test_heuristic_stopping_compares_the_others_at_their_present_length(make_table):
+    """It ends where they are no better than the worst of `size` finished, though they could become better."""
+    table = make_table(vocab=6)
+    certain = torch.tensor([0, 0, 0, 0, 1.0, 0]).log()
+    table.known |= {((4,), (2, *[4] * length)): certain for length in range(2, 6)}
+    table.known[(4,), (2, *[4] * 6)] = torch.tensor([0, 0, 0, 1.0, 0, 0]).log()
+    table.known[(4,), (2,)] = torch.tensor([0, 0, 0, 0.6, 0.3, 0.1]).log()
+    table.known[(4,), (2, 4)] = torch.tensor([0, 0, 0, 0.5, 0.5, 0]).log()
+    table.known[(4,), (2, 5)] = certain
+    common = {"size": 2, "length_penalty": Power(alpha=1.0), "limits": LengthLimits(ratio=0.0, offset=6)}
+    found = {}
+    for heuristic in (True, False):
+        table.sizes.clear()
+        search = BeamSearch(heuristic_stopping=heuristic, **common)
+        [best] = search(table.read([[4]]), ask([[4]]))[0]
+        found[heuristic] = (best.ids, len(table.sizes))
+    assert found == {True: ([], 2), False: ([4] * 6, 7)}
 
 
 def test_greedy_takes_the_most_probable_token_each_time(make_table, plain_beam_search):

@@ -74,6 +74,12 @@ def test_an_end_token_that_also_begins_texts_can_be_generated():
     assert both.rules == (BannedTokens(ids=(0,)),)
 
 
+def test_a_prefix_is_a_text():
+    with pytest.raises(ConfigError, match="each value must be a text"):
+        GenerationSettings(prefixes={"": "do: ", "summary": 3})
+    assert GenerationSettings(prefixes={"": "do: "}).prefixes == {"": "do: "}
+
+
 def test_settings_survive_generation_json_and_a_misspelt_one_is_refused():
     settings = GenerationSettings(beam_size=3, sample=True, top_p=0.5)
     assert read(GenerationSettings, settings.to_dict(), "generation.json") == settings

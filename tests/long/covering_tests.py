@@ -1,15 +1,25 @@
-"""Which tests run a line of the program, and how long each takes: one run of all of them under coverage."""
+"""Which tests run a line of the program, and how long each takes: from a run of them under coverage.
 
+What a file of tests runs is kept in a folder, and measured again where the program, that file, or what it
+shares with other tests is different.
+"""
+
+import hashlib
+import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
-PROCESSES = 2
 Tests = tuple[str, ...]
+Record = dict[str, dict[str, Any]]  # test -> "seconds"; "lines": file below src/regard -> their numbers
 
 
 @dataclass(frozen=True)
@@ -31,46 +41,101 @@ class CoveringTests:
         return tuple(sorted(found, key=lambda name: (own not in name, self.seconds.get(name, 0.0), name)))
 
 
-def covering_tests(tests: Sequence[str], root: Path, source: Path, folder: Path) -> CoveringTests:
-    """Run `tests` of the program at `source`; stops the program where one fails."""
-    data, times = folder / "coverage", folder / "times.xml"
-    options = ["--cov=regard", "--cov-context=test", "--cov-report=", f"--junitxml={times}"]
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-n",
-            str(PROCESSES),
-            "-p",
-            "no:cacheprovider",
-            *options,
-            *tests,
-        ],
-        cwd=root,
-        env=os.environ | {"PYTHONPATH": str(source), "COVERAGE_FILE": str(data), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        print(done.stdout[-4000:], done.stderr[-4000:], file=sys.stderr)
-        sys.exit("error: these tests fail without a mutant\nhint: make them pass first")
-    return CoveringTests(lines_of(data, source), seconds_of(times))
+def covering_tests(
+    tests: Sequence[str], root: Path, source: Path, cache: Path, *, processes: int
+) -> CoveringTests:
+    """Of the files of `tests` below `root`, with the program at `source`; a record of each in `cache`.
+
+    Stops the program where a test fails.
+    """
+    keys = dict(keys_of(tests, root, source))
+    records = {file: kept(cache, file, key) for file, key in keys.items()}
+    missing = [file for file, record in records.items() if record is None]
+    if missing:
+        print(f"measuring what {len(missing)} of {len(keys)} files of tests run", flush=True)
+        measured = measure(missing, root, source, processes)
+        for file in missing:
+            records[file] = {name: run for name, run in measured.items() if name.startswith(f"{file}::")}
+            cache.mkdir(parents=True, exist_ok=True)
+            place(cache, file).write_text(json.dumps({"key": keys[file], "record": records[file]}), "utf-8")
+    return joined(record for record in records.values() if record)
 
 
-def lines_of(data: Path, source: Path) -> dict[str, dict[int, set[str]]]:
+def keys_of(tests: Sequence[str], root: Path, source: Path) -> Iterator[tuple[str, str]]:
+    """A digest of what a record depends on, for each file of tests by its name below `root`."""
+    shared = hashlib.sha256()
+    for folder, left_out in ((source, r".*\.pyc"), (root / "tests", r".*\.pyc|long/.*|(.*/)?test_\w+\.py")):
+        for file in sorted(folder.rglob("*")):
+            name = file.relative_to(folder).as_posix()
+            if file.is_file() and not re.fullmatch(left_out, name):
+                shared.update(f"{name} {file.stat().st_size}\n".encode() + file.read_bytes())
+    for file in sorted(file for each in tests for file in (root / each).rglob("test_*.py")):
+        others = re.findall(r"from (tests[\w.]*\.test_\w+) import", file.read_text("utf-8"))
+        digest = shared.copy()
+        for each in (file, *(root / f"{name.replace('.', '/')}.py" for name in others)):
+            digest.update(each.read_bytes())
+        yield file.relative_to(root).as_posix(), digest.hexdigest()
+
+
+def place(cache: Path, file: str) -> Path:
+    return cache / f"{file.replace('/', '.')}.json"
+
+
+def kept(cache: Path, file: str, key: str) -> Record | None:
+    try:
+        found = json.loads(place(cache, file).read_text("utf-8"))
+    except (FileNotFoundError, ValueError):  # none, or one of a run that was killed
+        return None
+    return found["record"] if found["key"] == key else None
+
+
+def joined(records: Iterable[Record]) -> CoveringTests:
+    lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    seconds: dict[str, float] = {}
+    for record in records:
+        for name, run in record.items():
+            seconds[name] = run["seconds"]
+            for file, numbers in run["lines"].items():
+                for line in numbers:
+                    lines[file][line].add(name)
+    return CoveringTests({file: dict(known) for file, known in lines.items()}, seconds)
+
+
+def measure(tests: Sequence[str], root: Path, source: Path, processes: int) -> Record:
+    """Run these files of tests under coverage."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, times = Path(folder, "coverage"), Path(folder, "times.xml")
+        options = ["--cov=regard", "--cov-context=test", "--cov-report=", f"--junitxml={times}"]
+        pytest = [sys.executable, "-m", "pytest", "-q", "-n", str(processes), "-p", "no:cacheprovider"]
+        done = subprocess.run(
+            [*pytest, *options, *tests],
+            cwd=root,
+            env=os.environ | {"PYTHONPATH": str(source), "COVERAGE_FILE": str(data), "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            print(done.stdout[-4000:], done.stderr[-4000:], file=sys.stderr)
+            sys.exit("error: these tests fail without a mutant\nhint: make them pass first")
+        seconds = seconds_of(times)
+        record: Record = defaultdict(lambda: {"seconds": 0.0, "lines": defaultdict(list)})
+        for file, line, test in lines_of(data, source):
+            record[test]["lines"][file].append(line)
+            record[test]["seconds"] = seconds.get(test, 0.0)
+        return record
+
+
+def lines_of(data: Path, source: Path) -> Iterator[tuple[str, int, str]]:
+    """File below src/regard, line, and a test that runs it."""
     from coverage import CoverageData  # `make mutants` installs it
 
     measured = CoverageData(str(data))
     measured.read()
-    return {
-        Path(file).relative_to(source / "regard").as_posix(): {
-            line: {context.rpartition("|")[0] for context in contexts if context}
-            for line, contexts in measured.contexts_by_lineno(file).items()
-        }
-        for file in measured.measured_files()
-    }
+    for file in measured.measured_files():
+        name = Path(file).relative_to(source / "regard").as_posix()
+        for line, contexts in measured.contexts_by_lineno(file).items():
+            for test in {context.rpartition("|")[0] for context in contexts if context}:
+                yield name, line, test
 
 
 def seconds_of(times: Path) -> dict[str, float]:

@@ -29,6 +29,7 @@ from tests.long.mutation import Mutant, mutants
 
 ROOT = Path(__file__).parents[2]
 EXPLAINED = Path(__file__).with_name("mutants.toml")
+CACHE = ROOT / "build/mutants"  # what tests run, between two calls
 PACKAGES = {  # package -> what tests it
     "weights": ("tests/weights", "tests/old_runs", "tests/crash"),
     "training": ("tests/training",),
@@ -95,7 +96,7 @@ def survivors(drawn: Sequence[Case], workers: int) -> list[Case]:
             shutil.copytree(ROOT / "recipes", source / "regard" / "recipes")  # as in an installation
             places.put(Place(source, stack.enter_context(ForkedTests(ROOT))))
         tests = [each for name in dict.fromkeys(case.package for case in drawn) for each in PACKAGES[name]]
-        known = covering_tests(tuple(dict.fromkeys(tests)), ROOT, folder / "0", folder)
+        known = covering_tests(tuple(dict.fromkeys(tests)), ROOT, folder / "0", CACHE, processes=workers)
 
         def lives(case: Case) -> bool:
             place = places.get()

@@ -47,7 +47,14 @@ class Mutant:
     before: str
     after: str
     number: int
-    text: str
+    tree: ast.Module
+    path: "Path"
+    node: ast.AST  # in its place
+
+    @property
+    def text(self) -> str:
+        """The file with the change."""
+        return _with(self.tree, self.path, self.node)
 
     @property
     def change(self) -> str:
@@ -63,7 +70,6 @@ def mutants(text: str) -> Iterator[Mutant]:
         for other in changes(node):
             key = _scope(tree, path), _shown(node), _shown(other)
             scope, before, after = key
-            text = _with(tree, path, other)
             yield Mutant(
                 lines=_lines(tree, path),
                 line=node.lineno,
@@ -71,7 +77,9 @@ def mutants(text: str) -> Iterator[Mutant]:
                 before=before,
                 after=after,
                 number=seen[key],
-                text=text,
+                tree=tree,
+                path=path,
+                node=other,
             )
             seen[key] += 1
 

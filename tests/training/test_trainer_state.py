@@ -287,6 +287,48 @@ def test_gradients_are_the_mean_over_the_targets_of_all_processes(trainer):
         torch.testing.assert_close(one, both)
 
 
+def test_a_model_is_validated_without_dropout_and_trained_with_it(trainer):
+    current, seen = trainer(), []
+    current.validate = lambda model: seen.append((model.training, torch.is_grad_enabled())) or {"loss": 1.0}
+    current.train()
+    assert len(seen) >= 4
+    assert set(seen) == {(False, False)}
+    assert current.model.training
+
+
+# Going back
+
+
+def test_a_checkpoint_that_is_restored_is_the_state_of_the_run_and_what_was_better_later_is_forgotten(
+    trainer,
+):
+    current = trainer()
+    current.train()
+    first = current.run.checkpoints()[-1]
+    best = current.run.best().manifest["step"]
+    current.best.keep(99, current.model)
+    current.restore(first)
+    current.best.write()
+    assert current.state.step == first.step < 12
+    assert current.run.best().manifest["step"] == best
+    before = (first.path / "state.json").read_bytes()
+    current._save()  # it is that of this step already
+    assert (first.path / "state.json").read_bytes() == before
+
+
+def test_a_collapse_is_in_the_checkpoint_to_which_the_run_goes_back(trainer):
+    """So that a run that is killed then goes on with half the rate, too."""
+    current = trainer()
+    current.train()
+    first = current.run.checkpoints()[-1]
+    found = {"kind": "collapse", "step": 12, "to": first.step}
+    current._go_back(first, found)
+    assert [point.step for point in current.run.checkpoints()] == [first.step]
+    assert current.run.latest().read_json("state.json")["watch"]["found"] == [found]
+    assert current.state.watch.good_step == first.step
+    assert found in current.run.metrics()
+
+
 # Precision
 
 

@@ -81,6 +81,25 @@ def test_the_moving_average_follows_its_formula():
     assert average.tensors()["seen"] == 5
 
 
+@pytest.mark.parametrize("warm_up", [True, False])
+def test_an_average_that_does_not_read_whether_an_update_counts_is_the_same(warm_up):
+    """As `update` where it counts; as if it had not been where it does not."""
+    model = Tiny()
+    plain, where = (MovingAverage(model, 0.6, warm_up=warm_up) for _ in range(2))
+    for step in range(12):
+        with torch.no_grad():
+            model.first.weight.add_(step)
+            model.seen.add_(1)
+        counts = step % 3 != 1
+        if counts:
+            plain.update(model)
+        where.update_where(torch.tensor(counts), model)
+        assert where.updates == plain.updates
+        torch.testing.assert_close(where.tensors()["first.weight"], plain.tensors()["first.weight"])
+    assert where.tensors()["seen"] == 12
+    assert MovingAverage(model, 0.6).warm_up
+
+
 def test_warmed_up_the_start_is_soon_forgotten():
     model = Tiny()
     warm, cold = (MovingAverage(model, 0.999, warm_up=warm_up) for warm_up in (True, False))

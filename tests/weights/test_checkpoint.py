@@ -187,7 +187,7 @@ def test_a_reader_without_the_lock_changes_nothing(run):
 
 def test_a_reader_finds_the_checkpoint_and_the_best_that_are_just_being_replaced(run):
     run.save(1, files(1))
-    run.write_best(files(1))
+    run.write_best(files(1), step=1, is_average=False)
     (run.path / "best").rename(run.path / ".best.aside")
     checkpoints = run.path / "checkpoints"
     (checkpoints / "step-00000001").rename(checkpoints / ".step-00000001.aside")
@@ -199,8 +199,8 @@ def test_a_reader_finds_the_checkpoint_and_the_best_that_are_just_being_replaced
 def test_the_best_is_replaced_and_has_its_step(run):
     assert run.best() is None
     for step in (1, 2):
-        run.write_best(files(step), step=step)
-        assert run.best().manifest["step"] == step
+        run.write_best(files(step), step=step, is_average=step == 2)
+        assert (run.best().manifest["step"], run.best().manifest["is_average"]) == (step, step == 2)
         assert names(run.path) == [".lock", "best", "checkpoints"]
 
 
@@ -208,7 +208,7 @@ def test_a_damaged_best_or_step_folder_is_kept_under_another_name(run):
     (run.path / "best").mkdir()
     (run.path / "best" / "half").write_text("")
     (run.path / "checkpoints" / "step-00000001").write_text("a file")
-    run.write_best(files(1))
+    run.write_best(files(1), step=1, is_average=False)
     run.save(1, files(1))
     assert run.best().read_json("state.json")["step"] == run.latest().step == 1
     assert len(run.broken) == 2
@@ -260,7 +260,7 @@ def test_the_digest_sees_weights_optimiser_and_state_and_no_times(run):
 
 
 def test_a_model_folder_is_no_checkpoint(run):
-    run.write_best(files(1))
+    run.write_best(files(1), step=0, is_average=False)
     with pytest.raises(FolderError, match=r"has no optimiser\.safetensors"):
         VerifiedFolder.open(run.path / "best").read_tensors("optimiser.safetensors")
     shutil.copytree(run.path / "best", run.path / "checkpoints" / "step-00000007")

@@ -274,6 +274,22 @@ def test_what_a_dead_writer_left_is_removed_by_the_next_writer_and_a_living_ones
     assert names(tmp_path) == [f".m.{os.getppid()}.partial", f".other.{dead.pid}.partial", "m"]
 
 
+def test_what_a_dead_writer_left_and_cannot_be_removed_stops_no_writer(tmp_path, monkeypatch):
+    left = tmp_path / f".model.{2**22 + 1}.partial"
+    left.mkdir()
+    (left / "a").touch()
+
+    def refuse(*_, **__):
+        raise PermissionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rmdir", refuse)
+        patched.setattr(os, "unlink", refuse)
+        write_folder(tmp_path / "model", {"a": b"x"})
+    assert (tmp_path / "model" / "a").read_bytes() == b"x"
+    assert left.exists()
+
+
 @pytest.mark.parametrize(
     ("number", "kind", "output"),
     [(30, FolderError, "Read-only"), (13, FolderError, "Permission"), (28, RunError, "No space left")],

@@ -140,7 +140,7 @@ def test_a_run_folder_is_used_by_its_best_model_else_by_its_newest(tmp_path):
         if seed < 3:
             run.save(seed, files)
     assert torch.equal(logits(load_model(run.path).model), logits(models[2]))
-    run.write_best(files)
+    run.write_best(files, step=1, is_average=False)
     assert torch.equal(logits(load_model(run.path).model), logits(models[3]))
     loaded = load_model(run.path / "checkpoints" / "step-00000001")
     assert torch.equal(logits(loaded.model), logits(models[1]))

@@ -30,6 +30,7 @@ LENGTH_MULTIPLE = 16
 # PyTorch computes the products of a single query with all keys, d_head x length multiplications, in another
 # loop if they are fewer than this; with 16 keys that concerns heads narrower than 25.
 MIN_MULTIPLICATIONS = 400
+BATCH_TOKENS, WINDOW = 4096, 2048  # padded source tokens of a batch; sources of a stream that are sorted
 BATCHES_PER_WORKER = 4  # of a pool; with several, all workers finish at about the same time
 
 Strategy = Callable[[Stepper, Sequence[Request]], list[list[Hypothesis]]]
@@ -63,7 +64,7 @@ def decode_all(
     sources: Sequence[list[int]],
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
-    batch_tokens: int = 4096,
+    batch_tokens: int = BATCH_TOKENS,
     pad_id: int = 0,
     eos_id: int = 3,
     first_index: int = 0,
@@ -153,8 +154,8 @@ def decode_stream(
     models: SequenceToSequence | Sequence[SequenceToSequence],
     sources: Iterable[list[int]],
     *,
-    batch_tokens: int = 4096,
-    window: int = 2048,
+    batch_tokens: int = BATCH_TOKENS,
+    window: int = WINDOW,
     pad_id: int = 0,
     eos_id: int = 3,
 ) -> Iterator[list[Hypothesis]]:
@@ -164,7 +165,7 @@ def decode_stream(
         ConfigError: `window` is below 1.
     """
     if window < 1:
-        raise ConfigError(f"window is {window}, but must be at least 1", "2048 sources are the default")
+        raise ConfigError(f"window is {window}, but must be at least 1", f"{WINDOW} sources are the default")
     sources, first_index = iter(sources), 0
     while block := list(islice(sources, window)):
         yield from decode_all(

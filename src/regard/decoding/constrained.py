@@ -113,7 +113,7 @@ class ConstrainedBeamSearch(BeamSearch):
         unmet = torch.tensor(open_rows, dtype=torch.int64)
         for end in (self.eos_id, *self.ends):
             log_probs[unmet.to(log_probs.device), end] = -torch.inf
-        values, ids = top_candidates(log_probs, self.size + 1)
+        values, ids = top_candidates(log_probs, self.tokens_of_row)
         wanted = {row: self._wanted(states[row]) - {*ids[row].tolist()} for row in live.tolist()}
         width = max(map(len, wanted.values()))
         more = np.zeros((len(ids), width), np.int64)
@@ -211,7 +211,6 @@ class ConstrainedBeamSearch(BeamSearch):
         if len(stopped):
             before = [states[row] for row in kept.tolist()]
             slots = rows.select(kept, rows.rank[kept])
-            states[:] = [states[0]] * len(rows.sentence)
             for slot, state in zip(slots.tolist(), before, strict=True):
                 states[slot] = state
 

@@ -33,6 +33,7 @@ from regard.layers.cache import StackCache
 from regard.models.decoder_only import DecoderOnly
 
 STALE = -1
+BATCH_TOKENS = 16_384  # of prompts and what is generated after them
 ENDLESS = LengthLimits(offset=2**40, most=2**40)  # each request has a limit of its own
 
 
@@ -307,7 +308,7 @@ def continue_all(
     *,
     max_new_tokens: int,
     max_context: int | None = None,
-    batch_tokens: int = 16_384,
+    batch_tokens: int = BATCH_TOKENS,
 ) -> list[list[Hypothesis]]:
     """The continuations of each prompt, without it; their probabilities are conditional on it.
 

@@ -94,7 +94,7 @@ class DiverseBeamSearch(BeamSearch):
         where = torch.from_numpy(live)
         log_probs = prepared.log_probs[where.to(prepared.log_probs.device)]
         penalties = self.diversity * taken[rows.sentence[live]]
-        _, best = top_candidates(log_probs - torch.from_numpy(penalties).to(log_probs), beam.size + 1)
+        _, best = top_candidates(log_probs - torch.from_numpy(penalties).to(log_probs), beam.tokens_of_row)
         shape = (len(rows.sentence), best.shape[1])
         ids, values, penalised = np.zeros(shape, np.int64), np.full(shape, -np.inf), np.zeros(shape)
         ids[live] = best

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.decoding.step import LogitStepper, RankingStepper, Stepper, multiple_of
 
 SPARE = -1
+MOST_ROWS = 2**32
 
 
 def round_up(count: int, multiple: int) -> int:
@@ -163,7 +164,7 @@ class HypothesisRows:
         """Make row i a copy of row `origin[i]`."""
         self._source = self._source[origin]
         self.log_prob, self.lengths = self.log_prob[origin], self.lengths[origin]
-        self.length = int(self.lengths.max()) if len(origin) else 0
+        self.length = int(self.lengths.max(initial=0))
         self._ids, self._token_log_probs = self._ids[origin], self._token_log_probs[origin]
         if len(origin):
             self.stepper.select(torch.from_numpy(origin))
@@ -234,4 +235,4 @@ def _numbered(values: Int64[np.ndarray, " count"]) -> Int64[np.ndarray, " count"
     ordered = values[order]
     before = np.empty_like(values)
     before[order] = np.arange(len(values)) - np.searchsorted(ordered, ordered)
-    return values * 2**32 + before
+    return values * MOST_ROWS + before

@@ -49,6 +49,7 @@ class Finished(NamedTuple):
     hypotheses: list[Hypothesis]
 
 
+ARRIVAL_TOKENS = 1024
 PATIENCE = 6  # steps that an arrival waits for others, if many are running: encoders are faster for several
 
 
@@ -81,10 +82,14 @@ class Arriving:
 class RunningBatch(ABC):
     """What translations and continuations share. It is true while a request is unfinished."""
 
-    def __init__(self, strategy: Search, models: Sequence[nn.Module], *, arrival_tokens: int = 1024) -> None:
+    def __init__(
+        self, strategy: Search, models: Sequence[nn.Module], *, arrival_tokens: int = ARRIVAL_TOKENS
+    ) -> None:
         """Between two steps `arrival_tokens` tokens of arrivals are read, or a layer of a longer one."""
         if arrival_tokens < 1:
-            raise ConfigError(f"arrival_tokens is {arrival_tokens}, but must be at least 1", "1024 would do")
+            raise ConfigError(
+                f"arrival_tokens is {arrival_tokens}, but must be at least 1", f"{ARRIVAL_TOKENS} would do"
+            )
         self.strategy, self.arrival_tokens = strategy, arrival_tokens
         self._models = list(models)
         self._waiting: deque[Arrival] = deque()
@@ -279,7 +284,7 @@ class RunningTranslations(RunningBatch):
         *,
         pad_id: int = 0,
         eos_id: int = 3,
-        arrival_tokens: int = 1024,
+        arrival_tokens: int = ARRIVAL_TOKENS,
     ) -> None:
         self.models = [models] if isinstance(models, SequenceToSequence) else list(models)
         if not self.models:
@@ -331,7 +336,7 @@ class RunningContinuations(RunningBatch):
         model: DecoderOnly,
         *,
         max_context: int | None = None,
-        arrival_tokens: int = 1024,
+        arrival_tokens: int = ARRIVAL_TOKENS,
     ) -> None:
         """`max_context`: as in `continue_all`."""
         super().__init__(strategy, [model], arrival_tokens=arrival_tokens)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from regard.decoding.batches import by_length, deterministic, max_positions, padded
+from regard.decoding.batches import BATCH_TOKENS, by_length, deterministic, max_positions, padded
 from regard.errors import ConfigError, DataError
 from regard.models.sequence_to_sequence import SequenceToSequence
 
@@ -26,7 +26,7 @@ def forced_scores(
     models: SequenceToSequence | Sequence[SequenceToSequence],
     pairs: Sequence[tuple[list[int], list[int]]],
     *,
-    batch_tokens: int = 4096,
+    batch_tokens: int = BATCH_TOKENS,
     pad_id: int = 0,
     bos_id: int = 2,
     eos_id: int = 3,

@@ -116,6 +116,11 @@ class BeamSearch(Search):
             self.step(rows, constraints, greatest, finished)
         return [found[: self.n_best] for found in finished.found]
 
+    @property
+    def tokens_of_row(self) -> int:
+        """How many tokens of a row are candidates: of so many, `size` do not end a hypothesis."""
+        return self.size + 1 + len(self.ends)
+
     def none_finished(self, requests: int) -> FinishedHypotheses:
         """Where the finished hypotheses of so many requests will be collected."""
         return FinishedHypotheses(requests, self.size if self.heuristic_stopping else self.n_best)
@@ -128,7 +133,7 @@ class BeamSearch(Search):
         finished: FinishedHypotheses,
     ) -> None:
         """Continue the beam of each sentence by one token."""
-        chosen = self.next_tokens(rows, constraints, TopCandidates(self.size + 1))
+        chosen = self.next_tokens(rows, constraints, TopCandidates(self.tokens_of_row))
         found = self.candidates(rows, len(greatest), chosen)
         on = self.continued(rows, constraints, found, greatest, finished)
         rank = on.cumsum(axis=1) - 1
@@ -226,6 +231,6 @@ class BeamSearch(Search):
         total = by_sentence(rows.log_prob[live, None] + chosen.values[live], -np.inf)
         own = values if chosen.own is chosen.values else by_sentence(chosen.own[live])
         ranks = total if penalties is None else total - by_sentence(penalties[live])
-        order = np.lexsort((ids, -ranks))[:, : 2 * self.size]
+        order = np.lexsort((ids, -ranks))[:, : self.size * (2 + len(self.ends))]
         parts = (np.take_along_axis(part, order, axis=1) for part in (parents, ids, values, own, total))
         return Candidates(*parts)

@@ -231,7 +231,7 @@ class RunFolder:
                     remove_folder(path)
                     self._verified.discard(path)
 
-    def write_best(self, files: Files, *, step: int = 0, is_average: bool = False) -> VerifiedFolder:
+    def write_best(self, files: Files, *, step: int, is_average: bool) -> VerifiedFolder:
         """Replaces RUN/best; at any time the old or the new one can be read.
 
         `is_average`: the weights are a mean of checkpoints up to `step`.

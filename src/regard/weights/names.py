@@ -116,7 +116,7 @@ def write_names(table: Sequence[Entry], tensors: Mapping[str, Tensor]) -> dict[s
 def refuse_gaps(table: Iterable[Entry], own: Shapes) -> None:
     """Asserts that the table has each of our tensors once."""
     names = [entry.ours for entry in table]
-    assert len(set(names)) == len(names), sorted(name for name in names if names.count(name) > 1)
+    assert len(set(names)) == len(names), sorted(names)
     assert set(names) == set(own), sorted(set(names) ^ set(own))
 
 

@@ -15,6 +15,7 @@ from regard.weights.strict_json import read_json
 from regard.weights.tensors import read_tensors
 from regard.weights.unpickle import SETTINGS
 
+PATIENCE = 3600  # seconds that reading a pickle may take
 TRUST = "regard convert FOLDER --trust-pickle --out DIR reads only its tensors, in a child process"
 
 
@@ -37,7 +38,7 @@ def read_pickle(path: Path, layout: str = "") -> tuple[dict[str, Tensor], dict[s
             [sys.executable, "-m", "regard.weights.unpickle", os.fspath(path), os.fspath(safe), layout],
             capture_output=True,
             text=True,
-            timeout=3600,
+            timeout=PATIENCE,
             check=False,
         )
         if child.returncode or not safe.is_file():

@@ -29,6 +29,6 @@ def test_they_are_those_of_the_weights_that_were_kept(tmp_path, is_average):
 
 
 def test_a_missing_record_is_an_error_of_one_line(tmp_path):
-    run = run_with(tmp_path / "run", {"kind": "validation", "step": 4, "loss": 3.0}, step=8)
+    run = run_with(tmp_path / "run", {"kind": "validation", "step": 4, "loss": 3.0}, step=8, is_average=False)
     with pytest.raises(FolderError, match=r"metrics.jsonl has no validation record of step 8"):
         _best_validation(run)

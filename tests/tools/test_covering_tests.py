@@ -1,0 +1,63 @@
+"""What is known of a file of tests is measured again where the program or the tests differ."""
+
+import json
+
+from tests.long.covering_tests import covering_tests, keys_of, place
+
+TESTS = ("tests/part",)
+
+
+def written(folder, files):
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+
+
+def test_a_record_depends_on_the_program_the_file_and_what_tests_share(tmp_path):
+    source = tmp_path / "copy"
+    first, second = "tests/part/test_one.py", "tests/part/test_two.py"
+    written(
+        tmp_path,
+        {
+            "copy/regard/a.py": "1",
+            "tests/conftest.py": "",
+            "tests/other/test_base.py": "",
+            "tests/long/mutants.toml": "",
+            first: "from tests.other.test_base import it",
+            second: "",
+        },
+    )
+
+    def changed(name):
+        before = dict(keys_of(TESTS, tmp_path, source))
+        (tmp_path / name).write_text("changed", "utf-8")
+        after = dict(keys_of(TESTS, tmp_path, source))
+        assert set(before) == set(after) == {first, second}
+        return {file for file in after if after[file] != before[file]}
+
+    assert changed("tests/long/mutants.toml") == set()
+    assert changed(second) == {second}
+    assert changed("tests/other/test_base.py") == {first}
+    assert changed("tests/conftest.py") == {first, second}
+    assert changed("copy/regard/a.py") == {first, second}
+
+
+def test_kept_records_are_read_without_a_run(tmp_path):
+    source, cache = tmp_path / "copy", tmp_path / "kept"
+    file = "tests/part/test_one.py"
+    quick, slow, distant = f"{file}::test_quick", f"{file}::test_slow", "tests/part/test_a.py::test_distant"
+    written(tmp_path, {file: "", "tests/part/test_a.py": ""})
+    records = {
+        file: {
+            slow: {"seconds": 2.0, "lines": {"part/one.py": [3, 4]}},
+            quick: {"seconds": 0.1, "lines": {"part/one.py": [3]}},
+        },
+        "tests/part/test_a.py": {distant: {"seconds": 0.0, "lines": {"part/one.py": [3], "part/a.py": [1]}}},
+    }
+    for name, key in keys_of(TESTS, tmp_path, source):
+        written(cache, {place(cache, name).name: json.dumps({"key": key, "record": records[name]})})
+    known = covering_tests(TESTS, tmp_path, source, cache, processes=1)
+    assert known.of("part/one.py", range(3, 5)) == (quick, slow, distant)
+    assert known.of("part/one.py", [4]) == (slow,)
+    assert known.of("part/one.py", [1]) == (quick, slow, distant)  # run on import: all of the file
+    assert known.of("part/none.py", [1]) == ()
