@@ -125,7 +125,7 @@ def step(value: Any, key: str, path: str) -> Any:
     if isinstance(value, Mapping):
         if key in value:
             return value[key]
-    elif dataclasses.is_dataclass(value):
+    elif isinstance(value, type) and dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             if field.name == key:
                 return field.default
