@@ -8,7 +8,7 @@ from tools.figures import FOLDER, page_of, pages
 from tools.measured import loose_figures
 
 ROOT = Path(__file__).parent.parent
-HELD = ["docs/performance.md", "docs/serving.md"]
+HELD = ["docs/distributed.md", "docs/performance.md", "docs/serving.md"]
 EXECUTED = {"docs/look.md", "docs/generation.md", "docs/reference/errors.md"}  # by test_docs_outputs.py
 
 

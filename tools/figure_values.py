@@ -7,6 +7,7 @@ for `format`: `,.0f`.
 
 import dataclasses
 import importlib
+import inspect
 import json
 import re
 import statistics
@@ -117,7 +118,7 @@ def found(root: Any, path: str) -> Any:
 
 
 def step(value: Any, key: str, path: str) -> Any:
-    """What `value` has under `key`: an entry, an attribute, or the default of a field of a dataclass.
+    """What `value` has under `key`: an entry, an attribute, or the default of a field or parameter.
 
     Raises:
         LookupFailed: it has no such thing.
@@ -129,6 +130,8 @@ def step(value: Any, key: str, path: str) -> Any:
         for field in dataclasses.fields(value):
             if field.name == key:
                 return field.default
+    elif inspect.isfunction(value) and key in inspect.signature(value).parameters:
+        return inspect.signature(value).parameters[key].default
     if not isinstance(value, Mapping) and hasattr(value, key):
         return getattr(value, key)
     raise LookupFailed(f"{path!r} leads nowhere: there is no {key!r}")

@@ -43,6 +43,7 @@ def test_constants_and_defaults_of_the_code_are_looked_up():
     from regard.serving import scheduler
 
     assert looked_up(scheduler, "MOST_ROWS:,") == f"{scheduler.MOST_ROWS:,}"
+    assert looked_up(figure_values, "results_of.table") == str(None)
     assert looked_up(scheduler, "QueueLimits.requests") == str(scheduler.QueueLimits().requests)
 
 
