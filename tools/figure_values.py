@@ -74,6 +74,8 @@ def looked_up(root: Any, field: str) -> str:
     value = evaluated(root, path)
     if isinstance(value, str) and not form:
         return value
+    if value is None and form:
+        raise LookupFailed(f"{path!r} was not measured")
     return re.sub(r"(?<=\d)%$", " %", format(value, form))  # "51 %", as the pages write it
 
 

@@ -21,10 +21,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tools.figure_values import ROOT, LookupFailed, experiment, looked_up, module, results_of
+from tools.measured import loose_figures
 
 FOLDER = ROOT / "docs/figures"
 FIELD = re.compile(r"\{([^{}]+)\}")
 ANYTHING = r"[^|\n]*?\S"  # an old figure: within a line and a cell
+EXECUTED = ("docs/look.md", "docs/generation.md", "docs/reference/errors.md")  # by tests/test_docs_outputs.py
 Span = tuple[int, int]
 
 
@@ -140,19 +142,28 @@ def pages() -> list[Path]:
     return [place for path in paths for place in (ROOT / "docs" / path, ROOT / path) if place.exists()]
 
 
+def loose(path: Path) -> list[str]:
+    """The figures of a page that nothing holds.
+
+    Raises:
+        LookupFailed: the page does not have what its templates say.
+    """
+    text = path.read_text("utf-8")
+    executed = path.relative_to(ROOT).as_posix() in EXECUTED
+    return loose_figures(text, page_of(path).held(text), executed=executed)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--loose", type=Path, metavar="PAGE", help="list what nothing holds")
-    loose = parser.parse_args().loose
-    for path in [loose.resolve()] if loose else pages():
+    only = parser.parse_args().loose
+    for path in [only.resolve()] if only else pages():
         text = path.read_text("utf-8")
         try:
-            if loose:
-                from tools.measured import loose_figures
-
-                print(*loose_figures(text, page_of(path).held(text)), sep="\n")
+            if only:
+                print(*loose(path), sep="\n")
             elif (new := page_of(path).renewed(text)) != text:
                 path.write_text(new, "utf-8")
                 print(f"written: {path.relative_to(ROOT)}")

@@ -37,18 +37,26 @@ def prose(text: str) -> str:
     return NO_PROSE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
+def rounds_to(shown: str, number: str) -> bool:
+    """True if a shown number is this one, or has more digits and rounds to it."""
+    digits = len(number.partition(".")[2])
+    return shown == number or (
+        0 < digits < len(shown.partition(".")[2]) and f"{float(shown):.{digits}f}" == number
+    )
+
+
 def loose_figures(text: str, held: list[tuple[int, int]], *, executed: bool = False) -> list[str]:
     """The figures of a page that are in none of the spans, each with its line.
 
     `executed`: tests run the commands of the page, so a figure that their output shows is held by it.
     """
-    shown = set(re.findall(r"\d[\d,.]*\d|\d", "".join(SHOWN.findall(text)))) if executed else set()
+    shown = re.findall(r"\d+(?:,\d{3})*(?:\.\d+)?", "".join(SHOWN.findall(text))) if executed else []
     found = []
     for match in MEASURED.finditer(prose(text)):
         loose = [
             number[0]
             for number in re.finditer(r"\d+(?:,\d{3})*(?:\.\d+)?", match[0])
-            if number[0] not in shown
+            if not any(rounds_to(each, number[0]) for each in shown)
             and not any(
                 begin <= match.start() + number.start() and match.start() + number.end() <= end
                 for begin, end in held

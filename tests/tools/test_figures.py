@@ -10,7 +10,7 @@ from tools.figures import Page, Template
 from tools.measured import loose_figures
 
 ROWS = {
-    "regard": {"rate": 1234.5, "share": 0.512, "seconds": [1.0, 2.0, 4.0]},
+    "regard": {"rate": 1234.5, "share": 0.512, "seconds": [1.0, 2.0, 4.0], "memory": None},
     "peer": {"rate": 1000, "share": 0.3, "seconds": [3.0, 2.0, 8.0]},
     "notes": "peak: 120 GFLOP/s",
 }
@@ -47,9 +47,11 @@ def test_constants_and_defaults_of_the_code_are_looked_up():
     assert looked_up(scheduler, "QueueLimits.requests") == str(scheduler.QueueLimits().requests)
 
 
-@pytest.mark.parametrize("field", ["regard/speed", "regard/rate/deep", "notes ~ no ([0-9]+)"])
+@pytest.mark.parametrize(
+    "field", ["regard/speed", "regard/rate/deep", "notes ~ no ([0-9]+)", "regard/memory:.1f"]
+)
 def test_a_path_that_leads_nowhere_is_named(field):
-    with pytest.raises(LookupFailed, match=r"leads nowhere|is not in"):
+    with pytest.raises(LookupFailed, match=r"leads nowhere|is not in|was not measured"):
         looked_up(ROWS, field)
 
 
@@ -116,8 +118,8 @@ def test_what_looks_measured_is_found(text, numbers):
 
 
 def test_a_figure_that_an_executed_output_shows_is_held():
-    text = "The weight is 0.988, not 0.5.\n\n    head 1: 0.988\n"
-    assert loose(text, executed=True) == ["0.5"]
+    text = "The weight is 0.988, about 0.99, not 0.5 nor 0.98.\n\n    head 1: 0.988\n"
+    assert loose(text, executed=True) == ["0.5", "0.98"]
 
 
 def test_what_is_held_is_not_loose():
