@@ -55,13 +55,16 @@ def results_of(name: str, table: str | None = None) -> Mapping[str, Any]:
     return rows
 
 
-def experiment(corpus: str, command: str = "") -> Mapping[str, Any]:
-    """The first experiment of `regard new` with this corpus whose command contains `command`."""
-    path = ROOT / "src/regard/verbs/proposals/experiments.toml"
-    for each in tomllib.loads(path.read_text("utf-8"))["experiment"]:
-        if each["corpus"] == corpus and command in each["command"]:
-            return each
-    raise LookupFailed(f"there is no experiment with {corpus} {command}")
+def settings_of(recipe: str) -> Mapping[str, Any]:
+    """The settings of a published recipe.
+
+    Raises:
+        LookupFailed: there is no such recipe.
+    """
+    path = ROOT / f"recipes/{recipe}.toml"
+    if not path.exists():
+        raise LookupFailed(f"there is no {path.relative_to(ROOT)}")
+    return tomllib.loads(path.read_text("utf-8"))
 
 
 def looked_up(root: Any, field: str) -> str:

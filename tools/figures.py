@@ -4,7 +4,7 @@
     .venv/bin/python tools/figures.py --loose PAGE  # lists the figures of a page that nothing holds
 
 `docs/figures/` has a TOML file for each page. `[[from]]` names a file of `benchmarks/results` (`results`,
-with the beginning of a table's title as `table`), an experiment of `regard new` (`experiment`) or a module
+with the beginning of a table's title as `table`), a recipe (`recipe`) or a module
 (`code`), and has templates of the page's text, with what is looked up in braces (`figure_values.py`).
 `[given]` has figures that are no measurements, each with the reason: a definition, a target, arithmetic.
 """
@@ -20,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tools.figure_values import ROOT, LookupFailed, experiment, looked_up, module, results_of
+from tools.figure_values import ROOT, LookupFailed, looked_up, module, results_of, settings_of
 from tools.measured import loose_figures
 
 FOLDER = ROOT / "docs/figures"
@@ -121,8 +121,8 @@ def sourced(entry: dict[str, Any], file: Path) -> Iterator[tuple[Any, str]]:
     match entry:
         case {"results": name, "texts": texts, **rest} if set(rest) <= {"table"}:
             root = results_of(name, rest.get("table"))
-        case {"experiment": corpus, "texts": texts, **rest} if set(rest) <= {"command"}:
-            root = experiment(corpus, rest.get("command", ""))
+        case {"recipe": name, "texts": texts, **rest} if not rest:
+            root = settings_of(name)
         case {"code": name, "texts": texts, **rest} if not rest:
             root = module(name)
         case _:
@@ -131,8 +131,8 @@ def sourced(entry: dict[str, Any], file: Path) -> Iterator[tuple[Any, str]]:
 
 
 def figures_file(path: Path) -> Path:
-    """`docs/do/publish.md` -> `docs/figures/do/publish.toml`; pages elsewhere by their name."""
-    inside = path.relative_to(ROOT / "docs") if path.is_relative_to(ROOT / "docs") else Path(path.name)
+    """`docs/do/publish.md` -> `docs/figures/do/publish.toml`; `README.md` -> `docs/figures/README.toml`."""
+    inside = path.relative_to(ROOT / "docs" if path.is_relative_to(ROOT / "docs") else ROOT)
     return FOLDER / inside.with_suffix(".toml")
 
 
@@ -159,6 +159,9 @@ def main() -> int:
     )
     parser.add_argument("--loose", type=Path, metavar="PAGE", help="list what nothing holds")
     only = parser.parse_args().loose
+    if only and not (only.exists() and only.resolve().is_relative_to(ROOT)):
+        print(f"error: {only} is no page of this repository\nhint: as docs/serving.md", file=sys.stderr)
+        return 2
     for path in [only.resolve()] if only else pages():
         text = path.read_text("utf-8")
         try:
