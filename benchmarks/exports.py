@@ -25,6 +25,7 @@ QUANTIZATIONS = {  # target -> those that the page shows
     "argos": ("float32", "int8"),
     "web": ("float16",),
 }
+WEIGHTS = {"ctranslate2": ".bin", "onnx": ".onnx"}  # target -> the files of its weights
 
 
 def exported(target: str, quantization: str, texts: Path, folder: Path) -> Path | str:
@@ -46,9 +47,14 @@ def certificate_of(export: Path) -> dict[str, Any]:
 
 
 def figures(export: Path) -> dict[str, Any]:
-    """Shares of equal outputs, differences of log-probabilities, and the size of all files in MB."""
+    """Shares of equal outputs, differences of log-probabilities, and the size in MB.
+
+    The size is that of the weights (`WEIGHTS`), or of all files where they are one package or one page.
+    """
     found = certificate_of(export)
-    files = [export] if export.is_file() else [each for each in export.rglob("*") if each.is_file()]
+    files = [each for each in export.rglob("*") if each.is_file()] or [export]
+    if found["target"] in WEIGHTS:
+        files = [each for each in files if each.suffix == WEIGHTS[found["target"]]]
     return {
         "texts": found["texts"]["count"],
         "greedy_equal": found["greedy"]["equal"],
