@@ -1,6 +1,6 @@
 """Values that pages show: looked up in a file of results, or in the code.
 
-A lookup is a path, or two of them: `A + B`, `A - B` and `A / B` of two values, `A against B` of two rows;
+A lookup is a path, or two of them: the operators `+ - * /` of two values, `A against B` of two rows;
 `A ~ PATTERN` is the group of a pattern in a text. After the last colon stands how a number is written, as
 for `format`: `,.0f`.
 """
@@ -21,6 +21,7 @@ RESULTS = ROOT / "benchmarks/results"
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     " + ": lambda first, second: first + second,
     " - ": lambda first, second: first - second,
+    " * ": lambda first, second: first * second,
     " / ": lambda first, second: first / second,
 }
 EXTREMES: dict[str, Callable[..., Any]] = {"least": min, "most": max}
