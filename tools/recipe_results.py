@@ -2,12 +2,14 @@
 
 .venv/bin/python tools/recipe_results.py runs/sst2 runs/trec
 
-Each run is scored on the test data of its recipe, with intervals; the time is that of its training. They are
-recorded in `benchmarks/results/checks/recipes.json`, and `tools/figures.py` writes them into the page.
+Each run is scored on the test data of its recipe, with intervals; the time is that of its training, without
+validation. They are recorded in `benchmarks/results/checks/recipes.json`, and `tools/figures.py` writes them
+into the page.
 """
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,17 @@ def figures(run: Path) -> dict[str, Any]:
         score.name: {"value": score.value, "low": score.low, "high": score.high}
         for score in regard.evaluate(model=run).scores
     }
-    seconds = [record["seconds"] for record in RunFolder(run).metrics() if "seconds" in record]
-    return found | {"minutes": max(seconds, default=0.0) / 60}
+    return found | {"minutes": training_seconds(RunFolder(run).metrics()) / 60}
+
+
+def training_seconds(records: Sequence[Mapping[str, Any]]) -> float:
+    """The time in which a run was trained, without validation and saving."""
+    trained = [record for record in records if record["kind"] == "train"]
+    tokens = [0, *(record["target_tokens"] for record in trained)]
+    return sum(
+        (now - before) / record["tokens_per_second"]
+        for before, now, record in zip(tokens, tokens[1:], trained, strict=False)
+    )
 
 
 def main() -> int:
