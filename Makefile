@@ -144,7 +144,7 @@ $(GPU_VENV)/installed: pyproject.toml constraints.txt
 	  echo 'ctranslate2 did not install, which its rows will say'
 	@touch $@
 
-# Long checks that print their figures (docs/reliability.md), each half an hour or so: runs killed and failed,
+# Long checks that print their figures and write them to benchmarks/results/checks (docs/reliability.md), each half an hour or so: runs killed and failed,
 # mutated files, bad corpora, fuzzing that follows the code, memory over time, several processes, the alignment
 # of the dates.
 $(LONG): install
