@@ -111,6 +111,8 @@ def page_of(path: Path) -> Page:
     if not file.exists():
         return Page(path, [], {})
     entries = tomllib.loads(file.read_text("utf-8"))
+    if unknown := set(entries) - {"from", "given"}:
+        raise LookupFailed(f"{file.relative_to(ROOT)} has unknown keys: {', '.join(sorted(unknown))}")
     templates = [
         Template(text, root) for entry in entries.get("from", []) for root, text in sourced(entry, file)
     ]
@@ -127,6 +129,8 @@ def sourced(entry: dict[str, Any], file: Path) -> Iterator[tuple[Any, str]]:
             root = module(name)
         case _:
             raise LookupFailed(f"{file.relative_to(ROOT)}: an entry has no source, or unknown keys: {entry}")
+    if idle := [text for text in texts if not FIELD.search(text)]:
+        raise LookupFailed(f"{file.relative_to(ROOT)}: nothing is looked up in {idle[0]!r}")
     return ((root, text) for text in texts)
 
 

@@ -126,3 +126,21 @@ def test_what_is_held_is_not_loose():
     made = page("best {regard/rate:,.0f} lines", "{regard/share:.0%} of the", given=["| 7 |"])
     assert loose_figures(PAGE, made.held(PAGE)) == []
     assert len(loose_figures(PAGE, page(given=["| 7 |"]).held(PAGE))) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ('[givn]\n"5 ms" = "target"\n', "unknown keys: givn"),
+        ('[[from]]\nresults = "train"\ntabel = "a"\ntexts = []\n', "unknown keys: .*'tabel'"),
+        ('[[from]]\ntexts = ["{a}"]\n', "no source"),
+        ('[[from]]\ncode = "tools.figures"\ntexts = ["5 ms"]\n', "nothing is looked up in '5 ms'"),
+        ('[[from]]\nrecipe = "datse"\ntexts = ["{a}"]\n', r"there is no recipes/datse\.toml"),
+    ],
+)
+def test_a_mistake_in_a_file_of_figures_is_named(content, named, tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    (tmp_path / "a.toml").write_text(content)
+    with pytest.raises(LookupFailed, match=named):
+        figures.page_of(tmp_path / "a.md")
