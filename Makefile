@@ -35,7 +35,7 @@ GPU_PYTHON = $$(if $(GPU_SEEN); then echo $(PYTHON); else echo $(GPU_VENV)/bin/p
 GPU_SEEN = $(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null
 GPU_NEEDS := beartype click hypothesis jaxtyping numpy pytest rich sacrebleu safetensors tokenizers torch transformers
 
-.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check bench-serve bench-serve-install proposals bench bench-quick bench-install audit sbom hashes picture pictures $(LONG) $(BENCHES) \
+.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check bench-serve bench-serve-install bench-exports proposals bench bench-quick bench-install audit sbom hashes picture pictures $(LONG) $(BENCHES) \
   bench-quality bench-quality-install book book-pages
 
 help:
@@ -144,7 +144,7 @@ $(GPU_VENV)/installed: pyproject.toml constraints.txt
 	  echo 'ctranslate2 did not install, which its rows will say'
 	@touch $@
 
-# Long checks that print their figures (docs/reliability.md), each half an hour or so: runs killed and failed,
+# Long checks that print their figures and write them to benchmarks/results/checks (docs/reliability.md), each half an hour or so: runs killed and failed,
 # mutated files, bad corpora, fuzzing that follows the code, memory over time, several processes, the alignment
 # of the dates.
 $(LONG): install
@@ -173,6 +173,11 @@ bench-serve: install
 	@$(BIN)/regard data get tatoeba_en_de >/dev/null
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.serve
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.serve_peers
+
+# How near the exports of the included model are to it: their certificates for a thousand sentences; half an hour.
+bench-exports: install
+	@$(BIN)/regard data get multi30k >/dev/null
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.exports
 
 # Each server has an environment of its own; what does not install is named by `make bench-serve`.
 bench-serve-install: install

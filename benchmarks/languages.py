@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.common.checks import record_of
 from regard.data.files import locate, read_lines
 from regard.serving.languages import detected
 
@@ -43,13 +44,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--lines", type=int, default=LINES, metavar="N")
-    number = parser.parse_args().lines
+    options = parser.parse_args()
+    number, record = options.lines, record_of("languages", parser, options)
     if number < 1:
         parser.error(f"--lines is {number}, but must be 1 or more")
     print(f"| lines | all languages | {', '.join(KNOWN)} |\n| --- | ---: | ---: |")
     for file, language in FILES.items():
         lines = sentences(file, number)
         shares = accuracy(lines, language)
+        record(file, {"lines": len(lines), "of_all": shares[0], "of_three": shares[1]})
         print(f"| {file}, {len(lines):,} | " + " | ".join(f"{100 * each:.1f} %" for each in shares) + " |")
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks.common.checks import Found, record_of
 from regard.data.files import locate, read_lines
 
 ROUNDS, SECONDS, QUICK_SECONDS = 7, 6.0, 3.0
@@ -162,7 +163,7 @@ class Measured:
         )
 
 
-def loads(lines: Sequence[str], rounds: int, seconds: float) -> None:
+def loads(lines: Sequence[str], rounds: int, seconds: float) -> Found:
     """Offline decoding and the server under three loads, in turns, for the speed of a machine changes."""
     from regard.verbs.shared.runtime import DecodingRuntime
     from regard.verbs.translate import Translator
@@ -184,9 +185,19 @@ def loads(lines: Sequence[str], rounds: int, seconds: float) -> None:
     alone.show("one client")
     full.show(f"{CLIENTS} clients")
     half.show("half of that rate")
-    print(
-        f"throughput / offline: {statistics.median(shares):.2f}   p99 at half load / alone:"
-        f" {statistics.median(ratios):.2f}   (medians of {rounds} rounds)"
+    share, ratio = statistics.median(shares), statistics.median(ratios)
+    return (
+        f"throughput / offline: {share:.2f}   p99 at half load / alone: {ratio:.2f}   (medians of {rounds}"
+        " rounds)",
+        {
+            "clients": CLIENTS,
+            "offline": statistics.median(rates),
+            "rate": len(full.times) / full.seconds,
+            "share": share,
+            "p99_half_ms": 1000 * p99_of(half.times),
+            "p99_alone_ms": 1000 * p99_of(alone.times),
+            "p99_ratio": ratio,
+        },
     )
 
 
@@ -195,7 +206,7 @@ def p99_of(times: Sequence[float]) -> float:
     return sorted(times)[int(0.99 * len(times))]
 
 
-def first_answer(rounds: int) -> str:
+def first_answer(rounds: int) -> Found:
     """The time from the start of the server's process to its first answer, and that of importing torch."""
     answered, imported = [], []
     for number in range(-1, rounds):  # the first fills the system's cache of files
@@ -212,11 +223,12 @@ def first_answer(rounds: int) -> str:
     first, torch = statistics.median(answered), statistics.median(imported)
     return (
         f"first answer after start {first:.2f} s, import of torch {torch:.2f} s: {first - torch:+.2f} s;"
-        f" +1 s is the aim (medians of {rounds})"
+        f" +1 s is the aim (medians of {rounds})",
+        {"first": first, "torch": torch},
     )
 
 
-def long_text(lines: Sequence[str], rounds: int) -> str:
+def long_text(lines: Sequence[str], rounds: int) -> Found:
     """The time of a text of many sentences with two workers against one."""
     text = "\n".join(lines[:SENTENCES])
     times: dict[int, list[float]] = {1: [], 2: []}
@@ -238,7 +250,8 @@ def long_text(lines: Sequence[str], rounds: int) -> str:
     return (
         f"{SENTENCES} sentences: {statistics.median(times[1]):.2f} s with one worker,"
         f" {statistics.median(times[2]):.2f} s with two; ratio {statistics.median(by_time):.2f},"
-        f" of the busiest process's CPU time {statistics.median(by_cpu):.2f}"
+        f" of the busiest process's CPU time {statistics.median(by_cpu):.2f}",
+        {"sentences": SENTENCES, "ratio": statistics.median(by_time)},
     )
 
 
@@ -251,11 +264,18 @@ def cpu_seconds(server: Server) -> dict[int, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few seconds for each figure")
-    quick = parser.parse_args().quick
+    options = parser.parse_args()
+    quick, record = options.quick, record_of("bench-serve", parser, options)
     lines = list(read_lines(locate("tatoeba_en_de:test.en", Path(), once=True)))[:2000]
-    print(first_answer(1 if quick else STARTS))
-    loads(lines, 1 if quick else ROUNDS, QUICK_SECONDS if quick else SECONDS)
-    print(long_text(lines, 3 if quick else LONG_ROUNDS))
+    parts: dict[str, Callable[[], Found]] = {
+        "first_answer": lambda: first_answer(1 if quick else STARTS),
+        "loads": lambda: loads(lines, 1 if quick else ROUNDS, QUICK_SECONDS if quick else SECONDS),
+        "long_text": lambda: long_text(lines, 3 if quick else LONG_ROUNDS),
+    }
+    for name, part in parts.items():
+        said, figures = part()
+        print(said)
+        record(name, figures)
 
 
 if __name__ == "__main__":

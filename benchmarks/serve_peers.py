@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common.checks import record_of
 from benchmarks.common.machine import machine, now
 from benchmarks.serve import CLIENTS, Client, Server, load
 from regard.data.files import locate, read_lines
@@ -161,14 +162,26 @@ async def agreement(found: Sequence[Peer], lines: Sequence[str]) -> list[float]:
     return [sum(map(str.__eq__, texts[0], each)) / len(lines) for each in texts]
 
 
-def row(peer: Peer, first: Peer, agrees: float) -> str:
-    cells = [peer.name]
-    for clients in (1, CLIENTS):
+def figures(peer: Peer, first: Peer, agrees: float) -> dict[str, Any]:
+    """What was measured with one client and with many: rates, times, ratios to the first peer."""
+    found: dict[str, Any] = {"equal": agrees}
+    for clients, name in ((1, "one"), (CLIENTS, "many")):
         times = sorted(peer.times[clients])
         ratios = [own / other for own, other in zip(peer.rates[clients], first.rates[clients], strict=True)]
-        p50, p99 = statistics.median(times), times[int(0.99 * len(times))]
-        cells += [f"{statistics.median(peer.rates[clients]):.1f}", f"{statistics.median(ratios):.2f}"]
-        cells += [f"{1000 * p50:.0f}, {1000 * p99:.0f} ms"]
+        found[name] = {
+            "rate": statistics.median(peer.rates[clients]),
+            "ratio": statistics.median(ratios),
+            "p50_ms": 1000 * statistics.median(times),
+            "p99_ms": 1000 * times[int(0.99 * len(times))],
+        }
+    return found
+
+
+def row(peer: Peer, first: Peer, agrees: float) -> str:
+    measured, cells = figures(peer, first, agrees), [peer.name]
+    for each in (measured["one"], measured["many"]):
+        cells += [f"{each['rate']:.1f}", f"{each['ratio']:.2f}"]
+        cells += [f"{each['p50_ms']:.0f}, {each['p99_ms']:.0f} ms"]
     return f"| {' | '.join(cells)} | {100 * agrees:.1f} % |"
 
 
@@ -180,6 +193,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, metavar="PYTHON")
     parser.add_argument("--quick", action="store_true", help="a few seconds for each figure")
     options = parser.parse_args()
+    record = record_of("bench-serve-peers", parser, options)
     for name in NEEDED:
         setattr(options, name, installed(name, getattr(options, name)))
     seconds = QUICK_SECONDS if options.quick else SECONDS
@@ -199,6 +213,7 @@ def main() -> None:
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for peer, agree in zip(found, agrees, strict=True):
         print(row(peer, found[0], agree))
+        record(peer.name.partition(",")[0].strip("`"), figures(peer, found[0], agree))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,14 @@ Each seed has a run folder, OUT/seed-N. An existing run is resumed, or only scor
 
 import argparse
 import statistics
+import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
 import regard
+from benchmarks.common.checks import Record
 
 
 def main() -> None:
@@ -39,12 +43,22 @@ def main() -> None:
         print(f"seed {seed}: {scores}; {result.steps} updates, {time.monotonic() - began:.0f} s", flush=True)
         for name, value in result.metrics.items():
             found.setdefault(name, []).append(value)
+    row: dict[str, object] = {}
     for name, values in found.items():
         deviation = statistics.stdev(values) if len(values) > 1 else 0.0
         print(
             f"{name}: {statistics.mean(values):.2f} ± {deviation:.2f} over {len(values)} runs"
             f" ({min(values):.2f} to {max(values):.2f})"
         )
+        row[name] = {
+            "mean": statistics.mean(values),
+            "deviation": deviation,
+            "least": min(values),
+            "most": max(values),
+        }
+    start = f" from {options.init.name}" if options.init else ""
+    record = Record("recipes", full=not options.set)  # recipes/README.md has them
+    record(f"{Path(options.recipe).stem}, {options.runs} seeds{start}", row)
 
 
 if __name__ == "__main__":

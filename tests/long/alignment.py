@@ -13,6 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import cast
 
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from benchmarks.common.checks import Record
 from regard.data.corpus import open_corpus
 from regard.verbs.recipes import recipe_folder
 from regard.verbs.shared.date_precision import date_precision
@@ -39,6 +42,7 @@ def main() -> int:
         precision = 0.0
         for count in COUNTS:
             precision = date_precision(translator.loaded, corpus.first(count)) or 0.0
+            Record("alignment", full=not sys.argv[1:])(f"{count} dates", {"precision": precision})
             print(f"precision of the alignment of {count:,} dates: {precision:.3f}")
     if precision < LEAST:
         print(f"that is less than {LEAST}", file=sys.stderr)

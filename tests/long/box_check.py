@@ -18,6 +18,9 @@ from pathlib import Path
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from benchmarks.common.checks import Record
 from regard.data.catalogue import find_file
 from regard.data.files import read_lines
 from regard.evaluation.translation import corpus_scores
@@ -74,7 +77,9 @@ def main() -> int:
     print(f"{translator.loaded.path}, torch {torch.__version__}")
     print(f"{processor()}, {torch.get_num_threads()} thread(s)")
     begin, missed = time.perf_counter(), 0
+    record = Record("box-check", full=not sys.argv[1:])
     for figure in figures(translator):
+        record(figure.name, {"value": figure.value, "bound": figure.bound, "note": figure.note})
         missed += not figure.reached
         print(figure, flush=True)
     for source, target in zip(EVERYDAY, translated(translator, EVERYDAY), strict=True):

@@ -17,9 +17,11 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent.parent / "data"))
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from test_bad_corpora import bad_corpus, complaint
 
+from benchmarks.common.checks import Record, record_of
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
 from regard.data.files import MAX_LINE_BYTES
 from regard.errors import DataError
@@ -38,11 +40,13 @@ def main() -> None:
         if options.big:
             print(grown(Path(folder), options.big))
             return
-        kept = [all_read(Path(folder), options.count), *map(bounded, ("lines", "line", "zipped"))]
+        record = record_of("corpora", parser, options)
+        kept = [all_read(Path(folder), options.count, record)]
+        kept += [bounded(kind, record) for kind in ("lines", "line", "zipped")]
     sys.exit(not all(kept))
 
 
-def all_read(folder: Path, count: int) -> bool:
+def all_read(folder: Path, count: int, record: Record) -> bool:
     """Corpora of every format with every misfortune; each reading is whole, counted or refused in a line."""
     began, bad, left_out, names = time.monotonic(), [], Counter(), Counter()
     for seed in range(count):
@@ -59,15 +63,17 @@ def all_read(folder: Path, count: int) -> bool:
         sep="\n",
         flush=True,
     )
+    record("bad", {"corpora": count, "formats": len(names), "wrong": len(bad)})
     return not bad
 
 
-def bounded(kind: str) -> bool:
+def bounded(kind: str, record: Record) -> bool:
     """What reading a big file adds to a process of its own, which is to be at most twice the longest line."""
     command = [sys.executable, __file__, "--big", kind]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     mib, most = int(done.stdout) / 1024, 2 * (MAX_LINE_BYTES >> 20)
     print(f"corpora: {BIG >> 20} MiB of {kind}: {mib:.1f} MiB more (at most {most})", flush=True)
+    record(kind, {"mib": BIG >> 20, "mib_more": mib, "mib_at_most": most})
     return mib <= most
 
 

@@ -17,6 +17,10 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from benchmarks.common.checks import Record, record_of
+
 HERE = Path(__file__).parent
 CRASH = HERE.parent / "crash"
 FAULTS = ("kill", "torn", "ENOSPC", "EIO", "EACCES", "EROFS")
@@ -32,15 +36,16 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--signals", type=int, default=50)
     options = parser.parse_args()
+    record = record_of("crash", parser, options)
     os.environ["OMP_NUM_THREADS"] = "1"
     place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=place) as folder:
         recipe = Path(folder) / "recipe.toml"
         recipe.write_text(recipe_text(), "utf-8")
         kept = [
-            every_call(Path(folder)),
-            random_kills(recipe, Path(folder), options.kills),
-            signals(recipe, Path(folder), options.signals),
+            every_call(Path(folder), record),
+            random_kills(recipe, Path(folder), options.kills, record),
+            signals(recipe, Path(folder), options.signals, record),
         ]
     sys.exit(not all(kept))
 
@@ -53,7 +58,7 @@ def recipe_text() -> str:
     return RECIPE
 
 
-def every_call(folder: Path) -> bool:
+def every_call(folder: Path, record: Record) -> bool:
     """One saving that dies or fails at each of its calls to the disk, in each way."""
     points, failed = {}, []
     for fault in FAULTS:
@@ -69,10 +74,11 @@ def every_call(folder: Path) -> bool:
     print(
         f"crash: a saving at {sum(points.values())} points ({counted}): {len(failed)} lost{lost}", flush=True
     )
+    record("every_call", {"points": sum(points.values()), "lost": len(failed)})
     return not failed
 
 
-def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
+def random_kills(recipe: Path, folder: Path, kills: int, record: Record) -> bool:
     """Runs of one process and of two, each killed ten times, end in the bits of an uninterrupted one."""
     began, same, runs = time.monotonic(), 0, -(-kills // KILLS_A_RUN)
     for run in range(runs):
@@ -93,10 +99,11 @@ def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
         f" {runs} end in the bits of an uninterrupted run ({seconds:.0f} s)",
         flush=True,
     )
+    record("random_kills", {"kills": runs * KILLS_A_RUN, "runs": runs, "same": same})
     return same == runs
 
 
-def signals(recipe: Path, folder: Path, count: int) -> bool:
+def signals(recipe: Path, folder: Path, count: int, record: Record) -> bool:
     """Runs that are asked to stop: the step at which they say they did is the one that is saved."""
     draw, lost, slowest, codes = random.Random(1), 0, 0.0, []
     for number in range(count):
@@ -111,6 +118,8 @@ def signals(recipe: Path, folder: Path, count: int) -> bool:
         f" {slowest:.1f} s",
         flush=True,
     )
+    wrong = codes.count(False)
+    record("signals", {"signals": count, "lost": lost, "wrong_codes": wrong, "slowest": slowest})
     return lost == 0 and all(codes) and slowest <= FAST_ENOUGH
 
 

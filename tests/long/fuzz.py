@@ -22,6 +22,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from benchmarks.common.checks import Record, record_of
+
 TESTS = Path(__file__).parent.parent
 sys.path += [str(TESTS / "weights"), str(TESTS / "crash")]
 
@@ -60,11 +64,12 @@ def main() -> None:
     if options.child:
         print(json.dumps(fuzz(options.only, max(1, int(COUNTS[options.only] * options.share)))))
         return
-    kept = [passes(kind, options.share) for kind in kinds]
+    record = record_of("fuzz", parser, options)
+    kept = [passes(kind, options.share, record) for kind in kinds]
     sys.exit(not all(kept))
 
 
-def passes(kind: str, share: float) -> bool:
+def passes(kind: str, share: float, record: Record) -> bool:
     """Fuzz one kind in a process of its own, so that a crash is seen; print its line."""
     began = time.monotonic()
     command = [sys.executable, __file__, "--child", "--only", kind, "--share", str(share)]
@@ -82,6 +87,8 @@ def passes(kind: str, share: float) -> bool:
     )
     for each in bad[:10]:
         print(f"  {each}", file=sys.stderr)
+    figures = {name: found[name] for name in ("tried", "refused", "read", "unnoticed", "slowest", "mib")}
+    record(kind, figures | {"bad": len(bad)})
     return not bad and not found["unnoticed"] and found["mib"] < MOST_MIB
 
 

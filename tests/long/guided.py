@@ -16,6 +16,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from benchmarks.common.checks import Record, record_of
+
 TESTS = Path(__file__).parent.parent
 BUILD = TESTS.parent / "build" / "guided"
 TARGETS = ("recipe", "manifest", "config", "corpus", "request")
@@ -34,11 +38,12 @@ def main() -> None:
         fuzz(options.only, options.seconds)
         return
     targets = [options.only] if options.only else TARGETS
-    kept = [passes(target, options.seconds) for target in targets]
+    record = record_of("guided", parser, options)
+    kept = [passes(target, options.seconds, record) for target in targets]
     sys.exit(not all(kept))
 
 
-def passes(target: str, seconds: int) -> bool:
+def passes(target: str, seconds: int, record: Record) -> bool:
     """Fuzz one target in a process of its own, which libFuzzer ends; print its line."""
     began = time.monotonic()
     command = [sys.executable, __file__, "--child", "--only", target, "--seconds", str(seconds)]
@@ -53,6 +58,7 @@ def passes(target: str, seconds: int) -> bool:
     )
     if done.returncode:
         print(done.stderr[-3000:], file=sys.stderr)
+    record(target, {"inputs": inputs, "seconds": seconds, "crashed": done.returncode != 0})
     return done.returncode == 0
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.common.checks import Found
 from regard.errors import RunError
 from regard.jobs import shard, storage
 from regard.jobs.merge import merge
@@ -86,7 +87,7 @@ class _Written:
         return getattr(self._file, name)
 
 
-def failing_disk(folder: Path, files: int) -> str:
+def failing_disk(folder: Path, files: int) -> Found:
     """Whatever call a disk begins to fail at, what is recorded is whole, and the command ends the job."""
     lines = sentences(files * 3)
     pattern = write_files(str(folder / "in"), lines, files)
@@ -103,7 +104,10 @@ def failing_disk(folder: Path, files: int) -> str:
             failures += 1
             _finish(pattern, output, expected)
             shutil.rmtree(output)
-    return f"{failures} failures ({', '.join(FAULTS)}); the same command ended each job, SHA-256 as of one"
+    return (
+        f"{failures} failures ({', '.join(FAULTS)}); the same command ended each job, SHA-256 as of one",
+        {"failures": failures, "errors": len(FAULTS)},
+    )
 
 
 def _fails(pattern: str, output: Path, fault: str, at: int) -> None:
@@ -132,7 +136,7 @@ def _finish(pattern: str, output: Path, expected: str) -> None:
     assert not [each for each in output.rglob("*") if each.name.startswith(".") or "partial" in each.name]
 
 
-def full_disk(folder: Path, disks: int) -> str:
+def full_disk(folder: Path, disks: int) -> Found:
     """A small disk of its own that is full: one error that names it; with more room the job ends."""
     files = 30
     lines = sentences(files * 100)
@@ -155,7 +159,8 @@ def full_disk(folder: Path, disks: int) -> str:
             _finish(pattern, output, expected)
     return (
         f"{disks} full disks, after {done_then} of {parts} parts; with more room the same command ended each "
-        "job, SHA-256 as of one"
+        "job, SHA-256 as of one",
+        {"disks": disks},
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import regard
+from benchmarks.common.checks import Found
 from regard.jobs.inputs import find_inputs
 from regard.jobs.merge import merge
 from regard.jobs.part_record import PartRecord
@@ -38,19 +39,19 @@ class Skipped(Exception):
     """A part of the check cannot run here, and why."""
 
 
-def killed(folder: Path, kills: int) -> str:
+def killed(folder: Path, kills: int) -> Found:
     """Translations by processes that are killed by SIGKILL are those of one process, to the bit."""
     return _killed(str(folder / "job"), folder, kills)
 
 
-def killed_on_s3(folder: Path, kills: int) -> str:
+def killed_on_s3(folder: Path, kills: int) -> Found:
     """The same in a store of objects."""
     _refuse_no_store()
     with ObjectStore():
         return _killed("s3://bucket/job", folder, kills)
 
 
-def _killed(place: str, folder: Path, kills: int) -> str:
+def _killed(place: str, folder: Path, kills: int) -> Found:
     files = FILES_A_KILL * (kills + 3)
     lines = sentences(files * LINES_A_FILE)
     pattern = apart(lambda: write_files(f"{place}/in", lines, files))
@@ -63,7 +64,8 @@ def _killed(place: str, folder: Path, kills: int) -> str:
     again = len(done) - len({each.part for each in done})
     return (
         f"{kills} kills of {SHARDS} processes; {files} parts, {again} of them twice; "
-        f"{lines_of(found, len(lines))}; SHA-256 as of one process; {_second(processes, f'{place}/out')}"
+        f"{lines_of(found, len(lines))}; SHA-256 as of one process; {_second(processes, f'{place}/out')}",
+        {"kills": kills, "processes": SHARDS, "lines": len(lines)},
     )
 
 
@@ -85,7 +87,7 @@ def translated_by_one(lines: list[str], folder: Path) -> bytes:
     return target.read_bytes()
 
 
-def failing_store(folder: Path, files: int) -> str:
+def failing_store(folder: Path, files: int) -> Found:
     """A store of which calls fail, are slow, or work although their answer is lost."""
     _refuse_no_store()
     lines = sentences(files * 3)
@@ -104,11 +106,12 @@ def failing_store(folder: Path, files: int) -> str:
     assert failed > calls * FAILING / 2, f"only {failed} of {calls} calls failed"
     return (
         f"{calls:,} calls, {failed:,} failed, {slow:,} slow, {SHARDS} kills; {len(lines):,} lines, "
-        f"SHA-256 as of one process; {second}"
+        f"SHA-256 as of one process; {second}",
+        {"calls": calls, "failed": failed, "kills": SHARDS},
     )
 
 
-def memory(folder: Path, megabytes: int) -> str:
+def memory(folder: Path, megabytes: int) -> Found:
     """A process needs no more memory after many parts, or for a large compressed file, or to merge it."""
     lines = sentences(20_000)
     text = "".join(f"{line}\n" for line in lines).encode()
@@ -124,7 +127,8 @@ def memory(folder: Path, megabytes: int) -> str:
     size = megabytes * len(text) >> 20
     return (
         f"{size:,} MB in {megabytes} files: {grown >> 20} MiB more after a quarter, and in the merge; "
-        f"as one compressed file: {large >> 20} MiB more than before"
+        f"as one compressed file: {large >> 20} MiB more than before",
+        {"mb": size, "files": megabytes, "mib_more": grown >> 20, "mib_more_compressed": large >> 20},
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks.common.checks import Found
 from tests.long.job_parts import Skipped, lines_of, merged, translated_by_one
 from tests.long.job_processes import apart, sentences, sha256_of, write_files
 
@@ -26,7 +27,7 @@ TRIES = 3  # of a command of another machine
 WORKER_PORTS = ("--min-worker-port", "10002", "--max-worker-port", "19999")
 
 
-def on_ray(folder: Path, kills: int) -> str:
+def on_ray(folder: Path, kills: int) -> Found:
     """Processes and machines of a cluster are killed, at last its head; the same command ends the job."""
     if importlib.util.find_spec("ray") is None:
         raise Skipped("ray is not installed")
@@ -47,11 +48,19 @@ def on_ray(folder: Path, kills: int) -> str:
         f"{kills} processes, {machines} machines and the head of {MACHINES} machines killed; {files} parts, "
         f"{lines_of(found, len(lines))}; SHA-256 as of one process; a process has {first} MiB at first, none "
         f"more than {most}; without its head the command ended in {headless:.0f} s; a second run did nothing "
-        f"in {seconds:.0f} s"
+        f"in {seconds:.0f} s",
+        {
+            "processes": kills,
+            "machines_killed": machines,
+            "machines": MACHINES,
+            "lines": len(lines),
+            "mib_first": first,
+            "mib_most": most,
+        },
     )
 
 
-def by_client(folder: Path, files: int) -> str:
+def by_client(folder: Path, files: int) -> Found:
     """A command of another machine, which reaches the cluster by Ray's client and has its token."""
     if importlib.util.find_spec("ray") is None:
         raise Skipped("ray is not installed")
@@ -84,7 +93,10 @@ def by_client(folder: Path, files: int) -> str:
     assert done.returncode == 0, done.stderr[-1000:]
     found = merged(str(folder / "out"), folder / "merged")
     assert sha256_of(found) == sha256_of(expected), "the output is not that of one process"
-    return f"{files} parts by ray://, {lines_of(found, len(lines))}; SHA-256 as of one process"
+    return (
+        f"{files} parts by ray://, {lines_of(found, len(lines))}; SHA-256 as of one process",
+        {"parts": files},
+    )
 
 
 def free_port() -> int:

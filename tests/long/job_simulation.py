@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common.checks import Found
 from regard.jobs import storage as storages
 from regard.jobs.engine import Placement, WorkerLost
 from regard.jobs.inputs import find_inputs
@@ -26,7 +27,7 @@ LATE = 0.03  # seconds, as a store of objects takes
 OPENS = "tests.long.job_simulation:opened"
 
 
-def simulated(folder: Path, shards: int) -> str:
+def simulated(folder: Path, shards: int) -> Found:
     """A plan of so many files, a tenth as many workers of which some are lost; what each step takes."""
     lines = sentences(shards * LINES_A_SHARD)
     place = folder / "in"
@@ -62,7 +63,8 @@ def simulated(folder: Path, shards: int) -> str:
     assert report.lines == len(lines)
     return (
         f"{shards:,} shards, {fleet.workers:,} workers, {fleet.losses:,} lost: {steps}; plan.json {size:,} "
-        f"bytes, at most {memory >> 20} MiB; SHA-256 as of one process; a second run did nothing"
+        f"bytes, at most {memory >> 20} MiB; SHA-256 as of one process; a second run did nothing",
+        {"shards": shards, "workers": fleet.workers, "lost": fleet.losses, "seconds": times},
     )
 
 

@@ -16,10 +16,11 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
+from benchmarks.common.checks import Found, record_of
 from tests.long import job_disk, job_parts, job_ray, job_simulation
 
 PARTS: dict[
-    str, tuple[Callable[[Path, int], str], int, int]
+    str, tuple[Callable[[Path, int], Found], int, int]
 ] = {  # part -> how often, in the long and the quick form
     "killed": (job_parts.killed, 20, 3),
     "killed_on_s3": (job_parts.killed_on_s3, 20, 3),
@@ -40,12 +41,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a short form of each part")
     parser.add_argument("--only", choices=list(PARTS), action="append")
     options = parser.parse_args()
+    record = record_of("jobs-check", parser, options)
     failed = False
     for name, (part, often, quick) in PARTS.items():
         if not options.only or name in options.only:
             with tempfile.TemporaryDirectory() as folder:
                 try:
-                    said = part(Path(folder), quick if options.quick else often)
+                    said, figures = part(Path(folder), quick if options.quick else often)
+                    record(name, figures)
                 except job_parts.Skipped as reason:
                     said = f"skipped: {reason}"
                 except AssertionError as error:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
+from benchmarks.common.checks import Record
 from tests.long.covering_tests import CoveringTests, covering_tests
 from tests.long.forked_tests import ForkedTests
 from tests.long.mutation import Mutant, mutants
@@ -65,12 +66,14 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--file", help="only of this file, as decoding/sampling.py")
     options = parser.parse_args()
-    drawn = [
-        case
-        for package in options.package or PACKAGES
-        for case in sampled(list(cases(package, options.file)), options.sample, options.seed)
-    ]
-    return report(drawn, survivors(drawn, options.workers))
+    found = {package: list(cases(package, options.file)) for package in options.package or PACKAGES}
+    drawn = [case for each in found.values() for case in sampled(each, options.sample, options.seed)]
+    alive = survivors(drawn, options.workers)
+    record = Record("mutants", full=options.file is None)
+    for package, all_cases in found.items():
+        figures = counted(package, drawn, alive) | {"mutants": len(all_cases)}
+        record(f"{package}, seed {options.seed}", figures)
+    return report(drawn, alive)
 
 
 def cases(package: str, file: str | None) -> Iterator[Case]:
@@ -141,6 +144,20 @@ def write(file: Path, text: str) -> None:
     file.write_text(text, "utf-8")
     for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
         compiled.unlink()
+
+
+def counted(package: str, drawn: Sequence[Case], alive: Sequence[Case]) -> dict[str, int]:
+    """How many mutants of a package were drawn, were killed, survived, and survived with a reason."""
+    explained = tomllib.loads(EXPLAINED.read_text("utf-8"))
+    survived = [case.name for case in alive if case.package == package]
+    sample = sum(case.package == package for case in drawn)
+    with_reason = sum(name in explained for name in survived)
+    return {
+        "sample": sample,
+        "killed": sample - len(survived),
+        "survived": len(survived),
+        "with_reason": with_reason,
+    }
 
 
 def report(drawn: Sequence[Case], alive: Sequence[Case]) -> int:

@@ -18,9 +18,11 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "distributed"))
+sys.path.insert(0, str(HERE.parent.parent))
 
 from test_torchrun import RECIPE, TORCHRUN, train, workers_of  # noqa: E402
 
+from benchmarks.common.checks import Record, record_of  # noqa: E402
 from regard.weights.checkpoint import RunFolder, checkpoint_digest  # noqa: E402
 
 STEPS_A_KILL = 10
@@ -35,18 +37,19 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--steps", type=int, default=50)
     options = parser.parse_args()
+    record = record_of("ranks", parser, options)
     os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as name:
         recipe = Path(name) / "recipe.toml"
         recipe.write_text(RECIPE, "utf-8")
         kept = [
-            random_kills(recipe, Path(name), options.kills),
-            strategies(recipe, Path(name), options.steps),
+            random_kills(recipe, Path(name), options.kills, record),
+            strategies(recipe, Path(name), options.steps, record),
         ]
     sys.exit(not all(kept))
 
 
-def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
+def random_kills(recipe: Path, folder: Path, kills: int, record: Record) -> bool:
     """A run whose processes are killed at random and restarted by torchrun, and an uninterrupted run."""
     began = time.monotonic()
     steps = ["--set", f"training.max_steps={STEPS_A_KILL * (kills + 1)}"]
@@ -73,6 +76,7 @@ def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
         f" {slowest:.1f} s, {errors} error lines ({time.monotonic() - began:.0f} s)",
         flush=True,
     )
+    record("killed", {"kills": kills, "code": code, "same": same, "slowest": slowest})
     return same and slowest <= FAST_ENOUGH and errors <= kills
 
 
@@ -98,7 +102,7 @@ def killed_and_restarted(process: subprocess.Popen[bytes], rank: int) -> float:
     return time.monotonic() - began
 
 
-def strategies(recipe: Path, folder: Path, steps: int) -> bool:
+def strategies(recipe: Path, folder: Path, steps: int, record: Record) -> bool:
     """The weights that DDP and FSDP2 come to in so many updates, without dropout."""
     began, weights = time.monotonic(), []
     for strategy in ("ddp", "fsdp2"):
@@ -113,6 +117,7 @@ def strategies(recipe: Path, folder: Path, steps: int) -> bool:
         f" the most ({time.monotonic() - began:.0f} s)",
         flush=True,
     )
+    record("strategies", {"updates": steps, "difference": farthest})
     return farthest <= NEAR_ENOUGH
 
 

@@ -29,6 +29,7 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
+from benchmarks.common.checks import Found, record_of
 from benchmarks.serve import Client, Server, load
 from regard.data.files import read_lines
 from regard.serving.run import ServeOptions
@@ -107,7 +108,7 @@ def varied_lines() -> list[str]:
     return [*LINES, *random.Random(3).sample(found, min(OF_DATA, len(found)))]
 
 
-def exact(number: int) -> str:
+def exact(number: int) -> Found:
     """Answers under random arrivals are those given alone, to the bit; the last quarter is of two workers."""
     lines = varied_lines()
     distinct = {json.dumps(body): body for body in bodies(number // SAME, 1, lines)}
@@ -121,11 +122,12 @@ def exact(number: int) -> str:
     refused = first.get(429, 0) + last.get(429, 0)
     return (
         f"{first[200] + last[200]:,} answers are those given alone ({len(alone):,} different, of {len(lines)}"
-        f" lines; {last[200]:,} by two workers), {refused:,} refused"
+        f" lines; {last[200]:,} by two workers), {refused:,} refused",
+        {"answers": first[200] + last[200], "by_two_workers": last[200]},
     )
 
 
-def divided(number: int) -> str:
+def divided(number: int) -> Found:
     """Long requests that two workers answer together have the answers of one worker, to the bit."""
     drawn = random.Random(2)
     asked: list[dict[str, object]] = [
@@ -138,7 +140,7 @@ def divided(number: int) -> str:
     with Server("--no-access-log", "--workers", "2") as server:
         statuses = asyncio.run(_together(server.port, asked, alone))
     assert set(statuses) <= {200, 429}, statuses
-    return f"{statuses[200]:,} answers of two workers are those of one"
+    return f"{statuses[200]:,} answers of two workers are those of one", {"answers": statuses[200]}
 
 
 async def _alone(port: int, distinct: dict[str, dict[str, object]]) -> dict[str, bytes]:
@@ -167,7 +169,7 @@ async def _together(port: int, asked: list[dict[str, object]], alone: dict[str, 
     return statuses
 
 
-def cancelled(number: int) -> str:
+def cancelled(number: int) -> Found:
     """Clients that leave at any moment leave nothing behind, and change no answer of others."""
     with Server("--no-access-log", environment=RETURNS_MEMORY) as server:
         wanted = asyncio.run(_alone(server.port, {"x": {"text": LINES[:4]}}))["x"]
@@ -179,7 +181,11 @@ def cancelled(number: int) -> str:
     before, after = statistics.mean(memory[2:6]), statistics.mean(memory[6:])  # the first rounds warm up
     assert after <= before * ROOM, f"memory grew: {[each >> 20 for each in memory]} MiB"
     assert threads <= THREADS, f"{threads} threads"
-    return f"{number:,} clients left; memory {before / 2**20:.0f} MiB before, {after / 2**20:.0f} MiB after"
+    before, after = before / 2**20, after / 2**20
+    return (
+        f"{number:,} clients left; memory {before:.0f} MiB before, {after:.0f} MiB after",
+        {"clients": number, "mib_before": before, "mib_after": after},
+    )
 
 
 def _memory_after(port: int, number: int, wanted: bytes, process: psutil.Process) -> int:
@@ -227,7 +233,7 @@ async def _leaving(port: int, number: int, wanted: bytes) -> None:
     await neighbour
 
 
-def overloaded(seconds: int) -> str:
+def overloaded(seconds: int) -> Found:
     """At twice what the server can do: only 200 and 429, the same memory, and no answer waits for long."""
     with Server("--no-access-log") as server:
         process = psutil.Process(server.process.pid)
@@ -251,11 +257,18 @@ def overloaded(seconds: int) -> str:
     assert not grown, f"memory grew: {[each >> 20 for each in memory]} MiB"
     return (
         f"{answered:,} answers and {refused:,} refusals in {seconds} s; p99 of answers {max(slowest):.2f} s,"
-        f" at most {longest:.2f} s; memory after each part {[each >> 20 for each in memory]} MiB"
+        f" at most {longest:.2f} s; memory after each part {[each >> 20 for each in memory]} MiB",
+        {
+            "minutes": seconds / 60,
+            "answers": answered,
+            "refusals": refused,
+            "p99": max(slowest),
+            "mib": ", ".join(str(each >> 20) for each in memory),
+        },
     )
 
 
-def objects(number: int) -> str:
+def objects(number: int) -> Found:
     """Clients that leave a server in this process leave no Python object, task or connection behind."""
     with Running(ServeOptions(port=0)) as running:
         wanted = asyncio.run(_alone(running.port, {"x": {"text": LINES[:4]}}))["x"]
@@ -273,10 +286,10 @@ def objects(number: int) -> str:
         )
     assert counts[2] < counts[1] + number, counts
     assert (tasks, connections) == (1, 0)
-    return f"{3 * number:,} clients left; objects after each third: {counts}"
+    return f"{3 * number:,} clients left; objects after each third: {counts}", {"objects": counts}
 
 
-def ended(number: int) -> str:
+def ended(number: int) -> Found:
     """SIGTERM under load: every accepted request is answered, and the exit code is 0."""
     answered = 0
     for attempt in range(number):
@@ -294,7 +307,10 @@ def ended(number: int) -> str:
         assert sorted(logged) == sorted(statuses), (len(logged), len(statuses))
         assert set(statuses) <= {200, 429, 503}
         answered += statuses.count(200)
-    return f"{number} servers ended with 0; {answered:,} answers, each of them arrived"
+    return (
+        f"{number} servers ended with 0; {answered:,} answers, each of them arrived",
+        {"servers": number, "answers": answered},
+    )
 
 
 async def _until_the_end(server: Server, seconds: float) -> list[int]:
@@ -313,22 +329,26 @@ async def _until_the_end(server: Server, seconds: float) -> list[int]:
     return statuses
 
 
-def made_up(number: int) -> str:
+def made_up(number: int) -> Found:
     """Requests made up by schemathesis from the OpenAPI document: no 500, no status that it does not name."""
     with Server("--no-access-log") as server, tempfile.TemporaryDirectory() as folder:
         made = made_up_requests(f"http://127.0.0.1:{server.port}", folder, max(1, number // SHARE))
     assert made >= number, f"only {made:,} requests were made up"
-    return f"{made:,} requests made up by schemathesis, all passed"
+    return f"{made:,} requests made up by schemathesis, all passed", {"requests": made}
 
 
-def generated(seconds: int) -> str:
+def generated(seconds: int) -> Found:
     """Users of three dialects, by locust: only right answers, and refusals."""
     with Server("--no-access-log") as server:
         found = generated_load(f"http://127.0.0.1:{server.port}", USERS, seconds)
-    return f"{sum(found.values()):,} requests of {USERS} users of locust in {seconds} s, none failed: {found}"
+    requests = sum(found.values())
+    return (
+        f"{requests:,} requests of {USERS} users of locust in {seconds} s, none failed: {found}",
+        {"requests": requests, "users": USERS, "seconds": seconds},
+    )
 
 
-def clients(number: int) -> str:
+def clients(number: int) -> Found:
     """The tests by clients that we did not write; one that is skipped is a failure here."""
     passed = 0
     for _ in range(number):
@@ -342,7 +362,7 @@ def clients(number: int) -> str:
         assert not skipped, f"skipped: {skipped}"
         assert done.returncode == 0, done.stdout[-3000:]
         passed += len(cases)
-    return f"{passed} tests by {CLIENTS_OF_TESTS} passed, none skipped"
+    return f"{passed} tests by {CLIENTS_OF_TESTS} passed, none skipped", {"passed": passed}
 
 
 def _metric(port: int, name: str) -> float:
@@ -352,7 +372,7 @@ def _metric(port: int, name: str) -> float:
 
 
 PARTS: dict[
-    str, tuple[Callable[[int], str], int, int]
+    str, tuple[Callable[[int], Found], int, int]
 ] = {  # part -> how often, in the long and the quick form
     "exact": (exact, 10_000, 200),
     "divided": (divided, 100, 20),
@@ -373,11 +393,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a short form of each part")
     parser.add_argument("--only", choices=list(PARTS))
     options = parser.parse_args()
+    record = record_of("serve-check", parser, options)
     failed = False
     for name, (part, often, quick) in PARTS.items():
         if options.only in (None, name):
             try:
-                print(f"serve-check: {name}: {part(quick if options.quick else often)}", flush=True)
+                said, figures = part(quick if options.quick else often)
+                print(f"serve-check: {name}: {said}", flush=True)
+                record(name, figures)
             except AssertionError as error:
                 failed = True
                 print(f"serve-check: {name}: FAILED: {error}", flush=True)

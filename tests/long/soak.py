@@ -23,6 +23,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+from benchmarks.common.checks import Record, record_of
+
 TESTS = Path(__file__).parent.parent
 SHARE, ROOM = 1.05, 4.0  # of the memory in the second fifth, and MiB
 LINES = ["A man is walking his dog.", "", "Two dogs run through the snow.", "x " * 300, "Ein Hund läuft?"]
@@ -36,11 +40,12 @@ def main() -> None:
     parser.add_argument("--only", choices=list(PARTS))
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
-    kept = [part(name, options.minutes * 60) for name in PARTS if options.only in (None, name)]
+    record = record_of("soak", parser, options)
+    kept = [part(name, options.minutes * 60, record) for name in PARTS if options.only in (None, name)]
     sys.exit(not all(kept))
 
 
-def part(name: str, seconds: float) -> bool:
+def part(name: str, seconds: float, record: Record) -> bool:
     """Let it work for so long, and tell how its memory went."""
     with tempfile.TemporaryDirectory() as folder, PARTS[name](Path(folder)) as (process, count):
         while count() < BEFORE[name]:  # what it needs to begin, and what it keeps, is not growth
@@ -63,6 +68,7 @@ def part(name: str, seconds: float) -> bool:
         f"{'' if good else ': TOO MUCH'}",
         flush=True,
     )
+    record(name, {"done": done[-1], "mib_second_fifth": early, "mib_last_fifth": late})
     return good
 
 

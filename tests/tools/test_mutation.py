@@ -2,9 +2,11 @@
 
 import ast
 
-from tests.long.mutants import PACKAGES, ROOT, cases
+from tests.long import mutants as check
+from tests.long.mutants import PACKAGES, ROOT, Case, cases, counted
 from tests.long.mutation import mutants
 
+DRAWN = [("decoding", "a.py"), ("decoding", "b.py"), ("decoding", "c.py"), ("training", "d.py")]
 PROGRAM = """
 from typing import Literal
 
@@ -55,3 +57,13 @@ def test_names_of_mutants_are_theirs_alone():
     names = [case.name for case in cases("serving", None)]
     assert len(names) == len(set(names)) > 50
     assert all((ROOT / "src/regard" / package).is_dir() for package in PACKAGES)
+
+
+def test_what_was_drawn_and_what_survived_is_counted_by_package(monkeypatch, tmp_path):
+    explained = tmp_path / "mutants.toml"
+    mutant = next(iter(mutants(PROGRAM)))
+    drawn = [Case(package=package, file=file, mutant=mutant) for package, file in DRAWN]
+    explained.write_text(f'"{drawn[1].name}" = "the same"\n')
+    monkeypatch.setattr(check, "EXPLAINED", explained)
+    found = counted("decoding", drawn, [drawn[0], drawn[1], drawn[3]])
+    assert found == {"sample": 3, "killed": 1, "survived": 2, "with_reason": 1}

@@ -76,10 +76,8 @@ class PrefixBeamSearch:
         return [Transcript(ids=ids, log_prob=score) for ids, score in zip(beam.ids, scores, strict=True)]
 
     def _extended(self, beam: "Prefixes", frame: Float[np.ndarray, " labels"]) -> "Prefixes":
-        """The prefixes one frame later, the most probable first.
-
-        All labels of all prefixes at once: 200 frames of 40 labels take 0.01 s, label by label 1.4 s.
-        """
+        """The prefixes one frame later, the most probable first."""
+        # all labels of all prefixes at once: 200 frames of 40 labels take 0.01 s, label by label 1.4 s
         last = np.array([ids[-1] if ids else BLANK for ids in beam.ids])
         both = np.logaddexp(beam.in_blank, beam.in_label)
         in_blank, in_label = both + frame[BLANK], beam.in_label + frame[last]

@@ -67,8 +67,9 @@ def _largest(
 ) -> tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"]]:
     """`topk`, in two steps: the `size` chunks with the largest maxima hold the `size` largest values.
 
-    320 rows of 10,000 on one core: 1.1 ms for 6.0 ms. Of values equal to the last either may come.
+    Of values equal to the last either may come.
     """
+    # 320 rows of 10,000 on one core: 1.1 ms, not 6.0 ms
     rows, vocab = log_probs.shape
     chunks = vocab // CHUNK
     if chunks < 4 * size:

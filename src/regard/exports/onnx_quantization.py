@@ -1,9 +1,8 @@
 """The weights of an ONNX graph stored in fewer bits, and computed with in float32.
 
 onnxruntime makes them float32 when it loads the graph, so it is as fast as before. Its dynamic quantisation
-was weighed for int8: with the included model the mean difference of a log-probability was 0.18 instead of
-0.05, the files had 8.7 MB instead of 7.1, and translating was no faster. Its outputs also depend on the
-batch, as one scale serves the activations of all rows.
+was weighed for int8: it is less exact, the files are larger, and translating was no faster. Its outputs also
+depend on the batch, as one scale serves the activations of all rows.
 """
 
 from collections import defaultdict
@@ -14,6 +13,8 @@ import numpy as np
 
 from regard.exports.onnx_package import onnx
 
+# By dynamic quantisation the mean difference of a log-probability of the included model was 0.18 instead of
+# 0.05, and the files had 8.7 MB instead of 7.1.
 SMALLEST = 256  # numbers of a tensor that is stored in fewer bits; constants stay exact
 LARGEST = 127  # of int8
 

@@ -27,7 +27,7 @@ def input_steps() -> int:
 
 
 class Int8Linear(nn.Module):
-    """A trained `nn.Linear` in int8; outputs differ by about 1 % of the largest one."""
+    """A trained `nn.Linear` in int8; outputs differ a little."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()

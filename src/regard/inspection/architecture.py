@@ -3,7 +3,7 @@
 FLOPs are those of matrix products and convolutions, 2 m n k each, counted while a pass runs with plain
 attention: all of Q K^T counts, masked positions too. Norms, softmax, activations and embedding look-ups are
 left out, as is usual (Kaplan et al. 2020). torch.utils.flop_counter gives the same numbers, but imports
-PyTorch's compiler first, which takes 6 s.
+PyTorch's compiler first, which takes seconds.
 """
 
 from collections import Counter

@@ -22,11 +22,12 @@ class RecurrentLayer(nn.Module, ABC):
     """One direction of a recurrent layer; `step` is its equation.
 
     `input` computes the part that does not depend on the state, by one product for all positions; a decoder
-    may add to it before `step` uses it. PyTorch's own `nn.GRU` and `nn.LSTM` are hardly faster on a CPU:
-    16 positions of 256 sequences, forward and backward, take 92 ms in `nn.GRU` and 103 ms here with a width
-    of 256, 316 ms and 335 ms with 512 (LSTM: 122 and 123 ms, 423 and 472 ms; one core of an Intel Xeon with
-    AVX-512).
+    may add to it before `step` uses it. PyTorch's own `nn.GRU` and `nn.LSTM` are hardly faster on a CPU.
     """
+
+    # 16 positions of 256 sequences, forward and backward, take 92 ms in `nn.GRU` and 103 ms here with a width
+    # of 256, 316 ms and 335 ms with 512 (LSTM: 122 and 123 ms, 423 and 472 ms; one core of an Intel Xeon with
+    # AVX-512).
 
     gates: int  # matrices in `input` and in `hidden`
     parts: int  # vectors in a state

@@ -90,10 +90,11 @@ def _count_versions(optimizer: torch.optim.Optimizer, *_: object) -> None:
 
 
 def _can_be_fused(model: nn.Module) -> bool:
-    """True if PyTorch has a fused update for this model: on a CPU 5.5 M parameters take 13 ms, not 50.
+    """True if PyTorch has a fused update for this model.
 
     On a GPU it can also leave out an update without the processor's knowledge (`step_where`).
     """
+    # on a CPU 5.5 M parameters take 13 ms, not 50
     return all(
         ((type(parameter) is nn.Parameter and parameter.device.type == "cpu") or _is_whole_on_gpu(parameter))
         and parameter.dtype in (torch.float32, torch.float64)

@@ -1,12 +1,11 @@
 """The matrix products of training on a CPU: the fastest float32 library, or bfloat16 by name.
 
 PyTorch on a CPU multiplies with MKL, or with oneDNN if `set_float32_matmul_precision("medium")` allows it. On
-AMD's Zen 5 oneDNN is 2.3 times as fast as MKL with the same error. On processors with AMX the same setting
-means bfloat16, whose error is ten thousand times as large, so the error is always measured.
+AMD's Zen 5 oneDNN is much faster than MKL with the same error. On processors with AMX the same setting means
+bfloat16, whose error is much larger, so speed and error are always measured.
 
-oneDNN compiles a kernel for each shape and caches a thousand of them, which with batches of all lengths took
-3 GB in ten minutes of training. The cache is limited here: compiling a kernel again costs less than a tenth
-of a product.
+oneDNN compiles a kernel for each shape and caches a thousand of them, which with batches of all lengths takes
+gigabytes. The cache is limited here: compiling a kernel again costs less than a tenth of a product.
 
 Products in bfloat16 are faster still and less exact, so they are used only where a recipe asks for them:
 `products = "bfloat16"` (`fast/bfloat16_products.py`).
@@ -43,7 +42,7 @@ def choose_precision(products: Products, d_model: int, device: torch.device) -> 
 
     "float32" is PyTorch's default. "bfloat16" rounds the factors of linear layers, on a processor with such
     instructions. "auto" measures matrix products of the model's width for some tens of
-    milliseconds and chooses oneDNN if it is at least 1.5 times as fast and as accurate as float32.
+    milliseconds and chooses oneDNN if it is clearly faster (`MIN_SPEED_UP`) and as accurate as float32.
 
     Raises:
         RecipeError: "bfloat16" on a GPU, or on a processor without its instructions.

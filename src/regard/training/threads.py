@@ -1,9 +1,7 @@
 """Chooses the number of CPU threads for training: the one with which updates are fastest now.
 
 Small matrix products gain little from a second thread. On a machine that runs other programs the threads
-wait for each other at every product: on two busy cores (AMD EPYC, Zen 5), a model of 1.5 M parameters trained
-on 450 to 2,000 target tokens a second with two threads and on 5,000 to 10,000 with one; on idle cores on
-15,000 and 10,000.
+wait for each other at every product, and one thread may be several times as fast as two.
 """
 
 import time
@@ -13,6 +11,8 @@ from statistics import median
 
 import torch
 
+# On two busy cores (AMD EPYC, Zen 5), a model of 1.5 M parameters trained on 450 to 2,000 target tokens a
+# second with two threads and on 5,000 to 10,000 with one; on idle cores on 15,000 and 10,000.
 ROUNDS = 5
 SECONDS = 3.0  # after which no further round begins
 MARGIN = 1.1  # a smaller number of threads may take so many times as long
