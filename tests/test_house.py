@@ -65,7 +65,7 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "yaml": "weights/toolkits/yaml_file.py",
     "py3langid": "serving/",
     "fsspec": "jobs/storage.py",
-    "zstandard": "jobs/inputs.py",
+    "zstandard": "jobs/members.py",
     "ray": "jobs/ray_engine.py",
     "h11": "serving/",
     "starlette": "serving/",
