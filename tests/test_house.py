@@ -66,6 +66,7 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "py3langid": "serving/",
     "fsspec": "jobs/storage.py",
     "zstandard": "jobs/members.py",
+    "pyarrow": "jobs/parquet.py",
     "ray": "jobs/ray_engine.py",
     "h11": "serving/",
     "starlette": "serving/",

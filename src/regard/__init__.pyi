@@ -1355,6 +1355,8 @@ def classify_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     done: Callable[[PartDone], None] | None = None,
@@ -1378,6 +1380,10 @@ def classify_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1394,6 +1400,8 @@ def embed_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     done: Callable[[PartDone], None] | None = None,
@@ -1415,6 +1423,10 @@ def embed_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1433,6 +1445,8 @@ def fill_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     done: Callable[[PartDone], None] | None = None,
@@ -1456,6 +1470,10 @@ def fill_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1508,6 +1526,8 @@ def generate_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -1570,6 +1590,10 @@ def generate_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -1587,6 +1611,8 @@ def score_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     done: Callable[[PartDone], None] | None = None,
@@ -1610,6 +1636,10 @@ def score_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1663,6 +1693,8 @@ def summarize_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -1728,6 +1760,10 @@ def summarize_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -1747,6 +1783,8 @@ def tag_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     done: Callable[[PartDone], None] | None = None,
@@ -1770,6 +1808,10 @@ def tag_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1827,6 +1869,8 @@ def translate_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -1899,6 +1943,10 @@ def translate_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.

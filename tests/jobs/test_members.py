@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from regard.errors import DataError, MissingExtra
 from regard.jobs import members
-from regard.jobs.inputs import divided, find_inputs, read_piece
+from regard.jobs.cuts import divided
+from regard.jobs.inputs import find_inputs, read_piece
 from regard.jobs.merge import merge
 from regard.jobs.plan import read_plan
 from regard.jobs.shard import run_shard

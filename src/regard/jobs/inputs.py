@@ -10,10 +10,11 @@ from typing import Any
 
 from regard.data.files import MAX_LINE_BYTES
 from regard.errors import DataError
-from regard.jobs.members import COMPRESSIONS, Compression, DamagedMember, Members, find_cuts
+from regard.jobs.members import COMPRESSIONS, Compression, DamagedMember, Members
 from regard.jobs.storage import naming, open_filesystem, tried
 
 BUFFER = 2**20  # bytes of one read
+PARQUET = ".parquet"
 STAMPS = ("ETag", "etag", "md5Hash", "content_md5", "LastModified", "last_modified", "mtime", "created")
 
 
@@ -21,7 +22,8 @@ STAMPS = ("ETag", "etag", "md5Hash", "content_md5", "LastModified", "last_modifi
 class InputFile:
     """A file as it was when the job was planned; `stamp`: its ETag, or when it was changed.
 
-    `cuts`: the bytes at which a compressed file is cut into parts; each is the beginning of a member.
+    `cuts`: where a file is cut that cannot be cut at any line: the bytes at which members of a compressed
+    file begin, or row groups of a Parquet file.
     """
 
     url: str
@@ -34,9 +36,14 @@ class InputFile:
         """How it is compressed, by its name; None if it is not."""
         return next((each for suffix, each in COMPRESSIONS.items() if self.url.endswith(suffix)), None)
 
+    @property
+    def cut_anywhere(self) -> bool:
+        """True if a part may begin at any line."""
+        return self.compression is None and not self.url.lower().endswith(PARQUET)
+
     def ranges(self, part_bytes: int) -> Iterator[tuple[int, int]]:
         """The begin and end of each of its parts, in bytes."""
-        if self.compression is None:
+        if self.cut_anywhere:
             borders = [*range(0, self.size, part_bytes), self.size]
         else:
             borders = [0, *self.cuts, self.size]
@@ -99,14 +106,6 @@ def _described(url: str) -> InputFile:
     return InputFile(url=url, size=int(info["size"]), stamp=stamp)
 
 
-def divided(file: InputFile, part_bytes: int) -> InputFile:
-    """The file with its cuts, if it is compressed and larger than a part."""
-    if file.compression is None or file.size <= part_bytes:
-        return file
-    with _opened(file) as plain:
-        return replace(file, cuts=tuple(find_cuts(plain, file.size, file.compression, part_bytes)))
-
-
 def read_piece(file: InputFile, begin: int, end: int) -> Iterator[bytes]:
     """The lines of a piece of a file, with their line ends; a byte order mark is left out.
 
@@ -117,7 +116,7 @@ def read_piece(file: InputFile, begin: int, end: int) -> Iterator[bytes]:
     Raises:
         DataError: a line is too long, or the file is damaged.
     """
-    with _opened(file) as plain:
+    with opened(file) as plain:
         if file.compression is None:
             yield from _plain_piece(plain, file, begin, end)
             return
@@ -166,7 +165,7 @@ def _line(stream: Any, file: InputFile) -> bytes:
 
 
 @contextmanager
-def _opened(file: InputFile) -> Iterator[Any]:
+def opened(file: InputFile) -> Iterator[Any]:
     """The file as it is stored."""
     files, path = open_filesystem(file.url)
     with naming(file.url), files.open(path, "rb") as raw, io.BufferedReader(raw, BUFFER) as plain:
