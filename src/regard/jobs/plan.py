@@ -139,6 +139,11 @@ def read_plan(storage: Storage) -> Plan:
                 f" {FORMAT_VERSION}",
                 "install the version that wrote it",
             )
+        if "tasks" in table:
+            raise DataError(
+                f"{where} is that of `regard {table.get('command')}`, whose results are no lines",
+                f"`regard jobs status {storage.url}` prints them",
+            )
         if unknown := sorted(table.keys() - set(KEYS)):
             raise DataError(f"{where}: unknown key {unknown[0]!r}", did_you_mean(unknown[0], KEYS))
         del table["format_version"]

@@ -27,6 +27,7 @@ from regard.jobs.progress import Progress
 from regard.jobs.shard import run_shard
 from regard.jobs.storage import Storage
 from regard.jobs.tables import ResultKind, TableColumns, kind_of
+from regard.jobs.tasks import TaskProgress, task_progress
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.text_options import ShardOptions
 from regard.weights.folder import MANIFEST
@@ -217,13 +218,15 @@ def _engine(verb: LineVerb) -> Mapping[str, Any]:
 
 
 @checked
-def jobs_status(output: str) -> Progress:
-    """How far a job is.
+def jobs_status(output: str) -> Progress | TaskProgress:
+    """How far a job is; of test sets and of a sweep of trainings the scores, too.
 
     Args:
         output: its output folder, a path or an address.
     """
     storage = Storage(output)
+    if (found := task_progress(storage)) is not None:
+        return found
     return progress.progress_of(read_plan(storage), storage)
 
 
