@@ -92,7 +92,7 @@ COMMANDS = [  # command, the calls that it stands for, options without a keyword
     ("curves", ["curves"], "", ""),
     ("demo", ["demo"], "", ""),
     ("embed", ["embed", "embed_file", "embed_similar", "embed_shard"], "", "done"),
-    ("evaluate", ["evaluate"], "json", ""),
+    ("evaluate", ["evaluate", "evaluate_sets"], "json", "done"),
     ("export", ["export"], "", ""),
     ("fill", ["fill", "fill_file", "fill_shard"], "", "done"),
     ("generate", ["generate", "generate_file", "generate_shard"], "stream", "done"),
@@ -105,7 +105,7 @@ COMMANDS = [  # command, the calls that it stands for, options without a keyword
     ("jobs verify", ["jobs_verify"], "", ""),
     ("summarize", ["summarize", "summarize_file", "summarize_shard"], "", "done"),
     ("tag", ["tag", "tag_file", "tag_shard"], "", "done"),
-    ("train", ["train"], "", "on_report"),
+    ("train", ["train", "sweep"], "", "on_report done"),
     ("transcribe", ["transcribe"], "json", ""),
     ("translate", ["translate", "translate_file", "translate_shard"], "", "done"),
     ("plot alignment", ["plot_alignment"], "", ""),
@@ -118,7 +118,14 @@ COMMANDS = [  # command, the calls that it stands for, options without a keyword
     ("data get", ["data_get"], "", "progress"),
     ("data show", ["data_show"], "", ""),
 ]
-RENAMED = {"for": "targets", "json": "as_json", "head": "heads", "rule": "rules", "set": "overrides"}
+RENAMED = {
+    "for": "targets",
+    "json": "as_json",
+    "head": "heads",
+    "rule": "rules",
+    "set": "overrides",
+    "sweep": "values",
+}
 
 
 def command_of(names: str) -> click.Command:

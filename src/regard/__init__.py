@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from regard.verbs.doctor import doctor
     from regard.verbs.embed import Embedder, embed, embed_file, embed_similar
     from regard.verbs.evaluate import evaluate
+    from regard.verbs.evaluate_sets import evaluate_sets
     from regard.verbs.export import export
     from regard.verbs.fill import Filler, fill, fill_file
     from regard.verbs.generate import Generator, generate, generate_file
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         translate_shard,
     )
     from regard.verbs.summarize import Summarizer, summarize, summarize_file
+    from regard.verbs.sweep import sweep
     from regard.verbs.tag import Tagger, tag, tag_file
     from regard.verbs.train import train
     from regard.verbs.transcribe import Transcriber, transcribe
@@ -96,6 +98,7 @@ __all__ = [
     "embed_shard",
     "embed_similar",
     "evaluate",
+    "evaluate_sets",
     "export",
     "fill",
     "fill_file",
@@ -122,6 +125,7 @@ __all__ = [
     "summarize",
     "summarize_file",
     "summarize_shard",
+    "sweep",
     "tag",
     "tag_file",
     "tag_shard",
@@ -150,6 +154,7 @@ _ELSEWHERE = {
     "classify_nodes": "classify_nodes",
     "classify_shard": "shards",
     "embed_shard": "shards",
+    "evaluate_sets": "evaluate_sets",
     "fill_shard": "shards",
     "score_shard": "shards",
     "tag_shard": "shards",

@@ -11,6 +11,8 @@ from regard.errors import UserError as UserError
 from regard.evaluation.translation import Comparison
 from regard.jobs.pace import PartDone
 from regard.jobs.pace import ShardReport
+from regard.jobs.tasks import TaskProgress
+from regard.jobs.tasks import TaskRecord
 from regard.verbs.average import average as average
 from regard.verbs.classify import Classifier as _Classifier
 from regard.verbs.classify_images import ImageClassifier as _ImageClassifier
@@ -90,6 +92,7 @@ __all__ = [
     "embed_shard",
     "embed_similar",
     "evaluate",
+    "evaluate_sets",
     "export",
     "fill",
     "fill_file",
@@ -116,6 +119,7 @@ __all__ = [
     "summarize",
     "summarize_file",
     "summarize_shard",
+    "sweep",
     "tag",
     "tag_file",
     "tag_shard",
@@ -566,6 +570,45 @@ def evaluate(
         DataError: a file cannot be read, files have different numbers of lines, or the data hold classes or
             features that the model does not know.
         RecipeError: the recipe names no test data, and `data` is None.
+    """
+
+
+def evaluate_sets(
+    sets: str | Path,
+    *,
+    model: str | Path | LoadedModel | None = None,
+    output: str | Path | None = None,
+    shard: str | None = None,
+    tokenize: Literal["auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200", "spBLEU-1K", "none"] = "auto",
+    lowercase: bool = False,
+    beam_size: int | None = None,
+    workers: int | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    precision: Literal["float32", "int8"] = "float32",
+    done: Callable[[TaskRecord], None] | None = None,
+) -> TaskProgress:
+    """Score a model on many test sets, each as `evaluate` does.
+
+    Args:
+        sets: a TOML file with a table for each test set: its name, and `src` and `ref`, or `data`. Paths are
+            relative to the file.
+        model: a model or run folder, or what `regard.load` gives; None is the included model.
+        output: a folder or an address for the scores and translations; what is there is not computed again.
+        shard: I/N, with an output: do only every Nth test set, from the Ith on.
+        tokenize: sacreBLEU's tokeniser, of all sets of sources and references; see `evaluate`.
+        lowercase: ignore case in them.
+        done: is called after each test set.
+        beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+        workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
+            set]
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+
+    Raises:
+        RecipeError: the file of sets cannot be read. DataError: a file of a set is missing or cannot be read,
+            or the output is that of other sets, models or settings.
     """
 
 
@@ -1394,6 +1437,8 @@ def classify_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     done: Callable[[PartDone], None] | None = None,
@@ -1417,6 +1462,10 @@ def classify_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1433,6 +1482,8 @@ def embed_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     done: Callable[[PartDone], None] | None = None,
@@ -1454,6 +1505,10 @@ def embed_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1472,6 +1527,8 @@ def fill_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     done: Callable[[PartDone], None] | None = None,
@@ -1495,6 +1552,10 @@ def fill_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1547,6 +1608,8 @@ def generate_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -1609,6 +1672,10 @@ def generate_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -1626,6 +1693,8 @@ def score_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     done: Callable[[PartDone], None] | None = None,
@@ -1649,6 +1718,10 @@ def score_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1702,6 +1775,8 @@ def summarize_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -1767,6 +1842,10 @@ def summarize_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -1786,6 +1865,8 @@ def tag_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     done: Callable[[PartDone], None] | None = None,
@@ -1809,6 +1890,10 @@ def tag_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1866,6 +1951,8 @@ def translate_shard(
     on: str | None = None,
     processes: int | None = None,
     part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
     precision: Literal["float32", "int8"] = "float32",
@@ -1938,6 +2025,10 @@ def translate_shard(
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
@@ -2404,6 +2495,44 @@ def summarize_file(
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+    """
+
+
+def sweep(
+    recipe: str | Path,
+    values: Sequence[str],
+    *,
+    out: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    init: str | Path | None = None,
+    shard: str | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+    workers: int = 1,
+    quiet: bool = False,
+    done: Callable[[TaskRecord], None] | None = None,
+) -> TaskProgress:
+    """Train a recipe with each combination of the values of some settings, each as `train` does.
+
+    A run that was stopped is resumed, one that is done is left out. A run that fails is reported, and the
+    others are done.
+
+    Args:
+        recipe: a TOML file, or the name of a recipe that comes with regard.
+        values: for each setting `section.key=value,value`; a value is what `overrides` have.
+        out: the folder of the run folders; None is `runs/NAME-sweep`.
+        overrides: settings `section.key=value` of all runs.
+        init: a pretrained model to start from, a model or run folder.
+        shard: I/N: train only every Nth combination, from the Ith on.
+        workers: processes of this machine that train each run together.
+        quiet: print warnings only.
+        done: is called after each run.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        UserError: a setting, or the recipe with one of the combinations, cannot be used; or the folder
+            belongs to another sweep. RunError: runs have failed. Interrupted: a signal stopped one.
     """
 
 

@@ -9,6 +9,7 @@ from regard.cli import run
 from regard.verbs.jobs import jobs_status, jobs_verify
 from regard.verbs.shards import embed_shard, generate_shard, score_shard, translate_shard
 
+TABLE = ("--shard", "1/1", "--input", __file__, "--output", "nowhere")
 LINES = ["Where is the station?", "", "Thank you. See you tomorrow!", "I have 3 cats.", "Good morning.", "Hi"]
 
 
@@ -158,6 +159,12 @@ def test_mistakes_are_named(capsys, folder, arguments, error):
         ("tag", ("--model", "M", "--shard", "1/1", "--input", "a.conllu", "--output", "b"), "no CoNLL-U"),
         ("fill", ("--model", "M", "--output", "b"), "--output is for --shard"),
         ("classify", ("--model", "M", "--input", "s3://b/a"), "an address needs --shard or --on"),
+        ("translate", ("Hello", "--column", "x"), "--column is for --shard and --on"),
+        ("translate", ("Hello", "--into", "x"), "--into is for --shard and --on"),
+        ("translate", (*TABLE, "--into", "x"), "into names a column of tables"),
+        ("translate", (*TABLE, "--column", "x"), "test_jobs.py has no columns"),
+        ("translate", (*TABLE, "--column", "x", "--n-best", "2"), "a row has one cell"),
+        ("score", (*TABLE, "--column", "x"), "score reads 2 columns"),
         ("jobs", ("status", "nowhere"), "has no plan.json"),
         ("jobs", ("merge", "nowhere", "--to", "x"), "has no plan.json"),
     ],
@@ -228,3 +235,81 @@ def test_a_line_that_is_no_pair_is_set_aside(capsys, folder):
     assert (merged[1], merged[2], merged[0]) == ("", "", merged[3])
     reasons = [reason for *_, reason in jobs_status(str(folder / "out")).failed]
     assert "line 2 is not SOURCE, a tab, TRANSLATION" in reasons[0]
+
+
+def by_column(folder, *arguments, name="out", column="text"):
+    """The merged output of a job by column."""
+    where = ("--input", folder / "in.jsonl", "--output", folder / name, "--column", column)
+    for shard in (1, 2):
+        assert regard(arguments[0], *where, "--shard", f"{shard}/2", *arguments[1:]) == 0
+    assert regard("jobs", "verify", folder / name) == 0
+    assert regard("jobs", "merge", folder / name, "--to", folder / f"{name}.jsonl") == 0
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture
+def records(tmp_path):
+    """A file of records, each with a text of LINES and its translation."""
+    with open(tmp_path / "in.jsonl", "w") as file:
+        for number, line in enumerate(LINES):
+            print(json.dumps({"n": number, "text": line, "de": "Hallo"}), file=file)
+    return tmp_path
+
+
+def test_answers_by_column_are_those_of_a_file_of_lines(capsys, records, encoder_folder):
+    (records / "in.txt").write_text("".join(f"{line}\n" for line in LINES))
+    encoder = encoder_folder("classification", ("a", "b"))
+    cases = [
+        (("translate", "--threads", "1"), "translation", lambda line: line),
+        (("embed", "--model", encoder), "vector", lambda line: [float(each) for each in line.split("\t")]),
+        (("classify", "--model", encoder), "label", lambda line: line.split("\t")[0] or None),
+    ]
+    for arguments, name, value in cases:
+        found = by_column(records, *arguments, name=name)
+        capsys.readouterr()
+        assert regard(*arguments, "--input", records / "in.txt") == 0
+        lines = capsys.readouterr().out.split("\n")[:-1]
+        assert [each[name] for each in found] == [value(line) for line in lines]
+        assert [each["n"] for each in found] == list(range(len(LINES)))
+
+
+def test_json_by_column_has_all_of_an_answer_but_its_line(capsys, records, decoder_folder):
+    writer = ("generate", "--model", decoder_folder("bytes"), "--json", "--temperature", "0")
+    found = by_column(records, *writer, "--into", "more")
+    (records / "in.txt").write_text("".join(f"{line}\n" for line in LINES))
+    capsys.readouterr()
+    assert regard(*writer, "--input", records / "in.txt") == 0
+    plain = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [{"line": each["n"] + 1, **each["more"]} for each in found] == plain
+
+
+def test_pairs_of_two_columns_are_scored(capsys, records):
+    found = by_column(records, "score", column="text,de")
+    (records / "src").write_text("".join(f"{line}\n" for line in LINES))
+    (records / "ref").write_text("Hallo\n" * len(LINES))
+    capsys.readouterr()
+    assert regard("score", "--src", records / "src", "--ref", records / "ref") == 0
+    plain = [float(line.split("\t")[0]) for line in capsys.readouterr().out.splitlines()]
+    assert [each["log_prob"] for each in found] == pytest.approx(plain, abs=1e-4)
+
+
+def test_labels_of_words_need_json_to_be_one_cell(capsys, records, encoder_folder):
+    model = encoder_folder("tokens", ("A", "B"))
+    where = ("--input", records / "in.jsonl", "--output", records / "out", "--column", "text")
+    assert regard("tag", "--model", model, *where, "--shard", "1/1") == 2
+    assert "may have several lines, but a row has one cell" in capsys.readouterr().err
+    found = by_column(records, "tag", "--model", model, "--json")
+    assert [" ".join(word["word"] for word in each["words"]["words"]) for each in found[-2:]] == [
+        "Good morning .",
+        "Hi",
+    ]
+
+
+def test_a_parquet_file_without_a_column_is_refused(capsys, tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    where = ("--input", tmp_path / "a.parquet", "--output", tmp_path / "out")
+    assert regard("translate", *where, "--shard", "1/1") == 2
+    assert "name the column of its texts: --column NAME" in capsys.readouterr().err
+    assert regard("translate", *where, "--shard", "1/1", "--column", "x") == 2
+    assert "no Parquet file, or a damaged one" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

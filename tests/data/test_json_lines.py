@@ -42,3 +42,17 @@ def test_a_text_is_there_and_is_text():
         text_field(record, "n")
     with pytest.raises(ValueError, match="'label' is missing"):
         text_field(record, "label")
+
+
+def test_a_text_within_an_object_is_named_by_both_keys():
+    record = {"translation": {"en": "a", "x": {"y": "b"}}, "a.b": "c", "n": 1}
+    assert [text_field(record, key) for key in ("translation.en", "translation.x.y", "a.b")] == [
+        "a",
+        "b",
+        "c",
+    ]
+    for key in ("translation.de", "n.en", "translation.en.x", "b.c"):
+        with pytest.raises(ValueError, match=f"'{key}' is missing"):
+            text_field(record, key)
+    with pytest.raises(ValueError, match="'translation' is not text"):
+        text_field(record, "translation")

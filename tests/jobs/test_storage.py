@@ -32,7 +32,7 @@ def test_pieces_joined_are_the_content(storage, monkeypatch, size):
 def outputs(storage, count):
     with PartOutput() as output:
         for number in range(count):
-            output.add([f"line {number}\n"])
+            output.add(f"line {number}\n".encode(), 1)
         return output.write(storage, 0, failed=[], seconds=1.0, engine={})
 
 

@@ -84,6 +84,15 @@ def test_the_output_is_that_of_one_process(given, places):
     assert again.lines == 0
 
 
+def test_a_column_is_in_the_message(given, tmp_path):
+    (tmp_path / "in.tsv").write_text("en\tn\nHi\t1\nI have a cat.\t2\n")
+    settings = {"column": "en", "into": "de", "threads": 1}
+    translate_shard(tmp_path / "in.tsv", tmp_path / "on", on="ray", **settings)
+    translate_shard(tmp_path / "in.tsv", tmp_path / "here", shard="1/1", **settings)
+    found = [(tmp_path / name / "parts" / "00000000.tsv").read_bytes() for name in ("on", "here")]
+    assert found == [b"en\tn\tde\nHi\t1\tHallo\nI have a cat.\t2\tIch habe eine Katze.\n"] * 2
+
+
 def test_the_message_has_all_settings_that_are_no_defaults(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rules.json").write_text("{}")

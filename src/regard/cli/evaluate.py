@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -31,6 +32,18 @@ from regard.verbs.shared.tokenize import Tokenize
     metavar="FILE",
     help="References, aligned with --src line by line; repeat the option for several files.",
 )
+@click.option(
+    "--sets",
+    type=options.FILE_PATH,
+    metavar="FILE",
+    help="Score many test sets, of a TOML file: [NAME] with src and ref, or data, for each.",
+)
+@click.option(
+    "--output",
+    metavar="DIR",
+    help="With --sets: write scores and translations there, and leave out the sets that are there.",
+)
+@click.option("--shard", metavar="I/N", help="With --output: score every Nth set only, from the Ith on.")
 @options.metrics
 @options.tokenize
 @options.lowercase
@@ -44,6 +57,9 @@ def command(
     data: Path | None,
     src: Path | None,
     ref: tuple[Path, ...],
+    sets: Path | None,
+    output: str | None,
+    shard: str | None,
     metric: tuple[Path, ...],
     tokenize: Tokenize,
     lowercase: bool,
@@ -63,6 +79,20 @@ def command(
     (`regard data list`). --metric adds the score of a learned metric; one that reads no references needs
     no --ref.
     """
+    if sets is not None:
+        if src is not None or ref or data is not None or by_length:
+            raise UserError("--sets names all files", "leave out --data, --src, --ref and --by-length")
+        scoring = {
+            "metric": metric,
+            "tokenize": tokenize,
+            "lowercase": lowercase,
+            "beam": beam,
+            "options": options,
+        }
+        _evaluate_sets(sets, output, shard, as_json, model=model, runtime=runtime, **scoring)
+        return
+    if output is not None or shard is not None:
+        raise UserError("--output and --shard are for --sets", "give a file of test sets: --sets FILE")
     if src is None and metric and not ref:
         raise UserError("--src FILE is missing", "--metric scores translations of a file")
     if (src is None) != (not ref) and not (src is not None and metric):
@@ -97,3 +127,20 @@ def command(
         console.table("", ("words of the source", "sentences", "BLEU"), rows)
     if evaluation.confusion is not None:
         console.print_confusion(evaluation.labels, evaluation.confusion)
+
+
+def _evaluate_sets(sets: Path, output: str | None, shard: str | None, as_json: bool, **settings: Any) -> None:
+    """Print a row of scores for each test set."""
+    with importing():
+        from regard import console
+        from regard.cli.jobs import print_tasks
+        from regard.verbs.evaluate_sets import TaskRecord, evaluate_sets
+
+    def note(record: TaskRecord) -> None:
+        console.note(f"{record.task}: {record.seconds:.1f} seconds")
+
+    found = evaluate_sets(sets, output=output, shard=shard, done=note, **settings)
+    if as_json:
+        click.echo(json.dumps([{"set": each.task, **each.result} for each in found.done], indent=2))
+        return
+    print_tasks(found)

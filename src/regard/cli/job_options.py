@@ -56,6 +56,9 @@ def refuse_half_a_job(
             raise UserError("--output is for --shard and --on", EVERYTHING)
         if sharding.processes is not None:
             raise UserError("--processes is for a cluster", "give --on ray, too")
+        for name, value in (("--column", sharding.column), ("--into", sharding.into)):
+            if value is not None:
+                raise UserError(f"{name} is for --shard and --on", EVERYTHING)
         return
     option = "--shard" if sharding.shard is not None else "--on"
     if text:

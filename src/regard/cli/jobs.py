@@ -1,9 +1,14 @@
 """`regard jobs`."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from regard.cli.group import Command, VerbGroup
 from regard.errors import DataError
+
+if TYPE_CHECKING:
+    from regard.verbs.jobs import TaskProgress
 
 SHOWN = 20  # missing parts, or lines that failed
 
@@ -12,7 +17,7 @@ SHOWN = 20  # missing parts, or lines that failed
 def command() -> None:
     """Look at the output of commands with --shard, check it, and merge it.
 
-    OUTPUT is the folder of --output, a path or an address such as s3://bucket/out.
+    OUTPUT is the folder of --output, or of --out of a sweep, a path or an address such as s3://bucket/out.
     """
 
 
@@ -21,9 +26,12 @@ def command() -> None:
 def status(output: str) -> None:
     """Show how far a job is, and which lines failed."""
     from regard import console
-    from regard.verbs.jobs import jobs_status
+    from regard.verbs.jobs import TaskProgress, jobs_status
 
     found = jobs_status(output)
+    if isinstance(found, TaskProgress):
+        print_tasks(found)
+        return
     share = found.size_done / found.size if found.size else 1.0
     console.say(f"{found.done:,} of {found.parts:,} parts, {share:.1%} of {found.size:,} bytes")
     if found.seconds:
@@ -36,6 +44,23 @@ def status(output: str) -> None:
         console.say(f"failed: {url}, line {line} of its part: {reason}")
     if len(found.failed) > SHOWN:
         console.say(f"and {len(found.failed) - SHOWN:,} more lines that failed")
+
+
+def print_tasks(found: "TaskProgress") -> None:
+    """Print the scores of the tasks that are done, and which are missing."""
+    from regard import console
+
+    names, rows = found.table
+    console.table("", ["run" if found.command == "train" else "test set", *names], rows)
+    signatures = [
+        (each["name"], each["signature"]) for one in found.done for each in one.result.get("scores", ())
+    ]
+    for name, signature in dict.fromkeys(signatures):
+        console.say(f"{name}  {signature}")
+    if found.missing:
+        console.say(
+            f"{len(found.done):,} of {len(found.tasks):,} are done, missing: {_listed([*found.missing])}"
+        )
 
 
 @command.command("verify", cls=Command)

@@ -2,12 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
 
 
@@ -21,6 +23,15 @@ from regard.verbs.shared.runtime import Runtime
     metavar="SECTION.KEY=VALUE",
     help="Change a setting of the recipe; VALUE is TOML, or else a string. May be repeated.",
 )
+@click.option(
+    "--sweep",
+    "values",
+    multiple=True,
+    metavar="SECTION.KEY=VALUE,VALUE",
+    help="Train once with each of these values, and with each combination if repeated; --out has a run folder"
+    " for each. [default of --out: runs/NAME-sweep]",
+)
+@click.option("--shard", metavar="I/N", help="With --sweep: train every Nth combination, from the Ith on.")
 @click.option(
     "--init",
     type=options.FILE_PATH,
@@ -45,6 +56,8 @@ def command(
     recipe: Path,
     out: Path | None,
     overrides: tuple[str, ...],
+    values: tuple[str, ...],
+    shard: str | None,
     init: Path | None,
     resume: bool,
     dry_run: bool,
@@ -57,12 +70,24 @@ def command(
     RECIPE is a TOML file, the name of a recipe that comes with regard, or a run folder. The same
     command resumes a run that was stopped by Ctrl-C, a signal or a power cut. With another
     --set training.max_steps=N the run becomes longer or shorter.
+
+    With --sweep each combination is a run, named after its values; the same command resumes the sweep.
+    At the end the runs are listed, the best validation first.
     """
+    if shard is not None and not values:
+        raise UserError("--shard is for --sweep", "give values: --sweep training.seed=1,2,3")
+    if values and (resume or dry_run):
+        option = "--resume" if resume else "--dry-run"
+        raise UserError(f"{option} is for one run, no --sweep", "leave one of them out")
     if "RANK" in os.environ:  # started by torchrun: hide PyTorch's log of processes that end
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     with importing():
         from regard.verbs.train import train
 
+    if values:
+        settings = {"overrides": overrides, "init": init, "runtime": runtime, "workers": workers}
+        _sweep(recipe, values, quiet, out=out, shard=shard, **settings)
+        return
     result = train(
         recipe,
         out=out,
@@ -76,3 +101,17 @@ def command(
     )
     if result.model and not quiet:
         click.echo(f"model: {result.model}", err=True)
+
+
+def _sweep(recipe: Path, values: tuple[str, ...], quiet: bool, **settings: Any) -> None:
+    """Train all combinations, and print their scores."""
+    from regard import console
+    from regard.cli.jobs import print_tasks
+    from regard.verbs.sweep import TaskRecord, sweep
+
+    def note(record: TaskRecord) -> None:
+        console.note(f"{record.task}: {record.seconds:.0f} seconds")
+
+    found = sweep(recipe, values, done=None if quiet else note, quiet=quiet, **settings)
+    if not quiet:
+        print_tasks(found)

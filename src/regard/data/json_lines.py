@@ -23,12 +23,16 @@ def parse_record(line: str) -> dict[str, Any]:
 
 
 def text_field(record: Mapping[str, Any], key: str) -> str:
-    """The text under a key of a record.
+    """The text under a key of a record; "translation.en" is the key "en" of the object "translation".
 
     Raises:
         ValueError: the key is missing, or its value is not text.
     """
-    value = record.get(key)
-    if not isinstance(value, str):
-        raise ValueError(f"{key!r} is {'not text' if key in record else 'missing'}")
-    return value
+    found: Any = record
+    for part in [key] if key in record else key.split("."):
+        if not isinstance(found, Mapping) or part not in found:
+            raise ValueError(f"{key!r} is missing")
+        found = found[part]
+    if not isinstance(found, str):
+        raise ValueError(f"{key!r} is not text")
+    return found

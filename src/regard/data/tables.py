@@ -99,17 +99,23 @@ class Table:
         Raises:
             DataError: there is no such column, or several.
         """
-        return tuple(self._column(name) for name in wanted)
+        return tuple(column_index(self.names, name, str(self.path)) for name in wanted)
 
-    def _column(self, name: str) -> int:
-        if self.names.count(name) == 1:
-            return self.names.index(name)
-        inner = [place for place, each in enumerate(self.names) if each.endswith(f".{name}")]
-        if len(inner) == 1:
-            return inner[0]
-        if name.isdecimal() and int(name) < len(self.names):
-            return int(name)
-        raise DataError(f"{self.path}: no column {name!r}", did_you_mean(name, self.names))
+
+def column_index(names: Sequence[str], wanted: str, place: str) -> int:
+    """The index of a column, found by name, by the last part of a name, or by number.
+
+    Raises:
+        DataError: there is no such column in the file or store `place`, or several.
+    """
+    if names.count(wanted) == 1:
+        return names.index(wanted)
+    inner = [number for number, each in enumerate(names) if each.endswith(f".{wanted}")]
+    if len(inner) == 1:
+        return inner[0]
+    if wanted.isdecimal() and int(wanted) < len(names):
+        return int(wanted)
+    raise DataError(f"{place}: no column {wanted!r}", did_you_mean(wanted, names))
 
 
 _CORRECT = "correct the line; in CSV a text that contains the delimiter needs quotes"

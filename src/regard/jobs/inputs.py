@@ -1,42 +1,62 @@
 """The input files of a job, and the lines of a piece of one."""
 
-import bz2
 import codecs
-import gzip
 import io
-import lzma
-import zlib
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from regard.data.files import MAX_LINE_BYTES
-from regard.errors import DataError, MissingExtra
+from regard.errors import DataError
+from regard.jobs.members import COMPRESSIONS, Compression, DamagedMember, Members
 from regard.jobs.storage import naming, open_filesystem, tried
 
 BUFFER = 2**20  # bytes of one read
-COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+PARQUET = ".parquet"
 STAMPS = ("ETag", "etag", "md5Hash", "content_md5", "LastModified", "last_modified", "mtime", "created")
-DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 
 
 @dataclass(frozen=True, kw_only=True)
 class InputFile:
-    """A file as it was when the job was planned; `stamp`: its ETag, or when it was changed."""
+    """A file as it was when the job was planned; `stamp`: its ETag, or when it was changed.
+
+    `cuts`: where a file is cut that cannot be cut at any line: the bytes at which members of a compressed
+    file begin, or row groups of a Parquet file.
+    """
 
     url: str
     size: int  # bytes, compressed
     stamp: str
+    cuts: Sequence[int] = ()
 
     @property
-    def is_compressed(self) -> bool:
-        """True if it can only be read from its beginning."""
-        return self.url.endswith(COMPRESSED)
+    def compression(self) -> Compression | None:
+        """How it is compressed, by its name; None if it is not."""
+        return next((each for suffix, each in COMPRESSIONS.items() if self.url.endswith(suffix)), None)
+
+    @property
+    def cut_anywhere(self) -> bool:
+        """True if a part may begin at any line."""
+        return self.compression is None and not self.url.lower().endswith(PARQUET)
+
+    def ranges(self, part_bytes: int) -> Iterator[tuple[int, int]]:
+        """The begin and end of each of its parts, in bytes."""
+        if self.cut_anywhere:
+            borders = [*range(0, self.size, part_bytes), self.size]
+        else:
+            borders = [0, *self.cuts, self.size]
+        return itertools.pairwise(borders) if self.size else iter(())
 
     def to_dict(self) -> dict[str, Any]:
         """For the plan."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> "InputFile":
+        """Of the plan."""
+        return cls(**{**table, "cuts": tuple(table.get("cuts", ()))})
 
 
 def find_inputs(patterns: Sequence[str]) -> list[InputFile]:
@@ -71,7 +91,7 @@ def refuse_changed(file: InputFile) -> None:
         now = _described(file.url)
     except FileNotFoundError:
         raise DataError(f"{file.url} is gone", "a job reads the files that it was planned for") from None
-    if now != file:
+    if now != replace(file, cuts=()):
         raise DataError(
             f"{file.url} has changed since the job was planned",
             "write to another --output, or restore the file",
@@ -87,32 +107,52 @@ def _described(url: str) -> InputFile:
 
 
 def read_piece(file: InputFile, begin: int, end: int) -> Iterator[bytes]:
-    """The lines that begin at bytes `begin` to `end`, with their line ends; of a compressed file all lines.
+    """The lines of a piece of a file, with their line ends; a byte order mark is left out.
 
-    Each line of a file is in exactly one of several pieces that follow each other.
+    They are those that begin at bytes `begin` to `end`. Of a compressed file, of which these bytes are
+    members: those before which a line ends in these members, and the first of the file. Either way each line
+    of a file is in exactly one of several pieces that follow each other.
 
     Raises:
         DataError: a line is too long, or the file is damaged.
     """
-    with _opened(file) as stream:
-        place = 0
-        if not file.is_compressed and begin:
-            stream.seek(begin - 1)
-            place = begin - 1 + len(_line(stream, file))  # what began before
+    with opened(file) as plain:
+        if file.compression is None:
+            yield from _plain_piece(plain, file, begin, end)
+            return
         try:
-            while (file.is_compressed or place < end) and (raw := _line(stream, file)):
-                raw_length = len(raw)
-                if place == 0:
-                    raw = raw.removeprefix(codecs.BOM_UTF8)
-                if raw:
-                    yield raw
-                place += raw_length
-        except DAMAGED as error:
-            raise _damaged(file) from error
-        except OSError as error:
-            if file.url.endswith(".bz2"):  # its only error
-                raise _damaged(file) from error
-            raise
+            members = Members(plain, file.compression, begin, end if end < file.size else None)
+            yield from _members_piece(members, file, is_first=begin == 0)
+        except DamagedMember as error:
+            raise DataError(
+                f"{file.url}: the compressed file is cut short or damaged, in its member at byte"
+                f" {error.place:,}",
+                "download it again; what is done of the others is kept",
+            ) from error
+
+
+def _plain_piece(stream: Any, file: InputFile, begin: int, end: int) -> Iterator[bytes]:
+    place = 0
+    if begin:
+        stream.seek(begin - 1)
+        place = begin - 1 + len(_line(stream, file))  # what began before
+    while place < end and (raw := _line(stream, file)):
+        yield from _without_mark(raw) if place == 0 else [raw]
+        place += len(raw)
+
+
+def _members_piece(members: Members, file: InputFile, is_first: bool) -> Iterator[bytes]:
+    with io.BufferedReader(members, BUFFER) as stream:
+        place = 0 if is_first else len(_line(stream, file))
+        while (members.border is None or place <= members.border) and (raw := _line(stream, file)):
+            yield from _without_mark(raw) if is_first and place == 0 else [raw]
+            place += len(raw)
+
+
+def _without_mark(raw: bytes) -> Iterator[bytes]:
+    """The first line of a file, which is none if it is a byte order mark alone."""
+    if raw := raw.removeprefix(codecs.BOM_UTF8):
+        yield raw
 
 
 def _line(stream: Any, file: InputFile) -> bytes:
@@ -124,30 +164,9 @@ def _line(stream: Any, file: InputFile) -> bytes:
     return raw
 
 
-def _damaged(file: InputFile) -> DataError:
-    return DataError(f"{file.url}: the compressed file is cut short or damaged", "download it again")
-
-
 @contextmanager
-def _opened(file: InputFile) -> Iterator[Any]:
+def opened(file: InputFile) -> Iterator[Any]:
+    """The file as it is stored."""
     files, path = open_filesystem(file.url)
     with naming(file.url), files.open(path, "rb") as raw, io.BufferedReader(raw, BUFFER) as plain:
-        match file.url.rpartition(".")[2]:
-            case "gz":
-                yield gzip.GzipFile(fileobj=plain)
-            case "bz2":
-                yield bz2.BZ2File(plain)
-            case "xz":
-                yield lzma.LZMAFile(plain)  # noqa: SIM115 (`plain` is closed)
-            case "zst":
-                yield _zstandard(plain)
-            case _:
-                yield plain
-
-
-def _zstandard(plain: Any) -> Any:
-    try:
-        import zstandard  # pyright: ignore[reportMissingImports]  # an extra
-    except ImportError:
-        raise MissingExtra("zstandard", "jobs", "reading .zst files") from None
-    return zstandard.open(plain, "rb")
+        yield plain

@@ -1,14 +1,19 @@
 """The outputs of all parts of a job as one file."""
 
 import gzip
+import itertools
 import json
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import IO, Any
 
 from regard.errors import DataError
+from regard.jobs.inputs import PARQUET
+from regard.jobs.parquet import merge_parquet
 from regard.jobs.part_record import PartRecord, read_record, recorded
-from regard.jobs.plan import Plan
-from regard.jobs.storage import Storage, at_once, new_file
+from regard.jobs.plan import Part, Plan
+from regard.jobs.storage import PIECE, Storage, at_once, new_file
+from regard.jobs.tables import has_names
 
 NUMBERED: dict[str, Callable[[str, int], str]]
 
@@ -16,11 +21,13 @@ NUMBERED: dict[str, Callable[[str, int], str]]
 def merge(plan: Plan, storage: Storage, target: str) -> int:
     """Write the output of all parts, in order; compressed if `target` ends with .gz. Returns the lines.
 
-    Line numbers, which begin at 1 in each part, become those of the whole.
+    Line numbers, which begin at 1 in each part, become those of the whole. Of several tables the names of
+    columns are written once.
 
     Raises:
-        DataError: a part is missing or damaged, or the file exists.
+        DataError: a part is missing or damaged, the file exists, or its name is that of another kind.
     """
+    _refuse_other_kind(plan, target)
     parts = list(plan.parts())
     if missing := sorted({part.number for part in parts} - recorded(storage)):
         raise DataError(
@@ -30,19 +37,43 @@ def merge(plan: Plan, storage: Storage, target: str) -> int:
     records = at_once(lambda part: read_record(storage, part.number), parts)
     lines = 0
     with new_file(target) as plain:
+        if plan.table == "parquet":
+            merge_parquet((_whole(record, storage) for record in records), plain)
+            return sum(record.lines for record in records)
         # without a time, so that equal outputs are equal files
         file: Any = gzip.GzipFile("", "wb", fileobj=plain, mtime=0) if target.endswith(".gz") else plain
-        for record in records:
-            file.writelines(_content(plan, storage, record, lines))
+        for part, record in zip(parts, records, strict=True):
+            file.writelines(_content(plan, storage, part, record, lines))
             lines += record.lines
         if file is not plain:
             file.close()
     return lines
 
 
-def _content(plan: Plan, storage: Storage, record: PartRecord, before: int) -> Iterator[bytes]:
+def _refuse_other_kind(plan: Plan, target: str) -> None:
+    is_parquet = target.endswith(PARQUET)
+    if (plan.table == "parquet") != is_parquet:
+        raise DataError(
+            f"{target}: the outputs are {'lines' if is_parquet else 'Parquet files'}",
+            f"give a file whose name {'does not end' if is_parquet else 'ends'} with {PARQUET}",
+        )
+
+
+def _whole(record: PartRecord, storage: Storage) -> IO[bytes]:
+    """The output of a part as a file; a large one is on this machine's disk."""
+    file = tempfile.SpooledTemporaryFile(PIECE)  # noqa: SIM115 (closed where it is collected)
+    file.writelines(record.pieces(storage))
+    file.seek(0)
+    return file
+
+
+def _content(plan: Plan, storage: Storage, part: Part, record: PartRecord, before: int) -> Iterator[bytes]:
     """The output of a part, whose first line is the one after so many."""
     pieces = record.pieces(storage)
+    if plan.columns is not None:
+        is_first = part.number == 0 or part.begin > 0
+        named = plan.table == "tsv" and has_names(plan.columns)
+        return pieces if is_first or not named else itertools.islice(_lines(pieces), 1, None)
     if plan.format == "text" or not before:
         return pieces
     renumbered = NUMBERED[plan.format]

@@ -33,6 +33,7 @@ class PartRecord:
     seconds: float
     failed: Sequence[FailedLine]
     engine: Mapping[str, Any]
+    suffix: str = "txt"  # of the name of the output
 
     def pieces(self, storage: Storage) -> Iterator[bytes]:
         """The output in pieces.
@@ -40,7 +41,7 @@ class PartRecord:
         Raises:
             DataError: it is gone, or is not what was recorded; the pieces come first.
         """
-        name, digest, size = output_name(self.part), hashlib.sha256(), 0
+        name, digest, size = output_name(self.part, self.suffix), hashlib.sha256(), 0
         try:
             for piece in storage.pieces(name, self.size):
                 digest.update(piece)
@@ -52,9 +53,9 @@ class PartRecord:
             raise DataError(f"{storage.url}/{name} is not what was recorded", AGAIN)
 
 
-def output_name(part: int) -> str:
+def output_name(part: int, suffix: str = "txt") -> str:
     """The file of a part's output."""
-    return f"{FOLDER}/{part:08d}.txt"
+    return f"{FOLDER}/{part:08d}.{suffix}"
 
 
 def record_name(part: int) -> str:
@@ -65,7 +66,8 @@ def record_name(part: int) -> str:
 class PartOutput:
     """The output of a part while it is computed; a large one is in a temporary file of this machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, suffix: str = "txt") -> None:
+        self.suffix = suffix
         self.lines = self.size = 0
         self._digest = hashlib.sha256()
         self._file = tempfile.SpooledTemporaryFile(PIECE)  # noqa: SIM115 (closed by __exit__)
@@ -76,17 +78,16 @@ class PartOutput:
     def __exit__(self, *error: object) -> None:
         self._file.close()
 
-    def add(self, outputs: Sequence[str]) -> None:
-        """The outputs of the next lines.
+    def add(self, content: bytes, lines: int) -> None:
+        """What comes next, and the number of lines or rows that it is the output of.
 
         Raises:
             RunError: the temporary file cannot be written.
         """
-        content = "".join(outputs).encode("utf-8")
         with naming("a temporary file"):
             self._file.write(content)
         self._digest.update(content)
-        self.lines, self.size = self.lines + len(outputs), self.size + len(content)
+        self.lines, self.size = self.lines + lines, self.size + len(content)
 
     def write(
         self,
@@ -106,8 +107,9 @@ class PartOutput:
             seconds=round(seconds, 3),
             failed=failed,
             engine=engine,
+            suffix=self.suffix,
         )
-        storage.write_file(output_name(part), self._file, self.size)
+        storage.write_file(output_name(part, self.suffix), self._file, self.size)
         storage.write(record_name(part), (json.dumps(asdict(record), ensure_ascii=False) + "\n").encode())
         return record
 

@@ -69,13 +69,14 @@ class PartWorker:
         plan = self._job.plan
         if not plans:
             plan = replace(plan, inputs=read_plan(self._storage).inputs)
-        self._parts = list(plan.agreed(self._storage).parts())
+        self._plan = plan.agreed(self._storage)
+        self._parts = list(self._plan.parts())
         return {"parts": len(self._parts)}
 
     def _answer(self, part: int) -> Message:
         job = self._job
         given = {"failure": job.failure, "engine": job.engine}
-        record = run_part(self._parts[part], self._storage, job.answer, **given)
+        record = run_part(self._plan, self._parts[part], self._storage, job.answer, **given)
         return {"lines": record.lines, "failed": len(record.failed), "seconds": record.seconds}
 
 

@@ -1,26 +1,38 @@
 """The plan of a job: which lines of which files belong to which part.
 
-A part is a range of bytes of one file, or a whole compressed file. Its output depends on its lines alone, so
-any process may compute any part, again too, and the result is the same.
+A part is a range of bytes of one file; of a compressed one some of its members, or all. Its output depends on
+its lines alone, so any process may compute any part, again too, and the result is the same.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from regard.errors import DataError, did_you_mean
+from regard.jobs.cuts import divided, refuse_odd_tables
 from regard.jobs.inputs import InputFile
-from regard.jobs.storage import Storage
+from regard.jobs.storage import Storage, at_once
+from regard.jobs.tables import TableColumns, TableKind, table_kind
 
 PLAN = "plan.json"
 FORMAT_VERSION = 1
-KEYS = ("format_version", "command", "version", "model", "settings", "format", "part_bytes", "inputs")
+KEYS = (
+    "format_version",
+    "command",
+    "version",
+    "model",
+    "settings",
+    "format",
+    "columns",
+    "part_bytes",
+    "inputs",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """The lines of a file that begin at bytes `begin` to `end`; parts are numbered in order, from 0."""
+    """The lines of a file from byte `begin` to `end` (see `read_piece`); parts are numbered from 0."""
 
     number: int
     file: InputFile
@@ -42,15 +54,25 @@ class Plan:
     settings: Mapping[str, Any]
     format: str
     inputs: Sequence[InputFile]
-    part_bytes: int  # of an input that is not compressed
+    part_bytes: int  # of an input as it is stored
+    columns: TableColumns | None = None  # of tables
+
+    @property
+    def table(self) -> TableKind | None:
+        """The kind of its inputs and outputs; None if they are lines."""
+        return None if self.columns is None or not self.inputs else table_kind(self.inputs[0].url)
+
+    @property
+    def suffix(self) -> str:
+        """Of the names of its outputs."""
+        return self.table or "txt"
 
     def parts(self) -> Iterator[Part]:
         """All parts, in the order of their lines."""
         number = 0
         for file in self.inputs:
-            size = max(file.size, 1) if file.is_compressed else self.part_bytes
-            for begin in range(0, file.size, size):
-                yield Part(number=number, file=file, begin=begin, end=min(begin + size, file.size))
+            for begin, end in file.ranges(self.part_bytes):
+                yield Part(number=number, file=file, begin=begin, end=end)
                 number += 1
 
     def parts_of(self, shard: int, shards: int) -> Iterator[Part]:
@@ -66,6 +88,7 @@ class Plan:
             "model": self.model,
             "settings": dict(self.settings),
             "format": self.format,
+            "columns": None if self.columns is None else asdict(self.columns),
             "part_bytes": self.part_bytes,
             "inputs": [file.to_dict() for file in self.inputs],
         }
@@ -73,18 +96,27 @@ class Plan:
     def agreed(self, storage: Storage) -> "Plan":
         """The plan of the output folder, which is this one; it is written if there is none.
 
+        Who writes it says where the inputs are cut that cannot be cut at any line.
+
         Raises:
-            DataError: the folder belongs to another job.
+            DataError: the folder belongs to another job, or a table has not the columns.
         """
-        content = json.dumps(self.to_dict(), indent=1, ensure_ascii=False).encode()
-        if storage.create(PLAN, content):
-            return self
+        if storage.read(PLAN) is None:
+            if self.columns is not None:
+                refuse_odd_tables(self.inputs, self.columns)
+            inputs = at_once(lambda file: divided(file, self.part_bytes), self.inputs)
+            planned = replace(self, inputs=inputs)
+            if storage.create(PLAN, json.dumps(planned.to_dict(), indent=1, ensure_ascii=False).encode()):
+                return planned
         there = read_plan(storage)
-        if difference := _difference(there.to_dict(), self.to_dict()):
+        if difference := _difference(there._uncut(), self._uncut()):
             raise DataError(
                 f"{storage.url} is the output of another job: {difference}", "choose another --output"
             )
         return there
+
+    def _uncut(self) -> dict[str, Any]:
+        return replace(self, inputs=[replace(file, cuts=()) for file in self.inputs]).to_dict()
 
 
 def read_plan(storage: Storage) -> Plan:
@@ -107,10 +139,19 @@ def read_plan(storage: Storage) -> Plan:
                 f" {FORMAT_VERSION}",
                 "install the version that wrote it",
             )
+        if "tasks" in table:
+            raise DataError(
+                f"{where} is that of `regard {table.get('command')}`, whose results are no lines",
+                f"`regard jobs status {storage.url}` prints them",
+            )
         if unknown := sorted(table.keys() - set(KEYS)):
             raise DataError(f"{where}: unknown key {unknown[0]!r}", did_you_mean(unknown[0], KEYS))
         del table["format_version"]
-        return Plan(**{**table, "inputs": [InputFile(**each) for each in table["inputs"]]})
+        columns = table.get("columns")
+        table["columns"] = (
+            None if columns is None else TableColumns(**{**columns, "texts": tuple(columns["texts"])})
+        )
+        return Plan(**{**table, "inputs": list(map(InputFile.from_dict, table["inputs"]))})
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f"{where} is damaged ({error})", "remove it and run the command again") from error
 
@@ -119,7 +160,8 @@ def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """The first difference of two plans; empty if there is none."""
     for key in KEYS:
         old, new = there[key], here[key]
-        if key == "settings":
+        if key in ("settings", "columns"):
+            old, new = old or {}, new or {}
             names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
             if names:
                 return f"{names[0]} was {old.get(names[0])!r}, and is {new.get(names[0])!r}"

@@ -1,22 +1,25 @@
 """One shard of a job: its parts, one after the other, except those that are done."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from regard.data.files import line_text
 from regard.errors import DataError, Interrupted, RegardError, RunError
-from regard.jobs.inputs import read_piece, refuse_changed
+from regard.jobs.inputs import refuse_changed
 from regard.jobs.pace import Pace, PartDone, ShardReport
+from regard.jobs.parquet import ParquetRows
 from regard.jobs.part_record import FailedLine, PartOutput, PartRecord, recorded
 from regard.jobs.plan import Part, Plan
+from regard.jobs.rows import LineRows, PartRows
 from regard.jobs.storage import Storage
+from regard.jobs.tables import JsonRows, TableKind, TsvRows, table_kind
 
-CHUNK, CHUNK_BYTES = 1024, 4 << 20  # lines that are answered together, and their length
 TRIES, WAIT = 3, 2.0  # of a part whose input fails; seconds between them
-LATER = 2  # a number of line after which there is no byte order mark
 
-Answer = Callable[[Sequence[str], int], list[str]]  # lines, number of the first -> a line of output for each
+Answer = Callable[
+    [Sequence[str], int], list[Any]
+]  # texts, number of the first -> a line, or a cell, for each
+ROWS: dict[TableKind, Callable[..., PartRows]] = {"tsv": TsvRows, "jsonl": JsonRows, "parquet": ParquetRows}
 
 
 def run_shard(
@@ -33,7 +36,7 @@ def run_shard(
 
     Args:
         shard: its number, from 1, and the number of all shards.
-        answer: the output of each line; it fails for all lines or for none.
+        answer: the output of each line, or what a table's new column has; it fails for all or for none.
         failure: the output of a line that cannot be answered, from its number in the part and the reason.
         engine: facts about this process, for the records.
         done: is called after each part.
@@ -46,13 +49,14 @@ def run_shard(
     pace = Pace(parts, present)
     for part in parts:
         if part.number not in present:
-            record = run_part(part, storage, answer, failure=failure, engine=engine)
+            record = run_part(plan, part, storage, answer, failure=failure, engine=engine)
             failed = len(record.failed)
             done(pace.add(part.number, lines=record.lines, failed=failed, seconds=record.seconds))
     return pace.report()
 
 
 def run_part(
+    plan: Plan,
     part: Part,
     storage: Storage,
     answer: Answer,
@@ -63,13 +67,14 @@ def run_part(
     """Write the output and the record of a part, which is begun again if its input fails while it is read."""
     for _ in range(TRIES - 1):
         try:
-            return _run(part, storage, answer, failure, engine)
+            return _run(plan, part, storage, answer, failure, engine)
         except RunError:
             time.sleep(WAIT)
-    return _run(part, storage, answer, failure, engine)
+    return _run(plan, part, storage, answer, failure, engine)
 
 
 def _run(
+    plan: Plan,
     part: Part,
     storage: Storage,
     answer: Answer,
@@ -79,35 +84,31 @@ def _run(
     began = time.monotonic()
     refuse_changed(part.file)
     failed: list[FailedLine] = []
-    with PartOutput() as outputs:
-        for chunk in _chunks(read_piece(part.file, part.begin, part.end)):
-            answered = list(_answered(chunk, outputs.lines + 1, part.file.url, answer))
-            outputs.add(
-                [each if isinstance(each, str) else failure(each.line, each.reason) for each in answered]
-            )
-            failed += [each for each in answered if not isinstance(each, str)]
+    rows = rows_of(plan, part, failure)
+    with PartOutput(plan.suffix) as output:
+        output.add(rows.head(), 0)
+        for texts, chunk in rows.chunks():
+            results = list(_answered(texts, output.lines + 1, rows, answer))
+            output.add(rows.written(chunk, results), len(results))
+            failed += [each for each in results if isinstance(each, FailedLine)]
+        output.add(rows.tail(), 0)
         refuse_changed(part.file)  # while it was read
         seconds = time.monotonic() - began
-        return outputs.write(storage, part.number, failed=failed, seconds=seconds, engine=engine)
+        return output.write(storage, part.number, failed=failed, seconds=seconds, engine=engine)
 
 
-def _chunks(raws: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """The lines that are answered together: some number of them, or fewer that are long."""
-    chunk, size = [], 0
-    for raw in raws:
-        chunk.append(raw)
-        size += len(raw)
-        if len(chunk) == CHUNK or size >= CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
+def rows_of(plan: Plan, part: Part, failure: Callable[[int, str], str]) -> PartRows:
+    """The rows of a part: its lines, or those of a table."""
+    kind = table_kind(part.file.url)
+    if plan.columns is None or kind is None:
+        return LineRows(part.file, part.begin, part.end, failure)
+    return ROWS[kind](part.file, part.begin, part.end, plan.columns)
 
 
-def _answered(raws: Sequence[bytes], first: int, url: str, answer: Answer) -> Iterator[str | FailedLine]:
-    """The output of each line; the lines that fail are found by halves, the others are answered."""
+def _answered(texts: Sequence[Any], first: int, rows: PartRows, answer: Answer) -> Iterator[Any]:
+    """The result of each row; the rows that fail are found by halves, the others are answered."""
     try:
-        lines = [line_text(raw, url, LATER) for raw in raws]
+        lines = [rows.text(each) for each in texts]
         found = answer(lines, first)
         if len(found) != len(lines):
             raise AssertionError(f"{len(found)} answers to {len(lines)} lines")
@@ -115,12 +116,12 @@ def _answered(raws: Sequence[bytes], first: int, url: str, answer: Answer) -> It
     except Interrupted:
         raise
     except (RegardError, ValueError, RuntimeError, MemoryError) as error:
-        if len(raws) == 1:
+        if len(texts) == 1:
             yield FailedLine(line=first, reason=_reason(error))
             return
-        half = len(raws) // 2
-        yield from _answered(raws[:half], first, url, answer)
-        yield from _answered(raws[half:], first + half, url, answer)
+        half = len(texts) // 2
+        yield from _answered(texts[:half], first, rows, answer)
+        yield from _answered(texts[half:], first + half, rows, answer)
 
 
 def _reason(error: Exception) -> str:

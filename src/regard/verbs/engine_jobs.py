@@ -19,6 +19,7 @@ from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import ShardOptions, WorkerOptions
 
 LOCAL = "local"
+SENT = ("part_megabytes", "column", "into")  # of how a job is divided, to each process
 
 
 def run_on_engine(
@@ -50,7 +51,7 @@ def run_on_engine(
         settings={
             "command": command,
             "input": everywhere(places[0]),
-            "part_megabytes": sharding.part_megabytes,
+            "sharding": {name: getattr(sharding, name) for name in SENT},
             "keywords": as_keywords(settings),
         },
         output=everywhere(places[1]),
@@ -65,7 +66,7 @@ def opened(jobs: Mapping[str, Callable[..., LineJob]], settings: Mapping[str, An
     """The job of a message, in a process of an engine."""
     job = jobs[settings["command"]](**settings["keywords"])
     inputs = find_inputs([settings["input"]]) if plans else []
-    return opened_job(job, inputs, settings["part_megabytes"])
+    return opened_job(job, inputs, ShardOptions(**settings["sharding"]))
 
 
 def refuse_unknown_engine(sharding: ShardOptions) -> None:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from regard.errors import ConfigError, DataError, FolderError
+from regard.errors import ConfigError, DataError, FolderError, UserError
 from regard.jobs import merge as merging
 from regard.jobs import progress
+from regard.jobs.cuts import refuse_parquet
 from regard.jobs.inputs import InputFile, find_inputs
 from regard.jobs.pace import PartDone, ShardReport
 from regard.jobs.part_worker import OpenedJob
@@ -25,6 +26,8 @@ from regard.jobs.plan import Plan, read_plan
 from regard.jobs.progress import Progress
 from regard.jobs.shard import run_shard
 from regard.jobs.storage import Storage
+from regard.jobs.tables import ResultKind, TableColumns, kind_of
+from regard.jobs.tasks import TaskProgress, task_progress
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.text_options import ShardOptions
 from regard.weights.folder import MANIFEST
@@ -48,18 +51,61 @@ class LineVerb(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class LineJob:
-    """What is done with each line of a job; `written` gives the output line of an answer."""
+    """What is done with each line of a job; `written` gives the output line of an answer.
+
+    Of a table, `cell` gives what the new column, by default called `into`, has for an answer, unless the
+    output is JSON; None: it must be.
+    """
 
     command: str
     verb: LineVerb
     written: Callable[[Any], str]
     format: Literal["text", "ranked", "json"]
+    into: str
     settings: Sequence[Any]  # dataclasses
     more: Mapping[str, Any] = field(default_factory=dict)  # other settings
+    cell: Callable[[Any], Any] | None = None
+    cell_kind: ResultKind = "text"
+    texts: int = 1  # of a row, with tabs between
 
     def answer(self, lines: Sequence[str], first: int) -> list[str]:
         """The output line of each line."""
         return [self.written(each) for each in self.verb.answers(lines, first)]
+
+    def cells(self, lines: Sequence[str], first: int) -> list[Any]:
+        """What the new column of a table has for each row."""
+        answers = self.verb.answers(lines, first)
+        if self.format != "json":
+            assert self.cell is not None
+            return [self.cell(each) for each in answers]
+        tables = [json.loads(self.written(each)) for each in answers]
+        return [{key: value for key, value in each.items() if key != "line"} for each in tables]
+
+    def columns(self, sharding: ShardOptions) -> TableColumns | None:
+        """The columns of a job's tables; None if its inputs are lines.
+
+        Raises:
+            UserError: the settings do not go with tables.
+        """
+        if sharding.column is None:
+            if sharding.into is not None:
+                raise UserError(
+                    "into names a column of tables", "give --column, too, the column of the texts"
+                )
+            return None
+        texts = tuple(sharding.column.split(",")) if self.texts > 1 else (sharding.column,)
+        if len(texts) != self.texts:
+            raise UserError(
+                f"column = {sharding.column!r}: {self.command} reads {self.texts} columns",
+                "name them with a comma between: SOURCE,TRANSLATION",
+            )
+        if self.format == "ranked" or (self.format == "text" and self.cell is None):
+            raise UserError(
+                f"an answer of `regard {self.command}` may have several lines, but a row has one cell",
+                "give --json, too",
+            )
+        result: ResultKind = "json" if self.format == "json" else self.cell_kind
+        return TableColumns(texts=texts, into=sharding.into or self.into, result=result)
 
     def failure(self, line: int, reason: str) -> str:
         """The output of a line that cannot be answered."""
@@ -91,7 +137,7 @@ def run_job(
         DataError: there is no such input, an input has changed, or the folder belongs to another job.
     """
     numbers = shard_of(sharding.shard or "1/1")
-    opened = opened_job(job, find_inputs([input]), sharding.part_megabytes)
+    opened = opened_job(job, find_inputs([input]), sharding)
     storage = Storage(output)
     return run_shard(
         opened.plan.agreed(storage),
@@ -104,8 +150,13 @@ def run_job(
     )
 
 
-def opened_job(job: LineJob, inputs: Sequence[InputFile], part_megabytes: int) -> OpenedJob:
+def opened_job(job: LineJob, inputs: Sequence[InputFile], sharding: ShardOptions) -> OpenedJob:
     """What a process needs to answer parts."""
+    columns = job.columns(sharding)
+    if columns is None:
+        refuse_parquet(inputs)
+    else:
+        kind_of(inputs)
     plan = Plan(
         command=job.command,
         version=version("regard"),
@@ -113,9 +164,11 @@ def opened_job(job: LineJob, inputs: Sequence[InputFile], part_megabytes: int) -
         settings={**settings_of(job.settings), **job.more},
         format=job.format,
         inputs=inputs,
-        part_bytes=part_megabytes << 20,
+        part_bytes=sharding.part_megabytes << 20,
+        columns=columns,
     )
-    return OpenedJob(plan=plan, answer=job.answer, failure=job.failure, engine=_engine(job.verb))
+    answer = job.answer if columns is None else job.cells
+    return OpenedJob(plan=plan, answer=answer, failure=job.failure, engine=_engine(job.verb))
 
 
 def shard_of(text: str) -> tuple[int, int]:
@@ -165,13 +218,15 @@ def _engine(verb: LineVerb) -> Mapping[str, Any]:
 
 
 @checked
-def jobs_status(output: str) -> Progress:
-    """How far a job is.
+def jobs_status(output: str) -> Progress | TaskProgress:
+    """How far a job is; of test sets and of a sweep of trainings the scores, too.
 
     Args:
         output: its output folder, a path or an address.
     """
     storage = Storage(output)
+    if (found := task_progress(storage)) is not None:
+        return found
     return progress.progress_of(read_plan(storage), storage)
 
 
@@ -192,7 +247,7 @@ def jobs_merge(output: str, *, to: str) -> int:
 
     Args:
         output: the output folder of a job, a path or an address.
-        to: the file to write; compressed if its name ends with .gz.
+        to: the file to write; compressed if its name ends with .gz, a table if the inputs are tables.
 
     Raises:
         DataError: a part is missing or damaged, or the file exists.

@@ -8,7 +8,7 @@ from regard.jobs.part_worker import OpenedJob
 from regard.verbs import classify, embed, fill, generate, score, tag, translate
 from regard.verbs.engine_jobs import opened
 from regard.verbs.generation.controls import UNSET, Controls
-from regard.verbs.generation.translations import output_lines
+from regard.verbs.generation.translations import Translation, output_lines
 from regard.verbs.jobs import LineJob, refuse_several_lines
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -29,7 +29,9 @@ from regard.verbs.shared.text_options import (
     TranslationOptions,
 )
 from regard.verbs.summarize import OPTIONS as SUMMARY
-from regard.verbs.summarize import Summarizer
+from regard.verbs.summarize import Summarizer, Summary
+
+CALLED = {"translate": Translation.called, "summarize": Summary.called}  # columns of tables
 
 
 @keyword_fields
@@ -71,6 +73,8 @@ def _text_job(
     ranked = options.n_best > 1
     return LineJob(
         command=command,
+        into=CALLED[command],
+        cell=lambda answer: answer.text,
         verb=translator,
         written=functools.partial(output_lines, ranked=ranked, as_json=as_json),
         format="json" if as_json else "ranked" if ranked else "text",
@@ -93,6 +97,7 @@ def generate_job(
     generator = generate.Generator(model, controls=controls, num=num, options=options, runtime=runtime)
     return LineJob(
         command="generate",
+        into="continuation",
         verb=generator,
         written=functools.partial(generate.output_lines, as_json=True),
         format="json",
@@ -112,6 +117,9 @@ def embed_job(
     """Embeds each line."""
     return LineJob(
         command="embed",
+        into="vector",
+        cell=lambda answer: answer.to_dict()["vector"],
+        cell_kind="vector",
         verb=embed.Embedder(model, options=options, runtime=runtime),
         written=functools.partial(embed.output_lines, as_json=as_json),
         format="json" if as_json else "text",
@@ -129,9 +137,14 @@ def classify_job(
 ) -> LineJob:
     """Classifies each line."""
     ranked = options.top > 1
+    classifier = classify.Classifier(model, options=options, runtime=runtime)
+    is_number = classifier.model.config.head == "regression"
     return LineJob(
         command="classify",
-        verb=classify.Classifier(model, options=options, runtime=runtime),
+        into="value" if is_number else "label",
+        cell=lambda answer: answer.to_dict()["value" if answer.value is not None else "label"],
+        cell_kind="number" if is_number else "text",
+        verb=classifier,
         written=functools.partial(classify.output_lines, ranked=ranked, as_json=as_json),
         format="json" if as_json else "ranked" if ranked else "text",
         settings=[options, runtime],
@@ -158,6 +171,7 @@ def tag_job(
     """Labels the words of each line, a sentence."""
     return LineJob(
         command="tag",
+        into="words",
         verb=(_WordTagger if words else tag.Tagger)(model, options=options, runtime=runtime),
         written=functools.partial(tag.output_lines, as_json=as_json),
         format="json" if as_json else "text",
@@ -177,6 +191,7 @@ def fill_job(
     """Predicts the masked tokens of each line."""
     return LineJob(
         command="fill",
+        into="masks",
         verb=fill.Filler(model, options=options, runtime=runtime),
         written=functools.partial(fill.output_lines, as_json=as_json),
         format="json" if as_json else "ranked",
@@ -195,6 +210,10 @@ def score_job(
     """Scores each line, a pair."""
     return LineJob(
         command="score",
+        into="log_prob",
+        cell=lambda answer: answer.to_dict()["log_prob"],
+        cell_kind="number",
+        texts=2,
         verb=score.PairScorer(model, options=options, runtime=runtime),
         written=functools.partial(score.output_lines, as_json=as_json),
         format="json" if as_json else "text",

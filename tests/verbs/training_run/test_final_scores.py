@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.errors import FolderError
-from regard.verbs.training_run.final_scores import _best_validation
+from regard.verbs.training_run.final_scores import best_validation
 from regard.weights.checkpoint import RunFolder
 
 
@@ -25,10 +25,10 @@ def test_they_are_those_of_the_weights_that_were_kept(tmp_path, is_average):
         {"kind": "average", "step": 8, "of": [4, 8], "loss": 2.0},
     ]
     run = run_with(tmp_path / "run", *records, step=8, is_average=is_average)
-    assert _best_validation(run) == {"loss": 2.0 if is_average else 1.0}
+    assert best_validation(run) == {"loss": 2.0 if is_average else 1.0}
 
 
 def test_a_missing_record_is_an_error_of_one_line(tmp_path):
     run = run_with(tmp_path / "run", {"kind": "validation", "step": 4, "loss": 3.0}, step=8, is_average=False)
     with pytest.raises(FolderError, match=r"metrics.jsonl has no validation record of step 8"):
-        _best_validation(run)
+        best_validation(run)

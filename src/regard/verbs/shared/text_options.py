@@ -106,6 +106,19 @@ class ShardOptions:
         4, "With a shard or an engine: the input of a part, whose output is one file.", metavar="N"
     )
 
+    column: str | None = keyword(
+        None,
+        "With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the texts of this"
+        " column are answered; the output are the same tables with one more column.",
+        metavar="NAME",
+    )
+    into: str | None = keyword(
+        None,
+        "With a column: the name of the column that is added. [default: translation, summary, continuation,"
+        " vector, label, words, masks or log_prob]",
+        metavar="NAME",
+    )
+
     @property
     def is_job(self) -> bool:
         """True if the input is many files, and the output a folder."""

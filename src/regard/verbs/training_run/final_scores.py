@@ -37,13 +37,13 @@ def finish(
         run.append_metrics({"kind": "test", "scores": {score.name: score.value for score in scores}})
         if not quiet:
             console.scores(f"{recipe_file.recipe.name}: test", scores)
-    values = {score.name: score.value for score in scores} or _best_validation(run)
+    values = {score.name: score.value for score in scores} or best_validation(run)
     if not quiet and (verdict := task.verdict(values)):
         console.note(verdict)
     return values
 
 
-def _best_validation(run: RunFolder) -> dict[str, float]:
+def best_validation(run: RunFolder) -> dict[str, float]:
     """The validation scores of the best model, which may be a mean of the last checkpoints."""
     folder = run.best()
     manifest = folder.manifest if folder else {}

@@ -1,0 +1,63 @@
+"""Where the inputs of a job are cut into parts, and whether they can be read: what who plans looks at."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from regard.errors import DataError
+from regard.jobs.inputs import PARQUET, InputFile, opened
+from regard.jobs.members import find_cuts
+from regard.jobs.parquet import group_cuts, parquet_shape
+from regard.jobs.storage import at_once
+from regard.jobs.tables import TableColumns, TableKind, kind_of, refuse_missing_keys, tsv_shape
+
+
+def divided(file: InputFile, part_bytes: int) -> InputFile:
+    """The file with its cuts, if it is larger than a part and cannot be cut at any line."""
+    if file.size <= part_bytes or file.cut_anywhere:
+        return file
+    with opened(file) as plain:
+        if file.compression is None:
+            return replace(file, cuts=tuple(group_cuts(plain, part_bytes, file.url)))
+        return replace(file, cuts=tuple(find_cuts(plain, file.size, file.compression, part_bytes)))
+
+
+def refuse_odd_tables(inputs: Sequence[InputFile], columns: TableColumns) -> None:
+    """Raise a DataError if a table lacks a column, or its columns are not those of the first table."""
+    kind = kind_of(inputs)
+    if kind is None:
+        return
+    shapes = at_once(lambda file: SHAPES[kind](file, columns) if file.size else None, inputs)
+    files = [(file, shape) for file, shape in zip(inputs, shapes, strict=True) if shape is not None]
+    for file, shape in files[1:]:
+        if shape != files[0][1]:
+            raise DataError(
+                f"{file.url} has other columns than {files[0][0].url}: {_difference(files[0][1], shape)}",
+                "give each kind of table a job of its own",
+            )
+
+
+def _json_shape(file: InputFile, columns: TableColumns) -> str:
+    refuse_missing_keys(file, columns)
+    return ""
+
+
+SHAPES: dict[TableKind, Callable[[InputFile, TableColumns], str]] = {
+    "tsv": tsv_shape,
+    "jsonl": _json_shape,
+    "parquet": parquet_shape,
+}
+
+
+def _difference(old: str, new: str) -> str:
+    """The first difference of two lists of columns."""
+    separator = "\n" if "\n" in old else "\t"
+    pairs = list(zip(old.split(separator), new.split(separator), strict=False))
+    odd = [f"{after!r} in place of {before!r}" for before, after in pairs if before != after]
+    return odd[0] if odd else f"{new.count(separator) + 1} in place of {old.count(separator) + 1}"
+
+
+def refuse_parquet(inputs: Sequence[InputFile]) -> None:
+    """Raise a DataError if a file whose lines are read is a Parquet file, which has none."""
+    for file in inputs:
+        if file.url.lower().endswith(PARQUET):
+            raise DataError(f"{file.url} is a table", "name the column of its texts: --column NAME")

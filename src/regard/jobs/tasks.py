@@ -1,0 +1,167 @@
+"""Jobs whose parts are no pieces of files but tasks, each with a name and, once it is done, a record.
+
+The tasks of a plan are divided among processes as parts are: shard I of N does task I, I + N and so on.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from regard.errors import DataError
+from regard.jobs.plan import FORMAT_VERSION, PLAN
+from regard.jobs.storage import Storage, at_once
+
+FOLDER = "results"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskRecord:
+    """A task that is done. `scores`: by name; `rank`: the place among others is by this, the least first."""
+
+    task: str
+    seconds: float
+    scores: Mapping[str, float | None]
+    result: Mapping[str, Any]
+    rank: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskProgress:
+    """The tasks of a job by name, those that are done with their records, best first if they have ranks."""
+
+    command: str
+    tasks: tuple[str, ...]
+    done: tuple[TaskRecord, ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Those that are not done."""
+        done = {record.task for record in self.done}
+        return tuple(task for task in self.tasks if task not in done)
+
+    @property
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """The names of the scores, and a row for each task that is done."""
+        names = list(dict.fromkeys(name for record in self.done for name in record.scores))
+        digits = ".4g" if self.command == "train" else ".2f"
+        rows = [
+            [record.task, *(_shown(record.scores.get(name), digits) for name in names)]
+            for record in self.done
+        ]
+        return names, rows
+
+
+def _shown(score: float | None, digits: str) -> str:
+    return "" if score is None else format(score, digits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskPlan:
+    """What a job does, by which no two processes may differ.
+
+    `settings`: what the results depend on. `tasks`: what each task is, by its name, which is that of a file.
+    """
+
+    command: str
+    version: str  # of regard
+    settings: Mapping[str, Any]
+    tasks: Mapping[str, Mapping[str, Any]]
+
+    def agreed(self, storage: Storage) -> None:
+        """Write the plan into an output folder that has none.
+
+        Raises:
+            DataError: the folder belongs to another job.
+        """
+        table = json.loads(json.dumps({"format_version": FORMAT_VERSION, **asdict(self)}))
+        if storage.create(PLAN, json.dumps(table, indent=1, ensure_ascii=False).encode()):
+            return
+        there = _read(storage) or {}
+        if difference := _difference(there, table):
+            raise DataError(
+                f"{storage.url} is the output of another job: {difference}",
+                "choose another folder for this one",
+            )
+
+    def shard(self, number: int, shards: int) -> list[str]:
+        """The tasks of shard `number` (from 1) of `shards`."""
+        return list(self.tasks)[number - 1 :: shards]
+
+
+def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    for key in ("format_version", "command", "version"):
+        if there.get(key) != here[key]:
+            return f"{key} was {there.get(key)!r}, and is {here[key]!r}"
+    for key in ("settings", "tasks"):
+        old, new = dict(_flat(there.get(key, {}))), dict(_flat(here[key]))
+        for name in dict.fromkeys([*old, *new]):
+            if old.get(name) != new.get(name):
+                return f"{name} was {old.get(name)!r}, and is {new.get(name)!r}"
+    return ""
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of a table and of tables within, by the names that lead to them."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{key}: ")
+        else:
+            yield before + key, value
+
+
+def run_task(storage: Storage, task: str, do: Callable[[], TaskRecord]) -> TaskRecord | None:
+    """Do a task and write its record; None if there was one."""
+    if storage.read(_name(task)) is not None:
+        return None
+    record = do()
+    storage.write(_name(task), (json.dumps(asdict(record), ensure_ascii=False) + "\n").encode())
+    return record
+
+
+def task_progress(storage: Storage) -> TaskProgress | None:
+    """How far a job of tasks is; None if the plan of the folder is of another kind.
+
+    Raises:
+        DataError: a record is damaged.
+    """
+    plan = _read(storage)
+    if plan is None or "tasks" not in plan:
+        return None
+    names = list(plan["tasks"])
+    records = [each for each in at_once(lambda task: _record(storage, task), names) if each is not None]
+    return progress_of(plan["command"], names, records)
+
+
+def progress_of(command: str, tasks: list[str], records: list[TaskRecord]) -> TaskProgress:
+    """How far a job is that has these records."""
+    worst = float("inf")
+    records = sorted(records, key=lambda record: worst if record.rank is None else record.rank)
+    return TaskProgress(command=command, tasks=tuple(tasks), done=tuple(records))
+
+
+def _read(storage: Storage) -> dict[str, Any] | None:
+    content = storage.read(PLAN)
+    try:
+        table = None if content is None else json.loads(content)
+    except ValueError as error:
+        raise DataError(
+            f"{storage.url}/{PLAN} is damaged ({error})", "remove it and run the command again"
+        ) from error
+    return table if isinstance(table, dict) else None
+
+
+def _record(storage: Storage, task: str) -> TaskRecord | None:
+    content = storage.read(_name(task))
+    if content is None:
+        return None
+    try:
+        return TaskRecord(**json.loads(content))
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"{storage.url}/{_name(task)} is damaged", "remove it, and run the command again"
+        ) from error
+
+
+def _name(task: str) -> str:
+    return f"{FOLDER}/{task}.json"

@@ -1,0 +1,204 @@
+"""Sweeps: a recipe trained with each combination of some settings, by one process or by several."""
+
+import itertools
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from regard import console
+from regard.errors import Interrupted, RecipeError, RegardError, RunError, UserError
+from regard.jobs.storage import Storage
+from regard.jobs.tasks import TaskPlan, TaskProgress, TaskRecord, run_task, task_progress
+from regard.training.settings import METRICS, Metric
+from regard.verbs.jobs import shard_of
+from regard.verbs.recipes import recipe_path
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
+from regard.verbs.shared.settings import load_recipe
+from regard.verbs.train import train
+from regard.verbs.training_run.final_scores import best_validation
+from regard.weights.checkpoint import RunFolder
+
+MOST_RUNS = 10_000
+MOST_CHARACTERS = 200  # of the name of a folder
+UNUSUAL = re.compile(r"[^\w.+-]+")  # characters in one
+EXAMPLE = "--sweep training.schedule.learning_rate=1e-3,2e-3"
+
+
+@checked
+@keyword_fields
+def sweep(
+    recipe: str | Path,
+    values: Sequence[str],
+    *,
+    out: str | Path | None = None,
+    overrides: Sequence[str] = (),
+    init: str | Path | None = None,
+    shard: str | None = None,
+    runtime: Runtime = DEFAULT_RUNTIME,
+    workers: int = 1,
+    quiet: bool = False,
+    done: Callable[[TaskRecord], None] | None = None,
+) -> TaskProgress:
+    """Train a recipe with each combination of the values of some settings, each as `train` does.
+
+    A run that was stopped is resumed, one that is done is left out. A run that fails is reported, and the
+    others are done.
+
+    Args:
+        recipe: a TOML file, or the name of a recipe that comes with regard.
+        values: for each setting `section.key=value,value`; a value is what `overrides` have.
+        out: the folder of the run folders; None is `runs/NAME-sweep`.
+        overrides: settings `section.key=value` of all runs.
+        init: a pretrained model to start from, a model or run folder.
+        shard: I/N: train only every Nth combination, from the Ith on.
+        workers: processes of this machine that train each run together.
+        quiet: print warnings only.
+        done: is called after each run.
+
+    Raises:
+        UserError: a setting, or the recipe with one of the combinations, cannot be used; or the folder
+            belongs to another sweep. RunError: runs have failed. Interrupted: a signal stopped one.
+    """
+    if "RANK" in os.environ:
+        raise UserError(
+            "torchrun trains one run, not a sweep", "give --workers, or --shard I/N in each process"
+        )
+    mine, path = shard_of(shard or "1/1"), recipe_path(recipe)
+    runs = combinations(values)
+    _refuse_both(overrides, values)
+    loaded = {name: load_recipe(path, [*overrides, *sets], init) for name, sets in runs.items()}
+    base = load_recipe(path, overrides, init)
+    folder = Path(out) if out else Path("runs") / f"{base.recipe.name}-sweep"
+    storage = Storage(str(folder))
+    plan = TaskPlan(
+        command="train",
+        version=version("regard"),
+        settings={"recipe": json.loads(json.dumps(base.table, default=str))},
+        tasks={name: {"set": list(sets)} for name, sets in runs.items()},
+    )
+    plan.agreed(storage)
+    failed: dict[str, RegardError] = {}
+
+    def trained(name: str) -> TaskRecord:
+        settings = {"overrides": [*overrides, *runs[name]], "init": init, "workers": workers}
+        began = time.monotonic()
+        result = train(path, out=folder / name, **settings, runtime=runtime, quiet=quiet)
+        validation = best_validation(RunFolder(folder / name))
+        scores, rank = _scores(validation, result.metrics, loaded[name].recipe.training.best_metric)
+        seconds = round(time.monotonic() - began, 3)
+        found = {"run": name, "steps": result.steps, "validation": _finite(validation)}
+        return TaskRecord(task=name, seconds=seconds, scores=scores, result=found, rank=rank)
+
+    for name in plan.shard(*mine):
+        try:
+            record = run_task(storage, name, lambda name=name: trained(name))
+        except Interrupted:
+            raise
+        except RegardError as error:
+            failed[name] = error
+            console.warn(f"{name}: {error.message} ({error.hint})")
+        else:
+            if record is not None and done is not None:
+                done(record)
+    if failed:
+        name, error = next(iter(failed.items()))
+        raise RunError(
+            f"{len(failed)} of {len(plan.shard(*mine))} runs failed, the first is {name}: {error.message}",
+            "the same command does them again; the others are done",
+        )
+    progress = task_progress(storage)
+    assert progress is not None
+    return progress
+
+
+def combinations(values: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The settings of each run, by its name: `learning_rate=1e-3,seed=1`.
+
+    Raises:
+        RecipeError: a setting has no name, no values, or is named twice.
+    """
+    axes: dict[str, list[str]] = {}
+    for each in values:
+        key, equals, text = each.partition("=")
+        found = [value.strip() for value in split_values(text)]
+        if not equals or not key.strip() or not all(found):
+            raise RecipeError(f"--sweep {each}: not of the form section.key=value,value", EXAMPLE)
+        if key.strip() in axes:
+            raise RecipeError(f"--sweep {key.strip()} is given twice", "give all of its values at once")
+        if len(set(found)) < len(found):
+            raise RecipeError(f"--sweep {each}: a value is given twice", "leave one of them out")
+        axes[key.strip()] = found
+    if not axes:
+        raise RecipeError("a sweep has no setting", EXAMPLE)
+    if math.prod(map(len, axes.values())) > MOST_RUNS:
+        raise RecipeError(f"a sweep of more than {MOST_RUNS:,} runs", "leave values out")
+    short = _short_names(list(axes))
+    runs: dict[str, tuple[str, ...]] = {}
+    for chosen in itertools.product(*axes.values()):
+        pairs = list(zip(axes, chosen, strict=True))
+        name = ",".join(f"{short[key]}={UNUSUAL.sub('_', value)}" for key, value in pairs)
+        if name in runs or len(name) > MOST_CHARACTERS:
+            raise RecipeError(
+                f"--sweep: {name} is no name for one run", "give other values, or fewer settings"
+            )
+        runs[name] = tuple(f"{key}={value}" for key, value in pairs)
+    return runs
+
+
+def split_values(text: str) -> list[str]:
+    """The values of a text with commas between; a comma within brackets or quotes belongs to a value."""
+    values, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in "[{":
+            depth += 1
+        elif character in "]}":
+            depth -= 1
+        if character == "," and not quote and depth == 0:
+            values.append("")
+        else:
+            values[-1] += character
+    return values
+
+
+def _refuse_both(overrides: Sequence[str], values: Sequence[str]) -> None:
+    fixed, swept = ({each.partition("=")[0].strip() for each in these} for these in (overrides, values))
+    for key in sorted(fixed & swept):
+        raise RecipeError(f"{key} is in --set and in --sweep", "leave one of them out")
+
+
+def _short_names(keys: Sequence[str]) -> dict[str, str]:
+    """The last part of each setting's name, or all of it where two would be the same."""
+    last = [key.rpartition(".")[2] for key in keys]
+    return {key: name if last.count(name) == 1 else key for key, name in zip(keys, last, strict=True)}
+
+
+def _scores(
+    validation: Mapping[str, float], test: Mapping[str, float], metric: Metric
+) -> tuple[dict[str, float | None], float | None]:
+    """The metric by which a run's best model was chosen, its other scores, and the rank by that metric."""
+    value, name = _finite(validation).get(metric), f"validation {metric}"
+    scores: dict[str, float | None] = {name: value}
+    if not test.keys() <= validation.keys():  # else there were no test data
+        scores |= {f"test {each}": score for each, score in _finite(test).items()}
+    return scores, None if value is None else -value if METRICS[metric] else value
+
+
+def _finite(scores: Mapping[str, Any]) -> dict[str, float | None]:
+    """The numbers; None for those that JSON does not have."""
+    return {
+        name: value if math.isfinite(value) else None
+        for name, value in scores.items()
+        if isinstance(value, int | float)
+    }

@@ -1,0 +1,178 @@
+"""Scores on many test sets are those of each alone; what is done is not done again; mistakes are named."""
+
+import json
+
+import pytest
+
+import regard
+from regard.cli import run
+from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
+from regard.verbs import evaluate_sets as module
+from regard.verbs.evaluate import evaluate
+from regard.verbs.evaluate_sets import evaluate_sets
+
+SETS = """
+[phrases]
+src = "a.en"
+ref = "a.de"
+[greetings]
+src = "b.en"
+ref = ["b.de", "c.de"]
+"""
+FILES = {
+    "a.en": "Where is the station?\nThank you very much.\nI have 3 cats.\n",
+    "a.de": "Wo ist der Bahnhof?\nVielen Dank.\nIch habe drei Katzen.\n",
+    "b.en": "Good morning.\nHi\n",
+    "b.de": "Guten Morgen.\nHallo\n",
+    "c.de": "Guten Morgen!\nHi\n",
+    "sets.toml": SETS,
+}
+FAST = {"threads": 1, "workers": 1, "beam_size": 1}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content)
+    return tmp_path
+
+
+@pytest.fixture
+def evaluated(monkeypatch):
+    """The files that were evaluated."""
+    seen = []
+
+    def watched(**settings):
+        seen.append(settings["src"].rpartition("/")[2])
+        return evaluate(**settings)
+
+    monkeypatch.setattr(module, "evaluate", watched)
+    return seen
+
+
+def test_the_scores_are_those_of_each_set(folder):
+    found = evaluate_sets(folder / "sets.toml", lowercase=True, **FAST)
+    assert [each.task for each in found.done] == ["phrases", "greetings"]
+    assert found.missing == ()
+    for record, src, ref in zip(found.done, ("a.en", "b.en"), (["a.de"], ["b.de", "c.de"]), strict=True):
+        alone = evaluate(src=folder / src, ref=[folder / each for each in ref], lowercase=True, **FAST)
+        assert record.result == alone.to_dict()
+        assert record.scores == {score.name: score.value for score in alone.scores}
+
+
+def test_what_is_done_is_not_done_again(folder, evaluated):
+    out = folder / "out"
+    first = evaluate_sets(folder / "sets.toml", output=out, shard="2/2", **FAST)
+    assert (first.missing, evaluated) == (("phrases",), ["b.en"])
+    whole = evaluate_sets(folder / "sets.toml", output=out, **FAST)
+    assert (whole.missing, evaluated) == ((), ["b.en", "a.en"])
+    assert evaluate_sets(folder / "sets.toml", output=out, **FAST) == whole
+    assert evaluated == ["b.en", "a.en"]
+    assert regard.jobs_status(str(out)) == whole
+    lines = (out / "translations" / "phrases.txt").read_text().splitlines()
+    assert lines == [regard.translate(line, threads=1, beam_size=1) for line in FILES["a.en"].splitlines()]
+
+
+def test_data_of_the_recipe_s_kind_are_a_set(tmp_path, monkeypatch, encoder_folder):
+    (tmp_path / "test.txt").write_text("x")
+    (tmp_path / "sets.toml").write_text('[one]\ndata = "test.txt"\n')
+    asked = {}
+
+    class Stopped(Exception):
+        pass
+
+    def stop(**settings):
+        asked.update(settings)
+        raise Stopped
+
+    monkeypatch.setattr(module, "evaluate", stop)
+    with pytest.raises(Stopped):
+        evaluate_sets(tmp_path / "sets.toml", model=encoder_folder("classification", ("a", "b")))
+    assert asked["data"] == str(tmp_path / "test.txt")
+    assert not asked.keys() & {"src", "ref", "lowercase"}
+
+
+@pytest.mark.parametrize("change", ["settings", "set", "file", "model"])
+def test_another_job_is_refused(folder, change, decoder_folder):
+    out = folder / "out"
+    evaluate_sets(folder / "sets.toml", output=out, **FAST)
+    settings, named = dict(FAST), {"settings": "beam_size was 1, and is 2", "file": "a.en was '"}
+    match change:
+        case "settings":
+            settings["beam_size"] = 2
+        case "set":
+            (folder / "sets.toml").write_text(SETS.replace("phrases", "other"))
+        case "file":
+            (folder / "a.en").write_text(FILES["a.en"].replace("3", "4"))
+        case "model":
+            settings["model"] = decoder_folder("bytes")
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    with pytest.raises(DataError, match="is the output of another job") as error:
+        evaluate_sets(folder / "sets.toml", output=out, **settings)
+    assert named.get(change, "") in error.value.message
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "named"),
+    [
+        ("", RecipeError, "has no test set"),
+        ("x = 1", RecipeError, "x is no table"),
+        ('["../x"]\ndata = "a.en"', RecipeError, "'../x' is no name of a file"),
+        ('[x]\nsrc = "a.en"', RecipeError, "x: a test set has src and ref, or data"),
+        ('[x]\nsrc = "a.en"\nref = "a.de"\ndata = "a.en"', RecipeError, "has src and ref, or data"),
+        ("[x]", RecipeError, "has src and ref, or data"),
+        ('[x]\nsource = "a.en"', RecipeError, "unknown key x.source"),
+        ('[x]\nsrc = "a.en"\nref = "none"', DataError, "x: no such file"),
+        ("[x", RecipeError, "sets.toml: "),
+    ],
+)
+def test_a_file_of_sets_that_cannot_be_read_is_named(folder, content, kind, named):
+    (folder / "sets.toml").write_text(content)
+    with pytest.raises(kind) as error:
+        evaluate_sets(folder / "sets.toml", output=folder / "out", **FAST)
+    assert named in error.value.message
+    assert "sets.toml" in error.value.message
+    assert not (folder / "out").exists()
+
+
+def test_other_mistakes_are_named(folder):
+    with pytest.raises(DataError, match="no such file of test sets"):
+        evaluate_sets(folder / "none.toml")
+    with pytest.raises(UserError, match="a shard needs an output"):
+        evaluate_sets(folder / "sets.toml", shard="1/2")
+    with pytest.raises(ConfigError, match="is not I/N"):
+        evaluate_sets(folder / "sets.toml", shard="3/2", output=folder / "out")
+    with pytest.raises(FolderError):
+        evaluate_sets(folder / "sets.toml", model=folder / "nowhere")
+
+
+def test_the_command_prints_a_row_for_each_set(capsys, folder):
+    arguments = [
+        "evaluate",
+        "--sets",
+        str(folder / "sets.toml"),
+        "--threads",
+        "1",
+        "--output",
+        str(folder / "out"),
+    ]
+    assert run([*arguments, "--shard", "1/2"]) == 0
+    assert "1 of 2 are done, missing: greetings" in capsys.readouterr().out
+    assert run(arguments) == 0
+    printed = capsys.readouterr().out
+    rows = printed.splitlines()
+    assert rows[0].split() == ["test", "set", "BLEU", "chrF2++", "TER"]
+    assert [row.split()[0] for row in rows[1:3]] == ["phrases", "greetings"]
+    assert any(row.startswith("BLEU  nrefs:1|") for row in rows[3:])  # each score's signature
+    assert run(["jobs", "status", str(folder / "out")]) == 0
+    assert capsys.readouterr().out == printed
+    assert run([*arguments, "--json"]) == 0
+    assert [each["set"] for each in json.loads(capsys.readouterr().out)] == ["phrases", "greetings"]
+    for wrong, named in (
+        (["evaluate", "--sets", "a", "--src", "b", "--ref", "c"], "--sets names all files"),
+        (["evaluate", "--shard", "1/2"], "--output and --shard are for --sets"),
+        (["jobs", "merge", str(folder / "out"), "--to", str(folder / "x")], "whose results are no lines"),
+    ):
+        assert run(wrong) == 2
+        assert named in capsys.readouterr().err

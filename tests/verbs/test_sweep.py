@@ -1,0 +1,163 @@
+"""Sweeps of trainings: each run is that of its settings, done once; what is stopped resumes."""
+
+import pytest
+
+import regard
+from regard.cli import run
+from regard.errors import DataError, Interrupted, RecipeError, RunError, UserError
+from regard.verbs import sweep as module
+from regard.verbs.sweep import combinations, split_values, sweep
+from regard.verbs.train import train
+from regard.weights.checkpoint import RunFolder, checkpoint_digest
+from tests.verbs.test_train import RECIPE
+
+AXES = ["training.seed=1,2", "training.schedule.learning_rate=1e-3,2e-2"]
+FAST = {"threads": 1, "quiet": True}
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(RECIPE.replace("max_steps = 8", "max_steps = 4"))
+    return path
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The names of the runs that were trained; a test may let some of them fail."""
+    seen = []
+
+    def watched(recipe, *, out, **settings):
+        seen.append(out.name)
+        if error := watched.fails.get(out.name):
+            raise error
+        return train(recipe, out=out, **settings)
+
+    watched.fails = {}
+    monkeypatch.setattr(module, "train", watched)
+    return seen, watched.fails
+
+
+def test_each_run_is_that_of_its_settings(recipe, tmp_path):
+    found = sweep(recipe, AXES, out=tmp_path / "out", overrides=["training.max_steps=4"], **FAST)
+    assert found.missing == ()
+    assert {each.task for each in found.done} == {
+        f"seed={seed},learning_rate={rate}" for seed in (1, 2) for rate in ("1e-3", "2e-2")
+    }
+    losses = [each.scores["validation loss"] for each in found.done]
+    assert losses == sorted(losses)
+    sets = ["training.max_steps=4", "training.seed=2", "training.schedule.learning_rate=2e-2"]
+    train(recipe, out=tmp_path / "alone", overrides=sets, **FAST)
+    digests = []
+    for folder in (tmp_path / "alone", tmp_path / "out" / "seed=2,learning_rate=2e-2"):
+        checkpoint = RunFolder(folder).latest()
+        assert checkpoint is not None
+        digests.append(checkpoint_digest(checkpoint))
+    assert digests[0] == digests[1]
+
+
+def test_a_sweep_that_was_stopped_resumes(recipe, tmp_path, trained):
+    seen, fails = trained
+    fails["seed=2"] = Interrupted(15, "stopped")
+    with pytest.raises(Interrupted):
+        sweep(recipe, ["training.seed=1,2,3"], out=tmp_path / "out", **FAST)
+    assert seen == ["seed=1", "seed=2"]
+    progress = regard.jobs_status(str(tmp_path / "out"))
+    assert progress.missing == ("seed=2", "seed=3")
+    fails.clear()
+    found = sweep(recipe, ["training.seed=1,2,3"], out=tmp_path / "out", **FAST)
+    assert (found.missing, seen[2:]) == ((), ["seed=2", "seed=3"])
+    assert sweep(recipe, ["training.seed=1,2,3"], out=tmp_path / "out", **FAST) == found
+    assert len(seen) == 4
+
+
+def test_a_run_that_fails_is_named_and_the_others_are_done(recipe, tmp_path, trained):
+    seen, fails = trained
+    fails["seed=1"] = RunError("the loss is not finite", "a smaller learning rate")
+    with pytest.raises(RunError, match=r"1 of 2 runs failed, the first is seed=1: the loss is not finite"):
+        sweep(recipe, ["training.seed=1,2"], out=tmp_path / "out", **FAST)
+    progress = regard.jobs_status(str(tmp_path / "out"))
+    assert (progress.missing, seen) == (("seed=1",), ["seed=1", "seed=2"])
+
+
+def test_shards_divide_the_runs(recipe, tmp_path, trained):
+    seen, _ = trained
+    first = sweep(recipe, ["training.seed=1,2,3"], out=tmp_path / "out", shard="1/2", **FAST)
+    assert (seen, first.missing) == (["seed=1", "seed=3"], ("seed=2",))
+    assert sweep(recipe, ["training.seed=1,2,3"], out=tmp_path / "out", shard="2/2", **FAST).missing == ()
+    with pytest.raises(
+        DataError, match=r"is the output of another job: recipe: training: max_steps was 4, and"
+    ):
+        sweep(
+            recipe, ["training.seed=1,2,3"], out=tmp_path / "out", overrides=["training.max_steps=6"], **FAST
+        )
+    assert len(seen) == 3
+
+
+def test_values_are_those_of_set():
+    assert split_values("1e-3,none") == ["1e-3", "none"]
+    assert split_values('[1, 2],"a,b",{x = [1,2]}, c') == ["[1, 2]", '"a,b"', "{x = [1,2]}", " c"]
+    runs = combinations(["data.train.size=1,2", "data.valid.size=3", 'x.y="a b",[1, 2]'])
+    assert list(runs) == [
+        f"data.train.size={size},data.valid.size=3,y={y}" for size in (1, 2) for y in ("_a_b_", "_1_2_")
+    ]
+    assert runs["data.train.size=1,data.valid.size=3,y=_1_2_"] == (
+        "data.train.size=1",
+        "data.valid.size=3",
+        "x.y=[1, 2]",
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ([], "a sweep has no setting"),
+        (["training.seed"], "not of the form section.key=value,value"),
+        (["=1,2"], "not of the form"),
+        (["training.seed=1,,2"], "not of the form"),
+        (["training.seed="], "not of the form"),
+        (["training.seed=1", "training.seed=2"], "training.seed is given twice"),
+        (["training.seed=1, 1"], "a value is given twice"),
+        (["training.sed=1,2"], "unknown key training.sed"),
+        (["training.seed=1,x"], "training.seed must be an integer"),
+        (
+            ["training.seed=" + ",".join(map(str, range(200))), "training.max_steps=" + "1," * 99 + "2"],
+            "twice",
+        ),
+        (["training.max_steps=1,2"], "training.max_steps is in --set and in --sweep"),
+        (["x.y=" + ",".join("ab" * 200 + str(number) for number in range(2))], "is no name for one run"),
+        (["x.y=a b,a_b"], "is no name for one run"),
+    ],
+)
+def test_mistakes_are_named_before_the_first_run(recipe, tmp_path, trained, values, named):
+    with pytest.raises(RecipeError) as error:
+        sweep(recipe, values, out=tmp_path / "out", overrides=["training.max_steps=4"], **FAST)
+    assert named in error.value.message
+    assert (trained[0], (tmp_path / "out").exists()) == ([], False)
+
+
+def test_torchrun_trains_no_sweep(recipe, monkeypatch):
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(UserError, match="torchrun trains one run"):
+        sweep(recipe, AXES)
+
+
+def test_the_command_prints_the_best_run_first(capsys, recipe, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = ["train", str(recipe), "--sweep", "training.schedule.learning_rate=1e-9,3e-2", "--threads", "1"]
+    assert run(command) == 0
+    printed = capsys.readouterr().out
+    rows = printed.splitlines()[-3:]
+    assert rows[0].startswith("run")
+    assert "validation loss" in rows[0]
+    assert [row.split()[0] for row in rows[1:]] == ["learning_rate=3e-2", "learning_rate=1e-9"]
+    assert run(["jobs", "status", "runs/small-sweep"]) == 0
+    assert capsys.readouterr().out.splitlines() == rows
+    for wrong, named in (
+        ([*command, "--dry-run"], "--dry-run is for one run"),
+        ([*command, "--resume"], "--resume is for one run"),
+        (["train", str(recipe), "--shard", "1/2"], "--shard is for --sweep"),
+        ([*command, "--shard", "0/2"], "is not I/N"),
+    ):
+        assert run(wrong) == 2
+        assert named in capsys.readouterr().err
