@@ -176,3 +176,11 @@ def test_the_command_prints_a_row_for_each_set(capsys, folder):
     ):
         assert run(wrong) == 2
         assert named in capsys.readouterr().err
+
+
+def test_a_learned_metric_scores_each_set_of_sentences(folder, metrics):
+    (folder / "data.toml").write_text(SETS)
+    found = evaluate_sets(folder / "data.toml", metric=metrics / "source-joined", **FAST)
+    alone = evaluate(src=folder / "a.en", ref=folder / "a.de", metric=metrics / "source-joined", **FAST)
+    assert found.done[0].result == alone.to_dict()
+    assert "source-joined" in found.done[0].scores
