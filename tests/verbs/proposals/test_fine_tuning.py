@@ -8,7 +8,7 @@ from regard.errors import FolderError, RecipeError
 from regard.models.build import build_model
 from regard.recipe import read_toml
 from regard.verbs.new import new
-from regard.verbs.proposals.fine_tuning import run_settings
+from regard.verbs.proposals.fine_tuning import NEW_TOKENS, run_settings
 from regard.verbs.proposals.plan import SIZES
 from regard.verbs.proposals.run_plan import MAX_TOKENS
 from regard.verbs.train import train
@@ -78,11 +78,15 @@ def test_the_included_model_is_named_and_not_its_folder(digits, tmp_path):
     )
 
 
-def test_text_that_the_tokeniser_cannot_read_is_reported(digits, untrained, tmp_path):
+def test_text_that_the_tokeniser_cannot_read_is_reported_and_gets_tokens(digits, untrained, tmp_path):
     digits[1].write_text("".join(f"{i % 10} word\n" for i in range(200)))
-    warnings = new(*digits, init=untrained, minutes=0.05, cores=1, out=tmp_path / "my.toml").warnings
-    [warning] = [each for each in warnings if "unknown" in each]
+    written = new(*digits, init=untrained, minutes=0.05, cores=1, out=tmp_path / "my.toml")
+    [warning] = [each for each in written.warnings if "unknown" in each]
     assert warning.startswith("50.0% of the target's tokens")
+    assert read_toml(written.recipe)[0]["tokenizer"] == {"extension": {"size": NEW_TOKENS}}
+    run = train(written.recipe, out=tmp_path / "run", threads=1, overrides=["training.max_steps=2"])
+    target = load_model(run.model).tokenizers.target
+    assert target.decode(target.encode("3 word")) == "3 word"
 
 
 def test_more_time_is_at_most_ten_epochs(digits, untrained, tmp_path):

@@ -25,7 +25,8 @@ KINDS = ("encoder_decoder", "recurrent")  # of models that a translation trains
 RATE_SHARE = 0.1  # of the rate that trains a model of this width from nothing
 EPOCHS = 10
 MAX_BATCH_TOKENS = 2048
-UNKNOWN_SHARE = 0.001  # of the tokens of a side; more are reported
+UNKNOWN_SHARE = 0.001  # of the tokens of a side; with more the vocabulary is extended
+NEW_TOKENS = 1000  # at most
 FROM_DATA = frozenset({"split_above"})  # decoding defaults that the run takes from its data
 
 
@@ -34,7 +35,8 @@ class FineTuning(RunPlan):
     """The run that continues from a trained model.
 
     `init`: how the recipe names the model. `kind`: "encoder_decoder" or "recurrent". `decoding`: the model's
-    decoding settings that differ from the defaults.
+    decoding settings that differ from the defaults. `new_tokens`: by how many its vocabulary is extended at
+    most.
     """
 
     init: str
@@ -42,6 +44,7 @@ class FineTuning(RunPlan):
     run: RunSettings
     parameter_count: int
     decoding: dict[str, Any]
+    new_tokens: int = 0
 
     @property
     def settings(self) -> RunSettings:
@@ -91,6 +94,8 @@ def propose_fine_tuning(
         pairs: the number of all training pairs.
     """
     tokenizers, timed, config = loaded.tokenizers, timed_pairs(sample), loaded.config.to_dict()
+    unknown = _unknown_shares(timed, tokenizers)
+    extends = all(each.trained_by_regard for each in (tokenizers.source, tokenizers.target))
     draft = FineTuning(
         init=init,
         kind=loaded.config.kind,
@@ -98,7 +103,8 @@ def propose_fine_tuning(
         parameter_count=count_parameters(loaded.model),
         max_tokens=_max_tokens(config),
         decoding=_decoding(loaded),
-        warnings=tuple(_unknown_tokens(timed, tokenizers)),
+        new_tokens=NEW_TOKENS if unknown and extends else 0,
+        warnings=tuple(_unknown_tokens(unknown, extends)),
     )
     speed = measure_speed(
         loaded.model, tokenizers, draft.run.batch_tokens, timed, budget.device, budget.cores
@@ -130,17 +136,22 @@ def _decoding(loaded: LoadedModel) -> dict[str, Any]:
     return {name: value for name, value in own.items() if value != usual[name] and name not in FROM_DATA}
 
 
-def _unknown_tokens(pairs: Sequence[Pair], tokenizers: TokenizerPair) -> list[str]:
-    """A warning for each side of which more tokens than `UNKNOWN_SHARE` are unknown."""
+def _unknown_shares(pairs: Sequence[Pair], tokenizers: TokenizerPair) -> dict[str, float]:
+    """The share of unknown tokens of each side that has more than `UNKNOWN_SHARE`."""
     sides = {
         "source": (tokenizers.source, [pair.source for pair in pairs]),
         "target": (tokenizers.target, [pair.target for pair in pairs]),
     }
     shares = {side: _unknown_share(*given) for side, given in sides.items()}
+    return {side: share for side, share in shares.items() if share > UNKNOWN_SHARE}
+
+
+def _unknown_tokens(shares: Mapping[str, float], extends: bool) -> list[str]:
+    """A warning for each of these sides."""
+    then = "the recipe adds tokens for them" if extends else "it cannot learn them"
     return [
-        f"{share:.1%} of the {side}'s tokens are unknown to the model's tokeniser, so it cannot learn them"
+        f"{share:.1%} of the {side}'s tokens are unknown to the model's tokeniser: {then}"
         for side, share in shares.items()
-        if share > UNKNOWN_SHARE
     ]
 
 

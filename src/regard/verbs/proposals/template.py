@@ -64,7 +64,8 @@ def _fresh(proposal: Proposal) -> tuple[str, str]:
 def _trained(proposal: FineTuning) -> tuple[str, str]:
     """The same sections for a trained model."""
     kind = "" if proposal.kind == USUAL_KIND else f"kind = {toml(proposal.kind)}\n"
-    model = _filled(TRAINED_MODEL, {"init": toml(proposal.init)}) + f"{kind}\n"
+    extension = _filled(EXTENSION, {"size": proposal.new_tokens}) if proposal.new_tokens else ""
+    model = f"{extension}{_filled(TRAINED_MODEL, {'init': toml(proposal.init)})}{kind}\n"
     lines = [f"{key} = {toml(value)}\n" for key, value in proposal.decoding.items()]
     return model, "".join([commented("[decoding]", "as the trained model decodes"), "\n", *lines])
 
@@ -121,6 +122,12 @@ activation = {activation}  # relu, gelu, silu, swiglu
 positions = {positions}  # sinusoidal, learned, rotary, alibi, t5, none
 tied = {tied}  # all: source embedding, target embedding and output layer share weights; target; none
 dropout = {dropout}  # higher for more epochs
+
+"""
+
+EXTENSION = """\
+[tokenizer.extension]  # new tokens for letters that the model's tokeniser lacks
+size = {size}  # at most
 
 """
 
