@@ -46,6 +46,9 @@ def command(
     distilbert, marian, bart, mbart, pegasus, m2m_100 (NLLB too), t5, vit. Checkpoints of toolkits: Marian
     (model.npz), JoeyNMT (best.ckpt with config.yaml), eole, OpenNMT-py, fairseq (model.pt),
     Sockeye (params.best). The logits do not change.
+
+    A run or model folder of regard whose weights are in shards (of fsdp2) is written with its weights in
+    one file.
     """
     with importing():
         from regard.verbs.convert import convert

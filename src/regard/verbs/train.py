@@ -244,6 +244,7 @@ def _train(
     if group.is_first:
         say(training_summary(recipe.training, loader, before))
         entropy = task.target_entropy(loader) if not recipe.training.loss else None
+    distributed = distribute(model, recipe.distributed, group, device)
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_signal(say))
         callbacks: _Callbacks = _ignore, _ignore
@@ -260,17 +261,16 @@ def _train(
             report=callbacks[0],
             update=callbacks[1],
             stop=stop,
-            distributed=distribute(model, recipe.distributed, group),
+            distributed=distributed,
             entropy=entropy,
         )
         with matmul_precision(_matmul_precision(source, run, task.config.d_model, device, group, say)):
             if threads is None and group.size == 1:
                 set_threads(run, lambda: measured_threads(model, objective, loader, recipe.training), say)
             state = trainer.train()
-    if not group.is_first:
-        return TrainResult(run=run.path, model=None, steps=state.step, metrics={})
-    metrics = finish(source, task, run, device, quiet=quiet)
-    return TrainResult(run=run.path, model=run.path / "best", steps=state.step, metrics=metrics)
+    metrics = finish(source, task, run, distributed, device, quiet=quiet)
+    best = run.path / "best" if group.is_first else None
+    return TrainResult(run=run.path, model=best, steps=state.step, metrics=metrics)
 
 
 def _matmul_precision(

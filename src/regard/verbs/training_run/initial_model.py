@@ -10,7 +10,7 @@ import torch
 
 from regard.distributed.group import SINGLE, Group
 from regard.errors import FolderError, RecipeError
-from regard.models.build import MODELS, build_model, count_parameters
+from regard.models.build import MODELS, build_model, build_uninitialised, count_parameters
 from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.recipe import read_toml
@@ -53,7 +53,8 @@ def begin(
 
     If `[model] init` names a pretrained model, the model has its shape, except for other settings of
     `[model]`, its tokenisers, and those of its weights that fit. When the run has a checkpoint, the
-    pretrained model is no longer needed.
+    pretrained model is no longer needed. A model that will be sharded stays on the CPU: `distribute` moves it
+    to `device` layer by layer.
 
     Raises:
         UserError: the recipe, the data or the pretrained model cannot be used.
@@ -68,15 +69,23 @@ def begin(
         if start is not None and start.loaded is not None:
             _copy_tokenizers(start, start.loaded, run.path / "data", say)
         task = task_kind(source.recipe).prepare(source, run.path / "data", say=say, limit=limit)
-    model = build_model(task.config, seed=training.seed)
+    if run.latest() is None:
+        model = build_model(task.config, seed=training.seed)
+    else:
+        model = build_uninitialised(task.config)  # takes no memory until the checkpoint is read
     fresh: tuple[str, ...] = ()
     if start is not None:
         fresh = start.fresh if start.loaded is None else _copy_weights(start.loaded, model, task, say)
         if group.is_first and start.loaded is not None:
             run.write_text(START, json_bytes(_start_record(start, fresh)).decode())
     parameters = count_parameters(model)
+    sharded = source.recipe.distributed.is_sharded(group.size)
     trained = choose_trainable(
-        model.to(device), freeze=training.freeze, adapter=training.adapter, fresh=fresh, seed=training.seed
+        model if sharded else model.to(device),
+        freeze=training.freeze,
+        adapter=training.adapter,
+        fresh=fresh,
+        seed=training.seed,
     )
     trained_count = "" if trained == parameters else f", {trained:,} trained"
     say(f"model: {parameters:,} parameters{trained_count}; {_hardware(device, group)}")
