@@ -1,4 +1,4 @@
-"""`make ranks`: processes under torchrun killed at random, and FSDP2 beside DDP; a line of figures each.
+"""`make ranks`: processes under torchrun killed at random, FSDP2 beside DDP, memory; a line of figures each.
 
     python tests/long/ranks.py [--kills 20] [--steps 50]
 
@@ -7,6 +7,7 @@ missed.
 """
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -25,6 +26,7 @@ from regard.weights.checkpoint import RunFolder, checkpoint_digest  # noqa: E402
 
 STEPS_A_KILL = 10
 FAST_ENOUGH = 30.0  # seconds from a kill until the other process has ended too
+LEAN_ENOUGH = 0.75  # of the memory of a process that has the whole model
 NEAR_ENOUGH = 1e-5  # of all weights, after training by either strategy
 
 
@@ -40,17 +42,20 @@ def main() -> None:
         recipe = Path(name) / "recipe.toml"
         recipe.write_text(RECIPE, "utf-8")
         kept = [
-            random_kills(recipe, Path(name), options.kills),
+            random_kills(recipe, Path(name), options.kills, "ddp"),
+            random_kills(recipe, Path(name), options.kills, "fsdp2"),
             strategies(recipe, Path(name), options.steps),
+            memory(Path(name)),
         ]
     sys.exit(not all(kept))
 
 
-def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
+def random_kills(recipe: Path, folder: Path, kills: int, strategy: str) -> bool:
     """A run whose processes are killed at random and restarted by torchrun, and an uninterrupted run."""
     began = time.monotonic()
-    steps = ["--set", f"training.max_steps={STEPS_A_KILL * (kills + 1)}"]
-    alone, killed = folder / "uninterrupted", folder / "killed"
+    sets = [f"training.max_steps={STEPS_A_KILL * (kills + 1)}", f"distributed.strategy={strategy}"]
+    steps = [part for each in sets for part in ("--set", each)]
+    alone, killed = folder / f"uninterrupted-{strategy}", folder / f"killed-{strategy}"
     subprocess.run(
         [*TORCHRUN, "-m", "regard", *train(recipe, alone, *steps)], check=True, capture_output=True
     )
@@ -68,7 +73,7 @@ def random_kills(recipe: Path, folder: Path, kills: int) -> bool:
         RunFolder(alone).latest()
     )
     print(
-        f"ranks: {kills} SIGKILLs of random processes under torchrun: exit code {code},"
+        f"ranks: {strategy}, {kills} SIGKILLs of random processes under torchrun: exit code {code},"
         f" {'the bits' if same else 'NOT the bits'} of an uninterrupted run, slowest end of the others"
         f" {slowest:.1f} s, {errors} error lines ({time.monotonic() - began:.0f} s)",
         flush=True,
@@ -114,6 +119,35 @@ def strategies(recipe: Path, folder: Path, steps: int) -> bool:
         flush=True,
     )
     return farthest <= NEAR_ENOUGH
+
+
+def memory(folder: Path) -> bool:
+    """The memory of two processes that train a model of 44 M parameters, in a new run and in one that resumes."""
+    peaks: dict[str, int] = {}
+    for strategy in ("ddp", "fsdp2"):
+        for what, steps in (("new", 2), ("resumed", 3)):
+            where = [str(folder / "memory"), (folder / f"meeting-{strategy}-{what}").as_uri()]
+            processes = [
+                subprocess.Popen(
+                    [
+                        sys.executable,
+                        str(HERE / "ranks_memory.py"),
+                        *where,
+                        str(rank),
+                        "2",
+                        strategy,
+                        str(steps),
+                    ],
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+                for rank in range(2)
+            ]
+            found = json.loads(processes[0].communicate()[0])
+            assert processes[1].wait() == 0
+            peaks[f"{strategy} {what}"] = found["peak"]
+            print(f"ranks: memory of a process in MB, {strategy}, {what} run of two: {found}", flush=True)
+    return peaks["fsdp2 resumed"] <= LEAN_ENOUGH * peaks["ddp resumed"]
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import torch
 from regard import console
 from regard.distributed.distributed_model import distribute
 from regard.distributed.group import Group
+from regard.distributed.heartbeat import heartbeat
 from regard.distributed.rank import own_rank
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError
@@ -228,12 +229,12 @@ def _train(
     threads: int | None,
 ) -> TrainResult:
     recipe = source.recipe
-    task, model = begin(source, run, device, say=say, group=group)
+    checkpoint = run.latest()
+    task, model = begin(source, run, device, say=say, group=group, resumes=checkpoint is not None)
     objective, loader = (
         ShareObjective(chosen_loss(recipe.training.loss, task.objective())),
         task.loader(group),
     )
-    checkpoint = run.latest()
     refuse_another_step(checkpoint, run, group)
     before = checkpoint.read_json("state.json") if checkpoint else None
     if before:
@@ -264,6 +265,7 @@ def _train(
             distributed=distributed,
             entropy=entropy,
         )
+        stack.enter_context(heartbeat(group, console.warn))
         with matmul_precision(_matmul_precision(source, run, task.config.d_model, device, group, say)):
             if threads is None and group.size == 1:
                 set_threads(run, lambda: measured_threads(model, objective, loader, recipe.training), say)

@@ -43,11 +43,12 @@ def finish(
         The test scores, or the validation scores if there are no test data; in the first process.
     """
     if distributed.is_sharded:
-        scores, model = _sharded_scores(task, run, distributed), distributed.model
-    elif distributed.group.is_first:
-        model = load_model(run.path / "best", device).model
-        scores = task.test(model)
-    if not distributed.group.is_first:
+        model = distributed.model
+        scores = _sharded_scores(task, run, distributed)
+    else:
+        model = load_model(run.path / "best", device).model if distributed.group.is_first else None
+        scores = task.test(model) if model else None
+    if model is None or scores is None:
         return {}
     card = model_card(recipe_file.recipe, task, count_parameters(model), scores, run.metrics(), origin(run))
     (run.path / "best" / "README.md").write_text(card, "utf-8")
@@ -61,11 +62,12 @@ def finish(
     return values
 
 
-def _sharded_scores(task: Task, run: RunFolder, distributed: DistributedModel) -> list[Score]:
+def _sharded_scores(task: Task, run: RunFolder, distributed: DistributedModel) -> list[Score] | None:
+    """The test scores of the best model, in the first process; None in the others."""
     best = run.best()
     assert best is not None
     restore_model(distributed.model, distributed.load(best.open_tensors(WEIGHTS)))
-    return distributed.on_first(lambda model: task.test(model.eval())) or []
+    return distributed.on_first(lambda model: task.test(model.eval()))
 
 
 def _best_validation(run: RunFolder) -> dict[str, float]:

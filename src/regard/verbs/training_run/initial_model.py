@@ -48,19 +48,20 @@ def begin(
     say: Say,
     group: Group = SINGLE,
     limit: int | None = None,
+    resumes: bool = False,
 ) -> tuple[Task, Model]:
     """Prepare the data of a run and build its model on `device`.
 
     If `[model] init` names a pretrained model, the model has its shape, except for other settings of
-    `[model]`, its tokenisers, and those of its weights that fit. When the run has a checkpoint, the
-    pretrained model is no longer needed. A model that will be sharded stays on the CPU: `distribute` moves it
-    to `device` layer by layer.
+    `[model]`, its tokenisers, and those of its weights that fit. If the run `resumes` from a checkpoint, the
+    model has no weights yet, and the pretrained model is no longer needed. A model that will be sharded stays
+    on the CPU: `distribute` moves it to `device` layer by layer.
 
     Raises:
         UserError: the recipe, the data or the pretrained model cannot be used.
     """
     training = source.recipe.training
-    start = _start(source, run)
+    start = _start(source, run, resumes)
     if start is not None:
         source = _with_shape(source, start, say)
     elif training.adapter is not None:
@@ -69,10 +70,8 @@ def begin(
         if start is not None and start.loaded is not None:
             _copy_tokenizers(start, start.loaded, run.path / "data", say)
         task = task_kind(source.recipe).prepare(source, run.path / "data", say=say, limit=limit)
-    if run.latest() is None:
-        model = build_model(task.config, seed=training.seed)
-    else:
-        model = build_uninitialised(task.config)  # takes no memory until the checkpoint is read
+    # without weights it takes no memory until the checkpoint is read
+    model = build_uninitialised(task.config) if resumes else build_model(task.config, seed=training.seed)
     fresh: tuple[str, ...] = ()
     if start is not None:
         fresh = start.fresh if start.loaded is None else _copy_weights(start.loaded, model, task, say)
@@ -97,7 +96,7 @@ def origin(run: RunFolder) -> str:
     return read_json(run.path / START)["name"] if (run.path / START).is_file() else ""
 
 
-def _start(source: RecipeFile, run: RunFolder) -> InitialModel | None:
+def _start(source: RecipeFile, run: RunFolder, resumes: bool) -> InitialModel | None:
     model = source.recipe.model
     if (init := model.get("init")) is None:
         return None
@@ -108,7 +107,7 @@ def _start(source: RecipeFile, run: RunFolder) -> InitialModel | None:
             "model.preset and model.init both set the shape of the model",
             "leave out one of them; other settings of [model] still apply",
         )
-    if run.latest() is not None:
+    if resumes:
         saved = read_json(run.path / START)
         return InitialModel(
             path=saved["model"],
