@@ -122,24 +122,18 @@ def strategies(recipe: Path, folder: Path, steps: int) -> bool:
 
 
 def memory(folder: Path) -> bool:
-    """The memory of two processes that train a model of 44 M parameters, in a new run and in one that resumes."""
+    """The memory of two processes that train a model of 44 M parameters, in a new and in a resumed run."""
     peaks: dict[str, int] = {}
+    script = [sys.executable, str(HERE / "ranks_memory.py")]
     for strategy in ("ddp", "fsdp2"):
         for what, steps in (("new", 2), ("resumed", 3)):
             where = [str(folder / "memory"), (folder / f"meeting-{strategy}-{what}").as_uri()]
             processes = [
                 subprocess.Popen(
-                    [
-                        sys.executable,
-                        str(HERE / "ranks_memory.py"),
-                        *where,
-                        str(rank),
-                        "2",
-                        strategy,
-                        str(steps),
-                    ],
+                    [*script, *where, str(rank), "2", strategy, str(steps)],
                     stdout=subprocess.PIPE,
                     text=True,
+                    env=os.environ | {"MALLOC_MMAP_THRESHOLD_": "100000"},  # what is freed is given back
                 )
                 for rank in range(2)
             ]

@@ -1,6 +1,7 @@
 """Shards have the tensors of a whole file, for any number of processes; damaged ones are refused."""
 
 import json
+import random
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from regard.weights.folder import write_folder
 from regard.weights.saved_tensors import SavedTensors
 from regard.weights.shards import ROWS, Shard, TensorPart, shard_name, shard_names
 from regard.weights.tensors import read_tensors, write_tensors
+from tests.weights.test_damaged import SEEDS, damaged
 
 FILE = "model.safetensors"
 DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.uint8, torch.bool]
@@ -139,3 +141,29 @@ def test_shards_of_different_types_are_refused(tmp_path):
     save_file({"a": tensor[2:].double()}, paths[1], place)
     with pytest.raises(FolderError, match="F32 and F64"):
         SavedTensors(paths, sharded=True)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_damaged_shard_crashes(tmp_path, seed):
+    """A manifest of the same hand would hide the damage."""
+    chance = random.Random(seed)
+    paths = written(tmp_path, TENSORS, 2)
+    whole = {path: path.read_bytes() for path in paths}
+    refused = untold = 0
+    for _ in range(400):
+        path = chance.choice(paths)
+        end = 8 + int.from_bytes(whole[path][:8], "little")  # of the header
+        header = damaged(whole[path][:end], chance)
+        if chance.random() < 0.5:  # with its length, so that its text is read
+            header = (len(header) - 8).to_bytes(8, "little") + header[8:]
+        path.write_bytes(header + whole[path][end:])
+        try:
+            found = SavedTensors(paths, sharded=True).read_all()
+            assert sum(tensor.numel() for tensor in found.values()) < 100
+        except FolderError as error:
+            refused += 1
+            untold += not error.hint
+        path.write_bytes(whole[path])
+    assert refused > 200
+    assert untold == 0
+    SavedTensors(paths, sharded=True)

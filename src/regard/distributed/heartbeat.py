@@ -1,4 +1,4 @@
-"""Signs of life between the machines of a run, so that a lost one ends the run's processes within seconds.
+"""Signs of life between the processes of a run: if one is lost, the others end within seconds.
 
 If a process is killed, the system closes its connections and the others notice at once. If a machine loses
 its power or its network, nothing is closed, and the others would wait in PyTorch for hours. Each process
@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from torch.distributed import FileStore  # pyright: ignore[reportPrivateImportUsage]
+
 from regard.distributed.group import Group
 
 INTERVAL = 2.0  # seconds between two signs of life
@@ -24,10 +26,10 @@ KEY = "regard/alive"  # the beginning of the keys in the store
 def heartbeat(group: Group, warn: Callable[[str], None]) -> Iterator[None]:
     """A context in which this process ends, after a warning, if another one is lost.
 
-    torchrun starts its processes again. Processes of one machine without torchrun need no watching: the
-    first ends with them.
+    torchrun starts its processes again. Those of `regard train --workers` are on one machine and need no
+    watching.
     """
-    if group.size == 1 or not hasattr(group.store, "clone"):
+    if group.size == 1 or isinstance(group.store, FileStore):
         yield
         return
     pulse = _Pulse(group)
