@@ -59,6 +59,8 @@ from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
 
 PRODUCTS = "products.json"  # file of a run folder: PyTorch's setting of its matrix products
+# until a file server releases the lock of a machine that it has lost: 90 s is the usual lease of NFS
+LOST_LOCK_SECONDS = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +143,8 @@ def train(
         if resume and not (run_path / RESOLVED).exists():
             raise FolderError(f"{run_path}: there is no run to resume", "leave out --resume to start one")
         say = console.note if group.is_first and not quiet else _ignore
-        with _locked(run_path, source, group, say) as run:
+        wait = LOST_LOCK_SECONDS if rank.is_restarted else 0.0
+        with _locked(run_path, source, group, say, wait) as run:
             return _train(source, run, chosen, group, say, quiet, on_report, runtime.threads)
 
 
@@ -190,12 +193,15 @@ def _default_folder(path: Path, source: RecipeFile) -> Path:
 
 
 @contextmanager
-def _locked(path: Path, source: RecipeFile, group: Group, say: Say) -> Iterator[RunFolder]:
-    """The run folder, locked by the first process; the other processes wait until it has the recipe."""
+def _locked(path: Path, source: RecipeFile, group: Group, say: Say, wait: float) -> Iterator[RunFolder]:
+    """The run folder, locked by the first process; the other processes wait until it has the recipe.
+
+    `wait`: the seconds to wait for a process that holds the lock.
+    """
     run = RunFolder(path)
     with ExitStack() as stack:
         if group.is_first:
-            stack.enter_context(run.lock())
+            stack.enter_context(run.lock(wait))
             _write_recipe(run, source, say)
             for warning in [*run.rename_damaged(), *run.environment_warnings()]:
                 console.warn(warning)

@@ -167,12 +167,15 @@ class RunFolder:
         self._verified: set[Path] = set()
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator["RunFolder"]:
-        """Locks the folder for writing, and finishes or removes what a killed writer left."""
+    def lock(self, wait: float = 0.0) -> Iterator["RunFolder"]:
+        """Locks the folder for writing, and finishes or removes what a killed writer left.
+
+        `wait`: the seconds to wait for another process that holds the lock.
+        """
         with os_errors("use", self.path):
             self._refuse_other_folder()
             os.makedirs(self._checkpoints, exist_ok=True)
-        with locked(self.path):
+        with locked(self.path, wait):
             self._locked = True
             try:
                 with os_errors("use", self.path):
