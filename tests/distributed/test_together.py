@@ -21,6 +21,7 @@ STEPS = 20  # two epochs and a little
 FLOAT = {"steps": 1}
 DOUBLE = {"steps": 8, "double": True}  # an epoch: seven batches of seven rows, one of one
 SHARDED = {"strategy": "fsdp2"}
+AVERAGED = DOUBLE | {"average_last": 2}
 DROPOUT = {"dropout": 0.3, "steps": 6}
 FILES = ["model.safetensors", "optimizer.safetensors", "average.safetensors"]
 pytestmark = pytest.mark.filterwarnings("default:a process died")
@@ -70,7 +71,12 @@ def moving(folder):
 
 @pytest.fixture(scope="module")
 def alone(folder, moving):
-    runs = {"one float": FLOAT, "one double": DOUBLE, "moving": {**moving, "stop": 3}}
+    runs = {
+        "one float": FLOAT,
+        "one double": DOUBLE,
+        "one averaged": AVERAGED,
+        "moving": {**moving, "stop": 3},
+    }
     return together(folder, 1, runs)[0]
 
 
@@ -81,6 +87,8 @@ def pair(folder, moving, alone):
         "ddp double": DOUBLE,
         "fsdp2 float": FLOAT | SHARDED,
         "fsdp2 double": DOUBLE | SHARDED,
+        "ddp averaged": AVERAGED,
+        "fsdp2 averaged": AVERAGED | SHARDED,
         "ddp dropout": DROPOUT,
         "fsdp2 dropout": DROPOUT | SHARDED,
         "ddp stopped": DROPOUT | {"stop": 3},
@@ -135,6 +143,14 @@ def test_loss_and_gradient_are_those_of_one_process(folder, alone, pair, strateg
             torch.testing.assert_close(two[name], one[name], rtol=error, atol=error / 10, msg=name)
         elif width == "double":  # where a gradient is zero but for rounding, Adam makes steps of the rounding
             torch.testing.assert_close(two[name], one[name], rtol=1e-9, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_the_mean_of_the_last_checkpoints_is_that_of_one_process(alone, pair, strategy):
+    one, two = alone["one averaged"]["reports"][-1], pair[0][f"{strategy} averaged"]["reports"][-1]
+    assert one["kind"] == two["kind"] == "average"
+    assert one["of"] == two["of"] == [8, 0]
+    assert two["loss"] == pytest.approx(one["loss"], rel=1e-9)
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])

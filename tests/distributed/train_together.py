@@ -39,6 +39,7 @@ DEFAULTS = {
     "batch_tokens": 50,  # seven rows, and one is left of fifty
     "double": False,
     "collapses": False,  # outputs that are all the same, until the rate is halved
+    "average_last": 0,
     "again": False,  # the last checkpoint is written again, by these processes
     "log": "",  # a file for the lines that each process reads
 }
@@ -71,6 +72,7 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
         validate_every=wanted["steps"],
         clip_norm=1.0,
         moving_average=0.9,
+        average_last=wanted["average_last"],
         schedule=ScheduleSettings(warmup_steps=2, learning_rate=0.01),
     )
     if wanted["collapses"]:
