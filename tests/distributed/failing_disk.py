@@ -6,18 +6,18 @@ import os
 from regard.cli import main
 from regard.weights import folder
 
-fill, saved = folder._write_files, []
+fill, saved = folder.write_files, []
 
 
-def full(path, files, manifest_extra):
+def full(path, files):
     if "state.json" in files:
         saved.append(path)
     if len(saved) > 1:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    fill(path, files, manifest_extra)
+    return fill(path, files)
 
 
-folder._write_files = full
+folder.write_files = full
 
 if __name__ == "__main__":
     main()

@@ -36,6 +36,13 @@ def test_torchrun_sets_the_rank_of_a_process(environment):
     assert own_rank() == Rank(rank=5, size=8, local_rank=1, rendezvous_url="env://")
 
 
+def test_a_process_knows_whether_torchrun_has_restarted_it(environment):
+    environment(**TORCHRUN, TORCHELASTIC_RESTART_COUNT="0")
+    assert not own_rank().is_restarted
+    environment(**TORCHRUN, TORCHELASTIC_RESTART_COUNT="2")
+    assert own_rank().is_restarted
+
+
 def test_another_worker_of_ours_knows_its_place(environment):
     environment(REGARD_WORKER="1 2 file:///tmp/a folder/meeting")
     assert own_rank() == Rank(rank=1, size=2, local_rank=1, rendezvous_url="file:///tmp/a folder/meeting")

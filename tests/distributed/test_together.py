@@ -13,13 +13,17 @@ import torch
 
 from regard.distributed.group import SINGLE
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
+from regard.weights.shards import shard_name, shard_names
+from regard.weights.tensors import read_tensors
 
 SCRIPT = Path(__file__).with_name("train_together.py")
 STEPS = 20  # two epochs and a little
 FLOAT = {"steps": 1}
 DOUBLE = {"steps": 8, "double": True}  # an epoch: seven batches of seven rows, one of one
 SHARDED = {"strategy": "fsdp2"}
+AVERAGED = DOUBLE | {"average_last": 2}
 DROPOUT = {"dropout": 0.3, "steps": 6}
+FILES = ["model.safetensors", "optimizer.safetensors", "average.safetensors"]
 pytestmark = pytest.mark.filterwarnings("default:a process died")
 
 
@@ -67,7 +71,12 @@ def moving(folder):
 
 @pytest.fixture(scope="module")
 def alone(folder, moving):
-    runs = {"one float": FLOAT, "one double": DOUBLE, "moving": {**moving, "stop": 3}}
+    runs = {
+        "one float": FLOAT,
+        "one double": DOUBLE,
+        "one averaged": AVERAGED,
+        "moving": {**moving, "stop": 3},
+    }
     return together(folder, 1, runs)[0]
 
 
@@ -78,6 +87,8 @@ def pair(folder, moving, alone):
         "ddp double": DOUBLE,
         "fsdp2 float": FLOAT | SHARDED,
         "fsdp2 double": DOUBLE | SHARDED,
+        "ddp averaged": AVERAGED,
+        "fsdp2 averaged": AVERAGED | SHARDED,
         "ddp dropout": DROPOUT,
         "fsdp2 dropout": DROPOUT | SHARDED,
         "ddp stopped": DROPOUT | {"stop": 3},
@@ -98,9 +109,8 @@ def again(folder, moving, pair):
 def tensors(folder, name):
     """All tensors of the last checkpoint, by file and name."""
     checkpoint = RunFolder(folder / name).latest()
-    files = [file for file in checkpoint.names if file.endswith(".safetensors")]
     return {
-        f"{file} {key}": tensor for file in files for key, tensor in checkpoint.read_tensors(file).items()
+        f"{file} {key}": tensor for file in FILES for key, tensor in checkpoint.read_tensors(file).items()
     }
 
 
@@ -122,9 +132,9 @@ def test_values_of_each_process_reach_all(pair):
 def test_loss_and_gradient_are_those_of_one_process(folder, alone, pair, strategy, width, error):
     """Adam's first moment after one update is a tenth of the gradient; after an epoch states still agree."""
     one, two = alone[f"one {width}"]["reports"], pair[0][f"{strategy} {width}"]["reports"]
-    assert len(one) == len(two) > 0
-    for key in ("loss", "gradient_norm"):
-        found = [torch.tensor([record[key] for record in records]) for records in (one, two)]
+    assert [record["kind"] for record in one] == [record["kind"] for record in two]
+    for key in ("loss", "gradient_norm"):  # the loss is also that of the validation
+        found = [torch.tensor([record[key] for record in records if key in record]) for records in (one, two)]
         torch.testing.assert_close(*found, rtol=error, atol=error)
     one, two = tensors(folder, f"one {width}"), tensors(folder, f"{strategy} {width}")
     assert one.keys() == two.keys(), "the folders are interchangeable"
@@ -133,6 +143,14 @@ def test_loss_and_gradient_are_those_of_one_process(folder, alone, pair, strateg
             torch.testing.assert_close(two[name], one[name], rtol=error, atol=error / 10, msg=name)
         elif width == "double":  # where a gradient is zero but for rounding, Adam makes steps of the rounding
             torch.testing.assert_close(two[name], one[name], rtol=1e-9, atol=1e-9, msg=name)
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_the_mean_of_the_last_checkpoints_is_that_of_one_process(alone, pair, strategy):
+    one, two = alone["one averaged"]["reports"][-1], pair[0][f"{strategy} averaged"]["reports"][-1]
+    assert one["kind"] == two["kind"] == "average"
+    assert one["of"] == two["of"] == [8, 0]
+    assert two["loss"] == pytest.approx(one["loss"], rel=1e-9)
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
@@ -169,6 +187,38 @@ def test_the_shares_of_a_batch_are_of_unequal_size(folder, again):
     ]
     assert counts[0] != counts[1]
     assert 0 in counts[1], "a batch of one row leaves the second process without a share"
+
+
+def test_each_process_writes_its_rows(folder, pair):
+    checkpoint = RunFolder(folder / "fsdp2 float").latest()
+    for file in FILES:
+        names = shard_names(file, checkpoint.names)
+        assert names == [shard_name(file, number, 2) for number in (1, 2)]
+        whole = sum(tensor.numel() for tensor in checkpoint.read_tensors(file).values())
+        shards = [read_tensors(checkpoint.file(name)) for name in names]
+        sizes = [sum(tensor.numel() for tensor in shard.values()) for shard in shards]
+        assert sum(sizes) == whole
+        assert max(sizes) < 0.6 * whole
+        assert file not in checkpoint.names
+    best = RunFolder(folder / "fsdp2 float").best()
+    assert best.names == shard_names("model.safetensors", best.names)
+
+
+@pytest.mark.parametrize(
+    ("size", "wanted"), [(1, DOUBLE), (2, DOUBLE), (3, DOUBLE | SHARDED)], ids=["one", "ddp", "fsdp2"]
+)
+def test_a_sharded_checkpoint_is_the_same_in_any_other_processes(folder, pair, size, wanted):
+    """They read it and write it again. For three processes, the rows of many tensors are not divisible."""
+    name = f"again in {size}"
+    shutil.copytree(folder / "fsdp2 double", folder / name)
+    together(folder, size, {name: wanted | {"again": True}})
+    files = RunFolder(folder / name).latest().names
+    assert (FILES[0] in files) == (size < 3)
+    assert not [file for file in files if "of-00002" in file]
+    before, after = tensors(folder, "fsdp2 double"), tensors(folder, name)
+    assert before.keys() == after.keys()
+    for key, tensor in before.items():
+        assert torch.equal(after[key], tensor), key
 
 
 def test_stopped_and_resumed_they_end_in_the_same_bits(folder, pair):

@@ -65,14 +65,14 @@ def train(recipe, out, *more):
     return ["train", str(recipe), "--out", str(out), "--threads", "1", *more]
 
 
-def side_by_side(*commands):
+def side_by_side(*commands, program=("-m", "regard")):
     """Starts regard with these arguments as the processes of one run; returns exit codes and stderrs."""
     with socket.create_server(("localhost", 0)) as free:
         port = str(free.getsockname()[1])
     place = {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": str(len(commands))}
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "regard", *command],
+            [sys.executable, *program, *command],
             env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stderr=subprocess.PIPE,
             text=True,

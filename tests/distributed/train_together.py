@@ -39,6 +39,8 @@ DEFAULTS = {
     "batch_tokens": 50,  # seven rows, and one is left of fifty
     "double": False,
     "collapses": False,  # outputs that are all the same, until the rate is halved
+    "average_last": 0,
+    "again": False,  # the last checkpoint is written again, by these processes
     "log": "",  # a file for the lines that each process reads
 }
 
@@ -70,6 +72,7 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
         validate_every=wanted["steps"],
         clip_norm=1.0,
         moving_average=0.9,
+        average_last=wanted["average_last"],
         schedule=ScheduleSettings(warmup_steps=2, learning_rate=0.01),
     )
     if wanted["collapses"]:
@@ -78,17 +81,20 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
         )
 
     def validate(model):
-        loss = {"loss": float(sum(t.double().sum() for t in model_tensors(model).values()))}
+        held_out = Loader(examples, LoaderSettings(batch_tokens=100), seed=2)
+        losses = [objective(model, batch) for batch in held_out.epoch()]
+        loss = {"loss": float(sum(loss.nll.double() for loss in losses))}
         if not wanted["collapses"]:
             return loss
         retries = trainer.state.watch.retries
         return {"loss": 1 / trainer.state.step, DISTINCT: 90.0 if retries else 1.0}
 
     shared = ProcessShare(examples, group.rank, group.size) if group.size > 1 else examples
+    objective = CrossEntropy(smoothing=0.1)
     strategy = distribute(model, DistributedSettings(strategy=wanted["strategy"]), group)
     trainer = Trainer(
         model,
-        ShareObjective(CrossEntropy(smoothing=0.1)),
+        ShareObjective(objective),
         Loader(
             Logged(shared, wanted["log"], group.rank),
             LoaderSettings(batch_tokens=wanted["batch_tokens"]),
@@ -98,7 +104,7 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
         run,
         {},
         validate=validate,
-        report=lambda record: reports.append(record) if record["kind"] != "validation" else None,
+        report=reports.append,
         distributed=strategy,
     )
     # only one process hears of the signal, and all stop
@@ -106,6 +112,9 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
     trainer.stop = lambda: 15 if wanted["stop"] and last and trainer.state.step == wanted["stop"] else None
     with contextlib.suppress(Interrupted):
         trainer.train()
+    if wanted["again"]:
+        trainer._saved_step = None
+        trainer._save()
     held = sum(
         weight.to_local().numel() if hasattr(weight, "to_local") else weight.numel()
         for weight in model.parameters()

@@ -1,4 +1,4 @@
-"""`make ranks`: processes under torchrun killed at random, and FSDP2 beside DDP; a line of figures each.
+"""`make ranks`: processes under torchrun killed at random, FSDP2 beside DDP, memory; a line of figures each.
 
     python tests/long/ranks.py [--kills 20] [--steps 50]
 
@@ -7,6 +7,7 @@ missed.
 """
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -27,6 +28,7 @@ from regard.weights.checkpoint import RunFolder, checkpoint_digest  # noqa: E402
 
 STEPS_A_KILL = 10
 FAST_ENOUGH = 30.0  # seconds from a kill until the other process has ended too
+LEAN_ENOUGH = 0.75  # of the memory of a process that has the whole model
 NEAR_ENOUGH = 1e-5  # of all weights, after training by either strategy
 
 
@@ -43,17 +45,20 @@ def main() -> None:
         recipe = Path(name) / "recipe.toml"
         recipe.write_text(RECIPE, "utf-8")
         kept = [
-            random_kills(recipe, Path(name), options.kills, record),
+            random_kills(recipe, Path(name), options.kills, "ddp", record),
+            random_kills(recipe, Path(name), options.kills, "fsdp2", record),
             strategies(recipe, Path(name), options.steps, record),
+            memory(Path(name), record),
         ]
     sys.exit(not all(kept))
 
 
-def random_kills(recipe: Path, folder: Path, kills: int, record: Record) -> bool:
+def random_kills(recipe: Path, folder: Path, kills: int, strategy: str, record: Record) -> bool:
     """A run whose processes are killed at random and restarted by torchrun, and an uninterrupted run."""
     began = time.monotonic()
-    steps = ["--set", f"training.max_steps={STEPS_A_KILL * (kills + 1)}"]
-    alone, killed = folder / "uninterrupted", folder / "killed"
+    sets = [f"training.max_steps={STEPS_A_KILL * (kills + 1)}", f"distributed.strategy={strategy}"]
+    steps = [part for each in sets for part in ("--set", each)]
+    alone, killed = folder / f"uninterrupted-{strategy}", folder / f"killed-{strategy}"
     subprocess.run(
         [*TORCHRUN, "-m", "regard", *train(recipe, alone, *steps)], check=True, capture_output=True
     )
@@ -71,12 +76,12 @@ def random_kills(recipe: Path, folder: Path, kills: int, record: Record) -> bool
         RunFolder(alone).latest()
     )
     print(
-        f"ranks: {kills} SIGKILLs of random processes under torchrun: exit code {code},"
+        f"ranks: {strategy}, {kills} SIGKILLs of random processes under torchrun: exit code {code},"
         f" {'the bits' if same else 'NOT the bits'} of an uninterrupted run, slowest end of the others"
         f" {slowest:.1f} s, {errors} error lines ({time.monotonic() - began:.0f} s)",
         flush=True,
     )
-    record("killed", {"kills": kills, "code": code, "same": same, "slowest": slowest})
+    record(f"killed_{strategy}", {"kills": kills, "code": code, "same": same, "slowest": slowest})
     return same and slowest <= FAST_ENOUGH and errors <= kills
 
 
@@ -119,6 +124,30 @@ def strategies(recipe: Path, folder: Path, steps: int, record: Record) -> bool:
     )
     record("strategies", {"updates": steps, "difference": farthest})
     return farthest <= NEAR_ENOUGH
+
+
+def memory(folder: Path, record: Record) -> bool:
+    """The memory of two processes that train a model of 44 M parameters, in a new and in a resumed run."""
+    peaks: dict[str, int] = {}
+    script = [sys.executable, str(HERE / "ranks_memory.py")]
+    for strategy in ("ddp", "fsdp2"):
+        for what, steps in (("new", 2), ("resumed", 3)):
+            where = [str(folder / "memory"), (folder / f"meeting-{strategy}-{what}").as_uri()]
+            processes = [
+                subprocess.Popen(
+                    [*script, *where, str(rank), "2", strategy, str(steps)],
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    env=os.environ | {"MALLOC_MMAP_THRESHOLD_": "100000"},  # what is freed is given back
+                )
+                for rank in range(2)
+            ]
+            found = json.loads(processes[0].communicate()[0])
+            assert processes[1].wait() == 0
+            peaks[f"{strategy} {what}"] = found["peak"]
+            print(f"ranks: memory of a process in MB, {strategy}, {what} run of two: {found}", flush=True)
+    record("memory", {"peaks_mb": peaks})
+    return peaks["fsdp2 resumed"] <= LEAN_ENOUGH * peaks["ddp resumed"]
 
 
 if __name__ == "__main__":

@@ -11,8 +11,10 @@ from regard.cli import run
 from regard.errors import FolderError
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.families.gpt2 import GPT2
-from regard.weights.folder import verify_folder
+from regard.weights.folder import verify_folder, write_folder
+from regard.weights.shards import Shard, TensorPart, shard_name
 
 IDS = torch.tensor([[3, 1, 4, 1, 5]])
 
@@ -142,3 +144,38 @@ def test_a_shape_that_no_family_has_is_refused_with_the_reason():
         to_huggingface(loaded)
     with pytest.raises(FolderError, match="positions = 'alibi', but a marian model has 'sinusoidal'"):
         to_huggingface(loaded, "marian")
+
+
+def test_shards_are_joined_to_the_folder_that_has_one_file(gpt2, tmp_path):
+    whole, sharded, joined = tmp_path / "whole", tmp_path / "sharded", tmp_path / "joined"
+    regard.convert(gpt2, out=whole)
+    tensors = load_file(whole / "model.safetensors")
+    names = [name for name in VerifiedFolder.open(whole).names if name != "model.safetensors"]
+    files = {name: (whole / name).read_bytes() for name in [*names, "README.md"]}
+    shards = {shard_name("model.safetensors", n, 2): shard for n, shard in enumerate(halves(tensors), 1)}
+    write_folder(sharded, {**files, **shards})
+
+    done = regard.convert(sharded, out=joined)
+    assert done.parameters == sum(tensor.numel() for tensor in tensors.values())
+    for path in whole.iterdir():
+        if path.name != "MANIFEST.json":
+            assert (joined / path.name).read_bytes() == path.read_bytes(), path.name
+    with torch.no_grad():
+        own = [regard.load(folder, device="cpu").model(IDS) for folder in (whole, sharded, joined)]
+    assert torch.equal(own[0], own[1])
+    assert torch.equal(own[0], own[2])
+    with pytest.raises(FolderError, match="is a folder of regard already"):
+        regard.convert(joined, out=tmp_path / "again")
+    with pytest.raises(FolderError, match="only joined: family is not used"):
+        regard.convert(sharded, out=tmp_path / "again", family="gpt2")
+
+
+def halves(tensors):
+    for half in (0, 1):
+        parts = {}
+        for name, tensor in tensors.items():
+            middle = (len(tensor) + 1) // 2
+            rows = tensor[middle:] if half else tensor[:middle]
+            if len(rows):
+                parts[name] = TensorPart(tensor=rows, shape=tuple(tensor.shape), first=middle * half)
+        yield Shard(parts)

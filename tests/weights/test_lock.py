@@ -2,6 +2,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -31,6 +33,19 @@ def test_a_second_holder_in_the_same_process_is_refused_too(tmp_path):
         pass
     with locked(tmp_path):
         pass
+
+
+def test_a_lock_that_is_given_back_in_time_is_waited_for(tmp_path):
+    began = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(FolderError, match="is in use"), locked(tmp_path, wait=0.2):
+            pass
+        threading.Timer(0.5, other.kill).start()
+        with locked(tmp_path, wait=30.0):
+            assert 0.5 < time.monotonic() - began < 20
 
 
 def test_an_error_inside_gives_the_lock_back(tmp_path):

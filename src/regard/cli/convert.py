@@ -55,6 +55,9 @@ def command(
     (model.npz), JoeyNMT (best.ckpt with config.yaml), eole, OpenNMT-py, fairseq (model.pt),
     Sockeye (params.best). Metrics of COMET (checkpoints/model.ckpt with hparams.yaml). The logits do not
     change.
+
+    A run or model folder of regard whose weights are in shards (of fsdp2) is written with its weights in
+    one file.
     """
     with importing():
         from regard.verbs.convert import convert

@@ -8,6 +8,7 @@ this machine.
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from regard.data.memory import total_memory
@@ -72,10 +73,14 @@ def refuse_large_file(path: Path) -> None:
         if size > limit:
             raise _too_large(path, size, limit)
     elif (limit := total_memory()) and size > limit:
-        raise FolderError(
-            f"{path} has {size:,} bytes, more than the {limit:,} of this machine's memory",
-            "use a machine with more memory, or copy the folder again if the model is smaller",
-        )
+        raise _beyond_memory(f"{path} has", size, limit)
+
+
+def refuse_beyond_total_memory(paths: Sequence[Path]) -> None:
+    """Raises a FolderError if weights in several files are together larger than the memory."""
+    size, limit = sum(map(os.path.getsize, paths)), total_memory()
+    if limit and size > limit:
+        raise _beyond_memory(f"{paths[0]} and the others have", size, limit)
 
 
 def checked_inside(path: Path, folder: Path | None = None) -> Path:
@@ -97,6 +102,13 @@ def _blobs(home: Path) -> list[Path]:
     """The blobs folder of a snapshot: HUB/models--NAME/snapshots/REVISION -> HUB/models--NAME/blobs."""
     snapshots = [each.parent for each in (home, *home.parents) if each.parent.name == "snapshots"]
     return [each.parent / "blobs" for each in snapshots]
+
+
+def _beyond_memory(what: str, size: int, limit: int) -> FolderError:
+    return FolderError(
+        f"{what} {size:,} bytes, more than the {limit:,} of this machine's memory",
+        "use a machine with more memory, or copy the folder again if the model is smaller",
+    )
 
 
 def _too_large(path: Path, size: int, limit: int) -> FolderError:

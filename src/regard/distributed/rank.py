@@ -34,6 +34,11 @@ class Rank:
         """True if torchrun or a similar launcher started the process, not `regard train --workers`."""
         return self.rendezvous_url.startswith("env:")
 
+    @property
+    def is_restarted(self) -> bool:
+        """True if torchrun has started the process in place of one that has failed."""
+        return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") not in ("", "0")
+
     def device(self, chosen: torch.device) -> torch.device:
         """The device of this process: its own GPU if GPUs were chosen.
 

@@ -1,14 +1,16 @@
 """Data parallelism: every process has the whole model (Goyal et al. 2017; DDP, Li et al. 2020)."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from regard.distributed.group import SINGLE, Group
+from regard.distributed.readable_tensors import ReadableTensors
+
+Result = TypeVar("Result")
 
 
 class ReplicatedModel:
@@ -17,7 +19,7 @@ class ReplicatedModel:
     For a single process, a group of one, it does nothing.
     """
 
-    lockstep = False
+    is_sharded = False
 
     def __init__(self, model: nn.Module, group: Group = SINGLE) -> None:
         self.model, self.group = model, group
@@ -32,12 +34,11 @@ class ReplicatedModel:
         """Clips the gradient to the norm `limit` (0: no clipping); returns the norm before clipping."""
         return torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit or math.inf)
 
-    def gather(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        return tensors
+    def part(self, tensor: Tensor) -> tuple[Tensor, int] | None:
+        return (tensor, 0) if self.group.is_first else None
 
-    def shard(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        return tensors
+    def load(self, saved: ReadableTensors) -> Mapping[str, Tensor]:
+        return {name: saved.read(name) for name in saved.shapes}
 
-    @contextmanager
-    def full_model(self) -> Iterator[nn.Module]:
-        yield self.model
+    def on_first(self, function: Callable[[nn.Module], Result]) -> Result | None:
+        return function(self.model) if self.group.is_first else None

@@ -14,3 +14,7 @@ class DistributedSettings:
     """
 
     strategy: Literal["ddp", "fsdp2"] = "ddp"  # whole copies of the model ("ddp"), or parts of it ("fsdp2")
+
+    def is_sharded(self, processes: int) -> bool:
+        """True if each of so many processes has a part of the model only."""
+        return self.strategy == "fsdp2" and processes > 1

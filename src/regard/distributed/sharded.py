@@ -2,37 +2,43 @@
 
 It uses PyTorch's `fully_shard`: all rows of a block's weights are gathered just before the block is computed
 and freed afterwards, gradients are reduced to the rows of each process, and optimiser and moving average work
-on rows. The model does not know of it.
+on rows. The model does not know of it. No process has a whole copy of it, neither to save nor to validate it.
 """
 
-import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor
 
 from regard.distributed.group import Group
+from regard.distributed.lending import LentModel
+from regard.distributed.readable_tensors import ReadableTensors
+from regard.distributed.row_range import RowRange
 
+Result = TypeVar("Result")
 BLOCKS = "blocks"  # the name of the list of layers in the models
 
 
 class ShardedModel:
-    """Shards `model` over the processes of `group`; its weights become DTensors."""
+    """Shards `model` over the processes of `group`, on `device`; its weights become DTensors.
 
-    lockstep = True
+    The layers are moved to the device one by one, so that it never has the whole model.
+    """
 
-    def __init__(self, model: nn.Module, group: Group) -> None:
+    is_sharded = True
+
+    def __init__(self, model: nn.Module, group: Group, device: torch.device | None = None) -> None:
         self.model, self.group = model, group
-        # the model that is validated and saved; allocated now, so that a lack of memory shows at the start
-        self._plain = copy.deepcopy(model) if group.is_first else None
-        self._mesh = DeviceMesh.from_group(group.channel, next(model.parameters()).device.type)
+        self._device = device or next(model.parameters()).device
+        self._mesh = DeviceMesh.from_group(group.channel, self._device.type)
+        blocks = _blocks(model)
+        self._lent = LentModel(model, blocks, group, self._device)
         self._pass = _Pass(model)
-        for part in (*_blocks(model), self._pass):
+        for part in (*blocks, self._pass):
             sharded = fully_shard(part, mesh=self._mesh)
             assert isinstance(sharded, FSDPModule)
             sharded.set_gradient_divide_factor(1.0)  # a sum; the trainer divides by all target tokens
@@ -55,40 +61,40 @@ class ShardedModel:
             torch.nn.utils.clip_grads_with_norm_(weights, limit, norm)
         return norm
 
-    def gather(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """The full tensors in the first process, an empty dict in the others."""
-        found = {}
-        for name, tensor in tensors.items():
-            full = _full_tensor(tensor)
-            if self.group.is_first:
-                found[name] = full.cpu()
-        return found
+    def part(self, tensor: Tensor) -> tuple[Tensor, int] | None:
+        """The rows of a tensor that this process saves, and the first's number; None if there are none."""
+        if not isinstance(tensor, DTensor):
+            return (tensor, 0) if self.group.is_first else None
+        own, rows = tensor.to_local(), RowRange.of(tensor.shape, self.group)
+        assert len(own) == rows.last - rows.first, (own.shape, rows)
+        return (own, rows.first) if len(own) or self.group.is_first else None
 
-    def shard(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """This process's rows of full tensors, which are named `weight` or `weight/slot`."""
+    def load(self, saved: ReadableTensors) -> Mapping[str, Tensor]:
+        """Saved tensors, named `weight` or `weight/slot`; of those that are sharded, this process's rows."""
         own = self.model.state_dict()
         return {
-            name: self._rows(own.get(name, own.get(name.rpartition("/")[0])), tensor)
-            for name, tensor in tensors.items()
+            name: self._load(own.get(name, own.get(name.rpartition("/")[0])), name, saved)
+            for name in saved.shapes
         }
 
-    def _rows(self, weight: Tensor | None, tensor: Tensor) -> Tensor:
-        if not isinstance(weight, DTensor) or weight.shape != tensor.shape:
-            return tensor
-        # src_data_rank=None: every process has the full tensor, so nothing is sent
-        return distribute_tensor(tensor.to(weight.device), self._mesh, weight.placements, src_data_rank=None)
+    def _load(self, weight: Tensor | None, name: str, saved: ReadableTensors) -> Tensor:
+        shape = saved.shapes[name]
+        if not isinstance(weight, DTensor) or tuple(weight.shape) != shape:
+            return saved.read(name)
+        rows = RowRange.of(shape, self.group)
+        own = saved.read_rows(name, rows.first, rows.last).to(self._device)
+        return DTensor.from_local(
+            own,
+            self._mesh,
+            weight.placements,
+            run_check=False,
+            shape=weight.shape,
+            stride=weight.stride(),
+        )
 
-    @contextmanager
-    def full_model(self) -> Iterator[nn.Module]:
-        """A context with a plain model in the first process, and the sharded model in the others."""
-        weights = self.gather(self.model.state_dict())
-        if self._plain is None:
-            yield self.model
-            return
-        with torch.no_grad():
-            for name, tensor in self._plain.state_dict().items():
-                tensor.copy_(weights[name])
-        yield self._plain
+    def on_first(self, function: Callable[[nn.Module], Result]) -> Result | None:
+        """`function(model)` in the first process, to which the others lend the layers; None in others."""
+        return self._lent.call(function)
 
 
 class _Pass(nn.Module):

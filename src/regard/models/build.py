@@ -162,6 +162,6 @@ class _MetaWeights(_SkipInitialisation):
         return super().__torch_function__(func, types, args, kwargs)
 
 
-def count_parameters(model: Model) -> int:
+def count_parameters(model: nn.Module) -> int:
     """The number of parameters; tied weights count once."""
     return sum(parameter.numel() for parameter in model.parameters())

@@ -40,7 +40,7 @@ class Gradients:
         """Does the same, and returns the three numbers as a tensor; so nothing waits for a GPU."""
         sums = (
             self._backward(batches)
-            if self.distributed.lockstep
+            if self.distributed.is_sharded
             else with_halved_batches(self._backward, batches, reset)
         )
         gradients = [p.grad for p in self.distributed.model.parameters() if p.grad is not None]

@@ -1,16 +1,27 @@
-"""The weight files of a checkpoint: the deployed weights, and the adapters for resuming."""
+"""The tensors of a checkpoint: the deployed weights, the adapters, the optimiser's state, the average."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from regard.models.adapters import adapters_of, merged
-from regard.weights.checkpoint import Checkpoint
+from regard.training.optimizer import optimizer_tensors
+from regard.weights.average import AVERAGE, MovingAverage
 from regard.weights.tensors import model_tensors
 
 WEIGHTS = "model.safetensors"  # the weights for use, with merged adapters
 ADAPTERS = "adapters.safetensors"  # in a run with adapters: the adapters and the unmerged weights below them
+OPTIMIZER = "optimizer.safetensors"
+Load = Callable[[str], Mapping[str, Tensor]]  # the tensors of a file of a checkpoint
+
+
+def checkpoint_tensors(
+    model: nn.Module, optimizer: torch.optim.Optimizer, average: MovingAverage | None
+) -> dict[str, Mapping[str, Tensor]]:
+    """The tensors of a checkpoint by file."""
+    files = {**weight_files(model), OPTIMIZER: optimizer_tensors(model, optimizer)}
+    return {**files, AVERAGE: average.tensors()} if average else files
 
 
 def weight_files(model: nn.Module) -> dict[str, Mapping[str, Tensor]]:
@@ -29,10 +40,10 @@ def weight_files(model: nn.Module) -> dict[str, Mapping[str, Tensor]]:
     return {WEIGHTS: plain, ADAPTERS: changed}
 
 
-def trained_weights(checkpoint: Checkpoint, model: nn.Module) -> dict[str, Tensor]:
+def trained_weights(load: Load, model: nn.Module) -> dict[str, Tensor]:
     """The weights of `model` for training, with unmerged adapters."""
-    weights = checkpoint.read_tensors(WEIGHTS)
-    return weights | checkpoint.read_tensors(ADAPTERS) if adapters_of(model) else weights
+    weights = dict(load(WEIGHTS))
+    return {**weights, **load(ADAPTERS)} if adapters_of(model) else weights
 
 
 def copies(tensors: Mapping[str, Tensor], device: str | None = None) -> dict[str, Tensor]:

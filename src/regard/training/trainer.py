@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,16 +23,18 @@ from regard.training.best_weights import BestWeights, mean_of_last
 from regard.training.gradients import Gradients
 from regard.training.launch import LaunchedUpdate, launch, may_be_read_later
 from regard.training.objective import Objective, ignored_label
-from regard.training.optimizer import build_optimizer, optimizer_tensors, restore_optimizer
+from regard.training.optimizer import build_optimizer, restore_optimizer
 from regard.training.pace import Pace, Update
 from regard.training.prefetch import BatchReader
 from regard.training.records import Records, Report
+from regard.training.run_writer import RunWriter
 from regard.training.schedule import Schedule, schedule_width
 from regard.training.settings import TrainingSettings
-from regard.training.snapshot import copies, trained_weights, weight_files
+from regard.training.snapshot import OPTIMIZER, checkpoint_tensors, copies, trained_weights
 from regard.training.state import TrainingState, random_state, restore_random_state
-from regard.weights.average import MovingAverage
+from regard.weights.average import AVERAGE, MovingAverage
 from regard.weights.checkpoint import Checkpoint, RunFolder
+from regard.weights.folder import AllFiles, WriteBeside
 from regard.weights.tensors import model_tensors, restore_model
 
 Validate = Callable[[Any], dict[str, float]]
@@ -48,8 +51,8 @@ class Trainer:
         update: is called after each update, for a progress display.
         stop: returns the number of a signal that asks to stop, or None; called between updates.
         distributed: the model distributed over several processes, each with its own share of the loader's
-            batches; by default this process alone. The first process validates, reports and writes; all
-            processes have the same state.
+            batches; by default this process alone. The first process validates and reports; all processes
+            have the same state.
         entropy: of the training targets, in nats, for the detection of a collapse; None if the loss cannot
             be compared with it, and in all processes except the first.
     """
@@ -76,7 +79,8 @@ class Trainer:
         self.distributed = distributed or ReplicatedModel(model)
         self.group = self.distributed.group
         self.records = Records(run, report, writes=self.group.is_first)
-        self.best = BestWeights(run, model_files)
+        self.writer = RunWriter(run, self.distributed)
+        self.best = BestWeights(self.writer, model_files)
         self.device = next(model.parameters()).device
         self.ignored = ignored_label(objective)
         self.gradients = Gradients(self.distributed, objective, self.device, settings.precision)
@@ -235,12 +239,12 @@ class Trainer:
         state = self.state
         began = time.perf_counter()
         averaged = self.average.applied(self.model) if self.average else nullcontext()
-        with averaged, self.distributed.full_model() as model, merged(model):
-            metrics = self.group.broadcast(self._score(model) if self.group.is_first else None)
+        with averaged, merged(self.model):
+            metrics = self.group.broadcast(self.distributed.on_first(self._score))
             state.validated_step = state.step
             self.records.add({"kind": "validation", "step": state.step, **metrics})
-            if record_best(metrics, self.settings, state) and self.group.is_first:
-                self.best.keep(state.step, model)
+            if record_best(metrics, self.settings, state):
+                self.best.keep(state.step, self.model)
         seconds = time.perf_counter() - began
         state.validations.count += 1
         state.validations.seconds += seconds
@@ -323,21 +327,20 @@ class Trainer:
 
     def _average_last(self) -> None:
         """Validates the mean of the last checkpoints, which becomes the best model if it is better."""
-        if self.settings.average_last < 2:
+        step = self.state.step
+        if self.settings.average_last < 2 or self.group.broadcast(self.records.has_average(step)):
             return
-        with self.distributed.full_model() as model, merged(model):
-            if self.group.is_first and not self.records.has_average(self.state.step):
-                self._score_mean(model)
-
-    def _score_mean(self, model: nn.Module) -> None:
-        mean, of = mean_of_last(self.run, self.settings, self.state.step)
-        own = copies(model_tensors(model))
-        restore_model(model, mean)
-        metrics = self._score(model)
-        if all(better(metrics, self.settings, self.state)):
-            self.best.write_now(self.state.step, model_tensors(model), is_average=True)
-        restore_model(model, own)
-        self.records.add({"kind": "average", "step": self.state.step, "of": of, **metrics})
+        of: list[int] = []
+        with merged(self.model):
+            own = copies(model_tensors(self.model))
+            if self.group.is_first or self.distributed.is_sharded:
+                mean, of = mean_of_last(self.run, self.settings, step, self._load)
+                restore_model(self.model, mean)
+            metrics = self.group.broadcast(self.distributed.on_first(self._score))
+            if all(better(metrics, self.settings, self.state)):
+                self.best.write_average(step, self.model)
+            restore_model(self.model, own)
+        self.records.add({"kind": "average", "step": step, "of": of, **metrics})
 
     def _save(self) -> None:
         now = time.perf_counter()
@@ -348,35 +351,32 @@ class Trainer:
             return
         self._saved_step = self.state.step
         self.state.random = self.group.all_gather(random_state(self.device))
-        extra_files = {"optimizer.safetensors": optimizer_tensors(self.model, self.optimizer)}
-        if self.average:
-            extra_files["average.safetensors"] = self.average.tensors()
-        gathered = {name: self.distributed.gather(tensors) for name, tensors in extra_files.items()}
-        with self.distributed.full_model() as model:
-            if self.group.is_first:
-                self._write_checkpoint(model, gathered)
-        self.group.wait()
-
-    def _write_checkpoint(self, model: nn.Module, extra_files: Mapping[str, Mapping[str, Tensor]]) -> None:
-        files: dict[str, Any] = {
+        files = {
             **self.model_files,
-            **weight_files(model),
-            **extra_files,
             "state.json": json.dumps(self.state.to_dict(), indent=1, sort_keys=True).encode(),
         }
-        self.run.save(self.state.step, files)
+        tensors = checkpoint_tensors(self.model, self.optimizer, self.average)
+        parts = {file: self.writer.parts(each) for file, each in tensors.items()}
+        self.writer.write(self._write_checkpoint, files, parts)
+        self.group.wait()
+
+    def _write_checkpoint(self, files: AllFiles, beside: WriteBeside | None) -> None:
+        self.run.save(self.state.step, files, beside=beside)
         good = self.state.watch.good_step if self._may_go_back() else None
         self.run.prune(self.settings.kept_checkpoints, every=self.settings.save_every, good=good)
+
+    def _load(self, checkpoint: Checkpoint, file: str) -> Mapping[str, Tensor]:
+        """The tensors of a file of a checkpoint; if the model is sharded, this process's rows of them."""
+        return self.distributed.load(checkpoint.open_tensors(file))
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Restores the state of the run at `checkpoint`."""
         self.state = TrainingState.from_dict(checkpoint.read_json("state.json"))
-        shard = self.distributed.shard
-        restore_model(self.model, shard(trained_weights(checkpoint, self.model)))
-        optimizer = shard(checkpoint.read_tensors("optimizer.safetensors"))
-        restore_optimizer(self.model, self.optimizer, optimizer)
+        load = partial(self._load, checkpoint)
+        restore_model(self.model, trained_weights(load, self.model))
+        restore_optimizer(self.model, self.optimizer, load(OPTIMIZER))
         if self.average:
-            self.average.restore(shard(checkpoint.read_tensors("average.safetensors")))
+            self.average.restore(load(AVERAGE))
         self._restore_random()
         self._close_reader()
         self._launched.clear()

@@ -1,27 +1,46 @@
-"""Convert: a Hugging Face folder or a toolkit's checkpoint to a model folder, a model to Hugging Face."""
+"""Convert: a Hugging Face folder or a toolkit's checkpoint to a model folder, a model to Hugging Face.
+
+A model folder of regard whose weights are in shards becomes one with a single file of weights.
+"""
 
 import dataclasses
 import json
-from collections.abc import Sequence
+import math
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
 from regard.data import chat_template
+from regard.data.folder_file import read_file
 from regard.errors import FolderError
 from regard.models.build import count_parameters
 from regard.verbs.generation.languages import in_languages
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.model_loading import model_path
-from regard.weights.folder import write_folder
-from regard.weights.huggingface_files import refuse_taken, write_plain_folder
-from regard.weights.model_folder import LoadedModel, load_model, model_files, reads_text
+from regard.weights.average import WEIGHTS
+from regard.weights.checkpoint import VerifiedFolder
+from regard.weights.folder import MANIFEST, find_folder, write_folder
+from regard.weights.huggingface_files import is_huggingface, refuse_taken, write_plain_folder
+from regard.weights.model_folder import (
+    LoadedModel,
+    load_model,
+    model_files,
+    model_files_of,
+    open_model_folder,
+    read_config,
+    reads_text,
+)
 from regard.weights.pretrained import PretrainedModel, load_pretrained, to_huggingface
+from regard.weights.saved_tensors import SavedTensors
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors
 from regard.weights.toolkits.load import load_toolkit, toolkit_of, with_encoder
+
+CARD = "README.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +71,14 @@ def convert(
 ) -> ConversionReport:
     """Convert a Hugging Face folder, or a toolkit's checkpoint, to a regard model folder, or to Hugging Face.
 
-    The folder is written only if the whole model can be converted.
+    The folder is written only if the whole model can be converted. A model of regard whose weights are in
+    shards, because several processes trained it with strategy "fsdp2", is written with its weights in one
+    file; one tensor is in memory at a time.
 
     Args:
-        model: the folder or file to read; for "hf" also what `regard.load` gives.
-        out: the folder to write.
-        to: "regard" or "hf".
-        family: with `to` = "hf" the `model_type` to write, such as marian, bert, gpt2; None is the first
+        model: the folder or file to read; for "hf" also what `regard.load` gives. Of a run folder its best
+        model. out: the folder to write. to: "regard" or "hf". family: with `to` = "hf" the `model_type` to
+        write, such as marian, bert, gpt2; None is the first
             family that has models of this shape.
         trust_pickle: also read weights in a pickle (.bin, .pt, .ckpt), in another process.
         encoder: for a metric of COMET, a folder with the config.json and tokenizer.json of its encoder.
@@ -79,6 +99,9 @@ def convert(
     if isinstance(model, LoadedModel):
         raise FolderError(f"{model.path}: this is a model of regard already", 'give a folder, or to="hf"')
     path = model_path(model)
+    if (sharded := _sharded_folder(path)) is not None:
+        given = {"family": family, "source_lang": source_lang, "target_lang": target_lang}
+        return _to_one_file(sharded, Path(out), given)
     toolkit = toolkit_of(path)
     if encoder is not None:
         toolkit = with_encoder(toolkit, Path(encoder))
@@ -89,6 +112,33 @@ def convert(
     loaded = in_languages(pretrained.loaded, source_lang, target_lang)
     origin = "a Hugging Face folder" if toolkit is None else f"a checkpoint of {toolkit.title}"
     return _to_regard(dataclasses.replace(pretrained, loaded=loaded), Path(out), origin)
+
+
+def _sharded_folder(path: Path) -> VerifiedFolder | None:
+    """The model folder of regard at `path` if its weights are in shards."""
+    known = (path / MANIFEST).is_file() or find_folder(path / "best") or find_folder(path / "checkpoints")
+    if is_huggingface(path) or not known:
+        return None
+    folder = open_model_folder(path)
+    return folder if WEIGHTS not in folder.names and folder.has_tensors(WEIGHTS) else None
+
+
+def _to_one_file(folder: VerifiedFolder, out: Path, given: Mapping[str, str | None]) -> ConversionReport:
+    """Writes the model folder with its weights in one file; `given` are options that cannot be followed."""
+    for name, value in given.items():
+        if value is not None:
+            raise FolderError(
+                f"{folder.path} has its weights in shards, which are only joined: {name} is not used",
+                f"leave out {name}, or convert the folder that is written",
+            )
+    tensors = folder.open_tensors(WEIGHTS)
+    files: dict[str, bytes | SavedTensors] = {**model_files_of(folder), WEIGHTS: tensors}
+    if os.path.isfile(folder.path / CARD):
+        files[CARD] = read_file(folder.path / CARD)
+    config, _ = read_config(folder)
+    write_folder(out, files)
+    parameters = sum(map(math.prod, tensors.shapes.values()))
+    return ConversionReport(path=out, family=config.kind, parameters=parameters)
 
 
 def _to_regard(pretrained: PretrainedModel, out: Path, origin: str) -> ConversionReport:
@@ -110,8 +160,8 @@ def _to_regard(pretrained: PretrainedModel, out: Path, origin: str) -> Conversio
         out,
         {
             **model_files(loaded.config, loaded.labels, other_files, recipe),
-            "model.safetensors": model_tensors(loaded.model),
-            "README.md": _card(name, parameters, pretrained, origin).encode(),
+            WEIGHTS: model_tensors(loaded.model),
+            CARD: _card(name, parameters, pretrained, origin).encode(),
         },
     )
     return ConversionReport(
@@ -130,7 +180,7 @@ def _to_huggingface(loaded: LoadedModel, out: Path, family: str | None) -> Conve
     card = (
         f"# {title}\n\n{parameters:,} parameters; written by regard {version('regard')} for transformers.\n"
     )
-    write_plain_folder(out, {**converted.files, "README.md": card.encode()})
+    write_plain_folder(out, {**converted.files, CARD: card.encode()})
     return ConversionReport(
         path=out, family=converted.family, parameters=parameters, unused_decoding=converted.unused_decoding
     )

@@ -14,6 +14,7 @@ import torch
 from regard import console
 from regard.distributed.distributed_model import distribute
 from regard.distributed.group import Group
+from regard.distributed.heartbeat import heartbeat
 from regard.distributed.rank import own_rank
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError
@@ -58,6 +59,8 @@ from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
 
 PRODUCTS = "products.json"  # file of a run folder: PyTorch's setting of its matrix products
+# until a file server releases the lock of a machine that it has lost: 90 s is the usual lease of NFS
+LOST_LOCK_SECONDS = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +143,8 @@ def train(
         if resume and not (run_path / RESOLVED).exists():
             raise FolderError(f"{run_path}: there is no run to resume", "leave out --resume to start one")
         say = console.note if group.is_first and not quiet else _ignore
-        with _locked(run_path, source, group, say) as run:
+        wait = LOST_LOCK_SECONDS if rank.is_restarted else 0.0
+        with _locked(run_path, source, group, say, wait) as run:
             return _train(source, run, chosen, group, say, quiet, on_report, runtime.threads)
 
 
@@ -189,12 +193,15 @@ def _default_folder(path: Path, source: RecipeFile) -> Path:
 
 
 @contextmanager
-def _locked(path: Path, source: RecipeFile, group: Group, say: Say) -> Iterator[RunFolder]:
-    """The run folder, locked by the first process; the other processes wait until it has the recipe."""
+def _locked(path: Path, source: RecipeFile, group: Group, say: Say, wait: float) -> Iterator[RunFolder]:
+    """The run folder, locked by the first process; the other processes wait until it has the recipe.
+
+    `wait`: the seconds to wait for a process that holds the lock.
+    """
     run = RunFolder(path)
     with ExitStack() as stack:
         if group.is_first:
-            stack.enter_context(run.lock())
+            stack.enter_context(run.lock(wait))
             _write_recipe(run, source, say)
             for warning in [*run.rename_damaged(), *run.environment_warnings()]:
                 console.warn(warning)
@@ -228,11 +235,13 @@ def _train(
     threads: int | None,
 ) -> TrainResult:
     recipe = source.recipe
+    checkpoint = run.latest()
     teacher = load_teacher(source, run, device, writes=group.is_first, say=say)
-    task, model = begin(source, run, device, say=say, group=group, teacher=teacher)
+    task, model = begin(
+        source, run, device, say=say, group=group, resumes=checkpoint is not None, teacher=teacher
+    )
     objective = ShareObjective(training_objective(task, recipe.training, teacher))
     loader = task.loader(group)
-    checkpoint = run.latest()
     refuse_another_step(checkpoint, run, group)
     before = checkpoint.read_json("state.json") if checkpoint else None
     if before:
@@ -243,6 +252,7 @@ def _train(
     if group.is_first:
         say(training_summary(recipe.training, loader, before))
         entropy = task.target_entropy(loader) if not recipe.training.loss else None
+    distributed = distribute(model, recipe.distributed, group, device)
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_signal(say))
         callbacks: _Callbacks = _ignore, _ignore
@@ -259,17 +269,17 @@ def _train(
             report=callbacks[0],
             update=callbacks[1],
             stop=stop,
-            distributed=distribute(model, recipe.distributed, group),
+            distributed=distributed,
             entropy=entropy,
         )
+        stack.enter_context(heartbeat(group, console.warn))
         with matmul_precision(_matmul_precision(source, run, task.config.d_model, device, group, say)):
             if threads is None and group.size == 1:
                 set_threads(run, lambda: measured_threads(model, objective, loader, recipe.training), say)
             state = trainer.train()
-    if not group.is_first:
-        return TrainResult(run=run.path, model=None, steps=state.step, metrics={})
-    metrics = finish(source, task, run, device, quiet=quiet)
-    return TrainResult(run=run.path, model=run.path / "best", steps=state.step, metrics=metrics)
+    metrics = finish(source, task, run, distributed, device, quiet=quiet)
+    best = run.path / "best" if group.is_first else None
+    return TrainResult(run=run.path, model=best, steps=state.step, metrics=metrics)
 
 
 def _matmul_precision(

@@ -1,7 +1,7 @@
 """Weight averaging: the mean of several checkpoints, and an exponential moving average."""
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import torch
 from jaxtyping import Bool
@@ -15,16 +15,20 @@ WEIGHTS, AVERAGE = "model.safetensors", "average.safetensors"  # files of a chec
 UPDATES = "updates"  # a tensor of AVERAGE: the number of updates in the average
 
 
-def used_weights(checkpoint: VerifiedFolder) -> tuple[dict[str, Tensor], bool]:
+def used_weights(
+    checkpoint: VerifiedFolder, load: Callable[[str], Mapping[str, Tensor]] | None = None
+) -> tuple[dict[str, Tensor], bool]:
     """The weights with which a checkpoint is validated and used; True if they are the moving average.
 
     They are the moving average if the run has one. In a run with adapters the average is over adapter
-    tensors, which are not a model's weights, so the weights of that step are used.
+    tensors, which are not a model's weights, so the weights of that step are used. `load` reads the tensors
+    of a file; None reads all of them.
     """
-    weights = checkpoint.read_tensors(WEIGHTS)
-    if AVERAGE not in checkpoint.names:
+    load = load or checkpoint.read_tensors
+    weights = dict(load(WEIGHTS))
+    if not checkpoint.has_tensors(AVERAGE):
         return weights, False
-    average = checkpoint.read_tensors(AVERAGE)
+    average = dict(load(AVERAGE))
     average.pop(UPDATES, None)
     return (average, True) if average.keys() == weights.keys() else (weights, False)
 

@@ -1,6 +1,7 @@
 """The run folder: atomic, verified checkpoints, the best model, metrics, the recipe.
 
-    RUN/checkpoints/step-00000400/    a model folder with optimizer.safetensors and state.json
+    RUN/checkpoints/step-00000400/    a model folder with optimizer.safetensors and state.json; tensors may be
+                                      in shards (`shards.py`)
     RUN/best/                         the model folder with the best validation
     RUN/metrics.jsonl  RUN/recipe.toml
     RUN/LATEST                        the newest checkpoint, for people; the program verifies instead
@@ -22,12 +23,13 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.data.folder_file import checked_inside, read_file
+from regard.data.folder_file import checked_inside, read_file, refuse_beyond_total_memory
 from regard.errors import FolderError, UserError
 from regard.weights.environment import environment_differences
 from regard.weights.folder import (
     MANIFEST,
-    Files,
+    AllFiles,
+    WriteBeside,
     find_folder,
     os_errors,
     recover,
@@ -39,6 +41,8 @@ from regard.weights.folder import (
 )
 from regard.weights.lock import locked
 from regard.weights.metrics import append_record, cut_records, flush_records, read_records
+from regard.weights.saved_tensors import SavedTensors
+from regard.weights.shards import shard_names
 from regard.weights.strict_json import read_json
 from regard.weights.tensors import read_tensors
 
@@ -84,8 +88,24 @@ class VerifiedFolder:
     def read_json(self, name: str) -> dict[str, Any]:
         return read_json(self.file(name))
 
+    def has_tensors(self, name: str) -> bool:
+        """True if it has a safetensors file of this name, or its shards."""
+        return name in self.names or bool(shard_names(name, self.names))
+
+    def tensor_files(self, name: str) -> list[Path]:
+        """The safetensors file of this name, or its shards; FolderError if there is neither."""
+        return [self.file(each) for each in shard_names(name, self.names) or [name]]
+
     def read_tensors(self, name: str) -> dict[str, Tensor]:
-        return read_tensors(checked_inside(self.file(name)))
+        """All tensors of a safetensors file, or of its shards."""
+        if name in self.names:
+            return read_tensors(checked_inside(self.file(name)))
+        refuse_beyond_total_memory(self.tensor_files(name))
+        return self.open_tensors(name).read_all()
+
+    def open_tensors(self, name: str) -> SavedTensors:
+        """The tensors of a safetensors file, or of its shards, to be read one by one or by rows."""
+        return SavedTensors(self.tensor_files(name), sharded=name not in self.names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,12 +167,15 @@ class RunFolder:
         self._verified: set[Path] = set()
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator["RunFolder"]:
-        """Locks the folder for writing, and finishes or removes what a killed writer left."""
+    def lock(self, wait: float = 0.0) -> Iterator["RunFolder"]:
+        """Locks the folder for writing, and finishes or removes what a killed writer left.
+
+        `wait`: the seconds to wait for another process that holds the lock.
+        """
         with os_errors("use", self.path):
             self._refuse_other_folder()
             os.makedirs(self._checkpoints, exist_ok=True)
-        with locked(self.path):
+        with locked(self.path, wait):
             self._locked = True
             try:
                 with os_errors("use", self.path):
@@ -170,13 +193,16 @@ class RunFolder:
                 self._open(path, broken)
         return [f"{error.message}; it was renamed, and an older checkpoint is used" for error in broken]
 
-    def save(self, step: int, files: Files) -> Checkpoint:
-        """Writes the checkpoint of `step`; it and the metrics so far are on disk when this returns."""
+    def save(self, step: int, files: AllFiles, *, beside: WriteBeside | None = None) -> Checkpoint:
+        """Writes the checkpoint of `step`; it and the metrics so far are on disk when this returns.
+
+        `beside` waits for the files of other processes; see `write_folder`.
+        """
         target = self._checkpoints / f"step-{step:08d}"
         with self._write_lock():
             flush_records(self._metrics)
             self._rename_other(target)
-            write_folder(target, files, manifest_extra={"step": step})
+            write_folder(target, files, manifest_extra={"step": step}, beside=beside)
             self._verified.discard(target)
             replace_file(self.path / "LATEST", f"{target.name}\n".encode("ascii"))
         return Checkpoint(path=target, manifest=read_json(target / MANIFEST), step=step)
@@ -231,15 +257,18 @@ class RunFolder:
                     remove_folder(path)
                     self._verified.discard(path)
 
-    def write_best(self, files: Files, *, step: int, is_average: bool) -> VerifiedFolder:
+    def write_best(
+        self, files: AllFiles, *, step: int, is_average: bool, beside: WriteBeside | None = None
+    ) -> VerifiedFolder:
         """Replaces RUN/best; at any time the old or the new one can be read.
 
-        `is_average`: the weights are a mean of checkpoints up to `step`.
+        `is_average`: the weights are a mean of checkpoints up to `step`. `beside`: see `write_folder`.
         """
         target = self.path / "best"
         with self._write_lock():
             self._rename_other(target)
-            write_folder(target, files, manifest_extra={"step": step, "is_average": is_average})
+            extra = {"step": step, "is_average": is_average}
+            write_folder(target, files, manifest_extra=extra, beside=beside)
         return VerifiedFolder(path=target, manifest=read_json(target / MANIFEST))
 
     def best(self, names: Collection[str] | None = None) -> VerifiedFolder | None:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from torch import Tensor
 from regard.data.folder_file import checked_inside, read_error, refuse_large_file
 from regard.errors import FolderError, RunError, UserError
 from regard.weights.environment import environment
+from regard.weights.saved_tensors import SavedTensors
+from regard.weights.shards import Shard
 from regard.weights.strict_json import DAMAGED_HINT, json_bytes, read_json
 from regard.weights.tensors import refuse_non_finite, write_tensors
 
@@ -28,19 +30,29 @@ FORMAT_VERSION = 1
 MANIFEST = "MANIFEST.json"
 UNLISTED = frozenset({"README.md"})  # the model card, which may be edited afterwards
 Files = Mapping[str, bytes | Mapping[str, Tensor]]
+AllFiles = Mapping[str, bytes | Mapping[str, Tensor] | Shard | SavedTensors]
+Entries = Mapping[str, Mapping[str, Any]]  # of the manifest: the size and SHA-256 of files by name
+WriteBeside = Callable[[Path], Entries]
 
 
-def write_folder(target: Path, files: Files, *, manifest_extra: Mapping[str, Any] | None = None) -> None:
-    """Writes `files` (bytes, or named tensors) as the folder `target`, which may replace a folder of regard.
+def write_folder(
+    target: Path,
+    files: AllFiles,
+    *,
+    manifest_extra: Mapping[str, Any] | None = None,
+    beside: WriteBeside | None = None,
+) -> None:
+    """Writes `files` as the folder `target`, which may replace a folder of regard.
 
     When it returns, everything is on disk. If it raises or is killed, the previous folder is intact, if
     necessary after `recover`.
+
+    Args:
+        manifest_extra: what the manifest has besides.
+        beside: is called with the folder while it is hidden, and returns when other processes have written
+            their files into it (`write_files`), with the entries of these.
     """
-    for name, content in files.items():
-        assert name != MANIFEST, name
-        assert _is_plain(name), name
-        if not isinstance(content, bytes):
-            refuse_non_finite(name, content)
+    _refuse_files(files)
     target = Path(os.path.realpath(target.expanduser()))
     with os_errors("save", target):
         _refuse_other_folder(target)
@@ -50,11 +62,36 @@ def write_folder(target: Path, files: Files, *, manifest_extra: Mapping[str, Any
         shutil.rmtree(partial, ignore_errors=True)
         try:
             os.mkdir(partial)
-            _write_files(partial, files, manifest_extra or {})
+            others = beside(partial) if beside else {}
+            listed = {**others, **write_files(partial, files)}
+            _write_manifest(partial, listed, manifest_extra or {})
             _put_in_place(partial, target)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
+
+
+def write_files(folder: Path, files: AllFiles) -> dict[str, dict[str, Any]]:
+    """Writes files into a folder that is not complete; returns their entries of the manifest.
+
+    Raises:
+        OSError: the disk failed.
+        RunError: a tensor has NaN or infinity.
+    """
+    _refuse_files(files)
+    mode = os.stat(folder).st_mode & 0o666  # 0666 less the umask; safetensors would write 0600
+    listed = {}
+    for name, content in files.items():
+        path = folder / name
+        if isinstance(content, bytes):
+            _write_bytes(path, content)
+        else:
+            _write_tensors(path, content)
+            os.chmod(path, mode)
+            _flush_file(path)
+        if name not in UNLISTED:
+            listed[name] = {"bytes": os.stat(path).st_size, "sha256": _sha256(path)}
+    return listed
 
 
 def verify_folder(path: Path, names: Collection[str] | None = None) -> dict[str, Any]:
@@ -165,19 +202,28 @@ def os_errors(doing: str, path: Path) -> Iterator[None]:
         raise RunError(message, "what was saved before is intact") from error
 
 
-def _write_files(folder: Path, files: Files, manifest_extra: Mapping[str, Any]) -> None:
-    mode = os.stat(folder).st_mode & 0o666  # 0666 less the umask; safetensors would write 0600
-    listed = {}
+def _refuse_files(files: AllFiles) -> None:
+    """Raises a RunError if a tensor is not finite."""
     for name, content in files.items():
-        path = folder / name
-        if isinstance(content, bytes):
-            _write_bytes(path, content)
-        else:
+        assert name != MANIFEST, name
+        assert _is_plain(name), name
+        if isinstance(content, Shard):
+            refuse_non_finite(name, content.tensors)
+        elif isinstance(content, Mapping):
+            refuse_non_finite(name, content)
+
+
+def _write_tensors(path: Path, content: Mapping[str, Tensor] | Shard | SavedTensors) -> None:
+    match content:
+        case Shard():
+            content.write(path)
+        case SavedTensors():
+            content.write_whole(path)
+        case _:
             write_tensors(path, content)
-            os.chmod(path, mode)
-            _flush_file(path)
-        if name not in UNLISTED:
-            listed[name] = {"bytes": os.stat(path).st_size, "sha256": _sha256(path)}
+
+
+def _write_manifest(folder: Path, listed: Entries, manifest_extra: Mapping[str, Any]) -> None:
     manifest = {
         "format_version": FORMAT_VERSION,
         **manifest_extra,

@@ -3,11 +3,14 @@
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from regard.errors import FolderError
 from regard.weights.folder import os_errors
+
+RETRY_SECONDS = 0.5  # between two attempts
 
 if sys.platform == "win32":
     import msvcrt
@@ -25,9 +28,20 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def _acquire_within(descriptor: int, wait: float) -> None:
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            return _acquire(descriptor)
+        except (BlockingIOError, PermissionError):
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(RETRY_SECONDS)
+
+
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """A context that holds the lock of the folder `path`.
+def locked(path: Path, wait: float = 0.0) -> Iterator[None]:
+    """A context that holds the lock of the folder `path`, after at most `wait` seconds.
 
     Raises:
         FolderError: another process holds it, or the disk does not support locks.
@@ -36,7 +50,7 @@ def locked(path: Path) -> Iterator[None]:
         descriptor = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
-            _acquire(descriptor)
+            _acquire_within(descriptor, wait)
         except (BlockingIOError, PermissionError) as error:
             holder = os.read(descriptor, 20).decode("ascii", "replace").strip() or "unknown"
             raise FolderError(

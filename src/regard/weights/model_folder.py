@@ -102,7 +102,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
     config, labels = read_config(folder)
     tokenizers = _tokenizers(folder, config)
     where = str(folder.path / "model.safetensors")
-    _refuse_large_weights(config, folder.file("model.safetensors"))
+    _refuse_large_weights(config, folder.tensor_files("model.safetensors"))
     tensors = folder.read_tensors("model.safetensors")
     check_size(config, tensors, where)
     model = build_uninitialised(config)
@@ -258,16 +258,16 @@ def _layers(config: ModelConfig) -> int:
     return sum(value for name, value in config.to_dict().items() if name.endswith("layers"))
 
 
-def _refuse_large_weights(config: ModelConfig, path: Path) -> None:
-    """Refuses a weights file that is much larger than the model of `config`, which would fill the memory."""
-    size = os.path.getsize(path)
+def _refuse_large_weights(config: ModelConfig, paths: Sequence[Path]) -> None:
+    """Refuses weights files that are much larger than the model of `config` and would fill the memory."""
+    size = sum(map(os.path.getsize, paths))
     if _layers(config) > CHEAP_LAYERS:  # slow to count; `check_size` compares them later
         return
     if size > MAX_BYTES_OF_NUMBER * (
         2 * _num_parameters(config) + CHEAP_PARAMETERS
     ):  # twice, for tensors that are not parameters
         raise FolderError(
-            f"{path}: {size:,} bytes, too many for the model of config.json",
+            f"{paths[0]}: {size:,} bytes, too many for the model of config.json",
             "these weights belong to another config.json",
         )
 

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import safetensors.torch
@@ -15,7 +16,7 @@ from regard.errors import FolderError, RunError, did_you_mean
 METADATA = {"format": "pt"}  # only one key: the order of several is not deterministic
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] = METADATA) -> None:
     """Writes `tensors` as a safetensors file; the same tensors give the same bytes.
 
     Raises:
@@ -29,7 +30,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         plain[name] = tensor.clone() if storage in storages else tensor
         storages.add(storage)
     try:
-        safetensors.torch.save_file(plain, os.fspath(path), METADATA)
+        safetensors.torch.save_file(plain, os.fspath(path), dict(metadata))
     except SafetensorError as error:  # the error number is only in its text
         number = re.search(r"os error (\d+)", str(error))
         if number is None:
@@ -39,9 +40,16 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Reads the tensors of a safetensors file into memory; FolderError if it is damaged."""
+    with damaged_tensors(path):
+        return safetensors.torch.load_file(os.fspath(path), backend="pread")
+
+
+@contextmanager
+def damaged_tensors(path: Path) -> Iterator[None]:
+    """A context that turns the errors of reading a safetensors file into a FolderError."""
     hint = "the file is damaged or has another format: copy it again, or use another checkpoint"
     try:
-        return safetensors.torch.load_file(os.fspath(path), backend="pread")
+        yield
     except OSError as error:
         raise FolderError(f"{path}: {error.strerror or error}", hint) from error
     except SafetensorError as error:

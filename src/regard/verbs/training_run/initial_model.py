@@ -12,7 +12,7 @@ from regard.data.tokenizer import TokenizerPair
 from regard.data.tokenizer_extension import ExtensionSettings
 from regard.distributed.group import SINGLE, Group
 from regard.errors import FolderError, RecipeError
-from regard.models.build import build_model, count_parameters, resized_weights
+from regard.models.build import build_model, build_uninitialised, count_parameters, resized_weights
 from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.recipe import read_toml
@@ -53,19 +53,22 @@ def begin(
     group: Group = SINGLE,
     limit: int | None = None,
     teacher: LoadedModel | None = None,
+    resumes: bool = False,
 ) -> tuple[Task, Model]:
     """Prepare the data of a run and build its model on `device`.
 
     If `[model] init` names a pretrained model, the model has its shape, except for other settings of
     `[model]`, its tokenisers, and those of its weights that fit. With `[tokenizer.extension]` its tokenisers
-    and the weights of its vocabulary are extended. When the run has a checkpoint, the pretrained model is no
-    longer needed. Without a pretrained model, the tokenisers are those of the `teacher`, if there is one.
+    and the weights of its vocabulary are extended. If the run `resumes` from a checkpoint, the model has no
+    weights yet, and the pretrained model is no longer needed. Without a pretrained model, the tokenisers are
+    those of the `teacher`, if there is one. A model that will be sharded stays on the CPU: `distribute` moves
+    it to `device` layer by layer.
 
     Raises:
         UserError: the recipe, the data or the pretrained model cannot be used.
     """
     training = source.recipe.training
-    start = _start(source, run)
+    start = _start(source, run, resumes)
     if start is not None:
         source = _with_shape(source, start, say)
     elif training.adapter is not None:
@@ -79,7 +82,8 @@ def begin(
         if given is not None:
             _copy_tokenizers(given, run.path / "data", say)
         task = task_kind(source.recipe).prepare(source, run.path / "data", say=say, limit=limit)
-    model = build_model(task.config, seed=training.seed)
+    # without weights it takes no memory until the checkpoint is read
+    model = build_uninitialised(task.config) if resumes else build_model(task.config, seed=training.seed)
     if teacher is not None:
         refuse_other_targets(teacher, task, model)
     fresh: tuple[str, ...] = ()
@@ -88,8 +92,13 @@ def begin(
         if group.is_first and start.loaded is not None:
             run.write_text(START, json_bytes(_start_record(start, fresh)).decode())
     parameters = count_parameters(model)
+    sharded = source.recipe.distributed.is_sharded(group.size)
     trained = choose_trainable(
-        model.to(device), freeze=training.freeze, adapter=training.adapter, fresh=fresh, seed=training.seed
+        model if sharded else model.to(device),
+        freeze=training.freeze,
+        adapter=training.adapter,
+        fresh=fresh,
+        seed=training.seed,
     )
     if _extension(source) is not None:
         _refuse_frozen(model, fresh)
@@ -103,7 +112,7 @@ def origin(run: RunFolder) -> str:
     return read_json(run.path / START)["name"] if (run.path / START).is_file() else ""
 
 
-def _start(source: RecipeFile, run: RunFolder) -> InitialModel | None:
+def _start(source: RecipeFile, run: RunFolder, resumes: bool) -> InitialModel | None:
     model = source.recipe.model
     if (init := model.get("init")) is None:
         return None
@@ -114,7 +123,7 @@ def _start(source: RecipeFile, run: RunFolder) -> InitialModel | None:
             "model.preset and model.init both set the shape of the model",
             "leave out one of them; other settings of [model] still apply",
         )
-    if run.latest() is not None:
+    if resumes:
         saved = read_json(run.path / START)
         return InitialModel(
             path=saved["model"],

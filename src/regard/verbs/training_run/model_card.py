@@ -7,8 +7,6 @@ from typing import Any
 import torch
 
 from regard.evaluation.score import Score
-from regard.models.build import count_parameters
-from regard.models.model import Model
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.tasks.task import Task
 
@@ -16,7 +14,7 @@ from regard.verbs.tasks.task import Task
 def model_card(
     recipe: Recipe,
     task: Task,
-    model: Model,
+    parameters: int,
     scores: Sequence[Score],
     metrics: Sequence[dict[str, Any]],
     origin: str = "",
@@ -31,7 +29,7 @@ def model_card(
         f"# {recipe.name}",
         recipe.description,
         f"```sh\n{task.use}\n```",
-        f"{count_parameters(model):,} parameters; trained for {steps:,} updates{start} by"
+        f"{parameters:,} parameters; trained for {steps:,} updates{start} by"
         f" regard {version('regard')} on PyTorch {torch.__version__}. The recipe is in `recipe.toml`.",
         _score_list(scores),
         recipe.card,
