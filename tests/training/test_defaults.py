@@ -23,6 +23,7 @@ DEFAULTS = {
         "r_drop": 0.0, "moving_average": 0.0, "average_last": 0, "precision": "auto", "products": "auto",
         "report_every": 50, "validate_every": 500, "save_every": 500, "keep": 2, "patience": 0,
         "best_metric": "loss", "second_metric": None, "nonfinite_skips": 5, "freeze": (), "adapter": None,
+        "distillation": None,
     },
     OptimizerSettings: {
         "kind": "adam", "beta1": 0.9, "beta2": 0.98, "epsilon": 1e-9, "weight_decay": 0.0, "l2": 0.0,
