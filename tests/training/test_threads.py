@@ -9,20 +9,22 @@ from regard.training import threads as threads_file
 from regard.training.threads import choose_threads, threads
 
 
-@pytest.fixture(autouse=True)
-def short(monkeypatch):
-    monkeypatch.setattr(threads_file, "ROUNDS", 3)
+@pytest.fixture
+def taking(monkeypatch):
+    """Makes updates that take so long by the number of threads; and the numbers that they are called with."""
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
 
+    def made(seconds):
+        counts = []
 
-def taking(seconds):
-    """An update that takes so long, by the number of threads; the numbers that it was called with."""
-    counts = []
+        def update():
+            counts.append(torch.get_num_threads())
+            now[0] += seconds[torch.get_num_threads()]
 
-    def update():
-        counts.append(torch.get_num_threads())
-        time.sleep(seconds[torch.get_num_threads()])
+        return update, counts
 
-    return update, counts
+    return made
 
 
 @pytest.mark.parametrize(
@@ -32,9 +34,11 @@ def taking(seconds):
         ({1: 0.02, 2: 0.01, 4: 0.03}, 2),
         ({1: 0.005, 2: 0.05, 4: 0.05}, 1),
         ({1: 0.0301, 2: 0.03, 4: 0.0299}, 1),  # more threads gain next to nothing
+        ({1: 11.0, 2: 10.0, 4: 10.0}, 1),  # a tenth is the limit
+        ({1: 11.1, 2: 10.0, 4: 10.0}, 2),
     ],
 )
-def test_the_fastest_number_is_chosen(seconds, chosen):
+def test_the_fastest_number_is_chosen(taking, seconds, chosen):
     with threads(4):
         update, counts = taking(seconds)
         assert choose_threads(update, 4) == chosen
@@ -42,7 +46,7 @@ def test_the_fastest_number_is_chosen(seconds, chosen):
         assert torch.get_num_threads() == 4
 
 
-def test_a_number_that_is_no_power_of_two_can_be_chosen():
+def test_a_number_that_is_no_power_of_two_can_be_chosen(taking):
     with threads(3):
         update, _ = taking({1: 0.03, 2: 0.03, 3: 0.001})
         assert choose_threads(update, 3) == 3
@@ -52,7 +56,7 @@ def test_nothing_is_measured_for_one_thread():
     assert choose_threads(lambda: pytest.fail("measured"), 1) == 1
 
 
-def test_slow_updates_are_measured_once(monkeypatch):
+def test_slow_updates_are_measured_once(monkeypatch, taking):
     monkeypatch.setattr(threads_file, "SECONDS", 0.0)
     with threads(2):
         update, counts = taking({1: 0.001, 2: 0.001})

@@ -317,7 +317,7 @@ def test_a_checkpoint_that_is_restored_is_the_state_of_the_run_and_what_was_bett
 
 
 def test_a_collapse_is_in_the_checkpoint_to_which_the_run_goes_back(trainer):
-    """So that a run that is killed then goes on with half the rate, too."""
+    """So that a run that is killed then continues with half the rate, too."""
     current = trainer()
     current.train()
     first = current.run.checkpoints()[-1]

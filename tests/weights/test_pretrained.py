@@ -1,5 +1,6 @@
 """Hugging Face folders: consistent ones are loaded, inconsistent ones are refused in one line."""
 
+import dataclasses
 import json
 import pickle
 import re
@@ -10,10 +11,19 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from regard.decoding.continuation import ContinuationSettings
-from regard.errors import FolderError
+from regard.errors import FolderError, RunError
+from regard.models.decoder_only import DecoderOnlyConfig
 from regard.recipe import read
+from regard.weights.huggingface_files import write_plain_folder
 from regard.weights.model_folder import load_model
-from regard.weights.pretrained import FAMILIES, load_pretrained
+from regard.weights.names import linear, renamed, same, stacked_tensors, write_names
+from regard.weights.pretrained import (
+    FAMILIES,
+    huggingface_config_class,
+    load_pretrained,
+    nearest_families,
+    to_huggingface,
+)
 
 IDS = torch.tensor([[3, 1, 4, 1, 5]])
 
@@ -217,3 +227,75 @@ def test_the_snapshot_of_a_hub_cache_is_read(gpt2, tmp_path):
     for path in (repository / "blobs").iterdir():
         (repository / "snapshots" / "f00" / path.name).symlink_to(Path("..", "..", "blobs", path.name))
     load_pretrained(repository / "snapshots" / "f00")
+
+
+def test_a_model_with_its_tokeniser_goes_through_a_folder_and_back(gpt2, tmp_path):
+    """With all that ends a text, the template of a chat, and the token before a text."""
+    change(gpt2, eos_token_id=[9, 2])
+    (gpt2 / "chat_template.jinja").write_text("{{ messages[0].content }}", "utf-8")
+    loaded = load_pretrained(gpt2).loaded
+    settings = {"max_new_tokens": 7, "beam_size": 3, "length_penalty": "power", "alpha": 2.0}
+    loaded = dataclasses.replace(loaded, generation={**loaded.generation, **settings})
+    written = to_huggingface(loaded)
+    assert (written.family, written.unused_decoding) == ("gpt2", ())
+    table = json.loads(written.files["config.json"])
+    assert (table["bos_token_id"], table["eos_token_id"]) == (9, 9)
+    decoding = json.loads(written.files["generation_config.json"])
+    assert (decoding["eos_token_id"], decoding["num_beams"], decoding["max_new_tokens"]) == ([9, 2], 3, 7)
+    write_plain_folder(tmp_path / "written", written.files)
+    again = load_pretrained(tmp_path / "written").loaded
+    torch.testing.assert_close(logits(tmp_path / "written"), logits(gpt2), rtol=0, atol=0)
+    assert again.tokenizers.source.encode("ab ac") == [4, 5, 2]
+    assert again.chat_template.template == loaded.chat_template.template
+    kept = {name: value for name, value in again.generation.items() if name in settings}
+    assert kept == settings
+    assert again.generation["end_ids"] == [2]
+    plain = dataclasses.replace(loaded, generation={}, chat_template=None)
+    files = to_huggingface(plain, "gpt2").files
+    assert "chat_template.jinja" not in files
+    assert json.loads(files["generation_config.json"])["eos_token_id"] == 9
+
+
+def test_a_model_that_no_family_has_is_refused_with_the_reason_if_one_was_named(gpt2):
+    loaded = load_pretrained(gpt2).loaded
+    with pytest.raises(FolderError, match="unknown family 'gpt3'") as caught:
+        to_huggingface(loaded, "gpt3")
+    assert "gpt2" in caught.value.hint
+    with pytest.raises(FolderError, match="a decoder_only model is not a bert model"):
+        to_huggingface(loaded, "bert")
+    other = dataclasses.replace(loaded, config=dataclasses.replace(loaded.config, positions="t5"))
+    with pytest.raises(FolderError, match="no Hugging Face family fits this decoder_only model") as caught:
+        to_huggingface(other)
+    assert "gpt2" in caught.value.hint
+    assert "regard export --to hf" in caught.value.hint
+
+
+def test_the_nearest_family_needs_the_fewest_changes():
+    config = DecoderOnlyConfig(vocab_size=11, d_model=8, num_heads=2, num_layers=1, positions="rotary")
+    found = nearest_families(config)
+    assert [len(settings) for _, settings in found] == sorted(len(settings) for _, settings in found)
+    assert {name for name, _ in found} <= {
+        name for name, family in FAMILIES.items() if family.config is DecoderOnlyConfig
+    }
+    assert len(found) > 3
+
+
+def test_what_is_no_folder_of_hugging_face_is_refused(gpt2, tmp_path):
+    refused(tmp_path / "nothing", "nothing does not exist", "check the path")
+    refused(tmp_path, "is not a Hugging Face folder", "config.json and model.safetensors")
+    assert huggingface_config_class(gpt2) is DecoderOnlyConfig
+    for name in ("MANIFEST.json", "checkpoints"):
+        folder = tmp_path / f"ours with {name}"
+        folder.mkdir()
+        (folder / name).touch()
+        refused(folder, "is a folder of regard already", "regard convert")
+
+
+def test_two_tensors_of_one_name_and_a_tensor_without_a_place_are_errors():
+    tensors = {"a.gamma": torch.ones(2), "a.weight": torch.ones(2)}
+    with pytest.raises(FolderError, match=r"two tensors have the name 'a\.weight'"):
+        renamed(tensors, [("gamma$", "weight")])
+    with pytest.raises(RunError, match=r"'b' \[2\] has no counterpart"):
+        write_names([same("a", "theirs")], {"a": torch.ones(2), "b": torch.ones(2)})
+    assert [entry.ours for entry in linear("a", "b")] == ["a.weight", "a.bias"]
+    assert [entry.ours for entry in stacked_tensors("a", ["b", "c"], [1, 1])] == ["a.weight", "a.bias"]

@@ -189,3 +189,12 @@ def test_half_of_the_window_is_on_each_side():
         found = converted("modernbert", {**TABLE, "local_attention": theirs}).config
         assert found.window == ours
     assert FAMILIES["modernbert"].write(CONFIG, ())["local_attention"] == 6
+
+
+def test_a_model_without_an_epsilon_has_that_of_its_norm():
+    """The epsilon of a layer norm is what the model computes with, and what is read again."""
+    family = FAMILIES["modernbert"]
+    written = family.write(dataclasses.replace(CONFIG, norm_eps=None), ())
+    assert written["norm_eps"] == 1e-5
+    assert written["local_attention"] == 6
+    assert family.write(dataclasses.replace(CONFIG, norm_eps=1e-4), ())["norm_eps"] == 1e-4

@@ -65,3 +65,71 @@ def test_the_decoding_settings_of_eole_are_followed():
 def test_decoding_settings_of_eole_that_regard_does_not_have_are_named():
     _, unused = of_eole({"coverage_penalty": "wu", "ban_unk_token": True, "top_k": 0, "optional_eos": []})
     assert unused == ("coverage_penalty = wu", "ban_unk_token = True")
+
+
+def of_joeynmt(testing):
+    return joeynmt._decoding(Settings(testing, "config.yaml", "testing."))
+
+
+def of_fairseq(generation):
+    return fairseq._decoding({"cfg": {"generation": generation}})
+
+
+def test_the_defaults_of_joeynmt():
+    """Greedy; at most one and a half times the source, its end counted, and a token more."""
+    assert of_joeynmt({}) == ({"beam_size": 1, "max_length_ratio": 1.5, "max_length_offset": 1}, ())
+    found, unused = of_joeynmt({"beam_size": 4})
+    assert (found["length_penalty"], unused) == ("none", ())
+    for alpha in (-1.0, 0.0):
+        assert of_joeynmt({"beam_size": 4, "alpha": alpha})[0]["length_penalty"] == "none"
+
+
+def test_the_decoding_settings_of_joeynmt_are_followed():
+    for table, settings in (
+        ({"alpha": 0.5}, {"length_penalty": "wu", "alpha": 0.5}),
+        ({"beam_alpha": 0.7, "alpha": 0.5}, {"length_penalty": "wu", "alpha": 0.7}),
+        ({"max_output_length": 9}, {"max_new_tokens": 9}),
+        ({"min_output_length": 2}, {"min_length": 2}),
+        ({"n_best": 3}, {"n_best": 3}),
+        ({"no_repeat_ngram_size": 3}, {"no_repeat_ngram_size": 3}),
+        ({"repetition_penalty": 1.5}, {"repetition_penalty": 1.5}),
+    ):
+        found, unused = of_joeynmt({"beam_size": 4, **table})
+        assert {name: found[name] for name in settings} == settings
+        assert unused == ()
+        GenerationSettings(**found)
+    for table in ({"min_output_length": 1}, {"n_best": 1}, {"no_repeat_ngram_size": 0}):
+        assert of_joeynmt({"beam_size": 4, **table}) == of_joeynmt({"beam_size": 4})
+    assert of_joeynmt({"generate_unk": False})[1] == ("generate_unk = false",)
+
+
+def test_the_defaults_of_fairseq_generate():
+    plain = {
+        "beam_size": 5, "length_penalty": "power", "alpha": 1.0, "early_stopping": True, "min_length": 1,
+        "max_length_ratio": 0.0, "max_length_offset": 200,
+    }  # fmt: skip
+    assert of_fairseq({}) == (plain, ())
+    for saved in ({}, {"cfg": None}, {"cfg": {}}, {"cfg": {"generation": None}}, {"args": {}}):
+        assert fairseq._decoding(saved) == (plain, ())
+    for table, settings in (
+        ({"unnormalized": True}, {"length_penalty": "none"}),
+        ({"lenpen": 0.5}, {"alpha": 0.5}),
+        ({"min_len": 3}, {"min_length": 3}),
+        ({"max_len_a": 1.5, "max_len_b": 9}, {"max_length_ratio": 1.5, "max_length_offset": 9}),
+        ({"no_repeat_ngram_size": 3}, {"no_repeat_ngram_size": 3}),
+    ):
+        found, unused = of_fairseq(table)
+        assert {name: found[name] for name in settings} == settings
+        assert unused == ()
+    assert of_fairseq({"unkpen": 0.5})[1] == ("unkpen = 0.5",)
+
+
+def test_the_defaults_of_marian_decoder():
+    found, unused = marian._decoding({})
+    assert found == {
+        "beam_size": 12, "length_penalty": "none", "max_length_ratio": 3.0, "max_length_offset": 3,
+    }  # fmt: skip
+    assert unused == ("allow-unk = false",)
+    found, unused = marian._decoding({"max-length-factor": 0.2, "allow-unk": True, "word-penalty": 0.5})
+    assert (found["max_length_ratio"], found["max_length_offset"]) == (0.2, 1)
+    assert unused == ("word-penalty = 0.5",)
