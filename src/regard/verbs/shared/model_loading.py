@@ -30,6 +30,7 @@ MODEL_USES = {  # kind of model -> what it does, and the command
     "graph_transformer": "labels nodes of a graph: `regard classify --model {path} --input GRAPH.npz`",
     "vision": "labels images: `regard classify --model {path} --input FILE`",
     "conformer": "transcribes recordings: `regard transcribe --model {path} FILE`",
+    "speech_to_text": "transcribes speech: `regard transcribe --model {path} FILE.wav`",
 }
 Expected = TypeVar("Expected", bound=Model)
 
