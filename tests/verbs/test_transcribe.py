@@ -98,7 +98,9 @@ def test_lines_are_texts_segments_or_json(folder):
     assert len(lines) == len([each for each in found.segments if each.text]) > 1
     starts = [float(line.split("\t")[0]) for line in lines]
     assert starts == sorted(starts)
-    assert 0 <= starts[0] < starts[-1]
+    assert 0 <= starts[0] < starts[-1] <= 2
+    (short,) = Transcriber(folder)([noise(0.37)])
+    assert max(each.end for each in short.segments or ()) == pytest.approx(0.37)
 
 
 def test_a_transcript_depends_on_its_recording_alone(folder):

@@ -118,7 +118,7 @@ class _Speech:
         multilingual = self.table.get("is_multilingual") is not False
         if not multilingual and (language or task):
             raise FolderError(
-                f"{self.where}: a language or a task, but not multilingual", "remove one of them"
+                f"{self.where}: a language or a task, but is_multilingual = false", "remove one of them"
             )
         longest = self._number("max_new_tokens", MOST_NUMBER) or self._number("max_length", MOST_NUMBER)
         found = {

@@ -119,7 +119,7 @@ class SpeechTranscriber:
         heard = -(-len(samples) // self.config.hop_length)
         frames = self.features(samples if is_long else np.pad(samples, (0, at_once - len(samples))))
         decoded = self._decoder(self.settings.timestamps or is_long)(frames, heard)
-        return self._reported(decoded, line)
+        return self._reported(decoded, line, len(samples) / self.config.sampling_rate)
 
     def _decoder(self, timestamps: bool) -> SpeechDecoder:
         return SpeechDecoder(
@@ -130,7 +130,7 @@ class SpeechTranscriber:
             tokenizer=self.tokenizer,
         )
 
-    def _reported(self, decoded: DecodedSpeech, line: int) -> RecordingTranscript:
+    def _reported(self, decoded: DecodedSpeech, line: int, duration: float) -> RecordingTranscript:
         codes = {number: code for code, number in (self.settings.languages or {}).items()}
         language = self.settings.language
         return RecordingTranscript(
@@ -138,14 +138,14 @@ class SpeechTranscriber:
             text=self._text(number for segment in decoded.segments for number in segment.ids),
             log_prob=decoded.log_prob,
             language=language if decoded.language is None else codes[decoded.language],
-            segments=tuple(self._segment(segment) for segment in decoded.segments),
+            segments=tuple(self._segment(segment, duration) for segment in decoded.segments),
         )
 
-    def _segment(self, segment: Segment) -> TranscriptSegment:
+    def _segment(self, segment: Segment, duration: float) -> TranscriptSegment:
+        """The segment, which ends with the recording at the latest: a window is longer than a short one."""
         seconds = self.config.hop_length / self.config.sampling_rate  # of a frame
-        return TranscriptSegment(
-            start=segment.start * seconds, end=segment.end * seconds, text=self._text(segment.ids)
-        )
+        start, end = (min(frame * seconds, duration) for frame in (segment.start, segment.end))
+        return TranscriptSegment(start=start, end=end, text=self._text(segment.ids))
 
     def _text(self, ids: Iterable[int]) -> str:
         """The text of ids, without special tokens and times."""
