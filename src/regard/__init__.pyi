@@ -579,6 +579,7 @@ def evaluate_sets(
     model: str | Path | LoadedModel | None = None,
     output: str | Path | None = None,
     shard: str | None = None,
+    metric: str | Path | LoadedModel | Iterable[str | Path | LoadedModel] = (),
     tokenize: Literal["auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200", "spBLEU-1K", "none"] = "auto",
     lowercase: bool = False,
     beam_size: int | None = None,
@@ -596,7 +597,8 @@ def evaluate_sets(
         model: a model or run folder, or what `regard.load` gives; None is the included model.
         output: a folder or an address for the scores and translations; what is there is not computed again.
         shard: I/N, with an output: do only every Nth test set, from the Ith on.
-        tokenize: sacreBLEU's tokeniser, of all sets of sources and references; see `evaluate`.
+        metric: one or several learned metrics, of all sets of sources and references; see `evaluate`.
+        tokenize: sacreBLEU's tokeniser, of the same sets.
         lowercase: ignore case in them.
         done: is called after each test set.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
@@ -2663,18 +2665,27 @@ class Transcriber(_Transcriber):
     """A model, loaded once, that transcribes. A transcript does not depend on the batch of its recording.
 
     Args:
-        model: a model or run folder, or what `regard.load` gives.
+        model: a model or run folder, a Hugging Face folder of Whisper, or what `regard.load` gives.
     """
 
     def __init__(
         self,
         model: str | Path | LoadedModel,
         *,
+        language: str | None = None,
+        task: Literal["transcribe", "translate"] | None = None,
+        timestamps: bool = False,
         beam_size: int | None = None,
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
         """Args:
+            language: The language that is spoken, such as de or german, for a model of many. [default: the
+                model's own, or what it detects in the first window]
+            task: Transcribe, or translate into English, with a model that does both. [default: the model's
+                own]
+            timestamps: Give each segment with its beginning and end: SECONDS, SECONDS, TEXT, separated by
+                tabs.
             beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
@@ -2685,24 +2696,35 @@ def transcribe(
     input: str | Path | Sequence[ndarray],
     *,
     model: str | Path | LoadedModel,
+    language: str | None = None,
+    task: Literal["transcribe", "translate"] | None = None,
+    timestamps: bool = False,
     beam_size: int | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> list[str]:
-    """The transcript of each recording in an NPZ file (arrays `frames` and `lengths`) or in a list of arrays.
+    """The transcript of each recording in a file, or in a list of arrays.
 
-    Labels are separated by spaces. For many calls keep a `Transcriber`.
+    A model like Whisper reads a WAV file, or arrays of samples at its rate; another model an NPZ file (arrays
+    `frames` and `lengths`), or arrays frames x features. Labels of the latter are separated by spaces. For
+    times, and for many calls, keep a `Transcriber`.
 
     Args:
-        input: the file, or arrays: frames x features.
-        model: a model or run folder, or what `regard.load` gives.
+        input: the file, or arrays.
+        model: a model or run folder, a Hugging Face folder of Whisper, or what `regard.load` gives.
+        language: The language that is spoken, such as de or german, for a model of many. [default: the
+            model's own, or what it detects in the first window]
+        task: Transcribe, or translate into English, with a model that does both. [default: the model's
+            own]
+        timestamps: Give each segment with its beginning and end: SECONDS, SECONDS, TEXT, separated by
+            tabs.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        DataError: the file is damaged, or frames do not have as many features as the model reads.
-        FolderError: the model does not transcribe.
+        DataError: the file is damaged, or not what the model reads.
+        FolderError: the model does not transcribe. ConfigError: it has no such language or task.
     """
 
 

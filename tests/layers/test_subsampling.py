@@ -4,7 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.layers.subsampling import ConvolutionalSubsampling, StackedFrames, real_frames, shortened
+from regard.layers.subsampling import (
+    ConvolutionalSubsampling,
+    HalvingConvolutions,
+    StackedFrames,
+    real_frames,
+    shortened,
+)
 
 FRAMES = torch.randn(3, 13, 5, generator=torch.Generator().manual_seed(0))
 LENGTHS = torch.tensor([13, 6, 1])
@@ -72,3 +78,17 @@ def test_convolutions_see_neighbours_in_time_and_frequency():
 def test_convolutions_halve_and_nothing_else(factor):
     with pytest.raises(ValueError, match=f"factor \\({factor}\\)"):
         make(ConvolutionalSubsampling, factor)
+
+
+def test_two_convolutions_halve_the_length_and_see_four_frames_on_each_side_at_most():
+    torch.manual_seed(0)
+    halving = HalvingConvolutions(5, 8)
+    found = halving(FRAMES)
+    assert found.shape == (3, 7, 8)
+    inner = F.gelu(F.conv1d(FRAMES.transpose(1, 2), halving.first.weight, halving.first.bias, padding=1))
+    place = F.gelu(torch.einsum("bit,oit->bo", inner[:, :, 3:6], halving.second.weight) + halving.second.bias)
+    torch.testing.assert_close(found[:, 2], place)
+    changed = FRAMES.clone()
+    changed[:, 7:] += 1
+    same = (halving(changed) - found).abs().amax(dim=(0, 2)) < 1e-6
+    assert same.tolist() == [True, True, True, False, False, False, False]

@@ -127,8 +127,8 @@ def test_weights_that_do_not_fit_are_named_with_both_shapes(gpt2):
     [
         ({"model_type": "gpt3"}, "the family 'gpt3' is not supported", "did you mean 'gpt2'"),
         (
-            {"model_type": "whisper"},
-            "the family 'whisper' is not supported",
+            {"model_type": "wav2vec2"},
+            "the family 'wav2vec2' is not supported",
             "bart, bert, deit, distilbert, electra, gemma",
         ),
         ({"model_type": "GONE"}, "model_type is missing", "known"),

@@ -51,8 +51,8 @@ def command(
 
     \b
     Known families: gpt2, llama, mistral, qwen2, qwen3, gemma, bert (sentence encoders too), roberta,
-    distilbert, marian, bart, mbart, pegasus, m2m_100 (NLLB too), t5, vit. Checkpoints of toolkits: Marian
-    (model.npz), JoeyNMT (best.ckpt with config.yaml), eole, OpenNMT-py, fairseq (model.pt),
+    distilbert, marian, bart, mbart, pegasus, m2m_100 (NLLB too), t5, vit, whisper. Checkpoints of toolkits:
+    Marian (model.npz), JoeyNMT (best.ckpt with config.yaml), eole, OpenNMT-py, fairseq (model.pt),
     Sockeye (params.best). Metrics of COMET (checkpoints/model.ckpt with hparams.yaml). The logits do not
     change.
 

@@ -55,7 +55,7 @@ class BeamSize:
 class Beam(BeamSize):
     """How many hypotheses a search keeps; 1 is greedy."""
 
-    beam_size: int = bounded(1, least=1, most=MOST_HYPOTHESES)
+    beam_size: int = bounded(1, least=1, most=MOST_HYPOTHESES, unit="hypotheses")
 
 
 def beam_of(size: int | None) -> BeamSize:

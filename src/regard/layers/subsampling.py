@@ -55,6 +55,22 @@ class ConvolutionalSubsampling(nn.Module):
         return self.projection(x.transpose(1, 2).flatten(2))
 
 
+class HalvingConvolutions(nn.Module):
+    """Two convolutions of three frames with GELU, the second of which halves the length.
+
+    Radford et al. 2023, section 2.2. All frames are sound: there is no padding.
+    """
+
+    def __init__(self, num_features: int, d_model: int) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(num_features, d_model, 3, padding=1)
+        self.second = nn.Conv1d(d_model, d_model, 3, stride=2, padding=1)
+
+    def forward(self, frames: Frames) -> Float[Tensor, "batch len d_model"]:
+        x = F.gelu(self.first(frames.transpose(1, 2)))
+        return F.gelu(self.second(x)).transpose(1, 2)
+
+
 def real_frames(lengths: Lengths, most: int) -> Bool[Tensor, "batch {most}"]:
     """False at the padding beyond the lengths."""
     return torch.arange(most, device=lengths.device) < lengths[:, None]

@@ -25,5 +25,7 @@ from regard.models.recurrent import RecurrentConfig as RecurrentConfig
 from regard.models.registered import register_attention as register_attention
 from regard.models.registered import register_positions as register_positions
 from regard.models.sequence_to_sequence import SequenceToSequence as SequenceToSequence
+from regard.models.speech_to_text import SpeechToText as SpeechToText
+from regard.models.speech_to_text import SpeechToTextConfig as SpeechToTextConfig
 from regard.models.vision import VisionConfig as VisionConfig
 from regard.models.vision import VisionTransformer as VisionTransformer

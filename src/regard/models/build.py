@@ -24,6 +24,7 @@ from regard.models.graph import (
 )
 from regard.models.model import Model
 from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.speech_to_text import SpeechToText, SpeechToTextConfig
 from regard.models.translation_metric import TranslationMetric, TranslationMetricConfig
 from regard.models.vision import VisionConfig, VisionTransformer
 from regard.registry import Registry
@@ -40,6 +41,7 @@ _OWN = {
         (RecurrentConfig, Recurrent),
         (VisionConfig, VisionTransformer),
         (ConformerConfig, Conformer),
+        (SpeechToTextConfig, SpeechToText),
         (GraphConfig, GraphAttentionNetwork),
         (GraphTransformerConfig, GraphTransformer),
         (TranslationMetricConfig, TranslationMetric),

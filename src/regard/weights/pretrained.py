@@ -17,6 +17,7 @@ from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
+from regard.models.speech_to_text import SpeechToTextConfig
 from regard.registry import Registry
 from regard.weights import huggingface_tokenizer
 from regard.weights.families.bert import BERT, RoBERTa, XLMRoberta
@@ -43,6 +44,7 @@ from regard.weights.families.pegasus import Pegasus
 from regard.weights.families.phi import Phi
 from regard.weights.families.t5 import T5
 from regard.weights.families.vit import DeiT, ViT
+from regard.weights.families.whisper import Whisper
 from regard.weights.folder import MANIFEST
 from regard.weights.huggingface_chat import read_chat_template, with_chat_template
 from regard.weights.huggingface_decoding import (
@@ -52,6 +54,7 @@ from regard.weights.huggingface_decoding import (
     write_decoding,
 )
 from regard.weights.huggingface_files import CONFIG, is_huggingface, read_table, read_weights
+from regard.weights.huggingface_speech import read_speech_decoding, write_speech_decoding
 from regard.weights.model_folder import LoadedModel, check_size
 from regard.weights.names import read_names, renamed, write_names
 from regard.weights.strict_json import json_bytes
@@ -62,7 +65,7 @@ _OWN: dict[str, Family] = {
     for family in (
         *(GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), MBART(), Pegasus(), M2M100(), T5()),
         *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), Gemma2(), Gemma3Text()),
-        *(GPTNeoX(), Phi(), OLMo2(), XLMRoberta(), ELECTRA(), ModernBERT(), ViT(), DeiT()),
+        *(GPTNeoX(), Phi(), OLMo2(), XLMRoberta(), ELECTRA(), ModernBERT(), ViT(), DeiT(), Whisper()),
     )
 }
 FAMILIES: Registry[Family] = Registry(
@@ -157,6 +160,8 @@ def _decoding(
     path = folder / "generation_config.json"
     own = read_table(path) if path.is_file() else None
     where = str(folder / CONFIG), str(path)
+    if isinstance(converted.config, SpeechToTextConfig):
+        return read_speech_decoding(table, own, where, converted.config, tokenizers)
     has_source = isinstance(converted.config, EncoderDecoderConfig)
     found = read_decoding(table, own, where, has_source=has_source, tokenizers=tokenizers)
     sizes = converted.config.to_dict()
@@ -219,6 +224,8 @@ def _to_family(family: Family, loaded: LoadedModel) -> HuggingFaceFolder:
     refuse_misfit(family, config, loaded.labels)
     settings = family.write(config, loaded.labels)
     written = write_names(family.table(config), tensors)
+    for name in family.absent_tensors(config):
+        del written[name]
     if family.writes_fixed_tensors:
         written |= family.fixed_tensors(config)
     files: dict[str, bytes | dict[str, Tensor]] = {"model.safetensors": written}
@@ -249,12 +256,15 @@ def _hf_decoding(
     """The content of generation_config.json; `settings` are those of config.json."""
     ids = {name: settings[name] for name in SPECIAL_TOKEN_IDS if name in settings}
     eos_ids = [settings["eos_token_id"], *loaded.generation.get("end_ids", ())]
-    hf_decoding = write_decoding(
-        loaded.generation,
-        has_source=isinstance(loaded.config, EncoderDecoderConfig),
-        tokenizers=tokenizers,
-        forced_eos="forced_eos_token_id" in ids,
-    )
+    if isinstance(loaded.config, SpeechToTextConfig):
+        hf_decoding = write_speech_decoding(loaded.generation, tokenizers)
+    else:
+        hf_decoding = write_decoding(
+            loaded.generation,
+            has_source=isinstance(loaded.config, EncoderDecoderConfig),
+            tokenizers=tokenizers,
+            forced_eos="forced_eos_token_id" in ids,
+        )
     table = {
         **ids,
         "eos_token_id": eos_ids if len(eos_ids) > 1 else eos_ids[0],
@@ -330,7 +340,14 @@ def _weights_to_convert(
             if name not in needed and any(re.search(pattern, name) for pattern in converted.unused)
         )
     )
-    return {name: tensor for name, tensor in found.items() if name not in unused}, unused
+    weights = {name: tensor for name, tensor in found.items() if name not in unused}
+    for name, tensor in family.absent_tensors(converted.config).items():
+        if name in weights:
+            raise FolderError(
+                f"{where}: a {family.name} model has no {name!r}", "use the original checkpoint"
+            )
+        weights[name] = tensor
+    return weights, unused
 
 
 def _equal(found: Tensor, computed: Tensor) -> bool:

@@ -31,6 +31,7 @@ MODEL_USES = {  # kind of model -> what it does, and the command
     "vision": "labels images: `regard classify --model {path} --input FILE`",
     "translation_metric": "scores translations: `regard evaluate --metric {path}`",
     "conformer": "transcribes recordings: `regard transcribe --model {path} FILE`",
+    "speech_to_text": "transcribes speech: `regard transcribe --model {path} FILE.wav`",
 }
 Expected = TypeVar("Expected", bound=Model)
 

@@ -71,6 +71,24 @@ class LanguageOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SpeechOptions:
+    """How a speech-to-text model, such as Whisper, transcribes."""
+
+    language: str | None = keyword(
+        None,
+        "The language that is spoken, such as de or german, for a model of many. [default: the model's own,"
+        " or what it detects in the first window]",
+        metavar="LANGUAGE",
+    )
+    task: Literal["transcribe", "translate"] | None = keyword(
+        None, "Transcribe, or translate into English, with a model that does both. [default: the model's own]"
+    )
+    timestamps: bool = keyword(
+        False, "Give each segment with its beginning and end: SECONDS, SECONDS, TEXT, separated by tabs."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ChatOptions:
     """Whether prompts are messages to a chat model."""
 

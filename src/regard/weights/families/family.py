@@ -202,6 +202,10 @@ class Family(ABC):
         """Tensors that follow from the config: files may lack them; files that have others are refused."""
         return {}
 
+    def absent_tensors(self, config: Any) -> Mapping[str, Tensor]:
+        """Tensors of the table that no file of the family has, because they are always these."""
+        return {}
+
     def special_token_ids(self, config: Any, special_tokens: dict[str, int]) -> dict[str, Any]:
         """The special token ids for config.json, from those of the tokeniser."""
         return {name: number for name, number in special_tokens.items() if name != "first_token_id"}
@@ -227,6 +231,10 @@ NOT_OF_THE_SHAPE = (
     "pad_id",
     "pixel_mean",
     "pixel_std",
+    "sampling_rate",
+    "fft_size",
+    "hop_length",
+    "window_samples",
     "trained_length",
     "sentence_tokens",
     "sentence_prompt",

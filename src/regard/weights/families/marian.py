@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.errors import FolderError
 from regard.layers.positions import sinusoids
+from regard.models.config import TransformerConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.families.family import (
     ACTIVATION_NAMES,
@@ -183,7 +184,9 @@ class Marian(Family):
         entries = self.embeddings(config)
         for side, count in (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers)):
             for number in range(count):
-                entries += _block(config, f"{side}.blocks.{number}", f"model.{side}.layers.{number}", side)
+                entries += block_table(
+                    config, f"{side}.blocks.{number}", f"model.{side}.layers.{number}", side
+                )
             if self.norm_position == "pre":
                 entries += linear(f"{side}.norm", f"model.{side}.layer_norm")
         return entries
@@ -257,7 +260,8 @@ def _both(settings: ConfigReader, name: str) -> int:
     return encoder
 
 
-def _block(config: EncoderDecoderConfig, ours: str, hf: str, side: str) -> list[Entry]:
+def block_table(config: TransformerConfig, ours: str, hf: str, side: str) -> list[Entry]:
+    """The entries of a block of one side."""
     qkv = [f"{hf}.self_attn.{each}_proj" for each in "qkv"]
     entries = [
         *stacked_tensors(f"{ours}.self_attention.query_key_value", qkv, widths(config)),

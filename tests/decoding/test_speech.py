@@ -1,0 +1,118 @@
+"""Token by token what `generate` of transformers gives, with random weights, whatever is set."""
+
+import pytest
+import torch
+
+from regard.decoding.speech import SpeechDecoder
+from regard.decoding.transcript_settings import TranscriptSettings
+from regard.recipe import read
+from regard.weights.pretrained import load_pretrained
+from tests.whisper_folder import EOS, LANGUAGES, NO_TIMES, RATE, START, extractor, noise, whisper
+
+pytest.importorskip("transformers")
+DEFAULTS = {
+    "plain": {},
+    "forced": {"forced_decoder_ids": [[1, None], [2, 57]]},
+    "forced language": {"forced_decoder_ids": [[1, 53], [2, 57], [3, NO_TIMES]]},
+    "times": {"return_timestamps": True, "max_initial_timestamp_index": 5},
+    "one language": {
+        "lang_to_id": None,
+        "task_to_id": None,
+        "is_multilingual": False,
+        "forced_decoder_ids": [[1, NO_TIMES]],
+    },
+    "beam": {"num_beams": 3},
+    "beam with times": {"num_beams": 4, "length_penalty": 0.0, "return_timestamps": True},
+    "early": {"num_beams": 2, "early_stopping": True},
+    "short": {"max_new_tokens": 8},
+    "default length": {"max_length": None},
+    "penalties": {"repetition_penalty": 1.3, "no_repeat_ngram_size": 3},
+    "own language": {"language": "german", "task": "translate"},
+    "sampling, which it ignores": {"do_sample": True, "temperature": 0.5, "top_k": 3},
+}
+CALLS = {
+    "short": ({}, 1.0),
+    "language": ({"language": "de"}, 1.0),
+    "translation": ({"language": "yue", "task": "translate"}, 1.0),
+    "task": ({"task": "transcribe", "return_timestamps": True}, 1.0),
+    "long": ({"return_timestamps": True}, 2.43),
+}
+OURS = {"return_timestamps": "timestamps"}
+
+
+def ours(loaded, frames, heard=None, **asked):
+    settings = read(TranscriptSettings, loaded.generation)
+    settings = settings.with_(**{OURS.get(name, name): value for name, value in asked.items()})
+    decode = SpeechDecoder(loaded.model, settings, bos_id=START, eos_id=EOS)
+    return decode(frames, heard)
+
+
+def ids_of(decoded):
+    return [number for segment in decoded.segments for number in segment.ids]
+
+
+@pytest.mark.parametrize("defaults", DEFAULTS)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_tokens_are_those_of_transformers(tmp_path, defaults, seed):
+    generation = DEFAULTS[defaults]
+    theirs = whisper(tmp_path, seed=seed, generation=generation, likely_times=2.0 * seed)
+    loaded = load_pretrained(tmp_path).loaded
+    for asked, seconds in CALLS.values():
+        if defaults == "one language" and {"language", "task"} & {*asked}:
+            continue
+        features = extractor()(
+            noise(seconds, seed),
+            sampling_rate=RATE,
+            return_tensors="pt",
+            truncation=False,
+            padding="longest" if seconds > 1 else "max_length",
+        ).input_features
+        with torch.no_grad():
+            expected = theirs.generate(features, **asked)[0].tolist()
+        found = ids_of(ours(loaded, features[0].T, **asked))
+        if defaults == "default length":  # transformers then lets each window have more tokens than the last
+            found, expected = found[:20], expected[:20]
+        assert found == expected, asked
+
+
+def test_times_of_segments_and_the_language_are_those_of_transformers(tmp_path):
+    theirs = whisper(tmp_path, seed=3, likely_times=2.0)
+    loaded = load_pretrained(tmp_path).loaded
+    features = extractor()(
+        noise(2.5), sampling_rate=RATE, return_tensors="pt", truncation=False, padding="longest"
+    ).input_features
+    with torch.no_grad():
+        found = theirs.generate(features, return_timestamps=True, return_segments=True)["segments"][0]
+        language = int(theirs.detect_language(features[:, :, :100]))
+    decoded = ours(loaded, features[0].T, timestamps=True)
+    assert len(decoded.segments) == len(found) > 2
+    assert decoded.language == language in LANGUAGES.values()
+    for mine, other in zip(decoded.segments, found, strict=True):
+        assert mine.ids == tuple(other["tokens"].tolist())
+        assert (mine.start / 100, mine.end / 100) == pytest.approx(
+            (float(other["start"]), float(other["end"]))
+        )
+
+
+def test_no_window_begins_in_the_silence_after_a_sound(tmp_path):
+    whisper(tmp_path, seed=5, likely_times=2.0)
+    loaded = load_pretrained(tmp_path).loaded
+    frames = extractor()(noise(1.0), sampling_rate=RATE, return_tensors="pt").input_features[0].T
+    whole, part = (ours(loaded, frames, heard, timestamps=True) for heard in (None, 30))
+    assert 0 < len(part.segments) <= len(whole.segments)
+    assert part.segments == whole.segments[: len(part.segments)]
+    assert ours(loaded, frames, 0, timestamps=True).segments == []
+
+
+def test_one_hypothesis_has_the_probability_that_the_model_gives_its_tokens(tmp_path):
+    whisper(tmp_path, seed=1)
+    loaded = load_pretrained(tmp_path).loaded
+    frames = extractor()(noise(1.0), sampling_rate=RATE, return_tensors="pt").input_features[0].T
+    decoded = ours(loaded, frames, language="de", max_new_tokens=4)
+    ids = torch.tensor([[START, LANGUAGES["<|de|>"], 57, NO_TIMES, *ids_of(decoded)]])
+    with torch.no_grad():
+        each = loaded.model(frames[None], ids)[0].log_softmax(dim=1)
+    expected = sum(float(each[place + 3, token]) for place, token in enumerate(ids_of(decoded)))
+    assert len(decoded.segments) == 1
+    assert len(ids_of(decoded)) == 4
+    assert decoded.log_prob == pytest.approx(expected, abs=1e-4)
