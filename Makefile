@@ -35,7 +35,7 @@ GPU_PYTHON = $$(if $(GPU_SEEN); then echo $(PYTHON); else echo $(GPU_VENV)/bin/p
 GPU_SEEN = $(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null
 GPU_NEEDS := beartype click hypothesis jaxtyping numpy pytest rich sacrebleu safetensors tokenizers torch transformers
 
-.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check bench-serve bench-serve-install bench-exports proposals bench bench-quick bench-install audit sbom hashes picture pictures $(LONG) $(BENCHES) \
+.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check export-check bench-serve bench-serve-install bench-exports proposals bench bench-quick bench-install audit sbom hashes picture pictures $(LONG) $(BENCHES) \
   bench-quality bench-quality-install book book-pages
 
 help:
@@ -157,6 +157,12 @@ box-check: install
 # The server under random requests, cancellations, overload (half an hour of it) and SIGTERM; the tests by all clients.
 serve-check: install
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/serve_check.py
+
+# Certificates of the included model, a model of each recipe and five odd ones for every target, with 1,000 texts each:
+# half a day for all of them, EXPORTS="--model shakespeare --target gguf" for some; what is done is not done again.
+export-check: install
+	@$(PIP) gguf llama-cpp-python || echo 'llama-cpp-python did not install, which the rows of gguf will say'
+	OMP_NUM_THREADS=1 $(BIN)/python tests/long/export_check.py $(EXPORTS)
 
 # Jobs whose processes and machines are killed, whose disk and store fail; half an hour.
 jobs-check: .venv/installed-jobs

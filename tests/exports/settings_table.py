@@ -10,10 +10,19 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from tests.exports.engine_models import small_model
 
 PAGE = Path(__file__).parents[2] / "docs/leaving-and-arriving.md"
-ROW = re.compile(r"^\| `(\w+)` \| `([^`]+)` \| (\w+) \| (\w+) \|$", re.MULTILINE)
-PARTS = PAGE.read_text("utf-8").split("### Settings of llama.cpp\n")
-TABLE = ROW.findall(PARTS[0])
-GGUF_TABLE = ROW.findall(PARTS[1])  # its columns: with rotary and with learned positions
+CELL = r" (\w+) \|"
+TEXT = PAGE.read_text("utf-8")
+
+
+def rows(heading, columns, text=r" `([^`]+)` \|"):
+    """The cells of each row below a heading, in which the first is a name as code."""
+    section = re.split(r"^#+ ", TEXT.split(f"# {heading}\n")[1], flags=re.MULTILINE)[0]
+    return re.findall(rf"^\| `(\w+)` \|{text}{CELL * columns}$", section, re.MULTILINE)
+
+
+TABLE = rows("Settings", 4)  # of CTranslate2 and of transformers, each for both kinds
+GGUF_TABLE = rows("Settings of llama.cpp", 2)  # with rotary and with learned positions
+KINDS_TABLE = {name: cells for name, *cells in rows("Kinds of models and tokenisers", 6, "")}
 KINDS = {"encoder_decoder": EncoderDecoderConfig, "decoder_only": DecoderOnlyConfig}
 COMPANIONS = {  # what a setting needs to have an effect, or to be possible in both bases
     "max_positions": {"positions": "learned"},

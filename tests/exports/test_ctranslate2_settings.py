@@ -54,7 +54,7 @@ def refusal(loaded, folder):
 @pytest.mark.parametrize(
     ("name", "text", "encoder_decoder", "decoder_only", "base"),
     [
-        pytest.param(*row, base, marks=pytest.mark.nightly if (number + turn) % 2 else ())
+        pytest.param(*row[:4], base, marks=pytest.mark.nightly if (number + turn) % 2 else ())
         for number, row in enumerate(TABLE)
         for turn, base in enumerate(BASES)
     ],

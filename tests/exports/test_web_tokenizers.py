@@ -10,6 +10,7 @@ from tokenizers import Tokenizer as Backend
 from regard.data.tokenizer_file import BYTE_SPELLED, PRETRAINED_REGEXES, SPACES, SPACES_AROUND
 from regard.data.tokenizer_sentencepiece import from_sentencepiece
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
+from regard.exports.odd_texts import ODD_TEXTS
 from regard.exports.refusal import NotExpressible
 from regard.exports.web_characters import (
     as_text,
@@ -20,7 +21,6 @@ from regard.exports.web_characters import (
     normalized,
     prepended,
 )
-from regard.exports.web_process import TEXTS
 from regard.exports.web_tokenizers import classes_needed, refuse_unread
 
 COMPARED = """
@@ -52,7 +52,7 @@ def hard_texts(count):
             for _ in range(generator.randint(1, 25))
         ]
         made.append("".join(words))
-    return [*TEXTS, *made]
+    return [*ODD_TEXTS, *made]
 
 
 def assert_equal_in_javascript(run_node, backend, texts):

@@ -7,9 +7,10 @@ import tokenizers
 import torch
 
 import regard
+from regard.data.masked_text import in_context
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import DataError, FolderError
-from regard.verbs.fill import Filler, fill, fill_file, in_context, output_lines
+from regard.verbs.fill import Filler, fill, fill_file, output_lines
 
 TEXT = "Paris is the {} of France."
 

@@ -15,9 +15,10 @@ from regard.cli.importing import importing
     "--to",
     type=click.Choice(["ctranslate2", "onnx", "web", "argos", "gguf", "hf"]),
     required=True,
-    help="The engine: ctranslate2, onnx, or web, a page, for encoder-decoders and decoder-only models; argos,"
-    " a package for Argos Translate and LibreTranslate, for encoder-decoders; gguf, a file of llama.cpp, for"
-    " decoder-only models; hf, for transformers: as a published family, else with the model's code.",
+    help="The engine: ctranslate2, onnx, or web, a page, for encoder-decoders and decoder-only models; onnx"
+    " and web for classifiers, taggers and masked language models too; argos, a package for Argos Translate"
+    " and LibreTranslate, for encoder-decoders; gguf, a file of llama.cpp, for decoder-only models; hf, for"
+    " transformers: as a published family, else with the model's code.",
 )
 @click.option(
     "--out",
@@ -65,8 +66,8 @@ def command(
 ) -> None:
     """Write a model for another engine, with a certificate.
 
-    The engine reads it in a process of its own. It appears only if its greedy outputs, its beams and its
-    log-probabilities are those of regard, within the bounds that CERTIFICATE.json has.
+    The engine reads it in a process of its own. It appears only if its greedy outputs and beams, or its
+    labels, and its log-probabilities are those of regard, within the bounds that CERTIFICATE.json has.
     """
     with importing():
         from regard.verbs.export import export

@@ -95,25 +95,42 @@ def export_certified(
     certificate = {**facts, **notes, "files": hashes, **comparison.to_dict()}
     if comparison.failures:
         raise failed(target.name, comparison.failures, quantization)
+    write_certified(
+        out, files, loaded, config, certificate, most_positions=target.most_positions(config),
+        card=target.card(loaded, quantization),
+    )  # fmt: skip
+    return certificate
+
+
+def write_certified(
+    out: Path,
+    files: Mapping[str, bytes],
+    loaded: LoadedModel,
+    config: ModelConfig,
+    certificate: Mapping[str, Any],
+    *,
+    most_positions: int | None,
+    card: str,
+) -> None:
+    """Write the folder `out`: the engine's files, and what every export has."""
     export = {
         "format_version": FORMAT_VERSION,
-        "target": target.key,
+        "target": certificate["target"],
         "kind": config.kind,
-        "quantization": quantization,
-        "most_positions": target.most_positions(config),
+        "quantization": certificate["quantization"],
+        "most_positions": most_positions,
         "settings": config.to_dict(),
     }
     others = {
         **{name: content for name, content in loaded.tokenizers.files().items() if name not in files},
-        "generation.json": json_bytes(loaded.generation),
+        **({"generation.json": json_bytes(loaded.generation)} if config.generates else {}),
         EXPORT: json_bytes(export),
         CERTIFICATE: json_bytes(certificate),
-        "README.md": target.card(loaded, quantization).encode(),
+        "README.md": card.encode(),
     }
     if clash := files.keys() & others.keys():
         raise AssertionError(f"two files are called {min(clash)}")
     write_folder(out, {**files, **others})
-    return certificate
 
 
 def failed(engine: str, failures: Sequence[str], quantization: Quantization) -> RunError:
@@ -168,7 +185,7 @@ def compared(
         ids=None if target.equal_ids is None else _equal_ids(target, loaded, sequences.texts, answer["ids"]),
         least_ids=target.equal_ids,
     )
-    facts = _facts(sequences, answer["versions"], made=texts is None)
+    facts = facts_of(sequences, answer["versions"], made=texts is None)
     if "tokenizers" in answer:  # the engine has tokenisers of its own, which are equal
         facts["tokenizers"] = answer["tokenizers"]
     return comparison, {"target": target.key, "quantization": quantization, **facts}
@@ -223,7 +240,8 @@ def _equal_ids(
     return sum(own == other for own, other in zip(ours, found, strict=True)) / len(ours)
 
 
-def _facts(sequences: CertifiedSequences, versions: Mapping[str, str], *, made: bool) -> dict[str, Any]:
+def facts_of(sequences: CertifiedSequences, versions: Mapping[str, str], *, made: bool) -> dict[str, Any]:
+    """What a certificate has of its texts and of the programs."""
     joined = "\n".join(sequences.texts)
     listed = {"lines": list(sequences.texts)} if len(sequences.texts) <= MOST_LISTED else {}
     return {

@@ -39,8 +39,8 @@ def certified_sequences(
     kept = [(text, ids) for text, ids in zip(chosen, sources, strict=True) if ids]
     if not kept:
         raise DataError("there are no texts to compare the engines by", "give a file with some lines")
-    targets = _chunks(_shuffled(tokenizers.target), min(LENGTH, max(1, most // 2)))
-    of_source = _chunks(_shuffled(tokenizers.source), min(LENGTH, max(1, most // 2)))
+    targets = chunks(shuffled(tokenizers.target), min(LENGTH, max(1, most // 2)))
+    of_source = chunks(shuffled(tokenizers.source), min(LENGTH, max(1, most // 2)))
     count = max(len(targets), len(of_source))
     covering = [
         ([*begin, *of_source[place % len(of_source)]][:most], targets[place % len(targets)])
@@ -69,11 +69,13 @@ def _special(tokenizer: Tokenizer) -> set[int]:
     return {tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id}
 
 
-def _shuffled(tokenizer: Tokenizer) -> list[int]:
+def shuffled(tokenizer: Tokenizer) -> list[int]:
+    """All ids of a vocabulary, or of a large one as many as are covered, in random order."""
     ids = list(range(tokenizer.vocab_size))
     random.Random(SEED).shuffle(ids)  # noqa: S311 (no secret)
     return ids[:MOST_COVERED]
 
 
-def _chunks(ids: Sequence[int], length: int) -> list[list[int]]:
+def chunks(ids: Sequence[int], length: int) -> list[list[int]]:
+    """The ids as sequences of this length; the last may be shorter."""
     return [list(ids[first : first + length]) for first in range(0, len(ids), length)]

@@ -1,7 +1,8 @@
 """The process in which llama.cpp computes what a certificate compares.
 
 A job comes by standard input and the answer goes to standard output, both as JSON. Nothing of regard's models
-is loaded here. llama.cpp has no beam search: here every hypothesis is read again.
+is loaded here. llama.cpp has no beam search: here each hypothesis is read from where it differs from the one
+before.
 """
 
 import json
@@ -22,19 +23,23 @@ READ = 512  # tokens of a context
 
 
 class Reader:
-    """A file that llama.cpp reads; `log_probs` reads ids from the first."""
+    """A file that llama.cpp reads; of ids it keeps the keys and values of those that it has read last."""
 
     def __init__(self, path: Path, threads: int, longest: int) -> None:
         self.model = llama_cpp().Llama(
             str(path), n_ctx=longest, n_batch=longest, n_threads=threads, n_threads_batch=threads,
             logits_all=True, type_k=FLOAT32, type_v=FLOAT32, verbose=False,
         )  # fmt: skip
+        self.held: list[int] = []
 
-    def log_probs(self, ids: Sequence[int]) -> np.ndarray:
-        """The log-probabilities of what follows each id."""
-        self.model.reset()
-        self.model.eval(list(ids))
-        logits = np.asarray(self.model.scores[: len(ids)], np.float64)
+    def log_probs(self, ids: Sequence[int], first: int = 0) -> np.ndarray:
+        """The log-probabilities of what follows each id, from the one at `first` on."""
+        pairs = enumerate(zip(self.held, ids, strict=False))
+        same = next((place for place, (one, two) in pairs if one != two), min(len(self.held), len(ids)))
+        self.model.n_tokens = min(same, len(ids) - 1)  # llama.cpp forgets what follows
+        self.model.eval(list(ids[self.model.n_tokens :]))
+        self.held = list(ids)
+        logits = np.asarray(self.model.scores[first : len(ids)], np.float64)
         shifted = logits - logits.max(axis=-1, keepdims=True)
         return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
@@ -46,7 +51,8 @@ class Reader:
         running: list[tuple[float, list[int]]] = [(0.0, [])]
         finished: list[tuple[float, list[int]]] = []
         for length in range(1, longest + 1):
-            totals = np.stack([total + self.log_probs([*ids, *output])[-1] for total, output in running])
+            last = len(ids) + length - 2
+            totals = np.stack([total + self.log_probs([*ids, *output], last)[0] for total, output in running])
             order = np.argsort(-totals, axis=None, kind="stable")[: 2 * size]
             candidates = [(float(totals.flat[each]), *divmod(int(each), totals.shape[1])) for each in order]
             grown = []

@@ -11,11 +11,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
+from itertools import groupby
 from typing import Any
 
 import torch
 
-ROWS = 16  # forced sequences of a batch
+ROWS = 16  # sequences of a batch
 OURS = True
 
 
@@ -40,8 +41,8 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         engine = Engine(transformers, model, job)
         with torch.inference_mode():
             return {
-                "greedy": [engine.search(ids, 1) for ids in job["sources"]],
-                "beam": [engine.search(ids, job["beam"]) for ids in job["sources"]],
+                "greedy": engine.searched(job["sources"], 1),
+                "beam": engine.searched(job["sources"], job["beam"]),
                 "log_probs": [each for batch in batches(job["forced"]) for each in engine.forced(batch)],
                 "ids": [tokenizer(text, add_special_tokens=False)["input_ids"] for text in job["texts"]],
                 "versions": {
@@ -62,24 +63,37 @@ class Engine:
         self.start: Any = getattr(model.config, "decoder_start_token_id", None)
         self.settings = transformers.GenerationConfig
 
-    def search(self, ids: Sequence[int], size: int) -> tuple[list[int], float]:
-        """The best output by `generate`, and its mean log-probability, the end included."""
-        given = [*ids, self.job["source_end"]] if self.translates else list(ids)
+    def searched(self, sources: Sequence[Sequence[int]], size: int) -> list[tuple[list[int], float]]:
+        """The best output of each source; those of one length are a batch, which has no padding."""
+        order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
+        found: dict[int, tuple[list[int], float]] = {}
+        for _, several in groupby(order, key=lambda number: len(sources[number])):
+            for numbers in batches(list(several)):
+                found.update(
+                    zip(numbers, self.search([sources[each] for each in numbers], size), strict=True)
+                )
+        return [found[number] for number in range(len(sources))]
+
+    def search(self, rows: Sequence[Sequence[int]], size: int) -> list[tuple[list[int], float]]:
+        """The best outputs by `generate` of rows of one length, and their mean log-probabilities."""
+        given = [[*ids, self.job["source_end"]] if self.translates else list(ids) for ids in rows]
         settings = self.settings(
             num_beams=size, max_new_tokens=self.job["longest"], do_sample=False, eos_token_id=self.end,
             pad_token_id=self.pad, decoder_start_token_id=self.start, bos_token_id=None, use_cache=True,
             **({"early_stopping": True, "length_penalty": 1.0} if size > 1 else {}),
         )  # fmt: skip
-        inputs = torch.tensor([given])
+        inputs = torch.tensor(given)
         self.model.generation_config = settings  # its own would fill in what is None here
-        [found] = self.model.generate(
+        found = self.model.generate(
             inputs, attention_mask=torch.ones_like(inputs), generation_config=settings
         ).tolist()
-        output = found[1:] if self.translates else found[len(given) :]
-        if self.end in output:
-            output = output[: output.index(self.end) + 1]
-        [log_probs] = self.next_log_probs([(ids, output)])
-        return output, sum(log_probs) / max(1, len(log_probs))
+        outputs = [each[1:] if self.translates else each[inputs.size(1) :] for each in found]
+        ends = (each.index(self.end) + 1 if self.end in each else len(each) for each in outputs)
+        outputs = [each[:end] for each, end in zip(outputs, ends, strict=True)]
+        log_probs = self.next_log_probs(list(zip(rows, outputs, strict=True)))
+        return [
+            (output, sum(each) / max(1, len(each))) for output, each in zip(outputs, log_probs, strict=True)
+        ]
 
     def forced(self, pairs: Sequence[Any]) -> list[list[float]]:
         """Of outputs and their ends; of texts, all but the first id."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from regard.errors import RunError
 from regard.exports.look_graphs import save_look_graphs
+from regard.exports.onnx_folder import loop_config
 from regard.exports.onnx_package import require_onnx
 from regard.exports.onnx_settings import known
 from regard.exports.refusal import NotExpressible
@@ -64,7 +65,7 @@ def save_look_folder(
     names = _javascript().items()
     for name, content in {**dict(names), **engine, **loaded.tokenizers.files(), **files}.items():
         (folder / name).write_bytes(content)
-    config = page_config(loaded, folder)
+    config = page_config(loaded, folder, loop_config(loaded, config))
     sizes = {**config["files"], **{name: len(content) for name, content in files.items()}}
     (folder / "config.json").write_bytes(json_bytes({**config, "files": sizes, "look": dict(table)}))
 

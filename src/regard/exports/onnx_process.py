@@ -46,7 +46,12 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 def loop_of(folder: Path) -> Any:
     """The module generate.py of an export."""
-    spec = importlib.util.spec_from_file_location("generate", folder / SCRIPT)
+    return module_of(folder / SCRIPT)
+
+
+def module_of(path: Path) -> Any:
+    """A file of an export as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

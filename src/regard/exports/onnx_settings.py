@@ -1,4 +1,4 @@
-"""The models that are exported to ONNX: all settings of the two kinds that generate."""
+"""The models that are exported to ONNX with a loop: all settings of the two kinds that generate."""
 
 from regard.errors import UserError
 from regard.exports.certificate import Quantization
@@ -19,7 +19,7 @@ def known(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
     if not isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig):
         raise UserError(
             f"{config.kind} models cannot be exported to {ENGINE}",
-            "encoder_decoder and decoder_only models can",
+            "encoder_decoder, decoder_only and encoder_only models can",
         )
     return config
 

@@ -25,7 +25,7 @@ from regard.weights.strict_json import json_bytes
 
 ENGINE = "a web page"
 FILES = Path(__file__).parent / "web_files"
-NOT_COPIED = {"certify.js"}  # for the certificate alone
+NOT_COPIED = {"certify.js", "certify_encoder.js"}  # for the certificate alone
 
 
 def save(
@@ -49,10 +49,26 @@ def save(
     node()
     engine = runtime_files(runtime)
     save_without_loop(loaded, folder, quantization)
+    write_page(loaded, folder, loop_config(loaded, known(loaded.config)), engine, one_file=one_file)
+
+
+def write_page(
+    loaded: LoadedModel,
+    folder: Path,
+    table: Mapping[str, Any],
+    engine: Mapping[str, bytes],
+    *,
+    one_file: bool,
+) -> None:
+    """Write the page, its modules and its engine beside the graphs in a folder; `table` is what a loop reads.
+
+    Raises:
+        NotExpressible: the weights are too large for a page.
+    """
     _refuse_large(folder)
     for name, content in {**own_files(), **engine}.items():
         (folder / name).write_bytes(content)
-    (folder / "config.json").write_bytes(json_bytes(page_config(loaded, folder)))
+    (folder / "config.json").write_bytes(json_bytes(page_config(loaded, folder, table)))
     if one_file:
         (folder / PAGE).write_text(one_file_page(folder), "utf-8")
 
@@ -66,11 +82,10 @@ def own_files() -> dict[str, bytes]:
     }
 
 
-def page_config(loaded: LoadedModel, folder: Path) -> Mapping[str, Any]:
+def page_config(loaded: LoadedModel, folder: Path, table: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the page reads: the content of config.json; `files` are those that it loads, and their bytes."""
-    table = loop_config(loaded, known(loaded.config))
     names = [name for name in (ENCODER, DECODER) if (folder / name).exists()]
-    names += dict.fromkeys(table[side]["tokenizer"] for side in ("source", "target"))
+    names += dict.fromkeys(table[side]["tokenizer"] for side in ("source", "target") if side in table)
     names.append(WASM)
     return {
         **table,

@@ -8,10 +8,14 @@ from regard.errors import UserError
 from regard.exports.argos_package import export_to_argos
 from regard.exports.certified_export import export_certified
 from regard.exports.ctranslate2_folder import CTRANSLATE2
+from regard.exports.encoder_export import export_encoder
 from regard.exports.gguf_folder import GGUF
 from regard.exports.huggingface_folder import export_to_huggingface
+from regard.exports.onnx_encoder import ONNX_ENCODER
 from regard.exports.onnx_folder import ONNX
+from regard.exports.web_encoder import web_encoder
 from regard.exports.web_folder import WEB, web_target
+from regard.models.encoder_only import EncoderOnlyConfig
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.lines import lines_of
@@ -31,6 +35,8 @@ class ExportReport:
 
     def summary(self) -> str:
         """The certificate in a line, and what else is to know in further lines."""
+        if "labels" in self.certificate:
+            return encoder_summary(self.certificate)
         greedy, beam = self.certificate["greedy"], self.certificate["beam"]
         shares = ", ".join(
             f"{name} {share['equal']:.1%} equal" + (f" and {share['tied']:.1%} tied" if share["tied"] else "")
@@ -72,7 +78,8 @@ def export(
     Args:
         model: a model or run folder, en-de, or what `regard.load` returns.
         to: the target. For encoder-decoders and decoder-only models: "ctranslate2"; "onnx", with a decoding
-            loop in Python; "web", a page in which the model runs. For encoder-decoders: "argos", a package
+            loop in Python; "web", a page in which the model runs. Both of these for encoders that classify
+            texts, label words or predict masked tokens, too. For encoder-decoders: "argos", a package
             of Argos Translate and LibreTranslate. For decoder-only models of Llama's and GPT-2's kinds:
             "gguf", a file of llama.cpp. "hf", for transformers: a model of the published family that has
             this architecture, else with the model's code.
@@ -96,7 +103,7 @@ def export(
     if languages is not None and to != "argos":
         raise UserError(f"languages = {languages!r} is not possible with to = {to!r}", "leave it out")
     given = None if texts is None else lines_of(texts)
-    web = web_target(runtime=None if runtime is None else Path(runtime), one_file=one_file)
+    page: dict[str, Any] = {"runtime": None if runtime is None else Path(runtime), "one_file": one_file}
     loaded = open_model(model, Runtime(device="cpu"))
     if to == "argos":
         certificate = export_to_argos(
@@ -104,10 +111,22 @@ def export(
         )
     elif to == "hf":
         certificate = export_to_huggingface(loaded, Path(out), quantization=quantization, texts=given)
+    elif to in ("onnx", "web") and isinstance(loaded.config, EncoderOnlyConfig):
+        encoder = web_encoder(**page) if to == "web" else ONNX_ENCODER
+        certificate = export_encoder(encoder, loaded, Path(out), quantization=quantization, texts=given)
     else:
-        target = web if to == "web" else TARGETS[to]
+        target = web_target(**page) if to == "web" else TARGETS[to]
         certificate = export_certified(target, loaded, Path(out), quantization=quantization, texts=given)
     return ExportReport(path=Path(out), target=to, certificate=certificate)
+
+
+def encoder_summary(certificate: dict[str, Any]) -> str:
+    """The certificate of an encoder in a line."""
+    labels, count = certificate["labels"], certificate["texts"]["count"]
+    tied = f" and {labels['tied']:.1%} tied" if labels["tied"] else ""
+    same = f", labels {labels['equal']:.1%} equal{tied}" if certificate["head"] != "regression" else ""
+    what = "outputs" if certificate["head"] == "regression" else "log-probabilities"
+    return f"certificate: {count} texts{same}; {what} within {labels['largest_difference']:.1g} of regard's"
 
 
 def argos_summary(comparison: dict[str, Any]) -> str:

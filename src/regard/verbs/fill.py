@@ -3,7 +3,6 @@
 import dataclasses
 import heapq
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,8 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.data.masked_text import in_context, mask_id, mask_spellings, split_at_masks
 from regard.data.texts import EncodedText, encoded_text
-from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -27,9 +26,7 @@ from regard.verbs.shared.text_options import FillingOptions
 from regard.verbs.shared.text_verb import TextVerb, one_or_several
 from regard.verbs.tasks.text import logits_of
 
-SPELLINGS = "[MASK]", "<mask>"  # of a masked token, besides the model's own
 OPTIONS = FillingOptions()
-SOME_WORD = "x"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +75,6 @@ class Filler(TextVerb[str, FilledLine]):
             "predicts masked tokens", ("masked_language_model",), self.loaded, options.allow_fresh_head
         )
         self.tokenizer, self.options = self.loaded.tokenizers.source, options
-        own = self.tokenizer.mask_id
-        self._mask_id = self.tokenizer.unk_id if own is None else own  # regard's models mask with <unk>
-        self._spellings = dict.fromkeys((*SPELLINGS, *self.tokenizer.tokens([self._mask_id])))
-        self._mask = re.compile("|".join(map(re.escape, self._spellings)))
 
     def answers(self, texts: Sequence[str], first: int) -> Iterator[FilledLine]:
         encoded: dict[int, EncodedText] = {}
@@ -115,17 +108,17 @@ class Filler(TextVerb[str, FilledLine]):
 
     def _text(self, line: str, number: int) -> EncodedText:
         """The ids of a line, and the positions of its masked tokens."""
-        segments = self._mask.split(line.strip())
+        segments = split_at_masks(self.tokenizer, line.strip())
         if len(segments) == 1:
             raise DataError(
                 f"text {number} has no masked token",
-                f"write {' or '.join(self._spellings)} in place of a token",
+                f"write {' or '.join(mask_spellings(self.tokenizer))} in place of a token",
             )
         first, *others = in_context(self.tokenizer, segments)
         ids, places = list(first), []
         for segment in others:
             places.append(1 + len(ids))  # 1 for the token at the beginning
-            ids += [self._mask_id, *segment]
+            ids += [mask_id(self.tokenizer), *segment]
         max_tokens = self.model.max_length
         if max_tokens is not None and len(ids) + 2 > max_tokens:
             raise DataError(
@@ -135,26 +128,6 @@ class Filler(TextVerb[str, FilledLine]):
             )
         text = encoded_text([ids], [0] * len(places), tokenizer=self.tokenizer, line=number)
         return dataclasses.replace(text, places=np.array(places, np.int32))
-
-
-def in_context(tokenizer: Tokenizer, segments: Sequence[str]) -> Iterator[list[int]]:
-    """The ids of the parts of a text between masked tokens, encoded as if each mask were a word.
-
-    In a tokeniser whose words begin with their space, the space before a mask belongs to the masked token.
-    """
-    spaced = len(tokenizer.words(f"{SOME_WORD} {SOME_WORD}")) == 2
-    for number, segment in enumerate(segments):
-        if spaced and number < len(segments) - 1:
-            segment = segment.rstrip()
-        words = tokenizer.encode_words(segment) if number == 0 else _after_a_word(tokenizer, segment)
-        yield [each for word in words for each in word]
-
-
-def _after_a_word(tokenizer: Tokenizer, segment: str) -> list[list[int]]:
-    first, *others = tokenizer.words(SOME_WORD + segment)
-    if [first] == tokenizer.words(SOME_WORD):
-        return [tokenizer.word_ids(word) for word in others]
-    return tokenizer.encode_words(segment)  # it continues the word: "un[MASK]able"
 
 
 Guesses = list[list[tuple[str, float]]]

@@ -110,8 +110,17 @@ def test_what_no_setting_can_fit_is_refused():
         fitted_to(TRANSLATION, "translation", ["gguf"])
     with pytest.raises(UserError, match="there is no target 'gguv' of an export"):
         refuse_targets(["onnx", "gguv"], "language_model")
-    with pytest.raises(UserError, match="a model for the task tagging generates nothing"):
-        refuse_targets(["onnx"], "tagging")
+    with pytest.raises(UserError, match="a model for the task tagging generates nothing") as error:
+        refuse_targets(["onnx", "ctranslate2"], "tagging")
+    assert "for onnx and web it can" in error.value.hint
+    with pytest.raises(UserError, match="a model for the task images generates nothing"):
+        refuse_targets(["onnx"], "images")
+
+
+def test_a_tagger_for_a_page_stays_as_it_is():
+    fitted = fitted_to('[task]\nkind = "tagging"\n', "tagging", ["onnx", "web"])
+    assert fitted.text == '[task]\nkind = "tagging"\n'
+    assert fitted.notes == ("for onnx: all settings as proposed", "for web: all settings as proposed")
 
 
 def test_changes_keep_all_other_lines():

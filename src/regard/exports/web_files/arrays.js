@@ -35,9 +35,9 @@ function before(one, other) {
   return one.total !== other.total ? one.total > other.total : one.id !== other.id ? one.id < other.id : one.row < other.row;
 }
 
-/** A row of ids with zeros after it. */
-export function filled(row, width) {
-  return [...row, ...Array(width - row.length).fill(0)];
+/** A row of ids with padding after it. */
+export function filled(row, width, pad = 0) {
+  return [...row, ...Array(width - row.length).fill(pad)];
 }
 
 /** These rows of a tensor, as values and dims. */

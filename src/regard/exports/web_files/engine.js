@@ -1,6 +1,6 @@
 // The model in a worker: a page asks by messages, each with a number, and gets answers with that number.
 
-import { Model } from "./generate.js";
+import { openModel } from "./models.js";
 
 const turns = new MessageChannel();
 const stopped = new Set(); // numbers of requests that are to end
@@ -12,17 +12,17 @@ const JOBS = {
     const engine = await load(runtime);
     engine.env.wasm.numThreads = 1;
     engine.env.wasm.wasmBinary = files["onnxruntime-web.wasm"];
-    model = await Model.open(engine, files);
+    model = await openModel(engine, files);
     return {};
   },
 
-  async generate({ number, text, beam, maxNewTokens }) {
+  async generate({ number, text, ...settings }) {
     const stepped = async (partial) => {
       postMessage({ number, partial });
       await turn();
       if (stopped.delete(number)) throw new Error("stopped");
     };
-    return model.generate(text, { beam, maxNewTokens, stepped });
+    return model.generate(text, { ...settings, stepped });
   },
 
   stop({ request }) {

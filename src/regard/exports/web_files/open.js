@@ -3,7 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { Model } from "./generate.js";
+import { openModel } from "./models.js";
 import * as runtime from "./onnxruntime-web.js";
 
 const FOLDER = dirname(fileURLToPath(import.meta.url));
@@ -15,5 +15,5 @@ export async function open() {
   const files = Object.fromEntries(await Promise.all(["config.json", ...Object.keys(sizes)].map(read)));
   runtime.env.wasm.numThreads = 1;
   runtime.env.wasm.wasmBinary = files["onnxruntime-web.wasm"];
-  return Model.open(runtime, files);
+  return openModel(runtime, files);
 }

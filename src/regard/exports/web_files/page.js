@@ -6,6 +6,12 @@ const byId = (id) => document.getElementById(id);
 const WORDS = {
   encoder_decoder: { send: "Translate", text: "Text", answer: "Translation", about: "translates each line" },
   decoder_only: { send: "Continue", text: "Beginning", answer: "Text", about: "continues a text" },
+  classification: { send: "Classify", text: "Texts", answer: "Classes", about: "finds the class of each line" },
+  regression: { send: "Predict", text: "Texts", answer: "Numbers", about: "predicts a number for each line" },
+  tokens: { send: "Label", text: "Text", answer: "Words", about: "labels the words of each line" },
+  masked_language_model: {
+    send: "Fill in", text: "Text", answer: "Words", about: "predicts the words for each [MASK] in a text, most probable first,",
+  },
 };
 let config = null;
 let worker = null;
@@ -74,21 +80,26 @@ function loaded(done, total) {
 
 function describe(read) {
   config = read;
-  const words = WORDS[config.kind];
+  const words = WORDS[config.head ?? config.kind];
   document.title = config.name;
   byId("name").textContent = config.name;
   byId("about").textContent = `This model ${words.about} in your browser. What you write stays in this page.`;
   byId("send").textContent = words.send;
   byId("text-label").textContent = words.text;
   byId("answer-label").textContent = words.answer;
-  byId("beam").value = config.beam;
-  byId("length").placeholder = config.max_new_tokens.most;
-  byId("length-field").hidden = config.kind === "encoder_decoder";
+  byId("beam-field").hidden = isEncoder();
+  byId("length-field").hidden = config.kind !== "decoder_only";
+  byId("beam").value = config.beam ?? 1;
+  if (!isEncoder()) byId("length").placeholder = config.max_new_tokens.most;
+}
+
+function isEncoder() {
+  return config.kind === "encoder_only";
 }
 
 function texts() {
   const text = byId("text").value;
-  return config.kind === "encoder_decoder" ? text.split("\n") : [text];
+  return config.kind === "decoder_only" ? [text] : text.split("\n");
 }
 
 async function send(event) {
@@ -114,8 +125,8 @@ async function send(event) {
 
 async function answer(text, earlier) {
   if (!text.trim()) return { text: "" };
-  const settings = { text, beam: byId("beam").valueAsNumber };
-  if (config.kind !== "encoder_decoder") settings.maxNewTokens = byId("length").valueAsNumber || undefined;
+  const settings = isEncoder() ? { text, line: earlier.length + 1 } : { text, beam: byId("beam").valueAsNumber };
+  if (config.kind === "decoder_only") settings.maxNewTokens = byId("length").valueAsNumber || undefined;
   const before = earlier.map((each) => each.text);
   const request = ask("generate", settings, { partial: (partial) => show([...before, partial]) });
   running = request.number;

@@ -15,8 +15,10 @@ async function main() {
   };
   const settings = { beam: count("beam"), maxNewTokens: count("max-new-tokens") };
   const model = await open();
+  let line = 0;
   for await (const text of positionals.length ? positionals : createInterface({ input: process.stdin })) {
-    console.log(text.trim() ? (await model.generate(text, settings)).text : "");
+    line += 1;
+    console.log(text.trim() ? (await model.generate(text, { ...settings, line })).text : "");
   }
 }
 

@@ -19,8 +19,18 @@ export class Tokenizer {
 
   /** The ids of a text, without those that a model wants before or after it. */
   encode(text) {
+    return this.words(text).flatMap((word) => this.wordIds(word));
+  }
+
+  /** The parts of a text that no token crosses. */
+  words(text) {
     if (/\p{Surrogate}/u.test(text)) throw new Error("the text has half of a character (a lone surrogate)");
-    return this.split([this.normalize(text)]).flatMap((word) => (word ? this.model.encode(word) : []));
+    return this.split([this.normalize(text)]).filter(Boolean);
+  }
+
+  /** The ids of such a part. */
+  wordIds(word) {
+    return this.model.encode(word);
   }
 
   /** The text of ids; of an id that there is not, nothing. */

@@ -32,6 +32,9 @@ from regard.verbs.proposals.published import RecipeChange, toml, with_changes
 from regard.weights.pretrained import nearest_families
 
 KINDS = {"translation": "encoder_decoder", "language_model": "decoder_only"}  # task -> kind of model
+OF_ENCODERS: Mapping[str, tuple[str, ...]] = dict.fromkeys(  # task -> targets, which have all of its settings
+    ("classification", "regression", "tagging", "masked_language_model"), ("onnx", "web")
+)
 TEXT = "A tokeniser of each kind learns from this text, and the targets say whether they can have it."
 MOST_CHANGES, MOST_ROUNDS = 20, 4
 # T5's scores have no scale: they need smaller weights at the start, which a recipe cannot set. With the usual
@@ -80,10 +83,11 @@ def refuse_targets(targets: Sequence[str], task: str) -> None:
     for target in targets:
         if target not in JUDGES:
             raise UserError(f"there is no target {target!r} of an export", did_you_mean(target, JUDGES))
-        if task not in KINDS:
+        if task not in KINDS and target not in (known := OF_ENCODERS.get(task, ())):
+            possible = f"for {' and '.join(known)} it can" if known else "leave the target out"
             raise UserError(
                 f"for {target}: a model for the task {task} generates nothing, and cannot be exported",
-                "leave the target out; regard convert --to hf writes the model, if a family fits",
+                f"{possible}; regard convert --to hf writes the model, if a family fits",
             )
 
 
@@ -94,6 +98,8 @@ def fitted_to(text: str, task: str, targets: Sequence[str]) -> Fitted:
         UserError: a target has no such models, or no value of a setting that it can express.
     """
     refuse_targets(targets, task)
+    if task in OF_ENCODERS:
+        return Fitted(text, tuple(f"for {target}: {_listed({})}" for target in targets))
     table, changes, notes = tomllib.loads(text), dict[str, Any](), list[str]()
     if "hf" in targets:
         family, changes = _of_a_family(table, task)

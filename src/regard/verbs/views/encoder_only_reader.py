@@ -1,6 +1,5 @@
 """Runs an encoder on a text: classes, a number, a tag for each word, or predictions of masked tokens."""
 
-import re
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
@@ -9,12 +8,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.data.masked_text import in_context, mask_id, split_at_masks
 from regard.data.tagged import encode_word, split_words, word_prefix
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 from regard.inspection.passes import ForcedPass, encoder_pass
 from regard.models.encoder_only import EncoderOnly
-from regard.verbs.fill import SPELLINGS, in_context
 from regard.verbs.shared.load_encoder import probabilities
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.views.inspected_run import AnswerToken, InspectedRun, token_sequence
@@ -74,14 +73,8 @@ class EncoderOnlyReader:
 
     def _mask_tokens(self, text: str) -> list[list[int]]:
         """The ids of a text with mask tokens, as `regard fill` reads it."""
-        spellings = dict.fromkeys((*SPELLINGS, *self.tokenizer.tokens([self._mask_id])))
-        segments = re.split("|".join(map(re.escape, spellings)), text)
-        first, *others = in_context(self.tokenizer, segments)
-        return [first, *(ids for segment in others for ids in ([self._mask_id], segment))]
-
-    @property
-    def _mask_id(self) -> int:
-        return self.tokenizer.unk_id if self.tokenizer.mask_id is None else self.tokenizer.mask_id
+        first, *others = in_context(self.tokenizer, split_at_masks(self.tokenizer, text))
+        return [first, *(ids for segment in others for ids in ([mask_id(self.tokenizer)], segment))]
 
     def _answer_rows(self, ids: tuple[int, ...], words: list[list[int]]) -> tuple[int, ...] | None:
         """The positions of the answer: the first token of each word, or masked tokens; None for all."""
@@ -93,7 +86,7 @@ class EncoderOnlyReader:
         return None
 
     def _masked_positions(self, ids: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(position for position, number in enumerate(ids) if number == self._mask_id)
+        return tuple(position for position, number in enumerate(ids) if number == mask_id(self.tokenizer))
 
     def _answer(self, forced: ForcedPass, words: list[list[int]], text: str) -> dict[str, Any] | None:
         if self.head not in HEADS_WITH_ANSWER:
