@@ -150,8 +150,8 @@ def test_a_wrong_weight_fails_the_certificate(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "settings", "problem"),
     [
-        ("words", {}, "kind = 'WordLevel'"),
-        ("unigram", {}, "kind = 'Unigram'"),
+        ("words", {}, "kind = 'words'"),
+        ("unigram", {}, "kind = 'unigram'"),
         ("bytebpe", {}, "kind = 'bytebpe'"),
         ("bpe", {"lowercase": True}, "lowercase = True"),
         ("bpe", {"normalization": "nfkc"}, "normalization = 'nfkc'"),

@@ -18,6 +18,7 @@ from regard.exports.refusal import NotExpressible
 from regard.exports.sentencepiece_file import engine_pieces, refuse_added_tokens
 
 NORMAL, UNKNOWN, CONTROL = 1, 2, 3  # kinds of tokens
+OWN_NAMES = {"WordLevel": "words", "WordPiece": "wordpiece", "Unigram": "unigram"}  # of regard's kinds
 NEAREST = "a tokeniser of kind 'bpe', 'characters' or 'bytes' can be"
 SPLITS = {  # the first characters of a regular expression -> llama.cpp's name
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+": "gpt-2",
@@ -49,6 +50,7 @@ def gguf_tokenizer(tokenizer: Tokenizer, *, begins: bool) -> GGUFTokenizer:
     model = content["model"]
     if model["type"] != "BPE" or model.get("byte_fallback"):
         kind = "BPE with byte_fallback" if model["type"] == "BPE" else model["type"]
+        kind = OWN_NAMES.get(kind, kind) if tokenizer.trained_by_regard else kind
         raise NotExpressible(ENGINE, "kind", kind, NEAREST)
     names = pieces(tokenizer)
     is_bytes = "ByteLevel" in json.dumps(content["pre_tokenizer"])
