@@ -6,6 +6,11 @@ from regard.errors import FolderError
 from regard.weights.toolkits.settings import ABSENT, Settings
 
 
+def named(value):
+    """The name of a parameter, the same in each process."""
+    return "absent" if value is ABSENT else str(value)
+
+
 def settings_of(table):
     return Settings(table, "config.yaml", "model.")
 
@@ -18,7 +23,7 @@ def settings_of(table):
         (bool, True, True), (bool, False, False), (bool, "true", True), (bool, "False", False),
         (str, "relu", "relu"), (str, "", ""), (str, "none", "none"), (str, 3, "3"), (str, 0.5, "0.5"),
     ],
-    ids=str,
+    ids=named,
 )  # fmt: skip
 def test_a_value_has_its_type(kind, written, read):
     settings = settings_of({"size": written})
@@ -36,7 +41,7 @@ def test_a_value_has_its_type(kind, written, read):
         (bool, 1), (bool, 0), (bool, "yes"), (bool, [True]),
         (str, True), (str, ["relu"]), (str, {"a": "b"}),
     ],
-    ids=str,
+    ids=named,
 )  # fmt: skip
 def test_a_value_of_another_type_is_refused(kind, written):
     with pytest.raises(FolderError) as caught:
@@ -46,7 +51,7 @@ def test_a_value_of_another_type_is_refused(kind, written):
 
 
 @pytest.mark.parametrize("kind", [int, float, bool, str])
-@pytest.mark.parametrize("written", [ABSENT, None, "null", "~", "none", "None", ""], ids=str)
+@pytest.mark.parametrize("written", [ABSENT, None, "null", "~", "none", "None", ""], ids=named)
 def test_what_is_absent_or_null_has_the_default(kind, written):
     """A word is a word where one is asked for."""
     table = {} if written is ABSENT else {"size": written}
@@ -84,7 +89,7 @@ def test_a_word_is_one_of_those_known():
         ("mlp", ("mlp",), True), ("mlp", ("other", "mlp"), True), ("MLP", ("mlp",), False),
         ([1], ([1],), True), ([1], ([2],), False), ((1,), ([1],), False),
     ],
-    ids=str,
+    ids=named,
 )  # fmt: skip
 def test_a_setting_with_one_value_alone(written, values, same):
     settings = settings_of({} if written is ABSENT else {"layout": written})
