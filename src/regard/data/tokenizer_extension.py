@@ -28,7 +28,8 @@ class ExtensionSettings:
 
     size: int = 0  # the most tokens that are learned from the training text
     tokens: tuple[str, ...] = ()  # texts that become a token each, such as ">>fr<<"
-    keep: tuple[str, ...] = ()  # text files, for instance of the old training data
+    # text files whose words are split as before; new tokens may then be made of known letters too
+    keep: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.size < 0:

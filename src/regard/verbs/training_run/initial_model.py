@@ -86,22 +86,22 @@ def begin(
     model = build_uninitialised(task.config) if resumes else build_model(task.config, seed=training.seed)
     if teacher is not None:
         refuse_other_targets(teacher, task, model)
-    fresh: tuple[str, ...] = ()
-    if start is not None:
-        fresh = start.fresh if start.loaded is None else _copy_weights(start.loaded, model, task, say)
-        if group.is_first and start.loaded is not None:
-            run.write_text(START, json_bytes(_start_record(start, fresh)).decode())
+    fresh: tuple[str, ...] = () if start is None else start.fresh
+    grown: tuple[str, ...] = ()
+    if start is not None and start.loaded is not None:
+        fresh, grown = _copy_weights(start.loaded, model, task, say)
+        if group.is_first:
+            run.write_text(START, json_bytes(_start_record(start, (*fresh, *grown))).decode())
     parameters = count_parameters(model)
     sharded = source.recipe.distributed.is_sharded(group.size)
     trained = choose_trainable(
         model if sharded else model.to(device),
         freeze=training.freeze,
         adapter=training.adapter,
-        fresh=fresh,
+        fresh=(*fresh, *grown),
         seed=training.seed,
     )
-    if _extension(source) is not None:
-        _refuse_frozen(model, fresh)
+    _refuse_frozen(model, grown)
     trained_count = "" if trained == parameters else f", {trained:,} trained"
     say(f"model: {parameters:,} parameters{trained_count}; {_hardware(device, group)}")
     return task, model
@@ -195,8 +195,13 @@ def _copy_tokenizers(loaded: LoadedModel, folder: Path, say: Say) -> None:
     say(f"tokeniser: from {loaded.path}, {' and '.join(map(str, sizes))} tokens")
 
 
-def _copy_weights(loaded: LoadedModel, model: Model, task: Task, say: Say) -> tuple[str, ...]:
-    """Copy the weights that fit into `model`, and print which do not; returns the names of fresh weights."""
+def _copy_weights(
+    loaded: LoadedModel, model: Model, task: Task, say: Say
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Copy the weights that fit into `model`, and print which do not.
+
+    Returns the names of fresh weights, and of those that have new rows.
+    """
     grown = _grown_weights(loaded, task)
     tensors = grown.tensors
     label_weights: set[str] = set()
@@ -220,7 +225,7 @@ def _copy_weights(loaded: LoadedModel, model: Model, task: Task, say: Say) -> tu
         say(f"{part}: fresh ({reason if modules == part else f'{modules}: {reason}'})")
     if transferred.unused:
         say(f"not used: {', '.join(modules_of(transferred.unused, tensors))}")
-    return (*transferred.fresh, *(name for name in grown.names if name in transferred.taken))
+    return transferred.fresh, tuple(name for name in grown.names if name in transferred.taken)
 
 
 def _grown_weights(loaded: LoadedModel, task: Task) -> GrownWeights:
