@@ -9,6 +9,7 @@ from regard.jobs.members import find_cuts
 from regard.jobs.parquet import group_cuts, parquet_shape
 from regard.jobs.storage import at_once
 from regard.jobs.tables import TableColumns, TableKind, kind_of, refuse_missing_keys, tsv_shape
+from regard.jobs.xz_blocks import XZ, block_cuts, read_streams
 
 
 def divided(file: InputFile, part_bytes: int) -> InputFile:
@@ -18,6 +19,9 @@ def divided(file: InputFile, part_bytes: int) -> InputFile:
     with opened(file) as plain:
         if file.compression is None:
             return replace(file, cuts=tuple(group_cuts(plain, part_bytes, file.url)))
+        streams = read_streams(plain, file.size) if file.url.endswith(XZ) else None
+        if streams is not None:
+            return replace(file, cuts=tuple(block_cuts(streams, part_bytes)))
         return replace(file, cuts=tuple(find_cuts(plain, file.size, file.compression, part_bytes)))
 
 

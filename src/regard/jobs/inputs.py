@@ -12,6 +12,7 @@ from regard.data.files import MAX_LINE_BYTES
 from regard.errors import DataError
 from regard.jobs.members import COMPRESSIONS, Compression, DamagedMember, Members
 from regard.jobs.storage import naming, open_filesystem, tried
+from regard.jobs.xz_blocks import XZ, XzBlocks, read_streams
 
 BUFFER = 2**20  # bytes of one read
 PARQUET = ".parquet"
@@ -120,13 +121,19 @@ def read_piece(file: InputFile, begin: int, end: int) -> Iterator[bytes]:
         if file.compression is None:
             yield from _plain_piece(plain, file, begin, end)
             return
-        try:
+        streams = read_streams(plain, file.size) if file.url.endswith(XZ) and file.cuts else None
+        blocks = None if streams is None else XzBlocks(plain, streams, begin, end)
+        if blocks is None:
             members = Members(plain, file.compression, begin, end if end < file.size else None)
+        else:
+            members = Members(blocks, file.compression)
+            members.border = blocks.border if end < file.size else None
+        try:
             yield from _members_piece(members, file, is_first=begin == 0)
         except DamagedMember as error:
+            place = error.place if blocks is None else blocks.place_in_file(error.place)
             raise DataError(
-                f"{file.url}: the compressed file is cut short or damaged, in its member at byte"
-                f" {error.place:,}",
+                f"{file.url}: the compressed file is cut short or damaged, in its member at byte {place:,}",
                 "download it again; what is done of the others is kept",
             ) from error
 

@@ -15,6 +15,7 @@ from typing import Any
 from regard.errors import MissingExtra
 
 FED = 8 << 10  # bytes that are decoded at once: what they decode to is in memory
+FED_LATER = 256  # after the border, where only the end of a line is read, and damage is another part's
 SEARCHED = 1 << 20  # bytes of one read while the next member is searched
 LONGEST = 64 << 20  # bytes after which the search is given up: the rest of the file is one part
 PROBED = 1 << 20  # decoded bytes after which bytes that look like a member are one
@@ -134,14 +135,16 @@ class Members(io.RawIOBase):
             if not self._data:
                 return
         decoder = self._begin_member() if self._decoder is None else self._decoder
+        size = FED if self.border is None or self._decoded < self.border else FED_LATER
+        fed, later = self._data[:size], self._data[size:]
         try:
-            content = decoder.decompress(self._data)
+            content = decoder.decompress(fed)
         except self._compression.errors as error:
             raise DamagedMember(self._member) from error
         rest: bytes = decoder.unused_data if decoder.eof else b""
-        self._place += len(self._data) - len(rest)
+        self._place += len(fed) - len(rest)
         self._decoded += len(content)
-        self._data, self._content = rest, memoryview(content)
+        self._data, self._content = rest + later, memoryview(content)
         self._decoder = None if decoder.eof else decoder
 
     def _begin_member(self) -> Any:
