@@ -95,8 +95,9 @@ def both(record: Mapping[str, Any] | None) -> tuple[str, str]:
 
 
 def texts(of: Mapping[str, Mapping[str, Any]]) -> str:
-    """How many texts were compared."""
-    return f"{max(each.get('texts', 0) for each in of.values()):,}"
+    """How many texts were compared, by the target with the fewest and by that with the most."""
+    counts = sorted({each["texts"] for each in of.values() if "texts" in each})
+    return " to ".join(f"{each:,}" for each in dict.fromkeys((counts[0], counts[-1])))
 
 
 def largest(of: Mapping[str, Mapping[str, Any]], pairs: Sequence[Pair]) -> str:
