@@ -52,10 +52,10 @@ def ids_of(decoded):
 
 
 @pytest.mark.parametrize("defaults", DEFAULTS)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_tokens_are_those_of_transformers(tmp_path, defaults, seed):
-    generation = DEFAULTS[defaults]
-    theirs = whisper(tmp_path, seed=seed, generation=generation, likely_times=2.0 * seed)
+def test_tokens_are_those_of_transformers(tmp_path, defaults):
+    """With every other model times are probable, so that most windows have several segments."""
+    generation, seed = DEFAULTS[defaults], [*DEFAULTS].index(defaults)
+    theirs = whisper(tmp_path, seed=seed, generation=generation, likely_times=2.0 * (seed % 2))
     loaded = load_pretrained(tmp_path).loaded
     for asked, seconds in CALLS.values():
         if defaults == "one language" and {"language", "task"} & {*asked}:
