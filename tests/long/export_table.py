@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "leaving-and-arriving.md"
-RESULTS = ROOT / "benchmarks" / "results" / "exports.json"
+RESULTS = ROOT / "benchmarks" / "results" / "checks" / "export-check.json"
 BEGIN, END = "<!-- results of make export-check -->", "<!-- end -->"
 NOT_RUN, ABSENT = "not run", ""
 SHORTEST = 9.5e-10  # a smaller difference is shown as 0

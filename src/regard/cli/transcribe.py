@@ -26,7 +26,7 @@ def command(
     """Transcribe recordings.
 
     With a Whisper model RECORDINGS is a WAV file of any length, whose channels are averaged, and which is
-    resampled to the model's rate. What is longer than 30 seconds is read window by window: the next one
+    resampled to the model's rate. A longer one than its window is read window by window: the next one
     begins where, by the model's timestamps, the last whole segment ended.
 
     With other models RECORDINGS is an NPZ file with `frames`, the feature vectors of all recordings one
