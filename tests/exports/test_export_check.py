@@ -33,7 +33,29 @@ SIZES = {  # of the kinds that no target has
         "d_ff": 8,
         "num_layers": 1,
     },
+    "speech_to_text": {
+        "vocab_size": 20,
+        "d_model": 8,
+        "num_heads": 2,
+        "num_encoder_heads": 2,
+        "d_ff": 8,
+        "d_ff_encoder": 8,
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
+        "max_source_positions": 4,
+    },
+    "translation_metric": {
+        "vocab_size": 20,
+        "reads": ("source",),
+        "joined": False,
+        "d_model": 8,
+        "num_heads": 2,
+        "d_ff": 8,
+        "num_layers": 1,
+        "hidden_sizes": (4,),
+    },
 }
+READS_TEXT = ("recurrent", "speech_to_text", "translation_metric")
 
 
 def test_the_table_has_every_kind_of_model_and_tokeniser():
@@ -43,7 +65,7 @@ def test_the_table_has_every_kind_of_model_and_tokeniser():
 def model_of(kind):
     """A small model of a kind that no target has."""
     config = config_class(kind).from_dict(SIZES[kind])
-    own = small_model("decoder_only").tokenizers if kind == "recurrent" else None
+    own = small_model("decoder_only").tokenizers if kind in READS_TEXT else None
     return LoadedModel(
         model=build_model(config, seed=1).eval(), config=config, tokenizer_pair=own, labels=(), generation={},
         path=small_model("decoder_only").path,
