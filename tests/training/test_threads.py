@@ -12,7 +12,7 @@ from regard.training.threads import choose_threads, threads
 @pytest.fixture
 def taking(monkeypatch):
     """Makes updates that take so long by the number of threads; and the numbers that they are called with."""
-    now = [0.0]
+    now = [100.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
 
     def made(seconds):
@@ -44,6 +44,13 @@ def test_the_fastest_number_is_chosen(taking, seconds, chosen):
         assert choose_threads(update, 4) == chosen
         assert set(counts) == {1, 2, 4}
         assert torch.get_num_threads() == 4
+
+
+def test_quick_updates_are_measured_five_times(taking):
+    with threads(2):
+        update, counts = taking({1: 0.02, 2: 0.01})
+        choose_threads(update, 2)
+    assert sorted(counts) == [1] * 5 + [2] * 6  # the first allocates memory
 
 
 def test_a_number_that_is_no_power_of_two_can_be_chosen(taking):

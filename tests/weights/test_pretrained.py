@@ -178,6 +178,10 @@ def test_pickles_are_refused_unless_trusted_and_then_tensors_alone(gpt2, tmp_pat
     refused(gpt2, "pytorch_model.bin", "more than tensors", trust_pickle=True)
     (gpt2 / "pytorch_model.bin").write_bytes(pickle.dumps(Hostile(traces)))
     refused(gpt2, "pytorch_model.bin", "more than tensors", trust_pickle=True)
+    (gpt2 / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(FolderError, match=r"pytorch_model\.bin: (?!b['\"])\w") as caught:  # a text, not bytes
+        load_pretrained(gpt2, trust_pickle=True)
+    assert "the process died" not in caught.value.message
     assert not traces.exists()
 
 
