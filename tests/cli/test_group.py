@@ -112,6 +112,8 @@ CODE = {
 }
 CALLS = {
     **{name: [f"{name}:{name}"] for name in SHORT_HELP if name not in ("data", "jobs", "plot", "serve")},
+    "train": ["train:train", "sweep:sweep"],
+    "evaluate": ["evaluate:evaluate", "evaluate_sets:evaluate_sets"],
     "translate": ["translate:translate", "translate:translate_file", "shards:translate_shard"],
     "summarize": ["summarize:summarize", "summarize:summarize_file", "shards:summarize_shard"],
     "generate": ["generate:generate", "generate:generate_file", "shards:generate_shard"],

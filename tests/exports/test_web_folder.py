@@ -17,7 +17,9 @@ from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
 from regard.errors import RunError, UserError
 from regard.exports import onnx_graphs, web_folder, web_process
 from regard.exports.certified_export import compared
+from regard.exports.onnx_folder import loop_config
 from regard.exports.onnx_process import loop_of
+from regard.exports.onnx_settings import known
 from regard.exports.web_folder import WEB, export_to_web, own_files
 from regard.exports.web_node import node
 from regard.weights.folder import verify_folder
@@ -190,7 +192,7 @@ def test_a_pretrained_tokeniser_puts_its_prefix_before_each_text(translator, tmp
     changed = dataclasses.replace(loaded, tokenizer_pair=TokenizerPair(text, text))
     shutil.copytree(folder, tmp_path / "other", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "other" / "tokenizer.json").write_bytes(text.to_bytes())
-    config = web_folder.page_config(changed, tmp_path / "other")
+    config = web_folder.page_config(changed, tmp_path / "other", loop_config(changed, known(changed.config)))
     (tmp_path / "other" / "config.json").write_text(json.dumps(config))
     assert config["source"]["first_ids"] == [5]
     assert {5, 6} <= {*config["source"]["unknown_ids"]}

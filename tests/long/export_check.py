@@ -5,8 +5,8 @@
 The models are those of `export_models.py`. Each is exported to each target; a line says what its certificate
 measures, or which setting refuses it. Exit code 1 where a certificate fails, an export ends otherwise, or a
 pair is refused or written against the documented tables (`export_expectations.py`). Results are stored after
-each pair in benchmarks/results/checks/export-check.json, and the tables of docs/leaving-and-arriving.md are made of them.
-A pair that is there is not done again.
+each pair in benchmarks/results/checks/export-check.json, and the tables of docs/leaving-and-arriving.md are
+made of them. A pair that is there is not done again.
 """
 
 import argparse

@@ -75,9 +75,9 @@ def test_each_key_has_a_limit_of_its_own(clock):
 
 @pytest.mark.parametrize(
     ("key", "status", "code"),
-    [(None, 401, "missing_api_key"), ("", 401, "missing_api_key"), ("x", 403, "invalid_api_key"),
-     (ONE[:-1], 403, "invalid_api_key"), (ONE + "a", 403, "invalid_api_key"),
-     ("\ud800", 403, "invalid_api_key")],
+    [(None, 401, "missing_api_key"), ("", 401, "missing_api_key"), ("x", 401, "invalid_api_key"),
+     (ONE[:-1], 401, "invalid_api_key"), (ONE + "a", 401, "invalid_api_key"),
+     ("\ud800", 401, "invalid_api_key")],
 )  # fmt: skip
 def test_a_request_without_a_known_key_is_refused(key, status, code):
     found = problem(ApiKeys([OTHER, ONE]), key)

@@ -1,7 +1,8 @@
 """Timestamps in transcripts: the rules for their tokens, and segments that end at them.
 
-In Whisper (Radford et al. 2023, section 2.3) each token from `first_id` on is a time in the
-window: the first is its beginning, and each is a step later. A segment begins with one and ends with one, so that two stand between segments.
+In Whisper (Radford et al. 2023, section 2.3) each token from `first_id` on is a time in the window: the
+first is its beginning, and each is a step later. A segment begins with one and ends with one, so that two
+stand between segments.
 """
 
 from collections.abc import Sequence

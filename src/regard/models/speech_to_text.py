@@ -32,7 +32,7 @@ class SpeechToTextConfig(TransformerConfig):
 
     kind: ClassVar[str] = "speech_to_text"
     generates: ClassVar[bool] = True
-    vocab_size: int
+    vocab_size: int  # tokens of the vocabulary
     num_encoder_layers: int = 6  # blocks of the encoder
     num_decoder_layers: int = 6  # blocks of the decoder
     num_encoder_heads: int = 8  # heads of each attention of the encoder

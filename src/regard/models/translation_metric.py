@@ -54,9 +54,9 @@ class TranslationMetricConfig(EncoderConfig):
     mix_norm: bool = False  # normalise the states of each layer before they are mixed
     pooling: Pooling = "mean"  # from the states of a text to its vector
     hidden_sizes: tuple[int, ...] = (3072, 1024)  # hidden layers of the feed-forward estimator
-    estimator_activation: EstimatorActivation = "tanh"
+    estimator_activation: EstimatorActivation = "tanh"  # between the layers of the estimator
     score_activation: EstimatorActivation | None = None  # of the score itself
-    estimator_dropout: float = 0.1
+    estimator_dropout: float = 0.1  # after each hidden layer of the estimator
 
     def __post_init__(self) -> None:
         super().__post_init__()

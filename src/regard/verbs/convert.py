@@ -77,8 +77,10 @@ def convert(
 
     Args:
         model: the folder or file to read; for "hf" also what `regard.load` gives. Of a run folder its best
-        model. out: the folder to write. to: "regard" or "hf". family: with `to` = "hf" the `model_type` to
-        write, such as marian, bert, gpt2; None is the first
+            model is read.
+        out: the folder to write.
+        to: "regard" or "hf".
+        family: with `to` = "hf" the `model_type` to write, such as marian, bert, gpt2; None is the first
             family that has models of this shape.
         trust_pickle: also read weights in a pickle (.bin, .pt, .ckpt), in another process.
         encoder: for a metric of COMET, a folder with the config.json and tokenizer.json of its encoder.
@@ -99,10 +101,10 @@ def convert(
     if isinstance(model, LoadedModel):
         raise FolderError(f"{model.path}: this is a model of regard already", 'give a folder, or to="hf"')
     path = model_path(model)
-    if (sharded := _sharded_folder(path)) is not None:
+    toolkit = toolkit_of(path)
+    if toolkit is None and (sharded := _sharded_folder(path)) is not None:
         given = {"family": family, "source_lang": source_lang, "target_lang": target_lang}
         return _to_one_file(sharded, Path(out), given)
-    toolkit = toolkit_of(path)
     if encoder is not None:
         toolkit = with_encoder(toolkit, Path(encoder))
     if toolkit is None:

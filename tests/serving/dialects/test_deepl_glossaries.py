@@ -21,10 +21,15 @@ TEXT = f"Where is the station? {PLAIN} I bought a new car yesterday."
 def client(included):
     deepl.http_client.max_network_retries = 0
     client = deepl.DeepLClient("any-key", server_url=included.url, send_platform_info=False)
+    delete_all(client)  # what requests of other tests have left in this server
     yield client
+    delete_all(client)
+    client.close()
+
+
+def delete_all(client):
     for each in client.list_multilingual_glossaries():
         client.delete_multilingual_glossary(each)
-    client.close()
 
 
 def test_a_glossary_is_made_listed_read_and_deleted(client):

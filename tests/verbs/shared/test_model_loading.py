@@ -124,7 +124,7 @@ def test_a_missing_model_is_reported_with_the_included_ones(tmp_path, monkeypatc
 
 def loaded_width(table):
     """The width of the model that a run by this recipe begins with."""
-    start = _start(recipe_from(table, "", Path(), "recipe"), RunFolder(Path("run")))
+    start = _start(recipe_from(table, "", Path(), "recipe"), RunFolder(Path("run")), resumes=False)
     assert start is not None
     return start.settings["d_model"]
 

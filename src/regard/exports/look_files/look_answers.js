@@ -2,7 +2,8 @@
 // Both give {answer, ids, tree}: the answer as a summary has it, the ids of its sequences, the tree of a beam.
 
 import { beamSearch, greedySearch, lengthPenalty } from "./look_search.js";
-import { prepared, stripped, strippedRight } from "./look_text.js";
+import { prepared } from "./look_text.js";
+import { stripped, strippedRight } from "./text.js";
 
 /** A translation, as verbs/views/encoder_decoder_reader.py has it. */
 export async function translated(looks, request) {

@@ -1,8 +1,6 @@
 // A text before it is encoded, as Python treats it: prefixes and capitals.
 
-import { spaced, stripped, strippedRight } from "./text.js";
-
-export { stripped, strippedRight };
+import { spaced } from "./text.js";
 
 /** A stripped text with the model's prefix; of several words all in capitals, in small letters if `lower_capitals`. */
 export function prepared(text, { text: before, lower_capitals: lowers }) {
