@@ -22,7 +22,7 @@ from regard.verbs.shared.model_loading import model_path
 from regard.weights.model_folder import LoadedModel, load_model
 
 KINDS = ("encoder_decoder", "recurrent")  # of models that a translation trains
-RATE_SHARE = 0.1  # of the rate that trains a model of this width from nothing
+RATE_SHARE = 0.5  # of the rate that trains a model of this width from nothing
 EPOCHS = 10
 MAX_BATCH_TOKENS = 2048
 UNKNOWN_SHARE = 0.001  # of the tokens of a side; with more the vocabulary is extended

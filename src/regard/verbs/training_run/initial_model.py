@@ -69,14 +69,10 @@ def begin(
     """
     training = source.recipe.training
     start = _start(source, run, resumes)
-    if start is not None:
+    if start is None:
+        _refuse_settings_of_pretrained(source)
+    else:
         source = _with_shape(source, start, say)
-    elif training.adapter is not None:
-        raise RecipeError("training.adapter needs a pretrained model to adapt", "name one with --init DIR")
-    elif _extension(source) is not None:
-        raise RecipeError(
-            "tokenizer.extension needs a pretrained model to extend", "name one with --init DIR"
-        )
     with group.first_alone():
         given = teacher if start is None else start.loaded
         if given is not None:
@@ -90,21 +86,33 @@ def begin(
     grown: tuple[str, ...] = ()
     if start is not None and start.loaded is not None:
         fresh, grown = _copy_weights(start.loaded, model, task, say)
+        fresh = (*fresh, *grown)
         if group.is_first:
-            run.write_text(START, json_bytes(_start_record(start, (*fresh, *grown))).decode())
+            run.write_text(START, json_bytes(_start_record(start, fresh)).decode())
     parameters = count_parameters(model)
     sharded = source.recipe.distributed.is_sharded(group.size)
     trained = choose_trainable(
         model if sharded else model.to(device),
         freeze=training.freeze,
         adapter=training.adapter,
-        fresh=(*fresh, *grown),
+        fresh=fresh,
         seed=training.seed,
     )
     _refuse_frozen(model, grown)
     trained_count = "" if trained == parameters else f", {trained:,} trained"
     say(f"model: {parameters:,} parameters{trained_count}; {_hardware(device, group)}")
     return task, model
+
+
+def _refuse_settings_of_pretrained(source: RecipeFile) -> None:
+    """Raise a RecipeError for settings that only a run from a pretrained model can have."""
+    settings = {
+        "training.adapter needs a pretrained model to adapt": source.recipe.training.adapter,
+        "tokenizer.extension needs a pretrained model to extend": _extension(source),
+    }
+    for message, value in settings.items():
+        if value is not None:
+            raise RecipeError(message, "name one with --init DIR")
 
 
 def origin(run: RunFolder) -> str:
