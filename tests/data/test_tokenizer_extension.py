@@ -163,6 +163,7 @@ def test_what_cannot_be_extended_is_refused_by_name():
         ({"tokens": ("<pad>",)}, "cannot be a new token"),
         ({"tokens": (TAG, TAG)}, "cannot be a new token"),
         ({"tokens": ("",)}, "cannot be a new token"),
+        ({"tokens": ("arde",)}, "within longer words"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(choices, message):

@@ -114,7 +114,8 @@ def test_odd_rows_of_a_tsv_file_are_set_aside_and_named(tmp_path):
         b"id\ttext\tnew",
         b"1\tgood\tGOOD",
         b"2\tbad!\t",
-        *[b"\t\t"] * 4,  # no rows of two cells of UTF-8
+        *[b"\t\t"] * 3,  # no rows of two cells
+        b"5\t\xff\t",  # not UTF-8, and kept
         b"6\tgood\tGOOD",
     ]
     assert [line for _, line, _ in failed] == [2, 3, 4, 5, 6]

@@ -119,7 +119,7 @@ def test_another_job_is_refused(folder, change, decoder_folder):
         ("", RecipeError, "has no test set"),
         ("x = 1", RecipeError, "x is no table"),
         ('["../x"]\ndata = "a.en"', RecipeError, "'../x' is no name of a file"),
-        ('[x]\nsrc = "a.en"', RecipeError, "x: a test set has src and ref, or data"),
+        ('[x]\nref = "a.de"', RecipeError, "x: a test set has src and ref, or data"),
         ('[x]\nsrc = "a.en"\nref = "a.de"\ndata = "a.en"', RecipeError, "has src and ref, or data"),
         ("[x]", RecipeError, "has src and ref, or data"),
         ('[x]\nsource = "a.en"', RecipeError, "unknown key x.source"),
@@ -184,3 +184,32 @@ def test_a_learned_metric_scores_each_set_of_sentences(folder, metrics):
     alone = evaluate(src=folder / "a.en", ref=folder / "a.de", metric=metrics / "source-joined", **FAST)
     assert found.done[0].result == alone.to_dict()
     assert "source-joined" in found.done[0].scores
+
+
+@pytest.mark.parametrize(
+    ("table", "given", "message"),
+    [
+        ('[a]\nsrc = "a.en"\nref = "a.de"\n[b]\ndata = "a.de"\n', {"lowercase": True}, "b has data: metric"),
+        ('[a]\nsrc = "a.en"\nref = "a.de"\n[b]\nsrc = "b.en"\n', {}, "b has no ref"),
+        (
+            '[a]\nsrc = "b.en"\nref = ["b.de", "c.de"]\n',
+            {"metric": "joined"},
+            "with one reference, not with 2",
+        ),
+        ('[a]\nsrc = "a.en"\n', {"metric": "apart"}, "compares a translation with its reference"),
+    ],
+)
+def test_what_one_set_cannot_have_is_refused_before_the_first_is_scored(
+    folder, metrics, evaluated, table, given, message
+):
+    (folder / "some.toml").write_text(table)
+    given = {**given, "metric": metrics / given["metric"]} if "metric" in given else given
+    with pytest.raises(UserError, match=message):
+        evaluate_sets(folder / "some.toml", **given, **FAST)
+    assert not evaluated
+
+
+def test_a_set_without_references_is_scored_by_a_metric_that_reads_none(folder, metrics):
+    (folder / "some.toml").write_text('[a]\nsrc = "a.en"\n')
+    [record] = evaluate_sets(folder / "some.toml", metric=metrics / "source-apart", **FAST).done
+    assert list(record.scores) == ["source-apart"]

@@ -81,16 +81,20 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def line_text(raw: bytes, place: str, number: int) -> str:
-    """Decodes line `number` of the file or stream `place`, without line end and byte order mark."""
+def line_text(raw: bytes, place: str, number: int | None) -> str:
+    """Decodes line `number` of the file or stream `place`, without line end and byte order mark.
+
+    None is a line whose number is not known, which is not the first.
+    """
     if number == 1:
         refuse_wide(raw, place)
         raw = raw.removeprefix(codecs.BOM_UTF8)
     try:
         return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
+        where = place if number is None else f"{place}:{number}"
         raise DataError(
-            f"{place}:{number}: not UTF-8 (byte 0x{raw[error.start]:02x} at byte {error.start + 1})",
+            f"{where}: not UTF-8 (byte 0x{raw[error.start]:02x} at byte {error.start + 1})",
             "convert the file: iconv -f LATIN1 -t UTF-8",
         ) from error
 

@@ -21,9 +21,10 @@ KNOWN_WORDS_STAY = ("characters", "words")  # kinds whose known texts no new tok
 class ExtensionSettings:
     """New tokens for the tokeniser of the pretrained model that a run starts from (`--init`).
 
-    A text that it encodes without unknown tokens is split as before: each new token has a letter that the
-    tokeniser lacks (of `words`: is a word that it lacks). With `keep`, new tokens may also have known letters
-    alone; then the words of these files are split as before, and others may be split into fewer pieces.
+    A text that it encodes without unknown tokens is split as before: each learned token has a letter that
+    the tokeniser lacks (of `words`: is a word that it lacks). With `keep`, learned tokens may also have known
+    letters alone; then the words of these files that have no unknown token are split as before, and others
+    may be split into fewer pieces. A text that spells one of `tokens` has that token there.
     """
 
     size: int = 0  # the most tokens that are learned from the training text
@@ -43,6 +44,11 @@ class ExtensionSettings:
                 raise RecipeError(
                     f"tokens: {token!r} cannot be a new token",
                     "name each text once, without white space; <pad>, <unk>, <s> and </s> are there already",
+                )
+            if token[0].isalnum() or token[-1].isalnum():
+                raise RecipeError(
+                    f"tokens: {token!r} would also be a token within longer words",
+                    f"begin and end it with other signs, such as '>>{token}<<'; words are learned by size",
                 )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from regard.errors import DataError
 from regard.jobs.inputs import PARQUET, InputFile, opened
@@ -19,7 +20,7 @@ def divided(file: InputFile, part_bytes: int) -> InputFile:
     with opened(file) as plain:
         if file.compression is None:
             return replace(file, cuts=tuple(group_cuts(plain, part_bytes, file.url)))
-        streams = read_streams(plain, file.size) if file.url.endswith(XZ) else None
+        streams = read_streams(plain, file.size) if file.url.lower().endswith(XZ) else None
         if streams is not None:
             return replace(file, cuts=tuple(block_cuts(streams, part_bytes)))
         return replace(file, cuts=tuple(find_cuts(plain, file.size, file.compression, part_bytes)))
@@ -30,6 +31,9 @@ def refuse_odd_tables(inputs: Sequence[InputFile], columns: TableColumns) -> Non
     kind = kind_of(inputs)
     if kind is None:
         return
+    for file in inputs:
+        if kind == "parquet" and not file.size:
+            raise DataError(f"{file.url} is empty, which no Parquet file is", "write or copy it again")
     shapes = at_once(lambda file: SHAPES[kind](file, columns) if file.size else None, inputs)
     files = [(file, shape) for file, shape in zip(inputs, shapes, strict=True) if shape is not None]
     for file, shape in files[1:]:
@@ -63,5 +67,5 @@ def _difference(old: str, new: str) -> str:
 def refuse_parquet(inputs: Sequence[InputFile]) -> None:
     """Raise a DataError if a file whose lines are read is a Parquet file, which has none."""
     for file in inputs:
-        if file.url.lower().endswith(PARQUET):
+        if PARQUET in PurePosixPath(file.url.lower()).suffixes:
             raise DataError(f"{file.url} is a table", "name the column of its texts: --column NAME")

@@ -19,6 +19,12 @@ PARQUET = ".parquet"
 STAMPS = ("ETag", "etag", "md5Hash", "content_md5", "LastModified", "last_modified", "mtime", "created")
 
 
+def compression_of(name: str) -> Compression | None:
+    """How a file of this name is compressed; None if it is not."""
+    lower = name.lower()
+    return next((each for suffix, each in COMPRESSIONS.items() if lower.endswith(suffix)), None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class InputFile:
     """A file as it was when the job was planned; `stamp`: its ETag, or when it was changed.
@@ -35,7 +41,7 @@ class InputFile:
     @property
     def compression(self) -> Compression | None:
         """How it is compressed, by its name; None if it is not."""
-        return next((each for suffix, each in COMPRESSIONS.items() if self.url.endswith(suffix)), None)
+        return compression_of(self.url)
 
     @property
     def cut_anywhere(self) -> bool:
@@ -121,7 +127,7 @@ def read_piece(file: InputFile, begin: int, end: int) -> Iterator[bytes]:
         if file.compression is None:
             yield from _plain_piece(plain, file, begin, end)
             return
-        streams = read_streams(plain, file.size) if file.url.endswith(XZ) and file.cuts else None
+        streams = read_streams(plain, file.size) if file.url.lower().endswith(XZ) and file.cuts else None
         blocks = None if streams is None else XzBlocks(plain, streams, begin, end)
         if blocks is None:
             members = Members(plain, file.compression, begin, end if end < file.size else None)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
 from regard.errors import DataError
-from regard.jobs.inputs import PARQUET
+from regard.jobs.inputs import PARQUET, compression_of
 from regard.jobs.parquet import merge_parquet
 from regard.jobs.part_record import PartRecord, read_record, recorded
 from regard.jobs.plan import Part, Plan
@@ -16,6 +16,9 @@ from regard.jobs.storage import PIECE, Storage, at_once, new_file
 from regard.jobs.tables import has_names
 
 NUMBERED: dict[str, Callable[[str, int], str]]
+
+
+GZIP = ".gz"
 
 
 def merge(plan: Plan, storage: Storage, target: str) -> int:
@@ -41,7 +44,8 @@ def merge(plan: Plan, storage: Storage, target: str) -> int:
             merge_parquet((_whole(record, storage) for record in records), plain)
             return sum(record.lines for record in records)
         # without a time, so that equal outputs are equal files
-        file: Any = gzip.GzipFile("", "wb", fileobj=plain, mtime=0) if target.endswith(".gz") else plain
+        is_compressed = target.lower().endswith(GZIP)
+        file: Any = gzip.GzipFile("", "wb", fileobj=plain, mtime=0) if is_compressed else plain
         for part, record in zip(parts, records, strict=True):
             file.writelines(_content(plan, storage, part, record, lines))
             lines += record.lines
@@ -51,7 +55,9 @@ def merge(plan: Plan, storage: Storage, target: str) -> int:
 
 
 def _refuse_other_kind(plan: Plan, target: str) -> None:
-    is_parquet = target.endswith(PARQUET)
+    if compression_of(target) is not None and not target.lower().endswith(GZIP):
+        raise DataError(f"{target}: outputs are compressed by gzip only", "give a name that ends with .gz")
+    is_parquet = target.lower().endswith(PARQUET)
     if (plan.table == "parquet") != is_parquet:
         raise DataError(
             f"{target}: the outputs are {'lines' if is_parquet else 'Parquet files'}",

@@ -8,7 +8,6 @@ from regard.jobs.inputs import InputFile, read_piece
 from regard.jobs.part_record import FailedLine
 
 CHUNK, CHUNK_BYTES = 1024, 4 << 20  # rows that are answered together, and their length
-LATER = 2  # a number of line after which there is no byte order mark
 Result = Any  # what a row's text became, or a FailedLine
 
 
@@ -59,7 +58,7 @@ class LineRows:
 
     def text(self, row: bytes) -> str:
         """The line without its end."""
-        return line_text(row, self.file.url, LATER)
+        return line_text(row, self.file.url, None)
 
     def head(self) -> bytes:
         """Nothing."""

@@ -112,11 +112,9 @@ class TsvRows(LineRows):
 
     def _written(self, raw: bytes, result: Result) -> bytes:
         cell = "" if isinstance(result, FailedLine) or result is None else _cell(result)
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
-        try:
-            self.text(raw)
-        except DataError:  # it is no row of this table
-            line = b"\t" * (len(self.names) - 1)
+        line, others = raw.removesuffix(b"\n").removesuffix(b"\r"), len(self.names) - 1
+        if line.count(b"\t") != others:  # it is no row of this table
+            line = b"\t" * others
         return line + b"\t" + cell.encode("utf-8") + b"\n"
 
 

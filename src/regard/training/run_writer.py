@@ -60,3 +60,4 @@ class RunWriter:
             write(files, beside)
         else:
             beside(None)
+        self._group.wait()  # all may read the folder now

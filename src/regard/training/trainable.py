@@ -59,15 +59,20 @@ def _freeze(model: nn.Module, pattern: str) -> None:
     matching = {name for names in map(_with_modules, named) for name in names if fnmatchcase(name, pattern)}
     below = [parameter for name, parameter in named.items() if not matching.isdisjoint(_with_modules(name))]
     if not below:
-        known = {each for name in named for each in (*_with_modules(name), *name.split("."))}
-        near = difflib.get_close_matches(
-            WILDCARDS.sub("", pattern).strip("."), sorted(known), n=1, cutoff=0.5
-        )
-        top = sorted({name.partition(".")[0] for name in named})
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(top)}, and what is below them"
-        raise RecipeError(f"training.freeze: nothing is called {pattern!r}", hint)
+        raise RecipeError(f"training.freeze: nothing is called {pattern!r}", _nearest(named, pattern))
     for parameter in below:
         parameter.requires_grad_(False)
+
+
+def _nearest(names: Iterable[str], pattern: str) -> str:
+    """The hint for a pattern that matches nothing: a near name, or a pattern for a near part of names."""
+    hints = {part: f"*.{part}" for name in names for part in name.split(".") if not part.isdigit()}
+    hints |= {each: each for name in names for each in _with_modules(name)}
+    plain = WILDCARDS.sub("", pattern).strip(".")
+    if near := difflib.get_close_matches(plain, sorted(hints), n=1, cutoff=0.5):
+        return f"did you mean {hints[near[0]]!r}?"
+    top = sorted({name.partition(".")[0] for name in names})
+    return f"known: {', '.join(top)}, and what is below them"
 
 
 def _with_modules(name: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,7 @@ from regard.verbs.jobs import hash_of, settings_of, shard_of
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.learned_metric import AnyMetrics, several_models
+from regard.verbs.shared.learned_metric import AnyMetrics, LearnedMetric, Others, several_models
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.text_options import WorkerOptions
 from regard.verbs.shared.tokenize import Tokenize
@@ -27,14 +27,17 @@ from regard.verbs.shared.tokenize import Tokenize
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSet:
-    """A test set: a source and its references, or test data in the format of the recipe's."""
+    """A test set: a source and its references, or test data in the format of the recipe's.
+
+    For metrics that read sources alone there may be no references.
+    """
 
     src: str | None = None
     ref: str | tuple[str, ...] = ()
     data: str | None = None
 
     def __post_init__(self) -> None:
-        if (self.src is None) != (not self.ref) or (self.src is None) == (self.data is None):
+        if (self.src is None) == (self.data is None) or (self.data is not None and self.ref):
             raise ConfigError("a test set has src and ref, or data", 'src = "test.en", ref = "test.de"')
 
     def paths(self, base: Path) -> dict[str, Any]:
@@ -90,7 +93,11 @@ def evaluate_sets(
     mine = shard_of(shard or "1/1")
     found = read_sets(Path(sets))
     loaded = open_model(model, runtime)
-    metrics = [open_model(each, runtime) for each in several_models(metric)]
+    learned = [LearnedMetric(each, runtime) for each in several_models(metric)]
+    metrics = [each.loaded for each in learned]
+    only_on_pairs = bool(metrics) or tokenize != "auto" or lowercase or options.workers is not None
+    for name, files in found.items():
+        _refuse_unfit(name, files, learned, only_on_pairs or runtime.changes_model)
     on_pairs = {"metric": metrics, "tokenize": tokenize, "lowercase": lowercase, "options": options}
 
     def scored(name: str) -> TaskRecord:
@@ -127,6 +134,23 @@ def evaluate_sets(
     progress = task_progress(storage)
     assert progress is not None
     return progress
+
+
+def _refuse_unfit(
+    name: str, files: Mapping[str, Any], metrics: Sequence[LearnedMetric], only_on_pairs: bool
+) -> None:
+    """Raise a UserError for a set that cannot be scored so; before the first of them is."""
+    if "data" in files:
+        if only_on_pairs:
+            raise UserError(
+                f"{name} has data: metric, tokenize, lowercase, workers and precision are for src and ref",
+                "leave them out, or score these sets by another call",
+            )
+        return
+    if not files["ref"] and not metrics:
+        raise UserError(f"{name} has no ref", "give it one, or a metric that reads no references")
+    for metric in metrics:
+        metric.require(Others(sources=(), references=[()] * len(files["ref"])))
 
 
 def read_sets(path: Path) -> dict[str, dict[str, Any]]:

@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from regard import console
 from regard.errors import Interrupted, RecipeError, RegardError, RunError, UserError
 from regard.jobs.storage import Storage
@@ -76,6 +78,8 @@ def sweep(
     _refuse_both(overrides, values)
     loaded = {name: load_recipe(path, [*overrides, *sets], init) for name, sets in runs.items()}
     base = load_recipe(path, overrides, init)
+    if out is not None and "://" in str(out):
+        raise UserError(f"{out} is an address, but runs are folders of a disk", "give a path with --out")
     folder = Path(out) if out else Path("runs") / f"{base.recipe.name}-sweep"
     storage = Storage(str(folder))
     plan = TaskPlan(
@@ -102,9 +106,11 @@ def sweep(
             record = run_task(storage, name, lambda name=name: trained(name))
         except Interrupted:
             raise
-        except RegardError as error:
-            failed[name] = error
-            console.warn(f"{name}: {error.message} ({error.hint})")
+        except (RegardError, MemoryError, torch.OutOfMemoryError) as error:
+            failed[name] = error if isinstance(error, RegardError) else RunError(f"out of memory: {error}")
+            console.warn(
+                f"{name}: {failed[name].message} ({failed[name].hint or 'a smaller model, or batch'})"
+            )
         else:
             if record is not None and done is not None:
                 done(record)

@@ -1,6 +1,7 @@
 """A recipe with `init` continues from a trained model: shape and decoding stay, the run fits the time."""
 
 import dataclasses
+import json
 
 import pytest
 
@@ -11,6 +12,7 @@ from regard.verbs.new import new
 from regard.verbs.proposals.fine_tuning import NEW_TOKENS, run_settings
 from regard.verbs.proposals.plan import SIZES
 from regard.verbs.proposals.run_plan import MAX_TOKENS
+from regard.verbs.shared.settings import load_recipe
 from regard.verbs.train import train
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import load_model, model_files
@@ -76,6 +78,28 @@ def test_the_included_model_is_named_and_not_its_folder(digits, tmp_path):
         f"regard evaluate --model en-de --src {written.data / 'valid.source'}" in note
         for note in written.notes
     )
+
+
+def test_any_decoding_setting_of_the_model_is_one_of_the_recipe(digits, untrained, tmp_path):
+    model = tmp_path / "model"
+    start = load_model(untrained)
+    settings = {"heuristic_stopping": True, "prefixes": {"translation": "say: "}, "repetition_penalty": 1.5}
+    others = {**start.tokenizers.files(), "generation.json": json.dumps(settings).encode()}
+    files = model_files(start.config, (), others, 'name = "other"\n')
+    weights = {"model.safetensors": model_tensors(start.model), "README.md": b"# ours\n"}
+    write_folder(model, {**files, **weights})
+    written = new(*digits, init=model, minutes=0.05, cores=1, out=tmp_path / "my.toml")
+    assert load_recipe(written.recipe).table["decoding"] == settings
+
+
+def test_the_score_before_is_that_of_the_test_pairs(digits, untrained, tmp_path):
+    pairs = "".join(f"{line}\t{line}\n" for line in digits[0].read_text().splitlines())
+    (tmp_path / "test.tsv").write_text(pairs)
+    table = tmp_path / "train.tsv"
+    table.write_text(pairs)
+    given = {"init": untrained, "minutes": 0.05, "cores": 1, "columns": ["0", "1"]}
+    written = new(table, test=tmp_path / "test.tsv", task="translation", out=tmp_path / "my.toml", **given)
+    assert any(f"--src {written.data / 'test.source'}" in note for note in written.notes)
 
 
 def test_text_that_the_tokeniser_cannot_read_is_reported_and_gets_tokens(digits, untrained, tmp_path):

@@ -15,6 +15,9 @@ async function main() {
   };
   const settings = { beam: count("beam"), maxNewTokens: count("max-new-tokens") };
   const model = await open();
+  if (model.config?.head && (settings.beam || settings.maxNewTokens)) {
+    throw new Error("this model generates nothing: leave out --beam and --max-new-tokens");
+  }
   let line = 0;
   for await (const text of positionals.length ? positionals : createInterface({ input: process.stdin })) {
     line += 1;

@@ -133,7 +133,7 @@ def _decoding(loaded: LoadedModel) -> dict[str, Any]:
     """The model's decoding settings that differ from the defaults and do not come from the data."""
     usual = GenerationSettings().to_dict()
     own = decoding_defaults(GenerationSettings, loaded).to_dict()
-    return {name: value for name, value in own.items() if value != usual[name] and name not in FROM_DATA}
+    return {name: value for name, value in own.items() if value != usual.get(name) and name not in FROM_DATA}
 
 
 def _unknown_shares(pairs: Sequence[Pair], tokenizers: TokenizerPair) -> dict[str, float]:

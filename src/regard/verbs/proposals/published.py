@@ -124,6 +124,8 @@ def toml(value: Any) -> str:
                 f"{value!r} cannot be written in UTF-8, the encoding of a recipe", "rename the file"
             ) from None
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{toml(str(key))} = {toml(each)}" for key, each in value.items()) + " }"
     return "[" + ", ".join(map(toml, value)) + "]" if isinstance(value, list | tuple) else repr(value)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from regard.data.catalogue import is_spec
 from regard.data.corpus import Corpus
 from regard.errors import DataError
 from regard.verbs.proposals.budget import Budget
@@ -61,7 +62,7 @@ def new_translation(
         expected = expected_bleu(train_pairs, proposal.epochs * survey.target_tokens, survey.tokenize)
         score = _expected_score(expected)
     else:
-        expected, score = None, _score_before(init.name, files, location)
+        expected, score = None, _score_before(init.name, sections, location)
     about = f"{survey.pairs:,} pairs of {' and '.join(Path(file).name for file in files.train)}"
     data = "\n".join(map(str, sections.values()))
     return WrittenRecipe(
@@ -117,11 +118,12 @@ def _expected_score(expected: tuple[float, float] | None) -> str:
     return f"similar runs gave BLEU {low:.0f} to {high:.0f}: docs/recipes-by-size.md"
 
 
-def _score_before(init: str, files: InputFiles, location: RecipeLocation) -> str:
-    """The command that scores the trained model on the test files, or on the pairs that are held out."""
-    held_out = tuple(str(location.data / f"valid.{side}") for side in SIDES)
-    source, target = next((pair for pair in (files.test, files.valid) if len(pair) == len(SIDES)), held_out)
-    command = shlex.join(["regard", "evaluate", "--model", init, "--src", source, "--ref", target])
+def _score_before(init: str, sections: Mapping[str, RecipeSection], location: RecipeLocation) -> str:
+    """The command that scores the trained model on the test pairs, or on those to validate on."""
+    settings = sections.get("test", sections["valid"]).settings
+    paths = [str(settings[side][0]) for side in SIDES]
+    files = [path if is_spec(path) else str(location.recipe.parent / path) for path in paths]
+    command = shlex.join(["regard", "evaluate", "--model", init, "--src", files[0], "--ref", files[1]])
     return f"the score before fine-tuning: {command}"
 
 

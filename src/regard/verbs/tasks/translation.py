@@ -194,11 +194,12 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         for part, settings in settings_by_part(recipe.data).items()
     }
     refuse_other_data({part: (each.name, each.fingerprint()) for part, each in corpora.items()}, folder)
-    corpus = corpora["train"]
+    corpus = whole = corpora["train"]
     if limit is not None:
         say(f"train: {sum(1 for _ in corpus):,} pairs{counts_of_skipped(corpus.skipped)}")
         corpus = corpus.first(limit)
-    tokenizers = _tokenizers(recipe, corpus, folder / TOKENIZERS_FOLDER, source.base, say)
+    learned_from = corpus if recipe.tokenizer.extension is None else whole  # what is new may come late
+    tokenizers = _tokenizers(recipe, learned_from, folder / TOKENIZERS_FOLDER, source.base, say)
     report = write_shards(
         corpus,
         tokenizers,

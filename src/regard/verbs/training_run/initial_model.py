@@ -30,6 +30,7 @@ from regard.weights.tensors import model_tensors
 from regard.weights.transfer import modules_of, transfer
 from regard.weights.vocabulary_growth import OUTPUT_BIAS, GrownWeights, grown_weights
 
+WITH_ANY_TOKENIZER = {"extension", "dropout", "copies"}  # settings of [tokenizer] that need no new one
 START = "start.json"  # file of a run folder: the pretrained model that the run started from
 
 
@@ -76,7 +77,7 @@ def begin(
     with group.first_alone():
         given = teacher if start is None else start.loaded
         if given is not None:
-            _copy_tokenizers(given, run.path / "data", say)
+            _copy_tokenizers(given, run.path / "data", source.table.get("tokenizer", {}), say)
         task = task_kind(source.recipe).prepare(source, run.path / "data", say=say, limit=limit)
     # without weights it takes no memory until the checkpoint is read
     model = build_uninitialised(task.config) if resumes else build_model(task.config, seed=training.seed)
@@ -181,14 +182,17 @@ def _with_shape(source: RecipeFile, start: InitialModel, say: Say) -> RecipeFile
                 "model.output_bias = false, but with tokenizer.extension the outputs have a bias",
                 "leave output_bias out: new tokens begin improbable by it",
             )
-        say("model: gets output_bias = true, by which new tokens begin improbable")
+        say("model: output_bias = true is added, so that new tokens start with a low probability")
         settings[OUTPUT_BIAS] = True
     model = {**recipe.model, "init": settings}
     return dataclasses.replace(source, recipe=dataclasses.replace(recipe, model=model))
 
 
-def _copy_tokenizers(loaded: LoadedModel, folder: Path, say: Say) -> None:
-    """Copy the tokenisers of a pretrained model or a teacher into the data folder of the run."""
+def _copy_tokenizers(loaded: LoadedModel, folder: Path, settings: Mapping[str, Any], say: Say) -> None:
+    """Copy the tokenisers of a pretrained model or a teacher into the data folder of the run.
+
+    `settings` is the recipe's `[tokenizer]`; those that have no effect are named.
+    """
     if loaded.tokenizer_pair is not None:
         loaded.tokenizers  # noqa: B018 (refuses a model of several languages of which none is chosen)
     if loaded.tokenizer_pair is None or (folder / TOKENIZERS_FOLDER).is_dir():
@@ -201,6 +205,8 @@ def _copy_tokenizers(loaded: LoadedModel, folder: Path, say: Say) -> None:
     )
     sizes = sorted({loaded.tokenizer_pair.source.vocab_size, loaded.tokenizer_pair.target.vocab_size})
     say(f"tokeniser: from {loaded.path}, {' and '.join(map(str, sizes))} tokens")
+    if unused := [name for name in settings if name not in WITH_ANY_TOKENIZER]:
+        say(f"[tokenizer] {', '.join(unused)}: without effect, since the tokeniser is that of {loaded.path}")
 
 
 def _copy_weights(

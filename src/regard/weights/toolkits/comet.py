@@ -31,6 +31,10 @@ PATCHED = "sparsemax_patch"  # softmax
 MIXES = {"softmax": "softmax", "sparsemax": "sparsemax", PATCHED: "softmax"}
 POOLINGS = {"avg": "mean", "max": "max", "cls": "cls"}
 SEGMENTS = {"src": "source", "ref": "reference"}
+COMMON_DEFAULTS: Mapping[str, Any] = {  # of all classes, for settings that are absent
+    "layer": "mix", "sent_layer": "mix", "layer_norm": True, "pool": "avg", "activations": "Tanh",
+    "final_activation": None,
+}  # fmt: skip
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {  # of a class of COMET, for settings that are absent
     "regression_metric": {"layer_transformation": "softmax", "hidden_sizes": [3072, 1024]},
     "referenceless_regression_metric": {"layer_transformation": "softmax", "hidden_sizes": [2048, 1024]},
@@ -126,10 +130,11 @@ def _settings(
         raise FolderError(f"{file} has no hyper_parameters", "save it again by COMET 2")
     if table.get("layer_transformation") == PATCHED:
         own = {**own, "layer_transformation": PATCHED}
+    used = {**COMMON_DEFAULTS, **DEFAULTS[kind], **own}
     for name in OF_THE_SCORE:
-        if name in table and name in own and _text(table[name]) != _text(own[name]):
+        if name in table and name in used and _text(table[name]) != _text(used[name]):
             raise FolderError(
-                f"{path}: {name} = {table[name]!r}, but {file.name} has {own[name]!r}",
+                f"{path}: {name} = {table[name]!r}, but {file.name} has {used[name]!r}",
                 "COMET uses that of the checkpoint: correct hparams.yaml",
             )
     known = {*OF_THE_SCORE, *OF_TRAINING, *OF_WORDS, "dropout", "class_identifier"}
