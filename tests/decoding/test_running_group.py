@@ -230,7 +230,7 @@ def test_weights_that_change_are_used_for_what_arrives_after():
         assert [found[place] for place in range(3, 6)] == after
 
 
-@pytest.mark.parametrize("name", ["beam", "samples"])
+@pytest.mark.parametrize("name", [pytest.param("beam", marks=pytest.mark.nightly), "samples"])
 def test_memory_does_not_grow_with_the_number_of_requests(name):
     """Over hundreds of joins and leaves, a few at a time, without a moment when none runs."""
     search, model, random_ = SEARCHES[name], translator(), random.Random(7)

@@ -122,7 +122,14 @@ COMBINED = {  # all positions, norms, units and caches, each once
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", COMBINED)
+# Every second one nightly.
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.nightly if number % 2 else ())
+        for number, name in enumerate(COMBINED)
+    ],
+)
 def test_many_settings_together_are_computed_as_by_regard(name, tmp_path):
     kind, settings = COMBINED[name]
     loaded = small_model(kind, **settings)
