@@ -116,13 +116,18 @@ def result(subject: Subject, loaded: LoadedModel, pair: Pair, most: int) -> dict
             record = measured(report.certificate) | {"asked": len(chosen)}
         except UserError as error:
             named = {"setting": getattr(error, "setting", None), "value": repr(getattr(error, "value", None))}
-            record = {"state": "refused", **named, "why": error.message, "hint": error.hint}
+            record = {"state": "refused", **named, "why": where_it_is(error.message), "hint": error.hint}
         except RegardError as error:
-            record = {"state": "failed", "why": error.message, "hint": error.hint}
+            record = {"state": "failed", "why": where_it_is(error.message), "hint": error.hint}
         except Exception as error:  # noqa: BLE001 (it is what is looked for)
             traceback.print_exc()
-            record = {"state": "died", "why": f"{type(error).__name__}: {error}"}
+            record = {"state": "died", "why": where_it_is(f"{type(error).__name__}: {error}")}
     return {**record, "seconds": round(time.perf_counter() - began, 1)}
+
+
+def where_it_is(message: str) -> str:
+    """A message with paths from the checkout on: no result names a folder of one machine."""
+    return message.replace(f"{Path.cwd()}/", "")
 
 
 def spread(texts: Sequence[str], most: int) -> list[str]:
