@@ -223,15 +223,19 @@ def _learn_merges(
     old_words = [word for word in kept if own.isdisjoint(word)]
     known = _without_marks(vocabulary.pieces, begin)
     refused = {*SPECIALS, *settings.tokens}
+    old, pairs = set[str](), set[tuple[str, str]]()
     if not settings.keep:
         words = {parts: count for parts, count in words.items() if not own.isdisjoint("".join(parts))}
-        may_merge = lambda left, right: not own.isdisjoint(left + right)  # noqa: E731
     elif wordpiece:
         old = _substrings(old_words, max(map(len, old_words), default=0))
-        may_merge = lambda left, right: left + right not in old  # noqa: E731
     else:
         pairs = {pair for word in old_words for pair in pairwise(split(word))}
-        may_merge = lambda left, right: (left, right) not in pairs and left + right not in refused  # noqa: E731
+
+    def may_merge(left: str, right: str) -> bool:
+        piece = left + right
+        is_new = bool(settings.keep) or not own.isdisjoint(piece)  # without `keep`: it has a new letter
+        return is_new and piece not in old and piece not in refused and (left, right) not in pairs
+
     merges = continued_merges(words, settings.size - len(letters), known=known, may_merge=may_merge)
     for piece in dict.fromkeys(left + right for left, right in merges):
         if piece not in known:
@@ -264,10 +268,10 @@ def _learn_unigram(
     spelled = letters | vocabulary.pieces
     words = {word: count for word, count in counts.items() if spelled.issuperset(word)}
     old = _substrings((word for word in kept if letters.isdisjoint(word)), LONGEST_PIECE)
-    may_add: Callable[[str], bool] = lambda piece: not letters.isdisjoint(piece)  # noqa: E731
-    if settings.keep:
-        may_add = lambda piece: piece not in old  # noqa: E731
     first = len(SPECIALS)
+
+    def may_add(piece: str) -> bool:
+        return piece not in old if settings.keep else not letters.isdisjoint(piece)
 
     def segment(pieces: Vocabulary, texts: Sequence[str]) -> list[list[int]]:
         model = {**vocabulary.model, "vocab": [*entries[:first], *pieces]}

@@ -13,7 +13,7 @@ from regard.errors import ConfigError, DataError, RecipeError, UserError
 from regard.jobs.storage import Storage
 from regard.jobs.tasks import TaskPlan, TaskProgress, TaskRecord, progress_of, run_task, task_progress
 from regard.recipe import read, read_toml
-from regard.verbs.evaluate import OPTIONS, TranslationEvaluation, evaluate
+from regard.verbs.evaluate import OPTIONS, Evaluation, TranslationEvaluation, evaluate
 from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
 from regard.verbs.jobs import hash_of, settings_of, shard_of
 from regard.verbs.shared.any_model import AnyModel, open_model
@@ -96,8 +96,7 @@ def evaluate_sets(
     learned = [LearnedMetric(each, runtime) for each in several_models(metric)]
     metrics = [each.loaded for each in learned]
     only_on_pairs = bool(metrics) or tokenize != "auto" or lowercase or options.workers is not None
-    for name, files in found.items():
-        _refuse_unfit(name, files, learned, only_on_pairs or runtime.changes_model)
+    _refuse_unfit(found, learned, only_on_pairs or runtime.changes_model)
     on_pairs = {"metric": metrics, "tokenize": tokenize, "lowercase": lowercase, "options": options}
 
     def scored(name: str) -> TaskRecord:
@@ -108,12 +107,7 @@ def evaluate_sets(
         if output is not None and isinstance(evaluation, TranslationEvaluation):
             lines = "".join(" ".join(each.splitlines()) + "\n" for each in evaluation.translations)
             Storage(str(output)).write(f"translations/{name}.txt", lines.encode("utf-8"))
-        record = TaskRecord(
-            task=name,
-            seconds=round(time.monotonic() - began, 3),
-            scores={score.name: score.value for score in evaluation.scores},
-            result=evaluation.to_dict(),
-        )
+        record = _record(name, evaluation, time.monotonic() - began)
         if done is not None:
             done(record)
         return record
@@ -136,21 +130,31 @@ def evaluate_sets(
     return progress
 
 
+def _record(name: str, evaluation: Evaluation, seconds: float) -> TaskRecord:
+    return TaskRecord(
+        task=name,
+        seconds=round(seconds, 3),
+        scores={score.name: score.value for score in evaluation.scores},
+        result=evaluation.to_dict(),
+    )
+
+
 def _refuse_unfit(
-    name: str, files: Mapping[str, Any], metrics: Sequence[LearnedMetric], only_on_pairs: bool
+    found: Mapping[str, Mapping[str, Any]], metrics: Sequence[LearnedMetric], only_on_pairs: bool
 ) -> None:
-    """Raise a UserError for a set that cannot be scored so; before the first of them is."""
-    if "data" in files:
-        if only_on_pairs:
-            raise UserError(
-                f"{name} has data: metric, tokenize, lowercase, workers and precision are for src and ref",
-                "leave them out, or score these sets by another call",
-            )
-        return
-    if not files["ref"] and not metrics:
-        raise UserError(f"{name} has no ref", "give it one, or a metric that reads no references")
-    for metric in metrics:
-        metric.require(Others(sources=(), references=[()] * len(files["ref"])))
+    """Raise a UserError for a set that cannot be scored so, before the first of them is."""
+    for name, files in found.items():
+        if "data" in files:
+            if only_on_pairs:
+                raise UserError(
+                    f"{name} has data: metric, tokenize, lowercase, workers, precision are for src and ref",
+                    "leave them out, or score these sets by another call",
+                )
+            continue
+        if not files["ref"] and not metrics:
+            raise UserError(f"{name} has no ref", "give it one, or a metric that reads no references")
+        for metric in metrics:
+            metric.require(Others(sources=(), references=[()] * len(files["ref"])))
 
 
 def read_sets(path: Path) -> dict[str, dict[str, Any]]:

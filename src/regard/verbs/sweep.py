@@ -24,6 +24,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import load_recipe
+from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.train import train
 from regard.verbs.training_run.final_scores import best_validation
 from regard.weights.checkpoint import RunFolder
@@ -69,25 +70,15 @@ def sweep(
         UserError: a setting, or the recipe with one of the combinations, cannot be used; or the folder
             belongs to another sweep. RunError: runs have failed. Interrupted: a signal stopped one.
     """
-    if "RANK" in os.environ:
-        raise UserError(
-            "torchrun trains one run, not a sweep", "give --workers, or --shard I/N in each process"
-        )
+    _refuse_elsewhere(out)
     mine, path = shard_of(shard or "1/1"), recipe_path(recipe)
     runs = combinations(values)
     _refuse_both(overrides, values)
     loaded = {name: load_recipe(path, [*overrides, *sets], init) for name, sets in runs.items()}
     base = load_recipe(path, overrides, init)
-    if out is not None and "://" in str(out):
-        raise UserError(f"{out} is an address, but runs are folders of a disk", "give a path with --out")
     folder = Path(out) if out else Path("runs") / f"{base.recipe.name}-sweep"
     storage = Storage(str(folder))
-    plan = TaskPlan(
-        command="train",
-        version=version("regard"),
-        settings={"recipe": json.loads(json.dumps(base.table, default=str))},
-        tasks={name: {"set": list(sets)} for name, sets in runs.items()},
-    )
+    plan = _plan(base, runs)
     plan.agreed(storage)
     failed: dict[str, RegardError] = {}
 
@@ -107,10 +98,8 @@ def sweep(
         except Interrupted:
             raise
         except (RegardError, MemoryError, torch.OutOfMemoryError) as error:
-            failed[name] = error if isinstance(error, RegardError) else RunError(f"out of memory: {error}")
-            console.warn(
-                f"{name}: {failed[name].message} ({failed[name].hint or 'a smaller model, or batch'})"
-            )
+            failed[name] = error if isinstance(error, RegardError) else _out_of_memory(error)
+            console.warn(f"{name}: {failed[name].message} ({failed[name].hint})")
         else:
             if record is not None and done is not None:
                 done(record)
@@ -123,6 +112,29 @@ def sweep(
     progress = task_progress(storage)
     assert progress is not None
     return progress
+
+
+def _refuse_elsewhere(out: str | Path | None) -> None:
+    """Raise a UserError under torchrun, and for run folders that are not on a disk."""
+    if "RANK" in os.environ:
+        raise UserError(
+            "torchrun trains one run, not a sweep", "give --workers, or --shard I/N in each process"
+        )
+    if out is not None and "://" in str(out):
+        raise UserError(f"{out} is an address, but runs are folders of a disk", "give a path with --out")
+
+
+def _plan(base: RecipeFile, runs: Mapping[str, Sequence[str]]) -> TaskPlan:
+    return TaskPlan(
+        command="train",
+        version=version("regard"),
+        settings={"recipe": json.loads(json.dumps(base.table, default=str))},
+        tasks={name: {"set": list(sets)} for name, sets in runs.items()},
+    )
+
+
+def _out_of_memory(error: Exception) -> RunError:
+    return RunError(f"out of memory: {error}", "a smaller model or batches.batch_tokens needs less")
 
 
 def combinations(values: Sequence[str]) -> dict[str, tuple[str, ...]]:
