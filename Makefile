@@ -35,7 +35,7 @@ GPU_PYTHON = $$(if $(GPU_SEEN); then echo $(PYTHON); else echo $(GPU_VENV)/bin/p
 GPU_SEEN = $(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null
 GPU_NEEDS := beartype click hypothesis jaxtyping numpy pytest rich sacrebleu safetensors tokenizers torch transformers
 
-.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check export-check bench-serve bench-serve-install bench-exports proposals bench bench-quick bench-install audit sbom hashes picture pictures $(LONG) $(BENCHES) \
+.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check big-corpus export-check bench-serve bench-serve-install bench-exports proposals bench bench-quick bench-install audit sbom hashes picture pictures $(LONG) $(BENCHES) \
   bench-quality bench-quality-install book book-pages
 
 help:
@@ -167,6 +167,10 @@ export-check: install
 # Jobs whose processes and machines are killed, whose disk and store fail; half an hour.
 jobs-check: .venv/installed-jobs
 	OMP_NUM_THREADS=1 $(BIN)/python tests/long/jobs_check.py
+
+# A corpus of fifty million pairs, tokenised by two processes and trained on; half an hour, and 9 GB of disk.
+big-corpus: install
+	OMP_NUM_THREADS=1 $(BIN)/python tests/long/big_corpus.py
 
 # A stand-in for S3, and Ray.
 .venv/installed-jobs: $(INSTALLED)

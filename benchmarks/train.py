@@ -40,12 +40,17 @@ COLUMNS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What is trained: a module of `work`, where it has dropout, and the title of its table."""
+    """What is trained: a module of `work`, where it has dropout, and the title of its table.
+
+    `together`: how many contenders are in memory at a time besides the reference, which takes part each time;
+    0: all.
+    """
 
     work: str
     dropout: str
     d_model: int
     title: str
+    together: int = 0
 
 
 WORKLOADS = {
@@ -66,6 +71,7 @@ WORKLOADS = {
         dropout="paper",
         d_model=512,
         title="the paper's base shape (6 + 6 layers, width 512), dropout of section 5.4",
+        together=3,  # of 3 GB each
     ),
 }
 
@@ -91,13 +97,31 @@ def train(options: argparse.Namespace) -> Result:
         workload = WORKLOADS[name]
         work_of(workload.work).training_task(workload.dropout, small=options.quick)  # prepared once, for all
         matmul = best_setting(workload.d_model, options.threads)
-        entries = entries_for(workload, options, matmul)
-        with contenders([*entries, peak_entry(options.threads)]) as taking_part:
-            table, checks = compared(taking_part, count, updates, title=workload.title, unit="target tokens")
+        first, *others = entries_for(workload, options, matmul)
+        together = workload.together or len(others)
+        table, checks = Table(title=workload.title, columns={}), []
+        for begin in range(0, len(others), together):
+            entries = [first, *others[begin : begin + together], peak_entry(options.threads)]
+            with contenders(entries) as taking_part:
+                more, found = compared(
+                    taking_part, count, updates, title=workload.title, unit="target tokens"
+                )
+            table, checks = joined(table, more), [*checks, *found[bool(begin) :]]
+        if together < len(others):
+            table.notes.append(f"{together} contenders at a time, with the reference, for want of memory")
         table.notes.append(products_note(matmul, REFERENCE))
         result.tables.append(table)
         result.checks += [f"{name}: {check}" for check in checks]
     return result
+
+
+def joined(table: Table, more: Table) -> Table:
+    """A table with the rows of another after its own, except for the reference, which both have."""
+    if not table.rows:
+        return more
+    return Table(
+        title=table.title, columns=table.columns, rows=[*table.rows, *more.rows[1:]], notes=table.notes
+    )
 
 
 def products_note(matmul: MatmulPrecision, reference: str) -> str:
@@ -171,6 +195,8 @@ def compared(
     for each in trainers:
         if each.absent is None:
             losses[each.name].append(each.ask("loss"))
+        else:
+            losses.pop(each.name, None)
     table = table_of(trainers, samples, best(roof, "gflop"), title=title, unit=unit, reference=reference)
     table.notes += shape_notes(peak)
     return table, checks_of(facts, losses, count * updates + 1, reference)

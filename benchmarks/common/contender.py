@@ -74,11 +74,12 @@ class Contender:
         """The result of the contender's method `call`.
 
         Raises:
-            Unfit: it cannot do that.
+            Unfit: it cannot do that, or its process was killed.
         """
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"call": call, "arguments": arguments}) + "\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # the answer says why
+            self._process.stdin.write(json.dumps({"call": call, "arguments": arguments}) + "\n")
+            self._process.stdin.flush()
         return self._answer()
 
     def peak_mib(self) -> float:
@@ -101,6 +102,8 @@ class Contender:
     def _answer(self) -> Any:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
+        if not line and self._process.wait() == -signal.SIGKILL:
+            raise Unfit("its process was killed, probably for want of memory")
         answer = json.loads(line) if line else {"error": self._last_words()}
         if "absent" in answer:
             raise Unfit(answer["absent"])

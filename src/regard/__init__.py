@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from regard.verbs.summarize import Summarizer, summarize, summarize_file
     from regard.verbs.sweep import sweep
     from regard.verbs.tag import Tagger, tag, tag_file
+    from regard.verbs.tokenize_corpus import tokenize_corpus
     from regard.verbs.train import train
     from regard.verbs.transcribe import Transcriber, transcribe
     from regard.verbs.translate import Translator, translate, translate_file
@@ -129,6 +130,7 @@ __all__ = [
     "tag",
     "tag_file",
     "tag_shard",
+    "tokenize_corpus",
     "train",
     "transcribe",
     "translate",
@@ -158,6 +160,7 @@ _ELSEWHERE = {
     "fill_shard": "shards",
     "score_shard": "shards",
     "tag_shard": "shards",
+    "tokenize_corpus": "tokenize_corpus",
     "generate_shard": "shards",
     "summarize_shard": "shards",
     "translate_shard": "shards",

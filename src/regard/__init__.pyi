@@ -123,6 +123,7 @@ __all__ = [
     "tag",
     "tag_file",
     "tag_shard",
+    "tokenize_corpus",
     "train",
     "transcribe",
     "translate",
@@ -396,13 +397,14 @@ def compare(
     device: str = "auto",
     threads: int | None = None,
 ) -> list[Comparison]:
-    """Compare translations by two systems or more with the first, the baseline, in each metric.
+    """Score translations of one system, or compare those of several with the first, the baseline.
 
     Uses sacreBLEU's paired bootstrap resampling (Koehn 2004). All systems are scored with the same
     tokeniser.
 
     Args:
-        systems: a file of translations by each system, the baseline first.
+        systems: a file of translations by each system, the baseline first; one alone has its scores and
+            their intervals.
         ref: one or several files of references, aligned with the translations line by line; none for a metric
             that reads sources alone.
         metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
@@ -415,7 +417,7 @@ def compare(
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        DataError: there are fewer than two files, a file is named twice, files are not aligned, or the
+        DataError: there is no file, one is named twice, files are not aligned, or the
             tokeniser cannot be used. UserError: a metric lacks what it reads. FolderError: it is no metric.
     """
 
@@ -579,6 +581,8 @@ def evaluate_sets(
     model: str | Path | LoadedModel | None = None,
     output: str | Path | None = None,
     shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
     metric: str | Path | LoadedModel | Iterable[str | Path | LoadedModel] = (),
     tokenize: Literal["auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200", "spBLEU-1K", "none"] = "auto",
     lowercase: bool = False,
@@ -596,11 +600,15 @@ def evaluate_sets(
             relative to the file.
         model: a model or run folder, or what `regard.load` gives; None is the included model.
         output: a folder or an address for the scores and translations; what is there is not computed again.
-        shard: I/N, with an output: do only every Nth test set, from the Ith on.
+        tasks: with an output: which test sets are scored, and where.
         metric: one or several learned metrics, of all sets of sources and references; see `evaluate`.
         tokenize: sacreBLEU's tokeniser, of the same sets.
         lowercase: ignore case in them.
         done: is called after each test set.
+        shard: Do every Nth run or test set only, from the Ith on; all processes share a folder.
+        on: Do all runs or test sets by processes of a cluster: ray://HOST:PORT; ray is the cluster of
+            RAY_ADDRESS or of this machine, or a new one here; local is this process.
+        processes: With a cluster: how many at a time. [default: as many as have a core, or a GPU]
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
             set]
@@ -610,7 +618,8 @@ def evaluate_sets(
 
     Raises:
         RecipeError: the file of sets cannot be read. DataError: a file of a set is missing or cannot be read,
-            or the output is that of other sets, models or settings.
+            or the output is that of other sets, models or settings. RunError: sets could not be scored on an
+            engine.
     """
 
 
@@ -2508,6 +2517,8 @@ def sweep(
     overrides: Sequence[str] = (),
     init: str | Path | None = None,
     shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
     device: str = "auto",
     threads: int | None = None,
     workers: int = 1,
@@ -2525,10 +2536,14 @@ def sweep(
         out: the folder of the run folders; None is `runs/NAME-sweep`.
         overrides: settings `section.key=value` of all runs.
         init: a pretrained model to start from, a model or run folder.
-        shard: I/N: train only every Nth combination, from the Ith on.
-        workers: processes of this machine that train each run together.
+        tasks: which combinations are trained, and where.
+        workers: processes of a machine that train each run together.
         quiet: print warnings only.
         done: is called after each run.
+        shard: Do every Nth run or test set only, from the Ith on; all processes share a folder.
+        on: Do all runs or test sets by processes of a cluster: ray://HOST:PORT; ray is the cluster of
+            RAY_ADDRESS or of this machine, or a new one here; local is this process.
+        processes: With a cluster: how many at a time. [default: as many as have a core, or a GPU]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
@@ -2615,6 +2630,52 @@ def tag_file(
         allow_fresh_head: Accept a model whose head is untrained.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
+    """
+
+
+def tokenize_corpus(
+    recipe: str | Path,
+    input: str | Path,
+    output: str | Path,
+    *,
+    overrides: Sequence[str] = (),
+    shard: str | None = None,
+    on: str | None = None,
+    processes: int | None = None,
+    part_megabytes: int = 4,
+    column: str | None = None,
+    into: str | None = None,
+    done: Callable[[PartDone], None] | None = None,
+) -> ShardReport:
+    """Tokenise the pairs of many files, or one shard of them, for a training with `data.tokens = output`.
+
+    The tokenisers are those of the recipe's `model.init`, or are trained by its `[tokenizer]` on a million
+    pairs.
+
+    Args:
+        recipe: a recipe of a translation: a TOML file, or the name of one that comes with regard. What counts
+            are `[tokenizer]`, `[data.lines]`, `batches.max_tokens` and `model.init`.
+        input: a path or an address, or a pattern of them. A line has a source and its target with a tab
+            between, unless `column` names two columns of tables.
+        output: the folder that all shards share, a path or an address.
+        overrides: settings `section.key=value` that replace those of the recipe.
+        done: is called after each part.
+        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
+            all N share; what is done there is left out.
+        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+            cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
+            here; local is this process.
+        processes: With a cluster: how many processes have a model each. [default: as many as have a
+            core, or a GPU]
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
+            texts of this column are answered; the output are the same tables with one more column.
+        into: With a column: the name of the column that is added. [default: translation, summary,
+            continuation, vector, label, words, masks or log_prob]
+
+    Raises:
+        RecipeError: the recipe is that of another task. DataError: there is no such input, an input has
+            changed, or the folder belongs to another job.
     """
 
 

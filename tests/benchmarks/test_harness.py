@@ -1,5 +1,7 @@
 """The benchmarks count what they say they count, and tell what is missing."""
 
+import os
+import signal
 import time
 
 import pytest
@@ -33,6 +35,14 @@ class TestRounds:
         with contenders([Entry(name="small", make=f"{STUB}:Adder", settings={"first": 1})]) as (small,):
             assert rounds([small], 1, {"second": 100}, say=silence) == {}
             assert small.absent == "100 is too much"
+
+    def test_who_is_killed_leaves_with_a_reason_and_the_others_go_on(self):
+        entries = [Entry(name=name, make=f"{STUB}:Adder", settings={"first": 1}) for name in ("a", "b")]
+        with contenders(entries) as (killed, other):
+            os.killpg(killed.session, signal.SIGKILL)
+            samples = rounds([killed, other], 2, {"second": 2}, again=False, say=silence)
+        assert killed.absent == "its process was killed, probably for want of memory"
+        assert {name: len(found) for name, found in samples.items()} == {"b": 2}
 
     def test_a_failure_is_reported_with_its_traceback(self):
         with (

@@ -138,6 +138,14 @@ def test_a_long_text_is_cut_by_a_classifier_and_refused_by_a_tagger(exported):
         else:
             with pytest.raises(ValueError, match="more than 40"):
                 model.predict(text)
+            done = subprocess.run(
+                [sys.executable, folder / "predict.py", "the cat", text, "a cat"],
+                capture_output=True,
+                text=True,
+            )
+            first, last = lines_of(loaded, ["the cat", "a cat"])
+            assert (done.stdout, done.returncode) == (f"{first}\n{last}", 1)
+            assert done.stderr == "error: text 2: the text has 62 tokens, more than 40\n"
 
 
 @pytest.mark.parametrize("head", HEADS)

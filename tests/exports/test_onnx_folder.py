@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -98,6 +99,18 @@ def by_command(folder, *arguments, **named):
     command = [sys.executable, "-c", code, "generate.py", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True, **named)
     return done.stdout.splitlines()
+
+
+def test_a_text_that_is_too_long_is_named_and_the_others_are_done(translator, tmp_path):
+    _, folder = translator
+    shutil.copytree(folder, tmp_path / "out", ignore=shutil.ignore_patterns("__pycache__"))
+    table = json.loads((folder / "config.json").read_text()) | {"most_positions": 8}
+    (tmp_path / "out" / "config.json").write_text(json.dumps(table))
+    script = [sys.executable, str(tmp_path / "out" / "generate.py")]
+    done = subprocess.run([*script, "ba de", "ba " * 20, "bi"], capture_output=True, text=True)
+    first, last = by_command(tmp_path / "out", "ba de", "bi")
+    assert (done.stdout.splitlines(), done.returncode) == ([first, "", last], 1)
+    assert re.fullmatch(r"error: text 2: the text has \d+ tokens, more than 8\n", done.stderr)
 
 
 def test_the_loop_needs_few_packages():

@@ -33,7 +33,7 @@ def outputs(storage, count):
     with PartOutput() as output:
         for number in range(count):
             output.add(f"line {number}\n".encode(), 1)
-        return output.write(storage, 0, failed=[], seconds=1.0, engine={})
+        return output.write(storage, 0, failed=[], seconds=1.0, engine={}, counts={})
 
 
 @pytest.mark.parametrize("change", [b"", b"more", None])

@@ -1,4 +1,7 @@
-"""Learned metrics with random weights, of the symbols that the untrained translator reads."""
+"""Learned metrics with random weights, of the symbols of the untrained translator; an engine for jobs."""
+
+import json
+from contextlib import contextmanager
 
 import pytest
 
@@ -36,3 +39,47 @@ def metrics(untrained, tmp_path_factory):
         files = model_files(config, (), {"tokenizer.json": tokenizer.to_bytes()}, 'name = "random"\n')
         write_folder(folder / name, {**files, "model.safetensors": model_tensors(model)})
     return folder
+
+
+class InTurn:
+    """An engine of processes that are none: a call runs when it is waited for."""
+
+    def __init__(self, order):
+        self.order = order
+
+    def wanted(self):
+        return 2
+
+    def start(self):
+        from regard.jobs.part_worker import PartWorker  # after the hook that checks types
+
+        return PartWorker(self.order)
+
+    def call(self, worker, method, argument):
+        return (len(method), id(worker)), worker, method, argument
+
+    def ready(self, tickets, seconds):
+        return tickets[:1]
+
+    def result(self, ticket):
+        _, worker, method, argument = ticket
+        return json.loads(json.dumps(getattr(worker, method)(argument)))
+
+    def stop(self, worker):
+        pass
+
+
+@pytest.fixture
+def engine(monkeypatch):
+    """What the engine was asked for."""
+    from regard.verbs import engine_jobs
+
+    asked = {}
+
+    @contextmanager
+    def placed(address, order, **resources):
+        asked.update(resources, address=address, order=json.loads(order))
+        yield InTurn(order)
+
+    monkeypatch.setattr(engine_jobs, "ray_engine", placed)
+    return asked

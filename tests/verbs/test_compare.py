@@ -37,10 +37,17 @@ def test_several_references_may_be_given(outputs):
     assert one[0].systems[1].value < 100
 
 
+def test_one_system_alone_has_its_scores(outputs):
+    alone = compare([outputs / "good"], ref=outputs / "ref")
+    among = compare([outputs / "good", outputs / "bad"], ref=outputs / "ref")
+    assert [each.systems for each in alone] == [each.systems[:1] for each in among]
+    assert [each.signature for each in alone] == [each.signature for each in among]
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["good"], "one system alone"),
+        ([], "there is no output to score"),
         (["good", "good"], "good is named twice"),
         (["good", "short"], "39 lines, the reference 40"),
         (["good", "gone"], "no such file"),

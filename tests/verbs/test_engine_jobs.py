@@ -3,61 +3,18 @@
 import gzip
 import importlib.util
 import json
-from contextlib import contextmanager
 
 import pytest
 
 import regard
 from regard.errors import ConfigError, MissingExtra, UserError
-from regard.jobs.part_worker import PartWorker
-from regard.verbs import engine_jobs
-from regard.verbs.engine_jobs import as_keywords
+from regard.verbs.engine_jobs import as_keywords, everywhere
 from regard.verbs.generation.controls import Controls
 from regard.verbs.jobs import jobs_verify
 from regard.verbs.line_jobs import translate_job
 from regard.verbs.shards import translate_shard
 from regard.verbs.shared.runtime import DecodingRuntime
 from regard.verbs.shared.text_options import TranslationOptions
-
-
-class InTurn:
-    """An engine of processes that are none: a call runs when it is waited for."""
-
-    def __init__(self, order):
-        self.order = order
-
-    def wanted(self):
-        return 2
-
-    def start(self):
-        return PartWorker(self.order)
-
-    def call(self, worker, method, argument):
-        return (len(method), id(worker)), worker, method, argument
-
-    def ready(self, tickets, seconds):
-        return tickets[:1]
-
-    def result(self, ticket):
-        _, worker, method, argument = ticket
-        return json.loads(json.dumps(getattr(worker, method)(argument)))
-
-    def stop(self, worker):
-        pass
-
-
-@pytest.fixture
-def given(monkeypatch):
-    """What the engine was asked for."""
-    asked = {}
-
-    @contextmanager
-    def engine(address, order, **resources):
-        asked.update(resources, address=address, order=json.loads(order))
-        yield InTurn(order)
-
-    monkeypatch.setattr(engine_jobs, "ray_engine", engine)
-    return asked
 
 
 @pytest.fixture
@@ -69,13 +26,13 @@ def places(tmp_path):
     return str(tmp_path / "in" / "*"), tmp_path
 
 
-def test_the_output_is_that_of_one_process(given, places):
+def test_the_output_is_that_of_one_process(engine, places):
     pattern, folder = places
     settings = {"as_json": True, "beam_size": 2, "threads": 1}
     seen = []
     report = translate_shard(pattern, folder / "on", on="ray", done=seen.append, **settings)
     assert (report.parts, report.lines, len(seen)) == (3, 6, 3)
-    assert (given["address"], given["cpus"], given["processes"], given["gpu"]) == ("ray", 1, None, None)
+    assert (engine["address"], engine["cpus"], engine["processes"], engine["gpu"]) == ("ray", 1, None, None)
     translate_shard(pattern, folder / "here", on="local", **settings)
     for name in ("plan.json", "parts/00000000.txt", "parts/00000002.txt"):
         assert (folder / "on" / name).read_bytes() == (folder / "here" / name).read_bytes()
@@ -84,7 +41,7 @@ def test_the_output_is_that_of_one_process(given, places):
     assert again.lines == 0
 
 
-def test_a_column_is_in_the_message(given, tmp_path):
+def test_a_column_is_in_the_message(engine, tmp_path):
     (tmp_path / "in.tsv").write_text("en\tn\nHi\t1\nI have a cat.\t2\n")
     settings = {"column": "en", "into": "de", "threads": 1}
     translate_shard(tmp_path / "in.tsv", tmp_path / "on", on="ray", **settings)
@@ -111,8 +68,8 @@ def test_a_path_means_the_same_elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model").mkdir()
     assert as_keywords({"model": "model"})["model"] == str(tmp_path / "model")
-    assert engine_jobs.everywhere("in/*.gz") == str(tmp_path / "in/*.gz")
-    assert engine_jobs.everywhere("s3://bucket/in/*.gz") == "s3://bucket/in/*.gz"
+    assert everywhere("in/*.gz") == str(tmp_path / "in/*.gz")
+    assert everywhere("s3://bucket/in/*.gz") == "s3://bucket/in/*.gz"
 
 
 @pytest.mark.parametrize(
@@ -127,13 +84,13 @@ def test_a_path_means_the_same_elsewhere(tmp_path, monkeypatch):
         ({"on": "ray", "processes": 0}, UserError, "processes is 0"),
     ],
 )
-def test_mistakes_are_named(given, places, settings, error, named):
+def test_mistakes_are_named(engine, places, settings, error, named):
     with pytest.raises(error, match=named):
         translate_shard(places[0], places[1] / "out", **settings)
     assert not (places[1] / "out").exists()
 
 
-def test_a_loaded_model_is_not_sent(given, places):
+def test_a_loaded_model_is_not_sent(engine, places):
     with pytest.raises(UserError, match="processes load the model themselves"):
         translate_shard(places[0], places[1] / "out", model=regard.load(), on="ray")
 

@@ -94,5 +94,5 @@ def test_what_a_metric_lacks_is_reported_before_anything_is_translated(untrained
     references = [files / "own", files / "other"]
     with pytest.raises(UserError, match="one reference, not with 2"):
         evaluate(model=absent, src=files / "src", ref=references, metric=metrics / "apart")
-    with pytest.raises(UserError, match="nor a metric without src"):
+    with pytest.raises(UserError, match="metric scores translations of src"):
         evaluate(model=absent, metric=metrics / "source-apart")

@@ -6,10 +6,11 @@ import pytest
 
 import regard
 from regard.cli import run
-from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
+from regard.errors import ConfigError, DataError, FolderError, RecipeError, RunError, UserError
 from regard.verbs import evaluate_sets as module
 from regard.verbs.evaluate import evaluate
 from regard.verbs.evaluate_sets import evaluate_sets
+from regard.verbs.jobs import jobs_status
 
 SETS = """
 [phrases]
@@ -139,7 +140,7 @@ def test_a_file_of_sets_that_cannot_be_read_is_named(folder, content, kind, name
 def test_other_mistakes_are_named(folder):
     with pytest.raises(DataError, match="no such file of test sets"):
         evaluate_sets(folder / "none.toml")
-    with pytest.raises(UserError, match="a shard needs an output"):
+    with pytest.raises(UserError, match="need an output that all share"):
         evaluate_sets(folder / "sets.toml", shard="1/2")
     with pytest.raises(ConfigError, match="is not I/N"):
         evaluate_sets(folder / "sets.toml", shard="3/2", output=folder / "out")
@@ -171,11 +172,38 @@ def test_the_command_prints_a_row_for_each_set(capsys, folder):
     assert [each["set"] for each in json.loads(capsys.readouterr().out)] == ["phrases", "greetings"]
     for wrong, named in (
         (["evaluate", "--sets", "a", "--src", "b", "--ref", "c"], "--sets names all files"),
-        (["evaluate", "--shard", "1/2"], "--output and --shard are for --sets"),
+        (["evaluate", "--shard", "1/2"], "--output, --shard, --on and --processes are for --sets"),
         (["jobs", "merge", str(folder / "out"), "--to", str(folder / "x")], "whose results are no lines"),
     ):
         assert run(wrong) == 2
         assert named in capsys.readouterr().err
+
+
+def test_an_engine_scores_as_one_process_does(folder, engine, metrics):
+    here = evaluate_sets(folder / "sets.toml", output=folder / "here", **FAST)
+    seen = []
+    found = evaluate_sets(
+        folder / "sets.toml", output=folder / "out", on="ray", processes=3, done=seen.append, **FAST
+    )
+    assert (engine["processes"], engine["cpus"]) == (3, 1)
+    assert [each.scores for each in found.done] == [each.scores for each in here.done]
+    assert sorted(each.task for each in seen) == sorted(found.tasks)
+    for name in found.tasks:
+        files = [folder / where / "translations" / f"{name}.txt" for where in ("here", "out")]
+        assert files[0].read_bytes() == files[1].read_bytes()
+    learned = {"metric": metrics / "source-joined", "output": folder / "learned", "on": "ray", **FAST}
+    assert "source-joined" in evaluate_sets(folder / "sets.toml", **learned).done[0].scores
+    with pytest.raises(UserError, match="workers are for one machine"):
+        evaluate_sets(folder / "sets.toml", output=folder / "out", on="ray", workers=2)
+
+
+def test_a_set_that_fails_on_an_engine_is_named_and_the_others_are_done(folder, engine):
+    (folder / "odd.de").write_text("one line\n")
+    table = (folder / "sets.toml").read_text() + '[odd]\nsrc = "a.en"\nref = "odd.de"\n'
+    (folder / "sets.toml").write_text(table)
+    with pytest.raises(RunError, match=r"1 of 3 test sets failed, the first is odd: .*lines"):
+        evaluate_sets(folder / "sets.toml", output=folder / "out", on="ray", **FAST)
+    assert jobs_status(str(folder / "out")).missing == ("odd",)
 
 
 def test_a_learned_metric_scores_each_set_of_sentences(folder, metrics):

@@ -94,6 +94,30 @@ def test_shards_divide_the_runs(recipe, tmp_path, trained):
     assert len(seen) == 3
 
 
+def test_an_engine_trains_the_same_runs(recipe, tmp_path, engine, trained):
+    seen, fails = trained
+    sweep(recipe, AXES, out=tmp_path / "here", overrides=["training.max_steps=4"], **FAST)
+    fails["seed=1,learning_rate=2e-2"] = RunError("the loss is not finite", "a smaller learning rate")
+    records = []
+    arguments = {"out": tmp_path / "out", "overrides": ["training.max_steps=4"], "on": "ray", **FAST}
+    with pytest.raises(
+        RunError, match=r"1 of 4 runs failed, the first is seed=1,learning_rate=2e-2: the loss"
+    ):
+        sweep(recipe, AXES, processes=2, done=records.append, **arguments)
+    assert (engine["processes"], engine["cpus"]) == (2, 1)
+    assert len(records) == 3
+    fails.clear()
+    found = sweep(recipe, AXES, workers=1, **arguments)
+    assert (found.missing, len(seen)) == ((), 4 + 4 + 1)
+    for name in found.tasks:
+        digests = []
+        for where in ("here", "out"):
+            checkpoint = RunFolder(tmp_path / where / name).latest()
+            assert checkpoint is not None
+            digests.append(checkpoint_digest(checkpoint))
+        assert digests[0] == digests[1]
+
+
 def test_values_are_those_of_set():
     assert split_values("1e-3,none") == ["1e-3", "none"]
     assert split_values('[1, 2],"a,b",{x = [1,2]}, c') == ["[1, 2]", '"a,b"', "{x = [1,2]}", " c"]
@@ -118,6 +142,8 @@ def test_values_are_those_of_set():
         (["training.seed="], "not of the form"),
         (["training.seed=1", "training.seed=2"], "training.seed is given twice"),
         (["training.seed=1, 1"], "a value is given twice"),
+        (["training.schedule.learning_rate=1e-3,0.001"], "are the same run"),
+        (["training.best_metric=bleu,loss"], "ranked by bleu and by loss, which do not compare"),
         (["training.sed=1,2"], "unknown key training.sed"),
         (["training.seed=1,x"], "training.seed must be an integer"),
         (
@@ -156,7 +182,7 @@ def test_the_command_prints_the_best_run_first(capsys, recipe, tmp_path, monkeyp
     for wrong, named in (
         ([*command, "--dry-run"], "--dry-run is for one run"),
         ([*command, "--resume"], "--resume is for one run"),
-        (["train", str(recipe), "--shard", "1/2"], "--shard is for --sweep"),
+        (["train", str(recipe), "--shard", "1/2"], "--shard, --on and --processes are for --sweep"),
         ([*command, "--shard", "0/2"], "is not I/N"),
     ):
         assert run(wrong) == 2

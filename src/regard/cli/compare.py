@@ -16,7 +16,7 @@ from regard.verbs.shared.tokenize import Tokenize
 
 @click.command("compare", cls=Command)
 @options.refs
-@click.argument("systems", type=options.FILE_PATH, nargs=-1, required=True, metavar="SYSTEM SYSTEM...")
+@click.argument("systems", type=options.FILE_PATH, nargs=-1, required=True, metavar="SYSTEM...")
 @click.option("--src", type=options.FILE_PATH, metavar="FILE", help="Sources, for a metric that reads them.")
 @options.metrics
 @options.tokenize
@@ -33,9 +33,9 @@ def command(
     as_json: bool,
     runtime: Runtime,
 ) -> None:
-    """Compare translations by several systems, with significance.
+    """Score translations of one system, or compare those of several, with significance.
 
-    Each SYSTEM is a file of translations, aligned with the references; the first is the baseline.
+    Each SYSTEM is a file of translations, aligned with the references; the first of several is the baseline.
     p is the probability of a difference at least as large by chance (paired bootstrap resampling,
     Koehn 2004). All systems are scored with the same tokeniser.
     """
@@ -58,6 +58,7 @@ def command(
     if as_json:
         click.echo(json.dumps([asdict(comparison) for comparison in comparisons], indent=2))
         return
+    columns = ["system", "score", "95 %", "p"][: 3 if len(systems) == 1 else None]
     for comparison in comparisons:
         digits = comparison.decimals
         rows = [
@@ -66,7 +67,7 @@ def command(
                 f"{each.value:.{digits}f}",
                 "" if each.low is None else f"{each.low:.{digits}f} to {each.high:.{digits}f}",
                 "baseline" if each.p_value is None else f"{each.p_value:.3f}",
-            ]
+            ][: len(columns)]
             for each in comparison.systems
         ]
-        console.table(f"{comparison.name}  {comparison.signature}", ["system", "score", "95 %", "p"], rows)
+        console.table(f"{comparison.name}  {comparison.signature}", columns, rows)

@@ -1,14 +1,21 @@
 """`regard data`."""
 
+import dataclasses
+from pathlib import Path
+
 import click
 
+from regard.cli import options
 from regard.cli.group import Command, VerbGroup
-from regard.errors import DataError
+from regard.cli.importing import importing
+from regard.cli.job_options import PLACE, Place, run, shard_options
+from regard.errors import DataError, UserError
+from regard.verbs.shared.text_options import ShardOptions
 
 
 @click.group("data", cls=VerbGroup)
 def command() -> None:
-    """List, download and check known data sets.
+    """List, download and check known data sets; tokenise a large corpus.
 
     regard searches for them in $REGARD_DATA, then in the user's cache. A recipe names a file of a
     data set as NAME:FILE.
@@ -92,6 +99,44 @@ def check(name: str | None) -> None:
     ]
     if bad:
         raise DataError("; ".join(bad), f"regard data get {bad[0].partition(':')[0]}")
+
+
+@command.command("tokenize", cls=Command)
+@click.argument("recipe", type=options.FILE_PATH)
+@click.option(
+    "--input",
+    type=PLACE,
+    required=True,
+    metavar="FILE",
+    help="A path or address, or a pattern of them: lines of SOURCE and TARGET with a tab between, plain or"
+    " compressed; or tables, with --column SOURCE,TARGET.",
+)
+@click.option("--output", type=PLACE, required=True, metavar="DIR", help="The folder that all shards share.")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="SECTION.KEY=VALUE",
+    help="Change a setting of the recipe; VALUE is TOML, or else a string. May be repeated.",
+)
+@shard_options
+def tokenize(
+    recipe: Path, input: Place, output: Place, overrides: tuple[str, ...], sharding: ShardOptions
+) -> None:
+    """Tokenise a corpus of pairs once, by one process or many, for a training that reads it in parts.
+
+    RECIPE is the recipe of the training: its [tokenizer], [data.lines], batches.max_tokens and
+    model.init count here, and its data.tokens is the output.
+    """
+    if not sharding.is_job:
+        if sharding.processes is not None:
+            raise UserError("--processes is for a cluster", "give --on ray, too")
+        sharding = dataclasses.replace(sharding, on="local")
+
+    with importing():
+        from regard.verbs.tokenize_corpus import tokenize_corpus
+
+    run(tokenize_corpus, sharding, output, recipe=recipe, input=input, overrides=overrides)
 
 
 def _state(name: str, here: dict) -> str:

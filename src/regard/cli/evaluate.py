@@ -12,7 +12,7 @@ from regard.cli.importing import importing
 from regard.errors import UserError
 from regard.verbs.generation.controls import BeamSize
 from regard.verbs.shared.runtime import DecodingRuntime
-from regard.verbs.shared.text_options import WorkerOptions
+from regard.verbs.shared.text_options import TaskOptions, WorkerOptions
 from regard.verbs.shared.tokenize import Tokenize
 
 
@@ -43,7 +43,7 @@ from regard.verbs.shared.tokenize import Tokenize
     metavar="DIR",
     help="With --sets: write scores and translations there, and leave out the sets that are there.",
 )
-@click.option("--shard", metavar="I/N", help="With --output: score every Nth set only, from the Ith on.")
+@options.fields_of("tasks", TaskOptions)
 @options.metrics
 @options.tokenize
 @options.lowercase
@@ -59,7 +59,7 @@ def command(
     ref: tuple[Path, ...],
     sets: Path | None,
     output: str | None,
-    shard: str | None,
+    tasks: TaskOptions,
     metric: tuple[Path, ...],
     tokenize: Tokenize,
     lowercase: bool,
@@ -89,10 +89,12 @@ def command(
             "beam": beam,
             "options": options,
         }
-        _evaluate_sets(sets, output, shard, as_json, model=model, runtime=runtime, **scoring)
+        _evaluate_sets(sets, output, tasks, as_json, model=model, runtime=runtime, **scoring)
         return
-    if output is not None or shard is not None:
-        raise UserError("--output and --shard are for --sets", "give a file of test sets: --sets FILE")
+    if output is not None or tasks != TaskOptions():
+        raise UserError(
+            "--output, --shard, --on and --processes are for --sets", "give a file of test sets: --sets FILE"
+        )
     if src is None and metric and not ref:
         raise UserError("--src FILE is missing", "--metric scores translations of a file")
     if (src is None) != (not ref) and not (src is not None and metric):
@@ -129,7 +131,9 @@ def command(
         console.print_confusion(evaluation.labels, evaluation.confusion)
 
 
-def _evaluate_sets(sets: Path, output: str | None, shard: str | None, as_json: bool, **settings: Any) -> None:
+def _evaluate_sets(
+    sets: Path, output: str | None, tasks: TaskOptions, as_json: bool, **settings: Any
+) -> None:
     """Print a row of scores for each test set."""
     with importing():
         from regard import console
@@ -139,7 +143,7 @@ def _evaluate_sets(sets: Path, output: str | None, shard: str | None, as_json: b
     def note(record: TaskRecord) -> None:
         console.note(f"{record.task}: {record.seconds:.1f} seconds")
 
-    found = evaluate_sets(sets, output=output, shard=shard, done=note, **settings)
+    found = evaluate_sets(sets, output=output, tasks=tasks, done=note, **settings)
     if as_json:
         click.echo(json.dumps([{"set": each.task, **each.result} for each in found.done], indent=2))
         return

@@ -21,7 +21,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
         "average": "Average the last checkpoints of a run into one model.",
         "curves": "Draw loss and scores of a run.",
         "recipes": "List the recipes that come with regard, or show one.",
-        "data": "List, download and check known data sets.",
+        "data": "List, download and check known data sets; tokenise a large corpus.",
         "convert": "Convert models of Hugging Face and of translation toolkits, or a model to Hugging Face.",
         "export": "Write a model for another engine, with a certificate.",
     },
@@ -44,7 +44,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
     "Measure": {
         "evaluate": "Score a model on test data: classes, labels, running text, translations.",
         "score": "Score given translations by their probability.",
-        "compare": "Compare translations by several systems, with significance.",
+        "compare": "Score translations of one system, or compare those of several, with significance.",
     },
 }
 SIGPIPE = 13  # `signal` has no SIGPIPE on Windows

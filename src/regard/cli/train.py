@@ -11,6 +11,7 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
+from regard.verbs.shared.text_options import TaskOptions
 
 
 @click.command("train", cls=Command, short_help="Train a model by a recipe, or resume a run.")
@@ -31,7 +32,7 @@ from regard.verbs.shared.runtime import Runtime
     help="Train once with each of these values, and with each combination if repeated; --out has a run folder"
     " for each. [default of --out: runs/NAME-sweep]",
 )
-@click.option("--shard", metavar="I/N", help="With --sweep: train every Nth combination, from the Ith on.")
+@options.fields_of("tasks", TaskOptions)
 @click.option(
     "--init",
     type=options.FILE_PATH,
@@ -57,7 +58,7 @@ def command(
     out: Path | None,
     overrides: tuple[str, ...],
     values: tuple[str, ...],
-    shard: str | None,
+    tasks: TaskOptions,
     init: Path | None,
     resume: bool,
     dry_run: bool,
@@ -74,8 +75,10 @@ def command(
     With --sweep each combination is a run, named after its values; the same command resumes the sweep.
     At the end the runs are listed, the best validation first.
     """
-    if shard is not None and not values:
-        raise UserError("--shard is for --sweep", "give values: --sweep training.seed=1,2,3")
+    if tasks != TaskOptions() and not values:
+        raise UserError(
+            "--shard, --on and --processes are for --sweep", "give values: --sweep training.seed=1,2,3"
+        )
     if values and (resume or dry_run):
         option = "--resume" if resume else "--dry-run"
         raise UserError(f"{option} is for one run, no --sweep", "leave one of them out")
@@ -86,7 +89,7 @@ def command(
 
     if values:
         settings = {"overrides": overrides, "init": init, "runtime": runtime, "workers": workers}
-        _sweep(recipe, values, quiet, out=out, shard=shard, **settings)
+        _sweep(recipe, values, quiet, out=out, tasks=tasks, **settings)
         return
     result = train(
         recipe,

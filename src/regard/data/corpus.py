@@ -159,7 +159,7 @@ class Corpus:
     def _pairs(self) -> Iterator[Pair]:
         self.skipped = skipped = Counter[str]()
         for line, row in enumerate(self._rows(), start=self._first_line):
-            problem = row if isinstance(row, Problem) else self._problem(*row)
+            problem = row if isinstance(row, Problem) else problem_of(*row, self._policy.max_characters)
             if problem is None:
                 yield Pair(source=row[0], target=cast(str, row[1]), line=line)
             elif getattr(self._policy, problem.policy) == "skip":
@@ -170,19 +170,6 @@ class Corpus:
                     f"{place}:{line}: {problem.message}",
                     f'correct the file, or set lines.{problem.policy} = "skip" to skip such lines',
                 )
-
-    def _problem(self, source: str, target: str) -> Problem | None:
-        limit = self._policy.max_characters
-        for side, text in enumerate((source, target)):
-            if len(text) > limit:
-                return Problem("too_long", f"{len(text):,} characters, more than {limit:,}", side)
-            if not text or text.isspace():
-                return Problem("empty", "the line is empty", side)
-            if "\0" in text or "\n" in text:
-                return Problem("control", "a NUL" if "\0" in text else "a line feed inside the text", side)
-            if not text.isascii() and _SURROGATE.search(text):
-                return Problem("control", "a lone surrogate, which is not a character", side)
-        return None
 
     def fingerprint(self) -> str:
         """A digest of everything that determines the pairs; the files' paths are not part of it."""
@@ -195,6 +182,20 @@ class Corpus:
         for path in self.files:
             digest.update(bytes.fromhex(file_digest(path)))
         return digest.hexdigest()
+
+
+def problem_of(source: str, target: str, max_characters: int) -> Problem | None:
+    """Why a pair cannot be used; None if it can."""
+    for side, text in enumerate((source, target)):
+        if len(text) > max_characters:
+            return Problem("too_long", f"{len(text):,} characters, more than {max_characters:,}", side)
+        if not text or text.isspace():
+            return Problem("empty", "the line is empty", side)
+        if "\0" in text or "\n" in text:
+            return Problem("control", "a NUL" if "\0" in text else "a line feed inside the text", side)
+        if not text.isascii() and _SURROGATE.search(text):
+            return Problem("control", "a lone surrogate, which is not a character", side)
+    return None
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -1,8 +1,8 @@
 """The data loader: endless shuffled batches whose order depends on (seed, epoch, position) alone.
 
-An epoch shuffles the corpus in blocks of neighbouring examples and takes a window of blocks at a time. It
-shuffles the window, sorts it by length into batches of a token budget, and shuffles the batches. So only one
-window is in memory, and three integers (`Cursor`) hold the position of a run.
+An epoch is windows of examples (`order.py`). The loader shuffles a window, sorts it by length into batches of
+a token budget, and shuffles the batches. So only one window is in memory, and three integers (`Cursor`) hold
+the position of a run.
 """
 
 import sys
@@ -15,9 +15,10 @@ import torch
 from regard.data.batch import Batch
 from regard.data.examples import Examples
 from regard.data.noise import derive_seed
+from regard.data.order import BlockOrder, Order
 from regard.errors import RecipeError
 
-BLOCK_EXAMPLES = 128  # neighbours that are read together, which avoids random access to a large corpus
+PLANNED = 8  # windows whose batches are counted; in an epoch of more the others are taken to be like them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,16 +63,19 @@ class Loader:
     """An endless iterator over batches, starting at `cursor`, which points at the next batch.
 
     Each epoch has every example once. With several processes, each reads its `ProcessShare` of every batch.
+
+    Args:
+        order: of the windows; None: blocks of neighbours, shuffled over the whole corpus.
     """
 
-    def __init__(self, examples: Examples, settings: LoaderSettings, *, seed: int) -> None:
+    def __init__(
+        self, examples: Examples, settings: LoaderSettings, *, seed: int, order: Order | None = None
+    ) -> None:
         self.examples = examples
         self.settings = settings
+        self.order = order or BlockOrder(len(examples), settings.window, seed=seed)
         self.cursor = Cursor()
         self._seed = seed
-        self._block = min(BLOCK_EXAMPLES, settings.window)
-        blocks = -(-len(self.examples) // self._block)
-        self._num_windows = -(-blocks // max(1, settings.window // self._block))
         self._planned: tuple[int, int, list[np.ndarray]] | None = None
 
     def __iter__(self) -> Iterator[Batch]:
@@ -81,13 +85,15 @@ class Loader:
 
     def epoch(self, epoch: int = 0) -> Iterator[Batch]:
         """The batches of one epoch; `cursor` does not move."""
-        for window in range(self._num_windows):
+        for window in range(self.order.num_windows(epoch)):
             for batch in self._plan(epoch, window):
                 yield self.examples.batch(batch, epoch)
 
     def batches_in_epoch(self, epoch: int) -> int:
-        """The number of batches in an epoch."""
-        return sum(len(self._plan(epoch, window)) for window in range(self._num_windows))
+        """The number of batches in an epoch; of more than some windows an estimate from the first ones."""
+        windows = self.order.num_windows(epoch)
+        first = min(windows, PLANNED)
+        return round(sum(len(self._plan(epoch, window)) for window in range(first)) * windows / first)
 
     def _advance(self) -> Batch:
         """The next batch; `cursor` moves on."""
@@ -97,7 +103,7 @@ class Loader:
         batches = self._planned[2]
         if at.batch + 1 < len(batches):
             self.cursor = Cursor(epoch=at.epoch, window=at.window, batch=at.batch + 1)
-        elif at.window + 1 < self._num_windows:
+        elif at.window + 1 < self.order.num_windows(at.epoch):
             self.cursor = Cursor(epoch=at.epoch, window=at.window + 1)
         else:
             self.cursor = Cursor(epoch=at.epoch + 1)
@@ -105,12 +111,8 @@ class Loader:
 
     def _plan(self, epoch: int, window: int) -> list[np.ndarray]:
         """The batches of a window in order, as arrays of example indices."""
-        generator = torch.Generator().manual_seed(derive_seed(self._seed, epoch))
-        blocks = torch.randperm(-(-len(self.examples) // self._block), generator=generator).numpy()
-        window_blocks = np.array_split(blocks, self._num_windows)[window]
-        examples = (window_blocks[:, None] * self._block + np.arange(self._block)).ravel()
-        examples = examples[examples < len(self.examples)]
-        generator.manual_seed(derive_seed(self._seed, epoch, window))
+        examples = self.order.window(epoch, window)
+        generator = torch.Generator().manual_seed(derive_seed(self._seed, epoch, window))
         examples = examples[torch.randperm(len(examples), generator=generator).numpy()]
         first, second = self.examples.lengths(examples, epoch)
         max_rows = self.settings.batch_examples or sys.maxsize

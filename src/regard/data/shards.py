@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeVar, runtime_checkable
+from typing import Any, BinaryIO, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def write_shards(
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    report = _write(corpus, _segmenters(tokenizers, dropout, copies, seed), partial, tokenizers, max_tokens)
+    report = _write(corpus, segmenters(tokenizers, dropout, copies, seed), partial, tokenizers, max_tokens)
     if not report.pairs:
         raise DataError(
             f"{corpus.name}: no pair is left to train on (skipped: {report.skipped or 'none'})",
@@ -129,7 +129,9 @@ class Shards:
             self.made_from: dict[str, object] = description["made_from"]
             self.files: dict[str, str] = description.get("files", {})
             self.report = ShardReport(**description["report"])
-            self.copies = [Copy(folder, number, self.report.pairs) for number in range(description["copies"])]
+            self.copies = [
+                Copy.open(folder, number, self.report.pairs) for number in range(description["copies"])
+            ]
             self.lines = memory_mapped(folder / "lines", np.int64, len(self))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
@@ -146,17 +148,28 @@ class Shards:
 
 
 class Copy:
-    """One segmentation: sources `ids + [eos]` and targets `[bos] + ids + [eos]`."""
+    """One segmentation: sources `ids + [eos]` and targets `[bos] + ids + [eos]`.
 
-    def __init__(self, folder: Path, number: int, pairs: int) -> None:
-        self._ids: list[np.ndarray] = []
-        self._starts: list[np.ndarray] = []
-        for side in SIDES:
-            starts = memory_mapped(folder / f"copy-{number}.{side}.starts", np.int64, pairs + 1)
+    Args:
+        ids: of each side, those of all examples in a row.
+        starts: of each side, where each example begins, and the end.
+    """
+
+    def __init__(self, ids: Sequence[np.ndarray], starts: Sequence[np.ndarray]) -> None:
+        self._ids, self._starts = ids, starts
+
+    @classmethod
+    def open(cls, folder: Path, number: int, pairs: int) -> "Copy":
+        """A segmentation of a folder of shards, memory-mapped."""
+        starts = [
+            memory_mapped(folder / f"copy-{number}.{side}.starts", np.int64, pairs + 1) for side in SIDES
+        ]
+        ids = []
+        for side, ends in zip(SIDES, starts, strict=True):
             path = folder / f"copy-{number}.{side}.ids"
-            dtype = np.uint16 if path.stat().st_size == 2 * starts[-1] else np.uint32
-            self._ids.append(memory_mapped(path, dtype, int(starts[-1])))
-            self._starts.append(starts)
+            dtype = np.uint16 if path.stat().st_size == 2 * ends[-1] else np.uint32
+            ids.append(memory_mapped(path, dtype, int(ends[-1])))
+        return cls(ids, starts)
 
     def sources(self, examples: np.ndarray) -> list[np.ndarray]:
         return self._sequences(0, examples)
@@ -193,14 +206,10 @@ class _CopyWriter:
         def opened(name: str) -> BinaryIO:
             return stack.enter_context((folder / f"copy-{number}.{name}").open("wb"))
 
-        self._special_tokens = [
-            ([], [tokenizers.source.eos_id]),
-            ([tokenizers.target.bos_id], [tokenizers.target.eos_id]),
-        ]
+        self._special_tokens = special_tokens(tokenizers)
         self._ids = [opened(f"{side}.ids") for side in SIDES]
         self._starts = [opened(f"{side}.starts") for side in SIDES]
-        sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
-        self._dtypes = [np.dtype(np.uint16 if size <= 1 << 16 else np.uint32) for size in sizes]
+        self._dtypes = id_types(tokenizers)
         self.tokens = [0, 0]
         for file in self._starts:
             file.write(np.int64(0).tobytes())
@@ -217,9 +226,22 @@ class _CopyWriter:
             self.tokens[side] += len(flat)
 
 
-def _segmenters(
+def special_tokens(tokenizers: TokenizerPair) -> tuple[tuple[list[int], list[int]], ...]:
+    """The ids before and after those of a text, for each side."""
+    source, target = tokenizers.source, tokenizers.target
+    return ([], [source.eos_id]), ([target.bos_id], [target.eos_id])
+
+
+def id_types(tokenizers: TokenizerPair) -> list[np.dtype[Any]]:
+    """The type of the ids of each side on disk."""
+    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
+    return [np.dtype(np.uint16 if size <= 1 << 16 else np.uint32) for size in sizes]
+
+
+def segmenters(
     tokenizers: TokenizerPair, dropout: float, copies: int, seed: int
 ) -> list[tuple[Segmenter, Segmenter]]:
+    """What tokenises source and target for each copy; without `dropout` there is one."""
     if not dropout:
         return [(tokenizers.source, tokenizers.target)]
     seeds = [derive_seed(seed, copy) for copy in range(copies)]
@@ -237,26 +259,18 @@ def _sampled_segmenters(tokenizer: Tokenizer, dropout: float, seeds: Sequence[in
 
 def _write(
     corpus: Corpus,
-    segmenters: Sequence[tuple[Segmenter, Segmenter]],
+    pairs_of_segmenters: Sequence[tuple[Segmenter, Segmenter]],
     folder: Path,
     tokenizers: TokenizerPair,
     max_tokens: int,
 ) -> ShardReport:
     pairs = too_many = 0
     with ExitStack() as stack:
-        writers = [_CopyWriter(stack, folder, copy, tokenizers) for copy in range(len(segmenters))]
+        writers = [_CopyWriter(stack, folder, copy, tokenizers) for copy in range(len(pairs_of_segmenters))]
         lines = stack.enter_context((folder / "lines").open("wb"))
         for chunk in _chunks(corpus):
             texts = [pair.source for pair in chunk], [pair.target for pair in chunk]
-            copies = [
-                [segmenter.encode_batch(side) for segmenter, side in zip(both, texts, strict=True)]
-                for both in segmenters
-            ]
-            kept = [
-                place
-                for place in range(len(chunk))
-                if all(len(side[place]) < max_tokens for sides in copies for side in sides)
-            ]
+            copies, kept = tokenised(pairs_of_segmenters, texts, max_tokens)
             for writer, sides in zip(writers, copies, strict=True):
                 writer.append([[side[place] for place in kept] for side in sides])
             lines.write(np.array([chunk[place].line for place in kept], np.int64).tobytes())
@@ -267,6 +281,24 @@ def _write(
     return ShardReport(
         pairs=pairs, source_tokens=source_tokens, target_tokens=target_tokens, skipped=dict(skipped)
     )
+
+
+def tokenised(
+    pairs_of_segmenters: Sequence[tuple[Segmenter, Segmenter]],
+    texts: Sequence[list[str]],
+    max_tokens: int,
+) -> tuple[list[list[list[list[int]]]], list[int]]:
+    """The ids of sources and targets in each copy, and the places of the pairs that are short enough."""
+    copies = [
+        [segmenter.encode_batch(side) for segmenter, side in zip(both, texts, strict=True)]
+        for both in pairs_of_segmenters
+    ]
+    kept = [
+        place
+        for place in range(len(texts[0]))
+        if all(len(side[place]) < max_tokens for sides in copies for side in sides)
+    ]
+    return copies, kept
 
 
 def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:

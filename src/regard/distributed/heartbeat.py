@@ -32,11 +32,11 @@ def heartbeat(group: Group, warn: Callable[[str], None]) -> Iterator[None]:
     if group.size == 1 or isinstance(group.store, FileStore):
         yield
         return
-    pulse = _Pulse(group)
+    signs = _SignsOfLife(group)
     stopped = threading.Event()
     threads = [
-        threading.Thread(target=pulse.beat, args=(stopped,), name="heartbeat", daemon=True),
-        threading.Thread(target=pulse.watch, args=(stopped, warn), name="heartbeat watch", daemon=True),
+        threading.Thread(target=signs.beat, args=(stopped,), name="heartbeat", daemon=True),
+        threading.Thread(target=signs.watch, args=(stopped, warn), name="heartbeat watch", daemon=True),
     ]
     for thread in threads:
         thread.start()
@@ -47,7 +47,7 @@ def heartbeat(group: Group, warn: Callable[[str], None]) -> Iterator[None]:
         threads[0].join(INTERVAL)
 
 
-class _Pulse:
+class _SignsOfLife:
     """The signs of life of this process, and when the last one of each watched process was seen."""
 
     def __init__(self, group: Group) -> None:

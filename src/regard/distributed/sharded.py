@@ -14,8 +14,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 
+from regard.distributed.gathered_model import GatheredModel
 from regard.distributed.group import Group
-from regard.distributed.lending import LentModel
 from regard.distributed.readable_tensors import ReadableTensors
 from regard.distributed.row_range import RowRange
 
@@ -36,7 +36,7 @@ class ShardedModel:
         self._device = device or next(model.parameters()).device
         self._mesh = DeviceMesh.from_group(group.channel, self._device.type)
         blocks = _blocks(model)
-        self._lent = LentModel(model, blocks, group, self._device)
+        self._gathered = GatheredModel(model, blocks, group, self._device)
         self._pass = _Pass(model)
         for part in (*blocks, self._pass):
             sharded = fully_shard(part, mesh=self._mesh)
@@ -93,8 +93,8 @@ class ShardedModel:
         )
 
     def on_first(self, function: Callable[[nn.Module], Result]) -> Result | None:
-        """`function(model)` in the first process, to which the others lend the layers; None in others."""
-        return self._lent.call(function)
+        """`function(model)` in the first process, which gathers layer by layer; None in others."""
+        return self._gathered.call(function)
 
 
 class _Pass(nn.Module):

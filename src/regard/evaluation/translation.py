@@ -42,7 +42,7 @@ MIN_SUSPICIOUS = 100  # suspicious lines before a warning, as in sacreBLEU
 
 @dataclass(frozen=True, kw_only=True)
 class SystemScore:
-    """The score of one of several compared systems."""
+    """The score of one of several compared systems, or of one alone."""
 
     system: str
     value: float
@@ -110,10 +110,12 @@ def compare_systems(
 ) -> list[Comparison]:
     """Compares each system with the first by paired bootstrap resampling (Koehn 2004), for each metric.
 
+    One system alone has its scores and their intervals.
+
     Raises:
-        DataError: fewer than two systems, lines that are not aligned, or a tokeniser that cannot be used.
+        DataError: no system, lines that are not aligned, or a tokeniser that cannot be used.
     """
-    refuse_one_system(systems)
+    refuse_no_system(systems)
     for name, hypotheses in systems.items():
         check_aligned(hypotheses, references, name)
     script = script_of_references(references)
@@ -140,10 +142,10 @@ def compare_systems(
     ]
 
 
-def refuse_one_system(systems: Mapping[str, Sequence[str]]) -> None:
-    """Raise a DataError if there are fewer than two systems."""
-    if len(systems) < 2:
-        raise DataError("one system alone cannot be compared", "give two outputs or more, the baseline first")
+def refuse_no_system(systems: Mapping[str, Sequence[str]]) -> None:
+    """Raise a DataError if there is no system."""
+    if not systems:
+        raise DataError("there is no output to score", "give one output, or several, the baseline first")
 
 
 def system_scores(names: list[str], results: list[Result], intervals: bool) -> tuple[SystemScore, ...]:

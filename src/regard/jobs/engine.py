@@ -1,4 +1,4 @@
-"""The parts of a job, given by number to the processes of an engine, which may be lost at any time."""
+"""The parts or tasks of a job, given by number to processes of an engine, which may be lost."""
 
 import time
 from collections import Counter, deque
@@ -11,6 +11,7 @@ from regard.jobs.part_record import recorded
 from regard.jobs.part_worker import Message, refuse_error
 from regard.jobs.plan import read_plan
 from regard.jobs.storage import Storage
+from regard.jobs.tasks import task_progress
 
 LOSSES = 5  # of processes by one part, or while they start, until the job is given up
 FAILURES = 3  # of a part by errors that may pass
@@ -55,6 +56,17 @@ class Engine(Protocol):
         ...
 
 
+def _work_of(storage: Storage) -> tuple[dict[int, int], set[int]]:
+    """The sizes of a job's parts or tasks by number, and the numbers of those that are done."""
+    tasks = task_progress(storage)
+    if tasks is None:
+        parts = read_plan(storage).parts()
+        return {part.number: part.size for part in parts}, recorded(storage)
+    missing = set(tasks.missing)
+    numbers = dict.fromkeys(range(len(tasks.tasks)), 1)
+    return numbers, {number for number, task in enumerate(tasks.tasks) if task not in missing}
+
+
 class Placement:
     """One job on an engine.
 
@@ -70,6 +82,7 @@ class Placement:
         self._losses: Counter[int | None] = Counter()
         self._failures: Counter[int] = Counter()
         self._looks = 0.0  # when the size of the cluster is looked at next
+        self.reasons: dict[int, str] = {}  # why tasks could not be done, by number
 
     def run(self) -> ShardReport:
         """Answer all parts that are not done.
@@ -79,10 +92,9 @@ class Placement:
         """
         try:
             self._plan()
-            plan = read_plan(self.storage)
-            parts, present = list(plan.parts()), recorded(self.storage)
-            self._pace = Pace(parts, present)
-            self._todo.extend(part.number for part in parts if part.number not in present)
+            sizes, present = _work_of(self.storage)
+            self._pace = Pace(sizes, present)
+            self._todo.extend(number for number in sizes if number not in present)
             while self._todo or any(part is not None for _, part in self._calls.values()):
                 if time.monotonic() >= self._looks:
                     self._looks = time.monotonic() + LOOK
@@ -144,6 +156,8 @@ class Placement:
                 raise
             self._todo.append(part)
             return
+        if reason := message.pop("reason", None):  # of a task that cannot be done
+            self.reasons[part] = reason
         self.done(self._pace.add(part, **message))
 
     def _lose(self, part: int | None, error: WorkerLost) -> None:

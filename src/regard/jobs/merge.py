@@ -11,7 +11,7 @@ from regard.errors import DataError
 from regard.jobs.inputs import PARQUET, compression_of
 from regard.jobs.parquet import merge_parquet
 from regard.jobs.part_record import PartRecord, read_record, recorded
-from regard.jobs.plan import Part, Plan
+from regard.jobs.plan import TOKENS, Part, Plan
 from regard.jobs.storage import PIECE, Storage, at_once, new_file
 from regard.jobs.tables import has_names
 
@@ -55,6 +55,10 @@ def merge(plan: Plan, storage: Storage, target: str) -> int:
 
 
 def _refuse_other_kind(plan: Plan, target: str) -> None:
+    if plan.format == TOKENS:
+        raise DataError(
+            "the parts of a tokenised corpus are not merged", "training reads them as they are: data.tokens"
+        )
     if compression_of(target) is not None and not target.lower().endswith(GZIP):
         raise DataError(f"{target}: outputs are compressed by gzip only", "give a name that ends with .gz")
     is_parquet = target.lower().endswith(PARQUET)

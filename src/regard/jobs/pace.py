@@ -1,10 +1,8 @@
 """How fast a command answers its parts, and when it will have ended."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-
-from regard.jobs.plan import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,20 +27,20 @@ class PartDone:
     parts: int  # of the command
     parts_done: int
     lines_per_second: float  # of the command, since it began
-    seconds_left: float  # by bytes of input
+    seconds_left: float  # by bytes of input, or by tasks
 
 
 class Pace:
     """Counts what a command has done of its parts.
 
     Args:
-        parts: all of them.
+        sizes: of all of them, by number: how much work each is.
         present: the numbers of those that were done before.
     """
 
-    def __init__(self, parts: Iterable[Part], present: set[int]) -> None:
-        self._sizes = {part.number: part.end - part.begin for part in parts}
-        self.parts, self.before = len(self._sizes), len(self._sizes.keys() & present)
+    def __init__(self, sizes: Mapping[int, int], present: Collection[int]) -> None:
+        self._sizes = sizes
+        self.parts, self.before = len(self._sizes), sum(number in present for number in sizes)
         self._left = sum(size for number, size in self._sizes.items() if number not in present)
         self._began, self._size = time.monotonic(), 0
         self.done = self.lines = self.failed = 0

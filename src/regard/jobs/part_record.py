@@ -4,13 +4,13 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from regard.errors import DataError
 from regard.jobs.storage import PIECE, Storage, naming
 
-FOLDER = "parts"
+PARTS = "parts"
 AGAIN = "remove its record (.json), and run the shard's command again"
 
 
@@ -34,6 +34,7 @@ class PartRecord:
     failed: Sequence[FailedLine]
     engine: Mapping[str, Any]
     suffix: str = "txt"  # of the name of the output
+    counts: Mapping[str, int] = field(default_factory=dict)  # of what is in it, if it is no text
 
     def pieces(self, storage: Storage) -> Iterator[bytes]:
         """The output in pieces.
@@ -55,12 +56,12 @@ class PartRecord:
 
 def output_name(part: int, suffix: str = "txt") -> str:
     """The file of a part's output."""
-    return f"{FOLDER}/{part:08d}.{suffix}"
+    return f"{PARTS}/{part:08d}.{suffix}"
 
 
 def record_name(part: int) -> str:
     """The file of a part's record."""
-    return f"{FOLDER}/{part:08d}.json"
+    return f"{PARTS}/{part:08d}.json"
 
 
 class PartOutput:
@@ -97,6 +98,7 @@ class PartOutput:
         failed: Sequence[FailedLine],
         seconds: float,
         engine: Mapping[str, Any],
+        counts: Mapping[str, int],
     ) -> PartRecord:
         """Write the output, then its record."""
         record = PartRecord(
@@ -108,6 +110,7 @@ class PartOutput:
             failed=failed,
             engine=engine,
             suffix=self.suffix,
+            counts=counts,
         )
         storage.write_file(output_name(part, self.suffix), self._file, self.size)
         storage.write(record_name(part), (json.dumps(asdict(record), ensure_ascii=False) + "\n").encode())
@@ -116,7 +119,7 @@ class PartOutput:
 
 def recorded(storage: Storage) -> set[int]:
     """The numbers of the parts that are done."""
-    names = (name.removesuffix(".json") for name in storage.names(FOLDER) if name.endswith(".json"))
+    names = (name.removesuffix(".json") for name in storage.names(PARTS) if name.endswith(".json"))
     return {int(name) for name in names if name.isdecimal()}
 
 

@@ -1,18 +1,20 @@
-"""What an engine runs in each process: a model, loaded once, that answers parts by their number.
+"""What an engine runs in each process: a model, loaded once, that does parts or tasks by number.
 
 Messages are JSON: names, settings, numbers. Lines and outputs pass between the process and the storage alone.
 """
 
 import importlib
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from regard.errors import ConfigError, DataError, FolderError, RegardError, RunError, UserError
+from regard.errors import ConfigError, DataError, FolderError, Interrupted, RegardError, RunError, UserError
 from regard.jobs.plan import Plan, read_plan
-from regard.jobs.shard import Answer, run_part
+from regard.jobs.shard import Answer, Wrap, run_part
 from regard.jobs.storage import Storage
+from regard.jobs.tasks import TaskPlan, TaskRecord, run_task
 
 KINDS = {kind.__name__: kind for kind in (ConfigError, DataError, FolderError, UserError)}
 Message = dict[str, Any]
@@ -26,14 +28,23 @@ class OpenedJob:
     answer: Answer
     failure: Callable[[int, str], str]
     engine: Mapping[str, Any]
+    wrap: Wrap = lambda rows: rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedTasks:
+    """A job of tasks; `do` does one."""
+
+    plan: TaskPlan
+    do: Callable[[str], TaskRecord]
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobOrder:
     """A job as a message.
 
-    `opens`: MODULE:FUNCTION, which makes an OpenedJob of the settings; a second argument says whether its
-    plan shall have inputs.
+    `opens`: MODULE:FUNCTION, which makes an OpenedJob or OpenedTasks of the settings; a second argument says
+    whether its plan shall have inputs.
     """
 
     opens: str
@@ -65,19 +76,37 @@ class PartWorker:
     def _open(self, plans: bool) -> Message:
         module, _, function = self._order.opens.partition(":")
         self._storage = Storage(self._order.output)
-        self._job: OpenedJob = getattr(importlib.import_module(module), function)(self._order.settings, plans)
-        plan = self._job.plan
-        if not plans:
-            plan = replace(plan, inputs=read_plan(self._storage).inputs)
+        job: OpenedJob | OpenedTasks = getattr(importlib.import_module(module), function)(
+            self._order.settings, plans
+        )
+        self._job = job
+        if isinstance(job, OpenedTasks):
+            job.plan.agreed(self._storage)
+            return {"parts": len(job.plan.tasks)}
+        plan = job.plan if plans else replace(job.plan, inputs=read_plan(self._storage).inputs)
         self._plan = plan.agreed(self._storage)
         self._parts = list(self._plan.parts())
         return {"parts": len(self._parts)}
 
     def _answer(self, part: int) -> Message:
         job = self._job
-        given = {"failure": job.failure, "engine": job.engine}
+        if isinstance(job, OpenedTasks):
+            return self._do(job, list(job.plan.tasks)[part])
+        given = {"failure": job.failure, "engine": job.engine, "wrap": job.wrap}
         record = run_part(self._plan, self._parts[part], self._storage, job.answer, **given)
         return {"lines": record.lines, "failed": len(record.failed), "seconds": record.seconds}
+
+    def _do(self, job: OpenedTasks, task: str) -> Message:
+        """Do a task. One that cannot be done ends no job: `reason` says why."""
+        began = time.monotonic()
+        try:
+            run_task(self._storage, task, lambda: job.do(task))
+        except Interrupted:
+            raise
+        except RegardError as error:
+            seconds = time.monotonic() - began
+            return {"lines": 0, "failed": 1, "seconds": seconds, "reason": f"{error.message} ({error.hint})"}
+        return {"lines": 1, "failed": 0, "seconds": time.monotonic() - began}
 
 
 def message_of(order: JobOrder) -> str:

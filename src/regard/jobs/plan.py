@@ -17,6 +17,7 @@ from regard.jobs.tables import TableColumns, TableKind, table_kind
 
 PLAN = "plan.json"
 FORMAT_VERSION = 1
+TOKENS, TOKENS_SUFFIX = "tokens", "safetensors"
 KEYS = (
     "format_version",
     "command",
@@ -39,13 +40,18 @@ class Part:
     begin: int
     end: int
 
+    @property
+    def size(self) -> int:
+        """Its bytes, as they are stored."""
+        return self.end - self.begin
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """What a job does, by which no two processes may differ.
 
     `model`: a hash of the model folder. `settings`: what else the output depends on. `format`: of an output
-    line: "text", "ranked" (LINE, SCORE, TEXT) or "json".
+    line: "text", "ranked" (LINE, SCORE, TEXT) or "json"; or "tokens" for the parts of a tokenised corpus.
     """
 
     command: str
@@ -65,7 +71,7 @@ class Plan:
     @property
     def suffix(self) -> str:
         """Of the names of its outputs."""
-        return self.table or "txt"
+        return TOKENS_SUFFIX if self.format == TOKENS else self.table or "txt"
 
     def parts(self) -> Iterator[Part]:
         """All parts, in the order of their lines."""

@@ -1,6 +1,6 @@
 """The rows of a part, each of which has a text, and the output that is made of their results."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from regard.data.files import line_text
@@ -37,6 +37,10 @@ class PartRows(Protocol):
 
     def tail(self) -> bytes:
         """What comes after the rows."""
+        ...
+
+    def counts(self) -> Mapping[str, int]:
+        """What the record has of the output, besides its lines."""
         ...
 
 
@@ -77,6 +81,10 @@ class LineRows:
     def tail(self) -> bytes:
         """Nothing."""
         return b""
+
+    def counts(self) -> Mapping[str, int]:
+        """Nothing."""
+        return {}
 
 
 def chunks_of(raws: Iterable[bytes]) -> Iterator[list[bytes]]:

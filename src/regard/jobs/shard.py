@@ -19,6 +19,7 @@ TRIES, WAIT = 3, 2.0  # of a part whose input fails; seconds between them
 Answer = Callable[
     [Sequence[str], int], list[Any]
 ]  # texts, number of the first -> a line, or a cell, for each
+Wrap = Callable[[PartRows], PartRows]  # the rows of a part -> those that are written otherwise
 ROWS: dict[TableKind, Callable[..., PartRows]] = {"tsv": TsvRows, "jsonl": JsonRows, "parquet": ParquetRows}
 
 
@@ -30,6 +31,7 @@ def run_shard(
     *,
     failure: Callable[[int, str], str],
     engine: Mapping[str, Any],
+    wrap: Wrap = lambda rows: rows,
     done: Callable[[PartDone], None] = lambda done: None,
 ) -> ShardReport:
     """Write the output of each part of a shard that has no record yet.
@@ -39,6 +41,7 @@ def run_shard(
         answer: the output of each line, or what a table's new column has; it fails for all or for none.
         failure: the output of a line that cannot be answered, from its number in the part and the reason.
         engine: facts about this process, for the records.
+        wrap: gives the rows another output than lines or tables.
         done: is called after each part.
 
     Raises:
@@ -46,10 +49,10 @@ def run_shard(
     """
     parts = list(plan.parts_of(*shard))
     present = recorded(storage) if parts else set()
-    pace = Pace(parts, present)
+    pace = Pace({part.number: part.size for part in parts}, present)
     for part in parts:
         if part.number not in present:
-            record = run_part(plan, part, storage, answer, failure=failure, engine=engine)
+            record = run_part(plan, part, storage, answer, failure=failure, engine=engine, wrap=wrap)
             failed = len(record.failed)
             done(pace.add(part.number, lines=record.lines, failed=failed, seconds=record.seconds))
     return pace.report()
@@ -63,14 +66,17 @@ def run_part(
     *,
     failure: Callable[[int, str], str],
     engine: Mapping[str, Any],
+    wrap: Wrap = lambda rows: rows,
 ) -> PartRecord:
     """Write the output and the record of a part, which is begun again if its input fails while it is read."""
-    for _ in range(TRIES - 1):
+    for left in reversed(range(TRIES)):
         try:
-            return _run(plan, part, storage, answer, failure, engine)
+            return _run(plan, part, storage, answer, wrap(rows_of(plan, part, failure)), engine)
         except RunError:
+            if not left:
+                raise
             time.sleep(WAIT)
-    return _run(plan, part, storage, answer, failure, engine)
+    raise AssertionError
 
 
 def _run(
@@ -78,13 +84,12 @@ def _run(
     part: Part,
     storage: Storage,
     answer: Answer,
-    failure: Callable[[int, str], str],
+    rows: PartRows,
     engine: Mapping[str, Any],
 ) -> PartRecord:
     began = time.monotonic()
     refuse_changed(part.file)
     failed: list[FailedLine] = []
-    rows = rows_of(plan, part, failure)
     with PartOutput(plan.suffix) as output:
         output.add(rows.head(), 0)
         for texts, chunk in rows.chunks():
@@ -94,7 +99,8 @@ def _run(
         output.add(rows.tail(), 0)
         refuse_changed(part.file)  # while it was read
         seconds = time.monotonic() - began
-        return output.write(storage, part.number, failed=failed, seconds=seconds, engine=engine)
+        facts = {"seconds": seconds, "engine": engine, "counts": rows.counts()}
+        return output.write(storage, part.number, failed=failed, **facts)
 
 
 def rows_of(plan: Plan, part: Part, failure: Callable[[int, str], str]) -> PartRows:

@@ -12,7 +12,7 @@ from regard.errors import DataError
 from regard.jobs.plan import FORMAT_VERSION, PLAN
 from regard.jobs.storage import Storage, at_once
 
-FOLDER = "results"
+RESULTS = "results"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ def task_progress(storage: Storage) -> TaskProgress | None:
     if plan is None or "tasks" not in plan:
         return None
     names = list(plan["tasks"])
-    records = [each for each in at_once(lambda task: _record(storage, task), names) if each is not None]
+    records = [each for each in at_once(lambda task: task_record(storage, task), names) if each is not None]
     return progress_of(plan["command"], names, records)
 
 
@@ -151,7 +151,12 @@ def _read(storage: Storage) -> dict[str, Any] | None:
     return table if isinstance(table, dict) else None
 
 
-def _record(storage: Storage, task: str) -> TaskRecord | None:
+def task_record(storage: Storage, task: str) -> TaskRecord | None:
+    """The record of a task; None if it is not done.
+
+    Raises:
+        DataError: it is damaged.
+    """
     content = storage.read(_name(task))
     if content is None:
         return None
@@ -164,4 +169,4 @@ def _record(storage: Storage, task: str) -> TaskRecord | None:
 
 
 def _name(task: str) -> str:
-    return f"{FOLDER}/{task}.json"
+    return f"{RESULTS}/{task}.json"

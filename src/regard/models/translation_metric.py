@@ -24,7 +24,7 @@ from regard.models.heads import Pooling, pooled
 from regard.models.initialise import normal
 from regard.models.model import Model
 
-Read = Literal["source", "reference"]
+MetricInput = Literal["source", "reference"]
 EstimatorActivation = Literal["tanh", "sigmoid", "softplus", "softsign", "mish"]
 ESTIMATOR_ACTIVATIONS: Mapping[str, Elementwise] = {
     "tanh": torch.tanh,
@@ -33,8 +33,8 @@ ESTIMATOR_ACTIVATIONS: Mapping[str, Elementwise] = {
     "softsign": F.softsign,
     "mish": F.mish,
 }
-APART: tuple[tuple[Read, ...], ...] = (("source",), ("source", "reference"))
-JOINED: tuple[tuple[Read, ...], ...] = (*APART, ("reference",))
+APART: tuple[tuple[MetricInput, ...], ...] = (("source",), ("source", "reference"))
+JOINED: tuple[tuple[MetricInput, ...], ...] = (*APART, ("reference",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class TranslationMetricConfig(EncoderConfig):
     """
 
     kind: ClassVar[str] = "translation_metric"
-    reads: tuple[Read, ...]
+    reads: tuple[MetricInput, ...]
     joined: bool
     layer: int | None = None  # the states that are used, 0 the embeddings; None: a mix of all layers
     mix: Weighting = "softmax"  # of the weights of the layers

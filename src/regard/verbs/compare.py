@@ -5,12 +5,12 @@ from pathlib import Path
 
 from regard.errors import DataError, UserError
 from regard.evaluation.line_pairs import check_aligned
-from regard.evaluation.translation import Comparison, compare_systems, refuse_one_system
+from regard.evaluation.translation import Comparison, compare_systems, refuse_no_system
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.learned_metric import (
     AnyMetrics,
-    Others,
+    SourcesAndReferences,
     learned_comparison,
     open_metrics,
     several_models,
@@ -33,13 +33,14 @@ def compare(
     lowercase: bool = False,
     runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[Comparison]:
-    """Compare translations by two systems or more with the first, the baseline, in each metric.
+    """Score translations of one system, or compare those of several with the first, the baseline.
 
     Uses sacreBLEU's paired bootstrap resampling (Koehn 2004). All systems are scored with the same
     tokeniser.
 
     Args:
-        systems: a file of translations by each system, the baseline first.
+        systems: a file of translations by each system, the baseline first; one alone has its scores and
+            their intervals.
         ref: one or several files of references, aligned with the translations line by line; none for a metric
             that reads sources alone.
         metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
@@ -50,7 +51,7 @@ def compare(
         lowercase: ignore case; learned metrics never do.
 
     Raises:
-        DataError: there are fewer than two files, a file is named twice, files are not aligned, or the
+        DataError: there is no file, one is named twice, files are not aligned, or the
             tokeniser cannot be used. UserError: a metric lacks what it reads. FolderError: it is no metric.
     """
     names = [str(system) for system in systems]
@@ -62,8 +63,8 @@ def compare(
     if src is not None and not several_models(metric):
         raise UserError("src is for learned metrics alone", "give a metric (--metric DIR), or leave src out")
     texts, references = {name: lines_of(name) for name in names}, references_of(ref)
-    refuse_one_system(texts)
-    others = Others(sources=None if src is None else lines_of(src), references=references)
+    refuse_no_system(texts)
+    others = SourcesAndReferences(sources=None if src is None else lines_of(src), references=references)
     for name, lines in texts.items():
         if others.sources is not None:
             check_aligned(lines, [others.sources], name, "source")

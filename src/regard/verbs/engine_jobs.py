@@ -16,7 +16,7 @@ from regard.jobs.ray_engine import NAME, ray_engine
 from regard.jobs.storage import Storage
 from regard.verbs.jobs import Done, LineJob, opened_job
 from regard.verbs.shared.runtime import Runtime
-from regard.verbs.shared.text_options import ShardOptions, WorkerOptions
+from regard.verbs.shared.text_options import ShardOptions, TaskOptions, WorkerOptions
 
 LOCAL = "local"
 SENT = ("part_megabytes", "column", "into")  # of how a job is divided, to each process
@@ -57,9 +57,22 @@ def run_on_engine(
         output=everywhere(places[1]),
     )
     gpu = None if runtime.device == "auto" else runtime.device == "cuda"
-    resources = {"processes": sharding.processes, "cpus": runtime.threads or 1, "gpu": gpu}
-    with ray_engine(sharding.on, message_of(order), **resources) as engine:
-        return Placement(engine, Storage(order.output), done or (lambda done: None)).run()
+    return placed(order, sharding, done, cpus=runtime.threads or 1, gpu=gpu)[0]
+
+
+def placed(
+    order: JobOrder, where: ShardOptions | TaskOptions, done: Done | None, *, cpus: int, gpu: bool | None
+) -> tuple[ShardReport, dict[int, str]]:
+    """Do all that is not done of a job by processes with so many cores each; and why tasks failed, by number.
+
+    Args:
+        gpu: each has one, or none; None: if there are any.
+    """
+    assert where.on is not None
+    resources = {"processes": where.processes, "cpus": cpus, "gpu": gpu}
+    with ray_engine(where.on, message_of(order), **resources) as engine:
+        placement = Placement(engine, Storage(order.output), done or (lambda done: None))
+        return placement.run(), placement.reasons
 
 
 def opened(jobs: Mapping[str, Callable[..., LineJob]], settings: Mapping[str, Any], plans: bool) -> OpenedJob:
@@ -69,7 +82,7 @@ def opened(jobs: Mapping[str, Callable[..., LineJob]], settings: Mapping[str, An
     return opened_job(job, inputs, ShardOptions(**settings["sharding"]))
 
 
-def refuse_unknown_engine(sharding: ShardOptions) -> None:
+def refuse_unknown_engine(sharding: ShardOptions | TaskOptions) -> None:
     """Raise a ConfigError or UserError unless the options name a shard, or an engine that there is."""
     on = sharding.on
     if on is not None and on not in (NAME, LOCAL) and not on.startswith(f"{NAME}://"):

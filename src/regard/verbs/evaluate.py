@@ -22,7 +22,7 @@ from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.learned_metric import (
     AnyMetrics,
     LearnedMetric,
-    Others,
+    SourcesAndReferences,
     learned_score,
     open_metrics,
     several_models,
@@ -132,7 +132,7 @@ def evaluate(
     references = [ref] if isinstance(ref, str | Path) else list(ref)
     models = several_models(metric)
     if src is not None and (references or models) and data is None:
-        others = Others(sources=lines_of(src), references=references_of(references))
+        others = SourcesAndReferences(sources=lines_of(src), references=references_of(references))
         scoring = _scoring(others, tokenize, str(src))
         if scoring is None and (by_length or lowercase or tokenize != "auto"):
             raise UserError(
@@ -147,9 +147,13 @@ def evaluate(
             runtime=runtime,
         )
         return _evaluate_translations(translator, others, metrics, scoring, lowercase, by_length)
+    if models and src is None:
+        raise UserError(
+            "metric scores translations of src, which is missing", "give src, or leave metric out"
+        )
     if src is not None or references or models:
         raise UserError(
-            "src and ref do not go together with data, nor one without the other, nor a metric without src",
+            "src and ref do not go together with data, nor one without the other",
             "give src and ref, src and a metric that reads no references, data, or nothing",
         )
     if by_length or lowercase or tokenize != "auto" or options.workers is not None or runtime.changes_model:
@@ -160,7 +164,7 @@ def evaluate(
     return _evaluate_on_test_data(open_model(model, runtime), data, beam)
 
 
-def _scoring(others: Others, tokenize: Tokenize, name: str) -> Scoring | None:
+def _scoring(others: SourcesAndReferences, tokenize: Tokenize, name: str) -> Scoring | None:
     """The scoring by sacreBLEU for aligned sources and references; None if there are no references."""
     sources = others.sources or ()
     if not others.references:
@@ -192,7 +196,7 @@ def _evaluate_on_test_data(loaded: LoadedModel, data: str | Path | None, beam: B
 
 def _evaluate_translations(
     translator: Translator,
-    others: Others,
+    others: SourcesAndReferences,
     metrics: Sequence[LearnedMetric],
     scoring: Scoring | None,
     lowercase: bool,

@@ -9,20 +9,35 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.files import file_digest, locate
-from regard.errors import ConfigError, DataError, RecipeError, UserError
+from regard.errors import ConfigError, DataError, RecipeError, RunError, UserError
+from regard.jobs.pace import PartDone
+from regard.jobs.part_worker import JobOrder, OpenedTasks
 from regard.jobs.storage import Storage
-from regard.jobs.tasks import TaskPlan, TaskProgress, TaskRecord, progress_of, run_task, task_progress
+from regard.jobs.tasks import (
+    TaskPlan,
+    TaskProgress,
+    TaskRecord,
+    progress_of,
+    run_task,
+    task_progress,
+    task_record,
+)
 from regard.recipe import read, read_toml
+from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, placed, refuse_unknown_engine
 from regard.verbs.evaluate import OPTIONS, Evaluation, TranslationEvaluation, evaluate
 from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
-from regard.verbs.jobs import hash_of, settings_of, shard_of
+from regard.verbs.jobs import hash_of, shard_of
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.job_settings import settings_of
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.learned_metric import AnyMetrics, LearnedMetric, Others, several_models
+from regard.verbs.shared.learned_metric import AnyMetrics, LearnedMetric, SourcesAndReferences, several_models
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
-from regard.verbs.shared.text_options import WorkerOptions
+from regard.verbs.shared.text_options import TaskOptions, WorkerOptions
 from regard.verbs.shared.tokenize import Tokenize
+
+ORDERS = "regard.verbs.evaluate_sets:open_order"
+EVERY_TASK = TaskOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +77,7 @@ def evaluate_sets(
     *,
     model: AnyModel | None = None,
     output: str | Path | None = None,
-    shard: str | None = None,
+    tasks: TaskOptions = EVERY_TASK,
     metric: AnyMetrics = (),
     tokenize: Tokenize = "auto",
     lowercase: bool = False,
@@ -78,7 +93,7 @@ def evaluate_sets(
             relative to the file.
         model: a model or run folder, or what `regard.load` gives; None is the included model.
         output: a folder or an address for the scores and translations; what is there is not computed again.
-        shard: I/N, with an output: do only every Nth test set, from the Ith on.
+        tasks: with an output: which test sets are scored, and where.
         metric: one or several learned metrics, of all sets of sources and references; see `evaluate`.
         tokenize: sacreBLEU's tokeniser, of the same sets.
         lowercase: ignore case in them.
@@ -86,45 +101,151 @@ def evaluate_sets(
 
     Raises:
         RecipeError: the file of sets cannot be read. DataError: a file of a set is missing or cannot be read,
-            or the output is that of other sets, models or settings.
+            or the output is that of other sets, models or settings. RunError: sets could not be scored on an
+            engine.
     """
-    if shard is not None and output is None:
-        raise UserError("a shard needs an output that all shards share", "give a folder: --output DIR")
-    mine = shard_of(shard or "1/1")
-    found = read_sets(Path(sets))
-    loaded = open_model(model, runtime)
-    learned = [LearnedMetric(each, runtime) for each in several_models(metric)]
-    metrics = [each.loaded for each in learned]
-    only_on_pairs = bool(metrics) or tokenize != "auto" or lowercase or options.workers is not None
-    _refuse_unfit(found, learned, only_on_pairs or runtime.changes_model)
-    on_pairs = {"metric": metrics, "tokenize": tokenize, "lowercase": lowercase, "options": options}
+    refuse_unknown_engine(tasks)
+    if output is None and (tasks.shard is not None or tasks.on is not None):
+        raise UserError("several processes need an output that all share", "give a folder: --output DIR")
+    on_pairs = {"metric": metric, "tokenize": tokenize, "lowercase": lowercase, "options": options}
+    settings = {"model": model, **on_pairs, "beam": beam, "runtime": runtime}
+    if tasks.on not in (None, LOCAL):
+        return _scored_on_engine(Path(sets), Storage(str(output)), tasks, settings, done)
+    opened = _Sets(Path(sets), output, **settings)
 
     def scored(name: str) -> TaskRecord:
-        files = found[name]
-        scoring = on_pairs if "src" in files else {}
-        began = time.monotonic()
-        evaluation = evaluate(model=loaded, **files, **scoring, beam=beam, runtime=runtime)
-        if output is not None and isinstance(evaluation, TranslationEvaluation):
-            lines = "".join(" ".join(each.splitlines()) + "\n" for each in evaluation.translations)
-            Storage(str(output)).write(f"translations/{name}.txt", lines.encode("utf-8"))
-        record = _record(name, evaluation, time.monotonic() - began)
+        record = opened.score(name)
         if done is not None:
             done(record)
         return record
 
     if output is None:
-        return progress_of("evaluate", list(found), [scored(name) for name in found])
-    storage = Storage(str(output))
-    settings = {**settings_of([beam, options, runtime]), "tokenize": tokenize, "lowercase": lowercase}
-    plan = TaskPlan(
-        command="evaluate",
-        version=version("regard"),
-        settings={"model": hash_of(loaded), "metrics": [hash_of(each) for each in metrics], **settings},
-        tasks={name: {**files, "sha256": _digests(files)} for name, files in found.items()},
-    )
+        return progress_of("evaluate", list(opened.found), [scored(name) for name in opened.found])
+    storage, plan = Storage(str(output)), opened.plan()
     plan.agreed(storage)
-    for name in plan.shard(*mine):
+    for name in plan.shard(*shard_of(tasks.shard or "1/1")):
         run_task(storage, name, lambda name=name: scored(name))
+    return _progress(storage)
+
+
+class _Sets:
+    """Test sets, and a model that is loaded."""
+
+    def __init__(
+        self,
+        sets: Path,
+        output: str | Path | None,
+        *,
+        model: AnyModel | None,
+        metric: AnyMetrics,
+        tokenize: Tokenize,
+        lowercase: bool,
+        beam: BeamSize,
+        options: WorkerOptions,
+        runtime: DecodingRuntime,
+    ) -> None:
+        self.found, self._output = read_sets(sets), output
+        self._loaded = open_model(model, runtime)
+        learned = [LearnedMetric(each, runtime) for each in several_models(metric)]
+        self._metrics = [each.loaded for each in learned]
+        only_on_pairs = bool(learned) or tokenize != "auto" or lowercase or options.workers not in (None, 1)
+        _refuse_unfit(self.found, learned, only_on_pairs or runtime.changes_model)
+        self._on_pairs: dict[str, Any] = {
+            "metric": self._metrics, "tokenize": tokenize, "lowercase": lowercase, "options": options
+        }  # fmt: skip
+        self._beam, self._runtime = beam, runtime
+
+    def plan(self) -> TaskPlan:
+        """What is scored, with the hashes of all files."""
+        scoring = {name: self._on_pairs[name] for name in ("tokenize", "lowercase")}
+        changed = settings_of([self._beam, self._on_pairs["options"], self._runtime])
+        metrics = [hash_of(each) for each in self._metrics]
+        return TaskPlan(
+            command="evaluate",
+            version=version("regard"),
+            settings={"model": hash_of(self._loaded), "metrics": metrics, **changed, **scoring},
+            tasks={name: {**files, "sha256": _digests(files)} for name, files in self.found.items()},
+        )
+
+    def score(self, name: str) -> TaskRecord:
+        """Score a test set, and write its translations into the output, if there is one."""
+        files = self.found[name]
+        scoring = self._on_pairs if "src" in files else {}
+        began = time.monotonic()
+        evaluation = evaluate(model=self._loaded, **files, **scoring, beam=self._beam, runtime=self._runtime)
+        if self._output is not None and isinstance(evaluation, TranslationEvaluation):
+            lines = "".join(" ".join(each.splitlines()) + "\n" for each in evaluation.translations)
+            Storage(str(self._output)).write(f"translations/{name}.txt", lines.encode("utf-8"))
+        return _record(name, evaluation, time.monotonic() - began)
+
+
+def _scored_on_engine(
+    sets: Path,
+    storage: Storage,
+    tasks: TaskOptions,
+    settings: Mapping[str, Any],
+    done: Callable[[TaskRecord], None] | None,
+) -> TaskProgress:
+    """Score all test sets by the processes of a cluster."""
+    names, runtime = list(read_sets(sets)), settings["runtime"]
+    if settings["options"].workers not in (None, 1):
+        raise UserError("workers are for one machine", "give --processes")
+    changed = {
+        "options": WorkerOptions(workers=1),
+        "metric": [*map(_path_of, several_models(settings["metric"]))],
+    }
+    keywords = as_keywords({**settings, **changed})
+    message = {"sets": str(sets.absolute()), "output": everywhere(storage.url), "keywords": keywords}
+    order = JobOrder(opens=ORDERS, settings=message, output=message["output"])
+
+    def ended(part: PartDone) -> None:
+        record = task_record(storage, names[part.part])
+        if record is not None and done is not None:
+            done(record)
+
+    gpu = None if runtime.device == "auto" else runtime.device == "cuda"
+    _, reasons = placed(order, tasks, ended, cpus=runtime.threads or 1, gpu=gpu)
+    if reasons:
+        number, reason = min(reasons.items())
+        raise RunError(
+            f"{len(reasons)} of {len(names)} test sets failed, the first is {names[number]}: {reason}",
+            f"the same command scores them again; regard jobs status {storage.url} shows the others",
+        )
+    return _progress(storage)
+
+
+def open_order(settings: Mapping[str, Any], plans: bool) -> OpenedTasks:
+    """The test sets of a message, in a process of an engine."""
+    opened = _sets_of(settings["sets"], settings["output"], **settings["keywords"])
+    return OpenedTasks(plan=opened.plan(), do=opened.score)
+
+
+@keyword_fields
+def _sets_of(
+    sets: str,
+    output: str,
+    *,
+    model: str | None = None,
+    metric: Sequence[str] = (),
+    tokenize: Tokenize = "auto",
+    lowercase: bool = False,
+    beam: BeamSize = MODEL_BEAM,
+    options: WorkerOptions = OPTIONS,
+    runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
+) -> _Sets:
+    return _Sets(
+        Path(sets), output, model=model, metric=list(metric), tokenize=tokenize, lowercase=lowercase,
+        beam=beam, options=options, runtime=runtime,
+    )  # fmt: skip
+
+
+def _path_of(metric: AnyModel) -> str:
+    if not isinstance(metric, str | Path):
+        raise UserError("an engine's processes load the metrics themselves", "give their folders")
+    return everywhere(str(metric))
+
+
+def _progress(storage: Storage) -> TaskProgress:
     progress = task_progress(storage)
     assert progress is not None
     return progress
@@ -154,7 +275,7 @@ def _refuse_unfit(
         if not files["ref"] and not metrics:
             raise UserError(f"{name} has no ref", "give it one, or a metric that reads no references")
         for metric in metrics:
-            metric.require(Others(sources=(), references=[()] * len(files["ref"])))
+            metric.require(SourcesAndReferences(sources=(), references=[()] * len(files["ref"])))
 
 
 def read_sets(path: Path) -> dict[str, dict[str, Any]]:

@@ -5,7 +5,6 @@ answers every fortieth part of the input. Or an engine (`--on`) places processes
 number. A process that is started again leaves out what is done.
 """
 
-import dataclasses
 import hashlib
 import json
 import platform
@@ -29,13 +28,13 @@ from regard.jobs.storage import Storage
 from regard.jobs.tables import ResultKind, TableColumns, kind_of
 from regard.jobs.tasks import TaskProgress, task_progress
 from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.job_settings import settings_of
 from regard.verbs.shared.text_options import ShardOptions
 from regard.weights.folder import MANIFEST
 from regard.weights.model_folder import LoadedModel
 
 EVERYTHING = ShardOptions()
 Done = Callable[[PartDone], None]
-SPEED_ONLY = frozenset({"workers", "batch_tokens", "threads", "device"})  # settings that change no output
 
 
 @runtime_checkable
@@ -181,17 +180,6 @@ def shard_of(text: str) -> tuple[int, int]:
     if not found or not 1 <= int(found[1]) <= int(found[2]):
         raise ConfigError(f"shard = {text!r} is not I/N, a number from 1 to N and N", "1/1 is everything")
     return int(found[1]), int(found[2])
-
-
-def settings_of(settings: Iterable[Any]) -> dict[str, Any]:
-    """The fields of dataclasses that are set and may change an output, as JSON has them."""
-    fields: dict[str, Any] = {}
-    for each in settings:
-        for one in dataclasses.fields(each):
-            value = getattr(each, one.name)
-            if one.name not in SPEED_ONLY and value not in (one.default, None, ()):
-                fields[one.name] = value
-    return json.loads(json.dumps(fields, default=str))
 
 
 def hash_of(loaded: LoadedModel) -> str:

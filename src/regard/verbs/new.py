@@ -1,6 +1,6 @@
 """New: write a commented recipe for text files, and hold out lines to validate on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -118,7 +118,7 @@ def new(
     recipes: list[WrittenRecipe] = []
 
     def fill(folder: Path) -> str:
-        recipe = WRITERS[detected.task](files, detected, budget, start, location, folder)
+        recipe = _written(files, detected, budget, start, location, folder)
         if targets:
             fitted = fitted_to(recipe.text, detected.task, targets)
             recipe = replace(recipe, text=fitted.text, notes=[*recipe.notes, *fitted.notes])
@@ -146,16 +146,22 @@ def _starting_model(init: str | Path | None, task: TaskName, targets: Sequence[s
     return StartingModel.of(init)
 
 
-Writer = Callable[
-    [InputFiles, DetectedTask, Budget, StartingModel | None, RecipeLocation, Path], WrittenRecipe
-]
-
-WRITERS: dict[TaskName, Writer] = {
-    "translation": lambda files, task, *others: new_translation(files, task.columns, *others),
-    "classification": lambda files, task, _, __, *out: new_labelled(
-        "classification", files, task.columns, *out
-    ),
-    "regression": lambda files, task, _, __, *out: new_labelled("regression", files, task.columns, *out),
-    "tagging": lambda files, task, _, __, *out: new_tagging(files, task.columns, *out),
-    "language_model": lambda files, task, _, __, *out: new_language_model(files, task.columns, *out),
-}
+def _written(
+    files: InputFiles,
+    detected: DetectedTask,
+    budget: Budget,
+    start: StartingModel | None,
+    location: RecipeLocation,
+    folder: Path,
+) -> WrittenRecipe:
+    """The recipe of the task; its data are written into `folder`."""
+    columns = detected.columns
+    match detected.task:
+        case "translation":
+            return new_translation(files, columns, budget, start, location, folder)
+        case "classification" | "regression":
+            return new_labelled(detected.task, files, columns, location, folder)
+        case "tagging":
+            return new_tagging(files, columns, location, folder)
+        case "language_model":
+            return new_language_model(files, columns, location, folder)

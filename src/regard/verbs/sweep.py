@@ -15,15 +15,19 @@ import torch
 
 from regard import console
 from regard.errors import Interrupted, RecipeError, RegardError, RunError, UserError
+from regard.jobs.pace import PartDone
+from regard.jobs.part_worker import JobOrder, OpenedTasks
 from regard.jobs.storage import Storage
-from regard.jobs.tasks import TaskPlan, TaskProgress, TaskRecord, run_task, task_progress
+from regard.jobs.tasks import TaskPlan, TaskProgress, TaskRecord, run_task, task_progress, task_record
 from regard.training.settings import METRICS, Metric
+from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, placed, refuse_unknown_engine
 from regard.verbs.jobs import shard_of
 from regard.verbs.recipes import recipe_path
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import load_recipe
+from regard.verbs.shared.text_options import TaskOptions
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.train import train
 from regard.verbs.training_run.final_scores import best_validation
@@ -32,6 +36,8 @@ from regard.weights.checkpoint import RunFolder
 MOST_RUNS = 10_000
 MOST_CHARACTERS = 200  # of the name of a folder
 UNUSUAL = re.compile(r"[^\w.+-]+")  # characters in one
+ORDERS = "regard.verbs.sweep:open_order"
+EVERY_TASK = TaskOptions()
 EXAMPLE = "--sweep training.schedule.learning_rate=1e-3,2e-3"
 
 
@@ -44,7 +50,7 @@ def sweep(
     out: str | Path | None = None,
     overrides: Sequence[str] = (),
     init: str | Path | None = None,
-    shard: str | None = None,
+    tasks: TaskOptions = EVERY_TASK,
     runtime: Runtime = DEFAULT_RUNTIME,
     workers: int = 1,
     quiet: bool = False,
@@ -61,8 +67,8 @@ def sweep(
         out: the folder of the run folders; None is `runs/NAME-sweep`.
         overrides: settings `section.key=value` of all runs.
         init: a pretrained model to start from, a model or run folder.
-        shard: I/N: train only every Nth combination, from the Ith on.
-        workers: processes of this machine that train each run together.
+        tasks: which combinations are trained, and where.
+        workers: processes of a machine that train each run together.
         quiet: print warnings only.
         done: is called after each run.
 
@@ -70,48 +76,144 @@ def sweep(
         UserError: a setting, or the recipe with one of the combinations, cannot be used; or the folder
             belongs to another sweep. RunError: runs have failed. Interrupted: a signal stopped one.
     """
+    refuse_unknown_engine(tasks)
     _refuse_elsewhere(out)
-    mine, path = shard_of(shard or "1/1"), recipe_path(recipe)
-    runs = combinations(values)
-    _refuse_both(overrides, values)
-    loaded = {name: load_recipe(path, [*overrides, *sets], init) for name, sets in runs.items()}
-    base = load_recipe(path, overrides, init)
-    folder = Path(out) if out else Path("runs") / f"{base.recipe.name}-sweep"
-    storage = Storage(str(folder))
-    plan = _plan(base, runs)
-    plan.agreed(storage)
-    failed: dict[str, RegardError] = {}
-
-    def trained(name: str) -> TaskRecord:
-        settings = {"overrides": [*overrides, *runs[name]], "init": init, "workers": workers}
-        began = time.monotonic()
-        result = train(path, out=folder / name, **settings, runtime=runtime, quiet=quiet)
-        validation = best_validation(RunFolder(folder / name))
-        scores, rank = _scores(validation, result.metrics, loaded[name].recipe.training.best_metric)
-        seconds = round(time.monotonic() - began, 3)
-        found = {"run": name, "steps": result.steps, "validation": _finite(validation)}
-        return TaskRecord(task=name, seconds=seconds, scores=scores, result=found, rank=rank)
-
-    for name in plan.shard(*mine):
-        try:
-            record = run_task(storage, name, lambda name=name: trained(name))
-        except Interrupted:
-            raise
-        except (RegardError, MemoryError, torch.OutOfMemoryError) as error:
-            failed[name] = error if isinstance(error, RegardError) else _out_of_memory(error)
-            console.warn(f"{name}: {failed[name].message} ({failed[name].hint})")
-        else:
-            if record is not None and done is not None:
-                done(record)
+    mine = shard_of(tasks.shard or "1/1")
+    runs = _Runs(
+        recipe, values, out, overrides=overrides, init=init, workers=workers, quiet=quiet, runtime=runtime
+    )
+    storage = Storage(str(runs.folder))
+    runs.plan.agreed(storage)
+    if tasks.on in (None, LOCAL):
+        chosen = runs.plan.shard(*mine)
+        failed = _trained_here(runs, storage, chosen, done)
+    else:
+        chosen = list(runs.plan.tasks)
+        failed = _trained_on_engine(runs, storage, tasks, done)
     if failed:
-        name, error = next(iter(failed.items()))
+        name, reason = next(iter(failed.items()))
         raise RunError(
-            f"{len(failed)} of {len(plan.shard(*mine))} runs failed, the first is {name}: {error.message}",
-            "the same command does them again; the others are done",
+            f"{len(failed)} of {len(chosen)} runs failed, the first is {name}: {reason}",
+            f"the same command does them again; regard jobs status {runs.folder} shows the others",
         )
     progress = task_progress(storage)
     assert progress is not None
     return progress
+
+
+class _Runs:
+    """The runs of a sweep, whose recipes have all been read."""
+
+    def __init__(
+        self,
+        recipe: str | Path,
+        values: Sequence[str],
+        out: str | Path | None,
+        *,
+        overrides: Sequence[str],
+        init: str | Path | None,
+        runtime: Runtime,
+        workers: int,
+        quiet: bool,
+    ) -> None:
+        self.path, self._sets = recipe_path(recipe), combinations(values)
+        _refuse_both(overrides, values)
+        self._loaded = {
+            name: load_recipe(self.path, [*overrides, *sets], init) for name, sets in self._sets.items()
+        }
+        _refuse_incomparable(self._loaded)
+        base = load_recipe(self.path, overrides, init)
+        self.folder = Path(out) if out else Path("runs") / f"{base.recipe.name}-sweep"
+        self.plan = _plan(base, self._sets)
+        self.overrides, self.runtime = overrides, runtime
+        self._settings: dict[str, Any] = {"init": init, "workers": workers, "quiet": quiet}
+        recipe_name = everywhere(str(recipe)) if os.path.exists(recipe) else str(recipe)
+        self.message = as_keywords(  # of the same runs on another machine
+            {
+                **self._settings, "recipe": recipe_name, "values": list(values), "out": self.folder,
+                "overrides": list(overrides), "runtime": runtime,
+            }
+        )  # fmt: skip
+
+    def train(self, name: str) -> TaskRecord:
+        """Train one."""
+        began = time.monotonic()
+        sets = [*self.overrides, *self._sets[name]]
+        try:
+            result = train(
+                self.path, out=self.folder / name, overrides=sets, runtime=self.runtime, **self._settings
+            )
+        except (MemoryError, torch.OutOfMemoryError) as error:
+            hint = "a smaller model or batches.batch_tokens needs less"
+            raise RunError(f"out of memory: {error}", hint) from error
+        validation = best_validation(RunFolder(self.folder / name))
+        metric = self._loaded[name].recipe.training.best_metric
+        scores, rank = _scores(validation, result.metrics, metric)
+        seconds = round(time.monotonic() - began, 3)
+        found = {"run": name, "steps": result.steps, "validation": _finite(validation)}
+        return TaskRecord(task=name, seconds=seconds, scores=scores, result=found, rank=rank)
+
+
+def _trained_here(
+    runs: _Runs, storage: Storage, chosen: Sequence[str], done: Callable[[TaskRecord], None] | None
+) -> dict[str, str]:
+    """Train some runs; returns why runs failed, by name."""
+    failed: dict[str, str] = {}
+    for name in chosen:
+        try:
+            record = run_task(storage, name, lambda name=name: runs.train(name))
+        except Interrupted:
+            raise
+        except RegardError as error:
+            failed[name] = error.message
+            console.warn(f"{name}: {error.message} ({error.hint})")
+        else:
+            if record is not None and done is not None:
+                done(record)
+    return failed
+
+
+def _trained_on_engine(
+    runs: _Runs, storage: Storage, tasks: TaskOptions, done: Callable[[TaskRecord], None] | None
+) -> dict[str, str]:
+    """Train all runs by the processes of a cluster; returns why runs failed, by name."""
+    names = list(runs.plan.tasks)
+
+    def ended(part: PartDone) -> None:
+        record = task_record(storage, names[part.part])
+        if record is not None and done is not None:
+            done(record)
+
+    order = JobOrder(opens=ORDERS, settings=runs.message, output=everywhere(str(runs.folder)))
+    gpu = None if runs.runtime.device == "auto" else runs.runtime.device == "cuda"
+    cpus = (runs.runtime.threads or 1) * runs.message.get("workers", 1)
+    _, reasons = placed(order, tasks, ended, cpus=cpus, gpu=gpu)
+    for number, reason in reasons.items():
+        console.warn(f"{names[number]}: {reason}")
+    return {names[number]: reason for number, reason in sorted(reasons.items())}
+
+
+def open_order(settings: Mapping[str, Any], plans: bool) -> OpenedTasks:
+    """The sweep of a message, in a process of an engine."""
+    runs = _runs_of(**settings)
+    return OpenedTasks(plan=runs.plan, do=runs.train)
+
+
+@keyword_fields
+def _runs_of(
+    recipe: str,
+    values: Sequence[str],
+    out: str,
+    *,
+    overrides: Sequence[str] = (),
+    init: str | None = None,
+    runtime: Runtime = DEFAULT_RUNTIME,
+    workers: int = 1,
+    quiet: bool = False,
+) -> _Runs:
+    return _Runs(
+        recipe, values, out, overrides=overrides, init=init, runtime=runtime, workers=workers, quiet=quiet
+    )
 
 
 def _refuse_elsewhere(out: str | Path | None) -> None:
@@ -131,10 +233,6 @@ def _plan(base: RecipeFile, runs: Mapping[str, Sequence[str]]) -> TaskPlan:
         settings={"recipe": json.loads(json.dumps(base.table, default=str))},
         tasks={name: {"set": list(sets)} for name, sets in runs.items()},
     )
-
-
-def _out_of_memory(error: Exception) -> RunError:
-    return RunError(f"out of memory: {error}", "a smaller model or batches.batch_tokens needs less")
 
 
 def combinations(values: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -194,6 +292,22 @@ def _refuse_both(overrides: Sequence[str], values: Sequence[str]) -> None:
     fixed, swept = ({each.partition("=")[0].strip() for each in these} for these in (overrides, values))
     for key in sorted(fixed & swept):
         raise RecipeError(f"{key} is in --set and in --sweep", "leave one of them out")
+
+
+def _refuse_incomparable(loaded: Mapping[str, RecipeFile]) -> None:
+    """Raise a RecipeError if two runs are the same, or are not judged by one metric."""
+    seen: dict[str, str] = {}
+    for name, file in loaded.items():
+        table = json.dumps(file.table, default=str, sort_keys=True)
+        if table in seen:
+            raise RecipeError(f"--sweep: {seen[table]} and {name} are the same run", "leave one of them out")
+        seen[table] = name
+    metrics = sorted({file.recipe.training.best_metric for file in loaded.values()})
+    if len(metrics) > 1:
+        raise RecipeError(
+            f"--sweep: runs would be ranked by {' and by '.join(metrics)}, which do not compare",
+            f"give one for all: --set training.best_metric={metrics[0]}",
+        )
 
 
 def _short_names(keys: Sequence[str]) -> dict[str, str]:

@@ -8,8 +8,8 @@ from regard.errors import FolderError, UserError
 from regard.verbs.shared import learned_metric
 from regard.verbs.shared.learned_metric import (
     LearnedMetric,
-    Others,
     Segment,
+    SourcesAndReferences,
     learned_comparison,
     learned_score,
     open_metrics,
@@ -89,9 +89,12 @@ def test_of_longer_texts_the_beginning_counts_and_their_number_is_reported(metri
 
 def test_a_metric_says_what_it_lacks(metrics):
     lines = ["1 2"]
-    neither = Others()
-    sources, references = Others(sources=lines), Others(references=[lines])
-    both, two = Others(sources=lines, references=[lines]), Others(sources=lines, references=[lines] * 2)
+    neither = SourcesAndReferences()
+    sources, references = SourcesAndReferences(sources=lines), SourcesAndReferences(references=[lines])
+    both, two = (
+        SourcesAndReferences(sources=lines, references=[lines]),
+        SourcesAndReferences(sources=lines, references=[lines] * 2),
+    )
     wants = {  # kind -> what it can score with
         "apart": [both],
         "source-apart": [sources, both, two],
@@ -112,16 +115,16 @@ def test_a_metric_says_what_it_lacks(metrics):
 
 def test_the_signature_names_what_was_read_and_the_files_of_the_metric(metrics):
     joined, apart = LearnedMetric(metrics / "joined"), LearnedMetric(metrics / "apart")
-    both = Others(sources=["1"], references=[["1"]])
+    both = SourcesAndReferences(sources=["1"], references=[["1"]])
     assert joined.facts(both).startswith("reads:source+reference|metric:joined|sha256:")
-    assert joined.facts(Others(sources=["1"])).startswith("reads:source|metric:joined|sha256:")
+    assert joined.facts(SourcesAndReferences(sources=["1"])).startswith("reads:source|metric:joined|sha256:")
     assert joined.facts(both).split("sha256:")[1] != apart.facts(both).split("sha256:")[1]
     assert LearnedMetric(regard.load(metrics / "apart")).facts(both) == apart.facts(both)
 
 
 def test_systems_are_compared_by_the_scores_that_each_has_alone(metrics):
     metric = LearnedMetric(metrics / "apart")
-    others = Others(
+    others = SourcesAndReferences(
         sources=[each.source or "" for each in SEGMENTS],
         references=[[each.reference or "" for each in SEGMENTS]],
     )
@@ -141,7 +144,7 @@ def test_what_is_no_metric_is_refused(metrics, untrained, tmp_path):
     with pytest.raises(FolderError, match="not a model that scores translations"):
         LearnedMetric(untrained)
     with pytest.raises(FolderError, match="two metrics have the name apart"):
-        open_metrics([metrics / "apart"] * 2, Others(sources=["1"], references=[["1"]]))
+        open_metrics([metrics / "apart"] * 2, SourcesAndReferences(sources=["1"], references=[["1"]]))
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "model.ckpt").touch()
     (tmp_path / "hparams.yaml").touch()

@@ -145,3 +145,10 @@ def test_a_pair_of_tokenisers_is_read_from_the_files_of_a_task(teacher):
     separate = TokenizerPair(pair.source, TokenizerPair.of(pair.files()).target)
     assert not separate.joint
     assert TokenizerPair.of(separate.files()).digest() == separate.digest()
+
+
+def test_label_smoothing_without_labels_is_refused(teacher, tmp_path):
+    settings = {"distillation": {"teacher": str(teacher), "weight": 1.0}, "label_smoothing": 0.1}
+    recipe = write(tmp_path / "a.toml", pairs("copy", model=SMALL, training=settings))
+    with pytest.raises(RecipeError, match="label_smoothing has no effect"):
+        train(recipe, out=tmp_path / "run", threads=1)

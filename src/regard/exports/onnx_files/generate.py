@@ -7,6 +7,7 @@ It needs numpy, onnxruntime and tokenizers.
     python generate.py --beam 1 "a text"
 
 A text that is not in the arguments is a line of the standard input. There is a line of output for each.
+A text that is too long is named, has an empty line, and the program ends with 1.
 """
 
 import argparse
@@ -63,6 +64,9 @@ class Model:
     def generate(self, text: str, size: int | None = None, max_new_tokens: int | None = None) -> str:
         """The translation of a text, or the text with its continuation."""
         ids = self.encode(text)
+        most, read = self.config["most_positions"], len(ids) + (self.encoder is not None)  # with its end
+        if most is not None and read > most:
+            raise ValueError(f"the text has {read} tokens, more than {most}")
         longest = self.longest(len(ids)) if max_new_tokens is None else max_new_tokens
         found = self.search(ids, size or self.config["beam"], longest, Rules(**self.config["rules"]))
         return self.decode(found.ids if self.encoder else [*ids, *found.ids])
@@ -191,8 +195,15 @@ def main() -> None:
     arguments.add_argument("--max-new-tokens", type=int, metavar="COUNT")
     given = arguments.parse_args()
     model = Model(Path(__file__).resolve().parent)
-    for text in given.texts or (line.rstrip("\n") for line in sys.stdin):
-        print(model.generate(text, given.beam, given.max_new_tokens) if text.strip() else "", flush=True)
+    status = 0
+    for number, text in enumerate(given.texts or (line.rstrip("\n") for line in sys.stdin), start=1):
+        try:
+            line = model.generate(text, given.beam, given.max_new_tokens) if text.strip() else ""
+        except ValueError as error:
+            print(f"error: text {number}: {error}", file=sys.stderr)
+            line, status = "", 1
+        print(line, flush=True)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

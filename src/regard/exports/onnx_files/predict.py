@@ -6,7 +6,8 @@ It needs numpy, onnxruntime and tokenizers.
     python predict.py < texts.txt
 
 A text that is not in the arguments is a line of the standard input. The output has the lines of
-`regard classify`, `regard tag` or `regard fill`, whichever the model is for.
+`regard classify`, `regard tag` or `regard fill`, whichever the model is for. A text that is too long is
+named, has an empty line, and the program ends with 1.
 """
 
 import argparse
@@ -190,8 +191,15 @@ def main() -> None:
     given = arguments.parse_args()
     model = Model(Path(__file__).resolve().parent)
     texts = given.texts or (line.rstrip("\n") for line in sys.stdin)
+    status = 0
     for number, text in enumerate(texts, start=1):
-        print(model.predict(text, number) if text.strip() else "\n", end="", flush=True)
+        try:
+            lines = model.predict(text, number) if text.strip() else "\n"
+        except ValueError as error:
+            print(f"error: text {number}: {error}", file=sys.stderr)
+            lines, status = "\n", 1
+        print(lines, end="", flush=True)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

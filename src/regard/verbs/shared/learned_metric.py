@@ -19,7 +19,7 @@ from regard.evaluation.segment_scores import (
     compare_segments,
     mean_score,
 )
-from regard.models.translation_metric import Read, TranslationMetric
+from regard.models.translation_metric import MetricInput, TranslationMetric
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.lines import chunks
 from regard.verbs.shared.model_loading import model_that
@@ -47,13 +47,13 @@ class Segment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Others:
+class SourcesAndReferences:
     """What translations are compared with, line by line: sources and references, if they are there."""
 
     sources: Sequence[str] | None = None
     references: Sequence[Sequence[str]] = ()  # [r][i] is reference r of line i
 
-    def has(self, read: Read) -> bool:
+    def has(self, read: MetricInput) -> bool:
         """True if there are sources, or references."""
         return self.sources is not None if read == "source" else len(self.references) > 0
 
@@ -85,7 +85,7 @@ class LearnedMetric:
         self.name = self.loaded.path.resolve().name
         self._cut = 0  # segments of which not all is read
 
-    def require(self, others: Others) -> None:
+    def require(self, others: SourcesAndReferences) -> None:
         """Raise a UserError unless there is what the metric reads: sources, and one reference."""
         reads, joined = self.model.config.reads, self.model.config.joined
         missing = [each for each in reads if not others.has(each)]
@@ -101,7 +101,7 @@ class LearnedMetric:
                 "give one ref (--ref FILE), or leave this metric out",
             )
 
-    def facts(self, others: Others) -> str:
+    def facts(self, others: SourcesAndReferences) -> str:
         """The beginning of a signature: what is read, the metric's name, the hash of its files."""
         reads = "+".join(each for each in self.model.config.reads if others.has(each))
         return f"reads:{reads}|metric:{self.name}|sha256:{self._hash()}"
@@ -187,7 +187,7 @@ def several_models(models: AnyMetrics) -> list[AnyModel]:
 
 
 def open_metrics(
-    models: AnyMetrics, others: Others, runtime: Runtime = DEFAULT_RUNTIME
+    models: AnyMetrics, others: SourcesAndReferences, runtime: Runtime = DEFAULT_RUNTIME
 ) -> list[LearnedMetric]:
     """The metrics of these folders, one or several, which must have different names.
 
@@ -207,14 +207,16 @@ def open_metrics(
     return metrics
 
 
-def learned_score(metric: LearnedMetric, translations: Sequence[str], others: Others) -> SegmentScore:
+def learned_score(
+    metric: LearnedMetric, translations: Sequence[str], others: SourcesAndReferences
+) -> SegmentScore:
     """The score of these translations, one for each line of `others`."""
     segments = [others.segment(number, text) for number, text in enumerate(translations)]
     return mean_score(metric.name, metric.scores(segments), metric.facts(others))
 
 
 def learned_comparison(
-    metric: LearnedMetric, systems: Mapping[str, Sequence[str]], others: Others
+    metric: LearnedMetric, systems: Mapping[str, Sequence[str]], others: SourcesAndReferences
 ) -> SegmentComparison:
     """The scores of several systems, the first of which is the baseline."""
     lines = zip(*systems.values(), strict=True)

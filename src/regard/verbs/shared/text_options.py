@@ -144,6 +144,26 @@ class ShardOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+    """Which tasks are done, and where; with neither a shard nor an engine all of them, here."""
+
+    shard: str | None = keyword(
+        None,
+        "Do every Nth run or test set only, from the Ith on; all processes share a folder.",
+        metavar="I/N",
+    )
+    on: str | None = keyword(
+        None,
+        "Do all runs or test sets by processes of a cluster: ray://HOST:PORT; ray is the cluster of"
+        " RAY_ADDRESS or of this machine, or a new one here; local is this process.",
+        metavar="ENGINE",
+    )
+    processes: int | None = keyword(
+        None, "With a cluster: how many at a time. [default: as many as have a core, or a GPU]", metavar="N"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkerOptions:
     """How many processes decode."""
 

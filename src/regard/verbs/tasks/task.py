@@ -14,6 +14,7 @@ from regard import console
 from regard.data.examples import Examples
 from regard.data.loader import Loader
 from regard.data.process_share import ProcessShare
+from regard.data.streamed_pairs import StreamedPairs
 from regard.distributed.group import SINGLE, Group
 from regard.errors import RecipeError
 from regard.evaluation.score import Score
@@ -56,10 +57,11 @@ class Task(ABC):
 
     def loader(self, group: Group = SINGLE) -> Loader:
         """This process's share of the training batches, which do not depend on the number of processes."""
-        examples = self.examples()
+        examples, batches, seed = self.examples(), self.recipe.batches, self.recipe.training.seed
+        order = examples.order(batches.window, seed) if isinstance(examples, StreamedPairs) else None
         if group.size > 1:
             examples = ProcessShare(examples, group.rank, group.size)
-        return Loader(examples, self.recipe.batches, seed=self.recipe.training.seed)
+        return Loader(examples, batches, seed=seed, order=order)
 
     def target_entropy(self, loader: Loader) -> float | None:
         """The training loss, in nats, of a model that knows the frequency of each target and nothing else.

@@ -6,16 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
-import numpy as np
-
 from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Pair, open_corpus
-from regard.data.examples import Examples, PairExamples
+from regard.data.examples import Examples
 from regard.data.loader import Loader
-from regard.data.shards import Shards, write_shards
+from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerPair
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.decoding.settings import GenerationSettings
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, RecipeError
 from regard.evaluation.score import Score
 from regard.models.config import ModelConfig, TransformerConfig
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -35,6 +33,8 @@ from regard.verbs.tasks.task import (
     model_config,
     settings_of_test_data,
 )
+from regard.verbs.tasks.tokenised_corpus import open_tokens
+from regard.verbs.tasks.training_pairs import ShardedPairs, TrainingPairs
 from regard.verbs.tasks.translation_validation import ValidationSettings, decoded_scores, validator, verdict
 from regard.verbs.tasks.validation_split import DRY_RUN_EXAMPLES, PART_NAMES, examples_kept, settings_by_part
 from regard.verbs.training_run.data_checks import counts_of_skipped, refuse_other_data
@@ -54,10 +54,19 @@ class TranslationSettings:
 class TranslationDataSettings:
     """`[data]`: the parallel corpora, and what to do with lines that cannot be used."""
 
-    train: CorpusSettings
+    train: CorpusSettings | None = None
     valid: CorpusSettings
     test: CorpusSettings | None = None
+    tokens: str | None = None  # instead of `train`: a corpus of `regard data tokenize`, a path or an address
     lines: LinePolicy = field(default_factory=LinePolicy)
+
+    def __post_init__(self) -> None:
+        if (self.train is None) == (self.tokens is None):
+            given = "is missing" if self.train is None else "and data.tokens are both given"
+            raise RecipeError(
+                f"data.train {given}",
+                "give files of pairs, or with data.tokens a corpus that `regard data tokenize` has written",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +88,7 @@ class TranslationRecipe(Recipe):
 
 
 class TranslationTask(Task):
-    """Tokenisers, the folder of training shards, validation and test pairs."""
+    """Tokenisers, training pairs, validation and test pairs."""
 
     use = 'regard translate --model . "..."'
 
@@ -87,18 +96,20 @@ class TranslationTask(Task):
         self,
         recipe: TranslationRecipe,
         tokenizers: TokenizerPair,
-        shards: Path,
+        pairs: TrainingPairs,
         valid: list[Pair],
         test: list[Pair],
     ) -> None:
-        self.recipe, self.tokenizers, self.shards, self._test = recipe, tokenizers, shards, test
+        self.recipe, self.tokenizers, self.pairs, self._test = recipe, tokenizers, pairs, test
         self.config = model_config(
             recipe,
             src_vocab_size=tokenizers.source.vocab_size,
             tgt_vocab_size=tokenizers.target.vocab_size,
         )
-        refuse_few_positions(self.config, shards)
-        decoding = recipe.decoding.with_(split_above=recipe.decoding.split_above or length_quantile(shards))
+        refuse_few_positions(self.config, pairs)
+        decoding = recipe.decoding.with_(
+            split_above=recipe.decoding.split_above or pairs.length_quantile(0.99)
+        )
         self.files = {**tokenizers.files(), "generation.json": json_bytes(decoding.to_dict())}
         self._validate = validator(valid, tokenizers, recipe.validation, recipe.decoding)
 
@@ -111,7 +122,7 @@ class TranslationTask(Task):
         )
 
     def examples(self) -> Examples:
-        return PairExamples(self.shards, self.tokenizers.target.pad_id)
+        return self.pairs.examples(self.tokenizers.target.pad_id)
 
     def target_entropy(self, loader: Loader) -> float | None:
         return target_entropy(loader.epoch(0))
@@ -140,34 +151,22 @@ def _evaluate(
     return ScoreReport(scores=list(scores.values()))
 
 
-def refuse_few_positions(config: ModelConfig, shards: Path) -> None:
+def refuse_few_positions(config: ModelConfig, pairs: TrainingPairs) -> None:
     """Raise a ConfigError if a training line is longer than the model's learned positions."""
     if not isinstance(config, TransformerConfig) or config.positions != "learned":
         return
-    opened = Shards(shards)
-    examples = np.arange(len(opened))
-    for copy in opened.copies:
-        sides = copy.source_lengths(examples), copy.target_lengths(examples) - 1
-        longest = max(int(lengths.max()) for lengths in sides)
-        if longest > config.max_positions:
-            raise ConfigError(
-                f"max_positions = {config.max_positions} is too small: a training line has {longest} tokens",
-                f"model.max_positions = {longest}, or batches.max_tokens = {config.max_positions},"
-                " to leave out longer lines",
-            )
-
-
-def length_quantile(shards: Path) -> int:
-    """The 99 % quantile of the training sources' lengths in tokens, the end token not counted."""
-    opened = Shards(shards)
-    lengths = opened.copy(0).source_lengths(np.arange(len(opened)))
-    return int(np.quantile(lengths, 0.99, method="higher")) - 1
+    if (longest := pairs.longest()) > config.max_positions:
+        raise ConfigError(
+            f"max_positions = {config.max_positions} is too small: a training line has {longest} tokens",
+            f"model.max_positions = {longest}, or batches.max_tokens = {config.max_positions},"
+            " to leave out longer lines",
+        )
 
 
 def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """The test pairs, decoded with the defaults of the model folder's `generation.json`."""
     recipe = cast(TranslationRecipe, source.recipe)
-    if data is not None and (recipe.data.test or recipe.data.train).file is None:
+    if data is not None and (recipe.data.test or recipe.data.train or recipe.data.valid).file is None:
         raise DataError(
             f"{data}: the test data of this model's recipe are two files, not one",
             "name the two files with --src and --ref",
@@ -193,13 +192,34 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         part: open_corpus(settings, recipe.data.lines, source.base)
         for part, settings in settings_by_part(recipe.data).items()
     }
-    refuse_other_data({part: (each.name, each.fingerprint()) for part, each in corpora.items()}, folder)
-    corpus = whole = corpora["train"]
+    data = {part: (each.name, each.fingerprint()) for part, each in corpora.items()}
+    if recipe.data.tokens is not None:
+        there = open_tokens(recipe, source.base, folder)
+        refuse_other_data({**data, "tokens": (recipe.data.tokens, there.index.digest())}, folder)
+        tokenizers, pairs = there.tokenizers(folder / TOKENIZERS_FOLDER), there.pairs()
+        say(there.summary())
+    else:
+        refuse_other_data(data, folder)
+        tokenizers, pairs = _tokenised(recipe, corpora["train"], source.base, folder, say, limit)
+    valid, test = _pairs(corpora, "valid", say), _pairs(corpora, "test", say)
+    if valid and "bleu" in recipe.validation.metrics:  # refuse it now rather than after hours of training
+        scoring_for([[pair.target for pair in valid]], recipe.validation.tokenize, say)
+    count = examples_kept("valid", limit)
+    task = TranslationTask(recipe, tokenizers, pairs, valid[:count], test[:count])
+    task.dry_run_share = min(DRY_RUN_EXAMPLES / (recipe.validation.sentences or len(valid) or 1), 1.0)
+    return task
+
+
+def _tokenised(
+    recipe: TranslationRecipe, corpus: Corpus, base: Path, folder: Path, say: Say, limit: int | None
+) -> tuple[TokenizerPair, TrainingPairs]:
+    """The tokenisers of a corpus, and its pairs as shards in `folder`."""
+    whole = corpus
     if limit is not None:
         say(f"train: {sum(1 for _ in corpus):,} pairs{counts_of_skipped(corpus.skipped)}")
         corpus = corpus.first(limit)
     learned_from = corpus if recipe.tokenizer.extension is None else whole  # what is new may come late
-    tokenizers = _tokenizers(recipe, learned_from, folder / TOKENIZERS_FOLDER, source.base, say)
+    tokenizers = _tokenizers(recipe, learned_from, folder / TOKENIZERS_FOLDER, base, say)
     report = write_shards(
         corpus,
         tokenizers,
@@ -214,13 +234,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         f"training: {report.pairs:,} pairs, {report.source_tokens:,} source and"
         f" {report.target_tokens:,} target tokens{counts_of_skipped(report.skipped)}"
     )
-    valid, test = _pairs(corpora, "valid", say), _pairs(corpora, "test", say)
-    if valid and "bleu" in recipe.validation.metrics:  # refuse it now rather than after hours of training
-        scoring_for([[pair.target for pair in valid]], recipe.validation.tokenize, say)
-    count = examples_kept("valid", limit)
-    task = TranslationTask(recipe, tokenizers, folder / "train", valid[:count], test[:count])
-    task.dry_run_share = min(DRY_RUN_EXAMPLES / (recipe.validation.sentences or len(valid) or 1), 1.0)
-    return task
+    return tokenizers, ShardedPairs(folder / "train")
 
 
 def _pairs(corpora: Mapping[str, Corpus], part: str, say: Say) -> list[Pair]:

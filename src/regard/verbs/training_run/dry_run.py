@@ -73,7 +73,7 @@ class _LargestFirst(Loader):
     """A loader whose first two updates have the largest batches."""
 
     def __init__(self, loader: Loader, *, seed: int, accumulate: int) -> None:
-        super().__init__(loader.examples, loader.settings, seed=seed)
+        super().__init__(loader.examples, loader.settings, seed=seed, order=loader.order)
         self._accumulate = accumulate
 
     def __iter__(self) -> Iterator[Batch]:

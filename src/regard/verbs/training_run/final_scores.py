@@ -36,7 +36,7 @@ def finish(
     """Score the best model and write its model card; test scores are added to `metrics.jsonl`.
 
     Unless `quiet`, the scores and what the task says of them are printed. All processes call this. If the
-    model is sharded, all read their rows of the best model, in place of their weights, and lend them to the
+    model is sharded, all read their rows of the best model, in place of their weights, and send them to the
     first.
 
     Returns:

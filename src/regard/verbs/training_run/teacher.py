@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from regard.data.tokenizer import TokenizerPair
-from regard.errors import FolderError
+from regard.errors import FolderError, RecipeError
 from regard.models.config import ModelConfig
 from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -34,11 +34,17 @@ def load_teacher(
     """The teacher of the recipe; None if it has none. `writes`: record it in the run's folder.
 
     Raises:
-        UserError: it cannot be loaded, or is another one than when the run began.
+        UserError: it cannot be loaded, is another one than when the run began, or leaves a setting without
+            effect.
     """
     settings = source.recipe.training.distillation
     if settings is None:
         return None
+    if settings.weight == 1 and source.table["training"].get("label_smoothing"):
+        raise RecipeError(
+            "training.label_smoothing has no effect: with distillation.weight = 1 no label is learned",
+            "leave label_smoothing out, or make the weight smaller",
+        )
     teacher = load_named_model(model_path(settings.teacher, source.base), device)
     digest = _digest(teacher)
     if run.latest() is not None and (run.path / TEACHER).is_file():

@@ -1,4 +1,4 @@
-"""A plain model whose layers are lent one at a time computes what the whole one does, for each kind of model.
+"""A plain model whose layers are gathered one by one computes what the whole one does, for each kind.
 
 The process is alone in its group here; test_together.py has two.
 """
@@ -43,7 +43,7 @@ def layers_present(model):
 
 @pytest.mark.parametrize("name", SPECIMENS)
 @torch.no_grad()
-def test_a_lent_model_computes_what_the_whole_one_does(alone, name):
+def test_a_gathered_model_computes_what_the_whole_one_does(alone, name):
     specimen = SPECIMENS[name]
     config = config_class(specimen.kind).from_table(specimen.table, **specimen.sizes)
     plain, sharded = shared(config, alone)

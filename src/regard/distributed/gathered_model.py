@@ -1,4 +1,4 @@
-"""A plain model in the first process, whose layers the other processes lend it one at a time.
+"""A plain model in the first process, whose layers are gathered from all processes one at a time.
 
 Validation and decoding call a model in ways that only the first process knows: how many steps a search takes
 depends on its outputs. So the others do not run the model. They send the rows of each layer that the first
@@ -22,12 +22,12 @@ Result = TypeVar("Result")
 END, REST = -1, 0  # numbers that the first process sends: the end, and all weights outside of layers
 
 
-class LentModel:
-    """Calls a function with a plain copy of a sharded model in the first process; the others lend it weights.
+class GatheredModel:
+    """Calls a function with a plain copy of a sharded model in the first process, which gathers its weights.
 
     Args:
         model: the model before it is sharded.
-        layers: the modules that are lent one at a time.
+        layers: the modules that are gathered one at a time.
     """
 
     def __init__(
@@ -39,8 +39,8 @@ class LentModel:
         self._tied: dict[str, list[str]] = {}
         for name, weight in model.named_parameters(remove_duplicate=False):
             self._tied.setdefault(names[weight], []).append(name)
-        lent = {name for layer in in_layers for name in layer}
-        self._parts = [[name for name in names.values() if name not in lent], *in_layers]
+        layered = {name for layer in in_layers for name in layer}
+        self._parts = [[name for name in names.values() if name not in layered], *in_layers]
         self._plain = _without_weights(model, device) if group.is_first else None
         self._present: int | None = None  # the layer that the plain model has
         if self._plain is not None:

@@ -1,0 +1,54 @@
+"""The rows of a part, of lines or of a table, that are written as a part of a tokenised corpus."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from regard.data.token_part import PartWriter
+from regard.jobs.part_record import FailedLine
+from regard.jobs.rows import PartRows, Result
+
+
+class TokenRows:
+    """Rows whose results are sequences of ids, or why the row was left out.
+
+    Args:
+        rows: from which the texts are read.
+        writer: of the part, still empty.
+    """
+
+    def __init__(self, rows: PartRows, writer: PartWriter) -> None:
+        self._rows, self._writer, self._read = rows, writer, 0
+
+    def chunks(self) -> Iterator[tuple[Sequence[Any], Any]]:
+        """Those of the rows."""
+        return self._rows.chunks()
+
+    def text(self, row: Any) -> str:
+        """The text of a row; of several columns with tabs between."""
+        return self._rows.text(row)
+
+    def head(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def written(self, chunk: Any, results: Sequence[Result]) -> bytes:
+        """Nothing: the file is written at the end."""
+        kept: list[Any] = []
+        lines: list[int] = []
+        for line, result in enumerate(results, start=self._read + 1):
+            if isinstance(result, str | FailedLine):
+                self._writer.skipped[result if isinstance(result, str) else "failed"] += 1
+            else:
+                kept.append(result)
+                lines.append(line)
+        self._writer.add(kept, lines)
+        self._read += len(results)
+        return b""
+
+    def tail(self) -> bytes:
+        """The file."""
+        return self._writer.to_bytes()
+
+    def counts(self) -> Mapping[str, int]:
+        """The pairs, their tokens, and what was left out, by reason."""
+        return self._writer.counts()

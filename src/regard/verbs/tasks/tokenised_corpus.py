@@ -1,0 +1,128 @@
+"""The corpus of `data.tokens`, which `regard data tokenize` wrote by the settings of the recipe."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.data.checksums import dump_with_checksum, load_with_checksum
+from regard.data.tokenizer import TokenizerPair
+from regard.errors import DataError, FolderError, RecipeError
+from regard.jobs.storage import Storage
+from regard.jobs.token_corpus import TokenIndex, token_index
+from regard.verbs.shared.job_settings import settings_of
+from regard.verbs.tasks.training_pairs import CorpusPairs
+from regard.verbs.training_run.data_checks import counts_of_skipped
+from regard.weights.folder import verify_folder, write_folder
+
+TOKENIZERS = "tokenizers.json"  # file of a tokenised corpus: the files of its tokenisers, as text
+INDEX = "tokens.json"  # file of a run's data folder: what is known of the parts
+SKIPPED = "skipped_"  # how the names of the counts begin that say what was left out
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenisedCorpus:
+    """A tokenised corpus that is complete."""
+
+    storage: Storage
+    index: TokenIndex
+
+    def tokenizers(self, folder: Path) -> TokenizerPair:
+        """Its tokenisers, which become those of a run, in this folder.
+
+        Raises:
+            FolderError: the run has others, those of a pretrained model or of a teacher.
+        """
+        tokenizers = read_tokenizers(self.storage)
+        if tokenizers is None:
+            raise DataError(f"{self.storage.url}/{TOKENIZERS} is missing", "run `regard data tokenize` again")
+        if not folder.is_dir():
+            write_folder(folder, tokenizers.files())
+        verify_folder(folder)
+        if TokenizerPair.load(folder).digest() != tokenizers.digest():
+            raise FolderError(
+                f"{self.storage.url} was tokenised by another tokeniser than that of the run, {folder}",
+                "run `regard data tokenize` with this recipe, its model.init included, into a new folder",
+            )
+        return tokenizers
+
+    def pairs(self) -> CorpusPairs:
+        """Its pairs, for training."""
+        return CorpusPairs(self.storage, self.index)
+
+    def summary(self) -> str:
+        """How large it is, and what was left out, for a message."""
+        totals = self.index.totals
+        skipped = {name.removeprefix(SKIPPED): totals[name] for name in totals if name.startswith(SKIPPED)}
+        return (
+            f"training: {totals['pairs']:,} pairs in {len(self.index.parts):,} parts,"
+            f" {totals['source_tokens']:,} source and {totals['target_tokens']:,} target tokens"
+            f"{counts_of_skipped(skipped)}"
+        )
+
+
+def open_tokens(recipe: Any, base: Path, folder: Path) -> TokenisedCorpus:
+    """The tokenised corpus of a recipe; `folder` keeps its index.
+
+    Raises:
+        DataError: it is incomplete or damaged. RecipeError: it was made by other settings.
+    """
+    storage = Storage(place_of(recipe.data.tokens, base))
+    plan, index = token_index(storage, folder / INDEX)
+    there, here = plan.settings, token_settings(recipe)
+    for name in sorted({*there, *here}):
+        if there.get(name) != here.get(name):
+            raise RecipeError(
+                f"{storage.url} was tokenised with {name} = {_shown(there, name)}, and the recipe has"
+                f" {_shown(here, name)}",
+                "run `regard data tokenize` with this recipe into a new folder, or change the recipe",
+            )
+    if not index.totals["pairs"]:
+        raise DataError(
+            f"{storage.url} has no pair", "`regard jobs status` says what was wrong with the lines"
+        )
+    return TokenisedCorpus(storage=storage, index=index)
+
+
+def _shown(settings: Mapping[str, Any], name: str) -> str:
+    return repr(settings[name]) if name in settings else "its default"
+
+
+def token_settings(recipe: Any) -> dict[str, Any]:
+    """The settings of a recipe on which a tokenised corpus depends, those that are not their defaults.
+
+    Raises:
+        RecipeError: there is one that a tokenised corpus cannot have.
+    """
+    if recipe.tokenizer.extension is not None:
+        raise RecipeError(
+            "tokenizer.extension is not for a tokenised corpus", "train on files of pairs: [data.train]"
+        )
+    settings = settings_of([recipe.tokenizer, recipe.data.lines])
+    seed = {"seed": recipe.training.seed} if recipe.tokenizer.dropout else {}
+    return {**settings, "max_tokens": recipe.batches.max_tokens, **seed}
+
+
+def place_of(tokens: str, base: Path) -> str:
+    """A path that is relative to the recipe's folder, or an address."""
+    return tokens if "://" in tokens else str(base / tokens)
+
+
+def read_tokenizers(storage: Storage) -> TokenizerPair | None:
+    """The tokenisers of a tokenised corpus; None if they are not there yet."""
+    content = storage.read(TOKENIZERS)
+    if content is None:
+        return None
+    try:
+        files: Mapping[str, str] = load_with_checksum(content.decode("utf-8"))["files"]
+        return TokenizerPair.of({name: text.encode("utf-8") for name, text in files.items()})
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{storage.url}/{TOKENIZERS} is damaged ({error})", "write into a new folder"
+        ) from error
+
+
+def create_tokenizers(storage: Storage, tokenizers: TokenizerPair) -> None:
+    """Write the tokenisers of a tokenised corpus, unless another process has."""
+    files = {name: content.decode("utf-8") for name, content in tokenizers.files().items()}
+    storage.create(TOKENIZERS, dump_with_checksum({"files": files}).encode("utf-8"))

@@ -1,0 +1,74 @@
+"""The training pairs of a translation: shards in the run's folder, or a tokenised corpus anywhere."""
+
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from regard.data.examples import Examples, PairExamples
+from regard.data.shards import Shards
+from regard.data.streamed_pairs import StreamedPairs
+from regard.jobs.storage import Storage
+from regard.jobs.token_corpus import PartReader, TokenIndex
+
+SAMPLED_PARTS = 8  # whose lengths stand for those of all
+
+
+@runtime_checkable
+class TrainingPairs(Protocol):
+    """Tokenised pairs, and how long they are."""
+
+    def examples(self, pad_id: int) -> Examples:
+        """The pairs as examples."""
+        ...
+
+    def longest(self) -> int:
+        """The most positions that a side of a pair needs in a model."""
+        ...
+
+    def length_quantile(self, share: float) -> int:
+        """This quantile of the sources' lengths in tokens, the end token not counted."""
+        ...
+
+
+class ShardedPairs:
+    """The shards of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._shards = Shards(folder)
+
+    def examples(self, pad_id: int) -> Examples:
+        return PairExamples(self._shards, pad_id)
+
+    def longest(self) -> int:
+        examples = np.arange(len(self._shards))
+        return max(
+            int(lengths.max())
+            for copy in self._shards.copies
+            for lengths in (copy.source_lengths(examples), copy.target_lengths(examples) - 1)
+        )
+
+    def length_quantile(self, share: float) -> int:
+        lengths = self._shards.copy(0).source_lengths(np.arange(len(self._shards)))
+        return int(np.quantile(lengths, share, method="higher")) - 1
+
+
+class CorpusPairs:
+    """The parts of a tokenised corpus; quantiles are those of some parts."""
+
+    def __init__(self, storage: Storage, index: TokenIndex) -> None:
+        self._storage, self._index = storage, index
+
+    def examples(self, pad_id: int) -> Examples:
+        return StreamedPairs(self._index.sizes, PartReader(self._storage, self._index), pad_id)
+
+    def longest(self) -> int:
+        totals = self._index.totals
+        return max(totals["longest_source"], totals["longest_target"] - 1)
+
+    def length_quantile(self, share: float) -> int:
+        filled = [number for number, size in enumerate(self._index.sizes) if size]
+        reader = PartReader(self._storage, self._index)
+        parts = map(reader.part, filled[:: -(-len(filled) // SAMPLED_PARTS)])
+        lengths = np.concatenate([part.copy(0).source_lengths(np.arange(len(part))) for part in parts])
+        return int(np.quantile(lengths, share, method="higher")) - 1

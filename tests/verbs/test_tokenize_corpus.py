@@ -1,0 +1,330 @@
+"""A tokenised corpus: the ids of all its pairs in parts, whoever makes them; training reads it as streams."""
+
+import gzip
+import json
+import secrets
+import shutil
+
+import fsspec
+import numpy as np
+import pytest
+
+import regard
+from regard.cli import run
+from regard.data.loader import Loader, LoaderSettings
+from regard.data.process_share import ProcessShare
+from regard.data.tokenizer import TokenizerPair
+from regard.errors import DataError, FolderError, RecipeError, UserError
+from regard.jobs.storage import Storage
+from regard.jobs.token_corpus import PartReader, token_index
+from regard.verbs.jobs import jobs_merge, jobs_status, jobs_verify
+from regard.verbs.tasks.tokenised_corpus import read_tokenizers
+from regard.verbs.tasks.training_pairs import CorpusPairs
+from regard.verbs.tokenize_corpus import tokenize_corpus
+from regard.verbs.train import train
+from regard.weights.checkpoint import RunFolder, checkpoint_digest
+
+FILES, PAIRS = 6, 20  # files, and pairs of each
+RECIPE = """
+name = "streamed"
+[data]
+tokens = "{tokens}"
+[data.valid]
+synthetic = "copy"
+split = "valid"
+size = 20
+length = 5
+[tokenizer]
+kind = "words"
+[model]
+d_model = 16
+num_heads = 2
+d_ff = 32
+num_encoder_layers = 1
+num_decoder_layers = 1
+[batches]
+batch_tokens = 64
+window = 16
+[training]
+max_steps = 8
+save_every = 4
+validate_every = 4
+[validation]
+metrics = []
+"""
+
+
+def pair(number):
+    return f"{number} and {number % 7}", f"{number % 7} {number}"
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Files of pairs, one of them compressed; their pattern."""
+    (tmp_path / "in").mkdir()
+    for file in range(FILES):
+        lines = ["\t".join(pair(file * PAIRS + line)) + "\n" for line in range(PAIRS)]
+        if file == 3:
+            (tmp_path / "in" / f"{file}.tsv.gz").write_bytes(gzip.compress("".join(lines).encode()))
+        else:
+            (tmp_path / "in" / f"{file}.tsv").write_text("".join(lines))
+    return f"{tmp_path}/in/*"
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    """Writes a recipe, with changes of its text."""
+
+    def written(changes=(), tokens="out", name="recipe.toml"):
+        text = RECIPE.format(tokens=tokens)
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / name).write_text(text)
+        return tmp_path / name
+
+    return written
+
+
+def opened(output, tmp_path):
+    storage = Storage(str(output))
+    return storage, token_index(storage, tmp_path / "index.json")[1], read_tokenizers(storage)
+
+
+def parts_of(output):
+    return {path.name: path.read_bytes() for path in (output / "parts").glob("*.safetensors")}
+
+
+def test_the_parts_have_the_ids_of_all_pairs(corpus, recipe, tmp_path):
+    report = tokenize_corpus(recipe(), corpus, tmp_path / "out")
+    assert (report.parts, report.failed) == (FILES, 0)
+    storage, index, tokenizers = opened(tmp_path / "out", tmp_path)
+    reader = PartReader(storage, index)
+    for number, size in enumerate(index.sizes):
+        assert size == PAIRS
+        part = reader.part(number)
+        assert part.lines.tolist() == list(range(1, PAIRS + 1))
+        everyone = np.arange(PAIRS)
+        sides = part.copy(0).sources(everyone), part.copy(0).targets(everyone)
+        for line, (source, target) in enumerate(zip(*sides, strict=True)):
+            texts = pair(number * PAIRS + line)
+            assert source.tolist() == [*tokenizers.source.encode(texts[0]), tokenizers.source.eos_id]
+            own = tokenizers.target
+            assert target.tolist() == [own.bos_id, *own.encode(texts[1]), own.eos_id]
+    assert index.totals["pairs"] == FILES * PAIRS
+    assert index.totals["longest_source"] == 4
+    assert index.totals["source_tokens"] == 4 * FILES * PAIRS
+
+
+def test_shards_in_any_order_make_what_one_process_makes(corpus, recipe, tmp_path):
+    tokenize_corpus(recipe(), corpus, tmp_path / "one")
+    for shard in ("3/3", "1/3", "2/3", "2/3"):
+        tokenize_corpus(recipe(), corpus, tmp_path / "many", shard=shard)
+    assert parts_of(tmp_path / "one") == parts_of(tmp_path / "many")
+    files = [tmp_path / name / "tokenizers.json" for name in ("one", "many")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert jobs_verify(str(tmp_path / "many")) == []
+    with pytest.raises(DataError, match="are not merged"):
+        jobs_merge(str(tmp_path / "many"), to=str(tmp_path / "whole"))
+
+
+def test_an_engine_makes_the_same(corpus, recipe, tmp_path, engine):
+    tokenize_corpus(recipe(), corpus, tmp_path / "one")
+    tokenize_corpus(recipe(), corpus, tmp_path / "many", on="ray")
+    assert (engine["cpus"], engine["gpu"]) == (1, False)
+    assert parts_of(tmp_path / "one") == parts_of(tmp_path / "many")
+
+
+def test_columns_of_tables_in_a_store(recipe, tmp_path):
+    store = f"memory://bucket-{secrets.token_hex(4)}"
+    files = fsspec.filesystem("memory")
+    lines = [json.dumps({"id": number, "en": pair(number)[0], "de": pair(number)[1]}) for number in range(50)]
+    files.pipe_file(f"{store}/in/a.jsonl", "\n".join(lines).encode())
+    table = f"{store}/in/*.jsonl"
+    with pytest.raises(DataError, match="is a table"):
+        tokenize_corpus(recipe(), table, f"{store}/out")
+    for wrong in ("en", "en,de,id"):
+        with pytest.raises(UserError, match="a pair is in two columns"):
+            tokenize_corpus(recipe(), table, f"{store}/out", column=wrong)
+    with pytest.raises(UserError, match="into names a column"):
+        tokenize_corpus(recipe(), table, f"{store}/out", column="en,de", into="x")
+    tokenize_corpus(recipe(), table, f"{store}/out", column="en,de")
+    result = train(recipe(tokens=f"{store}/out"), out=tmp_path / "run", threads=1, quiet=True)
+    assert result.steps == 8
+
+
+def loader_of(output, tmp_path, rank=0, size=1):
+    storage, index, tokenizers = opened(output, tmp_path)
+    examples = CorpusPairs(storage, index).examples(tokenizers.target.pad_id)
+    order = examples.order(16, 1)
+    share = examples if size == 1 else ProcessShare(examples, rank, size)
+    return Loader(share, LoaderSettings(batch_tokens=64, window=16), seed=1, order=order), tokenizers
+
+
+def rows_of(batch):
+    return [tuple(ids) for ids in batch.src_ids.tolist()]
+
+
+def test_each_pair_is_read_once_an_epoch_and_ranks_share_each_batch(corpus, recipe, tmp_path):
+    tokenize_corpus(recipe(), corpus, tmp_path / "out")
+    loader, tokenizers = loader_of(tmp_path / "out", tmp_path)
+    for epoch in (0, 1):
+        batches = list(loader.epoch(epoch))
+        texts = [tokenizers.source.decode(ids) for batch in batches for ids in rows_of(batch)]
+        assert sorted(texts) == sorted(pair(number)[0] for number in range(FILES * PAIRS))
+    assert len(batches) == loader.batches_in_epoch(1)
+    shares = [list(loader_of(tmp_path / "out", tmp_path, rank, 3)[0].epoch(1)) for rank in range(3)]
+    for batch, *parts in zip(batches, *shares, strict=True):
+        found = [row for part in parts if part.num_targets for row in rows_of(part)]
+        assert sorted(found) == sorted(rows_of(batch))
+
+
+def digest(folder):
+    return checkpoint_digest(RunFolder(folder).latest())
+
+
+def test_a_run_that_was_stopped_resumes_to_the_bit(corpus, recipe, tmp_path):
+    chosen = recipe()
+    tokenize_corpus(chosen, corpus, tmp_path / "out")
+    train(chosen, out=tmp_path / "whole", threads=1, quiet=True)
+    train(chosen, out=tmp_path / "run", threads=1, quiet=True)
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000008")
+    train(chosen, out=tmp_path / "run", threads=1, quiet=True)
+    assert digest(tmp_path / "run") == digest(tmp_path / "whole")
+    texts = regard.translate(["3 and 3"], model=tmp_path / "run", threads=1)
+    assert len(texts) == 1
+
+
+def test_pieces_are_dropped_anew_in_each_copy(corpus, recipe, tmp_path):
+    tokenizer = ('kind = "words"', 'kind = "bpe"\nvocab_size = 40\ndropout = 0.5\ncopies = 3')
+    tokenize_corpus(recipe([tokenizer]), corpus, tmp_path / "out")
+    storage, index, tokenizers = opened(tmp_path / "out", tmp_path)
+    part = PartReader(storage, index).part(0)
+    copies = [[ids.tolist() for ids in part.copy(epoch).sources(np.arange(PAIRS))] for epoch in range(4)]
+    assert copies[0] == copies[3]
+    assert copies[0] != copies[1]
+    texts = [[tokenizers.source.decode(ids) for ids in copy] for copy in copies]
+    assert texts[0] == texts[1] == texts[2] == [pair(number)[0] for number in range(PAIRS)]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (('kind = "words"', 'kind = "characters"'), "tokenised with kind = 'words'"),
+        (("window = 16", "max_tokens = 100"), "tokenised with max_tokens = 256"),
+        (
+            ("[tokenizer]", "[data.lines]\nmax_characters = 9\n[tokenizer]"),
+            "max_characters = its default, and the recipe has 9",
+        ),
+        (('tokens = "out"', ""), "data.train is missing"),
+        (('tokens = "out"', 'tokens = "out"\ntrain.synthetic = "copy"'), "are both given"),
+    ],
+)
+def test_a_recipe_that_does_not_fit_the_corpus_is_refused(corpus, recipe, tmp_path, change, named):
+    tokenize_corpus(recipe(), corpus, tmp_path / "out")
+    with pytest.raises(RecipeError) as error:
+        train(recipe([change]), out=tmp_path / "run", threads=1, quiet=True)
+    assert named in error.value.message
+
+
+def test_tokenisers_of_a_tokenised_corpus_are_not_extended(corpus, recipe, tmp_path):
+    with pytest.raises(RecipeError, match="is not for a tokenised corpus"):
+        tokenize_corpus(
+            recipe([("[tokenizer]", "[tokenizer.extension]\nsize = 9\n[tokenizer]")]),
+            corpus,
+            tmp_path / "out",
+        )
+
+
+def test_an_incomplete_a_foreign_or_a_damaged_corpus_is_refused(corpus, recipe, tmp_path):
+    chosen = recipe()
+    tokenize_corpus(chosen, corpus, tmp_path / "out", shard="1/2")
+    with pytest.raises(DataError, match="3 of 6 parts are not tokenised, the first is part 1"):
+        train(chosen, out=tmp_path / "run", threads=1, quiet=True)
+    with pytest.raises(DataError, match="is the output of another job: kind was 'words'"):
+        tokenize_corpus(recipe([('"words"', '"characters"')], name="b.toml"), corpus, tmp_path / "out")
+    tokenize_corpus(chosen, corpus, tmp_path / "out")
+    path = tmp_path / "out" / "parts" / "00000002.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(DataError, match="was changed after it was written"):
+        train(chosen, out=tmp_path / "run", threads=1, quiet=True)
+    path.unlink()
+    with pytest.raises(DataError, match="is missing"):
+        train(chosen, out=tmp_path / "run", threads=1, quiet=True)
+    with pytest.raises(DataError, match=r"has no plan\.json"):
+        train(recipe(tokens="nowhere"), out=tmp_path / "other", threads=1, quiet=True)
+
+
+def test_a_corpus_that_was_made_anew_is_another_one(corpus, recipe, tmp_path):
+    chosen = recipe()
+    tokenize_corpus(chosen, corpus, tmp_path / "out")
+    train(chosen, out=tmp_path / "run", threads=1, quiet=True, overrides=["training.max_steps=4"])
+    (tmp_path / "out").rename(tmp_path / "old")
+    (tmp_path / "in" / "0.tsv").write_text("5\t6\n")
+    tokenize_corpus(chosen, corpus, tmp_path / "out")
+    with pytest.raises(FolderError, match="has changed since this run began"):
+        train(chosen, out=tmp_path / "run", threads=1, quiet=True)
+
+
+def test_lines_that_cannot_be_used_are_named_or_counted(corpus, recipe, tmp_path):
+    (tmp_path / "in" / "9.tsv").write_text("no tab\n1\t2\n\t3\n" + "4 " * 300 + "\t5\n6\t7\t8\n")
+    report = tokenize_corpus(recipe(), corpus, tmp_path / "out")
+    assert report.failed == 2
+    failed = jobs_status(str(tmp_path / "out")).failed
+    assert [(line, reason) for _, line, reason in failed] == [
+        (1, "1 columns, not a source and a target with a tab between"),
+        (5, "3 columns, not a source and a target with a tab between"),
+    ]
+    storage, index, _ = opened(tmp_path / "out", tmp_path)
+    assert PartReader(storage, index).part(FILES).lines.tolist() == [2]
+    skipped = {name: count for name, count in index.totals.items() if name.startswith("skipped")}
+    assert skipped == {"skipped_failed": 2, "skipped_empty": 1, "skipped_too_many_tokens": 1}
+    skip = ("[tokenizer]", '[data.lines]\nmalformed = "skip"\n[tokenizer]')
+    assert tokenize_corpus(recipe([skip]), corpus, tmp_path / "skipped").failed == 0
+
+
+def test_a_corpus_without_a_pair_is_refused(recipe, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.tsv").write_text("\t1\n")
+    tokenize_corpus(recipe(), f"{tmp_path}/in/*", tmp_path / "out")
+    with pytest.raises(DataError, match="has no pair"):
+        train(recipe(), out=tmp_path / "run", threads=1, quiet=True)
+
+
+def test_the_tokenisers_of_a_pretrained_model_are_kept(corpus, recipe, tmp_path, untrained):
+    init = ("[model]\n", f'[model]\ninit = "{untrained}"\n')
+    shape = ("d_model = 16\nnum_heads = 2\nd_ff = 32\nnum_encoder_layers = 1\nnum_decoder_layers = 1\n", "")
+    kind = ('[tokenizer]\nkind = "words"\n', "")
+    chosen = recipe([init, shape, kind])
+    tokenize_corpus(chosen, corpus, tmp_path / "out")
+    own = read_tokenizers(Storage(str(tmp_path / "out")))
+    assert own is not None
+    assert own.digest() == TokenizerPair.load(untrained).digest()
+    result = train(chosen, out=tmp_path / "run", threads=1, quiet=True)
+    assert TokenizerPair.load(result.model).digest() == own.digest()
+    other = recipe([init, shape, kind], tokens="other", name="other.toml")
+    tokenize_corpus(recipe([kind], tokens="other"), corpus, tmp_path / "other")
+    with pytest.raises(FolderError, match="by another tokeniser than that of the run"):
+        train(other, out=tmp_path / "other-run", threads=1, quiet=True)
+
+
+def test_the_commands(corpus, recipe, tmp_path, capsys):
+    chosen, out = str(recipe()), str(tmp_path / "out")
+    command = ["data", "tokenize", chosen, "--input", corpus, "--output", out]
+    assert run([*command, "--shard", "1/2"]) == 0
+    assert run(["jobs", "status", out]) == 0
+    assert "3 of 6 parts" in capsys.readouterr().out
+    assert run(command) == 0
+    assert "6 parts are done, 3 of them before" in capsys.readouterr().err
+    assert run(["train", chosen, "--out", str(tmp_path / "run"), "--threads", "1", "--dry-run"]) == 0
+    assert run(["train", chosen, "--out", str(tmp_path / "run"), "--threads", "1"]) == 0
+    assert "training: 120 pairs in 6 parts" in capsys.readouterr().err
+    for wrong, named in (
+        ([*command, "--processes", "2"], "--processes is for a cluster"),
+        ([*command, "--shard", "0/2"], "is not I/N"),
+        ([*command, "--on", "spark"], "is no engine"),
+        (["data", "tokenize", "sst2", *command[3:]], "another task"),
+    ):
+        assert run(wrong) == 2
+        assert named in capsys.readouterr().err
