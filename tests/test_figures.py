@@ -5,7 +5,6 @@ import pytest
 from benchmarks.common import report
 from benchmarks.common.report import filled
 from benchmarks.common.results import FOLDER as FOLDER_OF_RESULTS
-from benchmarks.common.results import read
 from tools import proposals
 from tools.figures import FOLDER, ROOT, loose, page_of, pages
 
@@ -46,7 +45,7 @@ def test_each_given_figure_has_a_reason():
 @pytest.mark.parametrize("path", sorted(FOLDER_OF_RESULTS.glob("*.json")), ids=lambda path: path.stem)
 def test_the_tables_of_benchmarks_are_written_from_their_results(path):
     text = report.PAGE.read_text("utf-8")
-    assert path.stem.endswith("-quick") or filled(text, path.stem, read(path).markdown()) == text
+    assert path.stem.endswith("-quick") or filled(text, path.stem, report.tables(path)) == text
 
 
 def test_the_table_of_experiments_is_written_from_them():

@@ -3,6 +3,7 @@
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -23,13 +24,21 @@ def machine() -> dict[str, Any]:
     processor = _fields("/proc/cpuinfo")
     flags = processor.get("flags", "").split()
     return {
-        "cpu": processor.get("model name") or platform.processor(),
+        "cpu": _named(processor),
         "cores": cores(),
         "units": [unit for unit in UNITS if unit in flags],
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "load_before": round(os.getloadavg()[0], 2),
     }
+
+
+def _named(processor: Mapping[str, str]) -> str:
+    """The processor's name. In a virtual machine it may be its maker's alone, so family and model follow."""
+    name = processor.get("model name") or platform.processor()
+    if "cpu family" not in processor:
+        return name
+    return f"{name} (family {processor['cpu family']}, model {processor['model']})"
 
 
 def versions() -> dict[str, str]:

@@ -24,9 +24,15 @@ def main() -> None:
     text = PAGE.read_text("utf-8")
     for path in sorted(FOLDER.glob("*.json")):
         if not path.stem.endswith("-quick"):
-            text = filled(text, path.stem, read(path).markdown())
+            text = filled(text, path.stem, tables(path))
     PAGE.write_text(text, "utf-8")
     print(f"written: {PAGE}")
+
+
+def tables(path: Path) -> str:
+    """The tables of a file of results, and those of the same part by other processors."""
+    others = sorted(path.parent.glob(f"*/{path.name}"))
+    return "\n\n".join(read(each).markdown() for each in [path, *others])
 
 
 def filled(text: str, part: str, found: str) -> str:

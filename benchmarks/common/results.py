@@ -1,6 +1,7 @@
 """The results of a benchmark: a JSON file with machine, date and the data of its tables."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from benchmarks.common.machine import machine, now, versions
 
 FOLDER = Path(__file__).parent.parent / "results"
+ACCUMULATED = ("quality",)  # parts whose rows are taken one by one, on whatever machine there is
 
 
 @dataclass(kw_only=True)
@@ -47,8 +49,13 @@ class Result:
     versions: dict[str, str] = field(default_factory=versions)
 
     def write(self, *, quick: bool) -> Path:
-        FOLDER.mkdir(exist_ok=True)
-        path = FOLDER / f"{self.part}{'-quick' if quick else ''}.json"
+        """Write the file; where there are results of another processor, into a folder of this one's name."""
+        name = f"{self.part}{'-quick' if quick else ''}.json"
+        path = FOLDER / name
+        elsewhere = not quick and self.part not in ACCUMULATED
+        if elsewhere and path.is_file() and read(path).machine["cpu"] != self.machine["cpu"]:
+            path = FOLDER / re.sub(r"\W+", "-", self.machine["cpu"].lower()).strip("-") / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
         return path
 

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.common.contender import Entry, contenders
 from benchmarks.common.memory import busy_seconds, members, peak_memory, peak_resident, processor_seconds
 from benchmarks.common.report import filled
+from benchmarks.common.report import main as report
 from benchmarks.common.results import Result, Table, read
 from benchmarks.common.rounds import Sample, disturbed, median, ratio, rounds
 from benchmarks.work.flops import PairShape, TextShape
@@ -123,6 +124,22 @@ class TestResults:
         assert "| a | 1,234 |" in shown
         assert "| b |  |" in shown
         assert "- alike" in shown
+
+    def test_results_of_another_processor_stand_beside_those_that_are_there(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("benchmarks.common.results.FOLDER", tmp_path)
+        monkeypatch.setattr("benchmarks.common.report.FOLDER", tmp_path)
+        monkeypatch.setattr("benchmarks.common.report.PAGE", tmp_path / "README.md")
+        monkeypatch.setattr("sys.argv", ["report"])
+        (tmp_path / "README.md").write_text("<!-- results of tiny -->\n<!-- end -->\n")
+        for cpu in ("Chip A (old)", "Chip B", "Chip A (old)"):
+            result = Result(part="tiny", settings={}, checks=[f"by {cpu}"])
+            result.machine["cpu"] = cpu
+            result.write(quick=False)
+        files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.json")}
+        assert files == {"tiny.json", "chip-b/tiny.json"}
+        report()
+        page = (tmp_path / "README.md").read_text()
+        assert page.index("by Chip A (old)") < page.index("by Chip B")
 
     def test_the_page_has_a_place_for_each_part(self):
         text = "before\n<!-- results of train -->\nold\n<!-- end -->\nafter"
