@@ -11,14 +11,18 @@ import pytest
 
 import regard
 from regard.cli import run
+from regard.data.documents import Documents, DocumentSettings
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.process_share import ProcessShare
+from regard.data.token_part import TokenPart
+from regard.data.token_stream import write_stream
 from regard.data.tokenizer import TokenizerPair
+from regard.data.windows import WindowExamples
 from regard.errors import DataError, FolderError, RecipeError, UserError
 from regard.jobs.storage import Storage
 from regard.jobs.token_corpus import PartReader, token_index
 from regard.verbs.jobs import jobs_merge, jobs_status, jobs_verify
-from regard.verbs.tasks.tokenised_corpus import read_tokenizers
+from regard.verbs.tasks.tokenised_corpus import TokenisedCorpus, read_tokenizers
 from regard.verbs.tasks.training_pairs import CorpusPairs
 from regard.verbs.tokenize_corpus import tokenize_corpus
 from regard.verbs.train import train
@@ -99,8 +103,8 @@ def test_the_parts_have_the_ids_of_all_pairs(corpus, recipe, tmp_path):
     report = tokenize_corpus(recipe(), corpus, tmp_path / "out")
     assert (report.parts, report.failed) == (FILES, 0)
     storage, index, tokenizers = opened(tmp_path / "out", tmp_path)
-    reader = PartReader(storage, index)
-    for number, size in enumerate(index.sizes):
+    reader = PartReader(storage, index, TokenPart.of)
+    for number, size in enumerate(index.numbers("pairs")):
         assert size == PAIRS
         part = reader.part(number)
         assert part.lines.tolist() == list(range(1, PAIRS + 1))
@@ -144,7 +148,7 @@ def test_columns_of_tables_in_a_store(recipe, tmp_path):
     with pytest.raises(DataError, match="is a table"):
         tokenize_corpus(recipe(), table, f"{store}/out")
     for wrong in ("en", "en,de,id"):
-        with pytest.raises(UserError, match="a pair is in two columns"):
+        with pytest.raises(UserError, match="is not source and target"):
             tokenize_corpus(recipe(), table, f"{store}/out", column=wrong)
     with pytest.raises(UserError, match="into names a column"):
         tokenize_corpus(recipe(), table, f"{store}/out", column="en,de", into="x")
@@ -199,7 +203,7 @@ def test_pieces_are_dropped_anew_in_each_copy(corpus, recipe, tmp_path):
     tokenizer = ('kind = "words"', 'kind = "bpe"\nvocab_size = 40\ndropout = 0.5\ncopies = 3')
     tokenize_corpus(recipe([tokenizer]), corpus, tmp_path / "out")
     storage, index, tokenizers = opened(tmp_path / "out", tmp_path)
-    part = PartReader(storage, index).part(0)
+    part = PartReader(storage, index, TokenPart.of).part(0)
     copies = [[ids.tolist() for ids in part.copy(epoch).sources(np.arange(PAIRS))] for epoch in range(4)]
     assert copies[0] == copies[3]
     assert copies[0] != copies[1]
@@ -277,7 +281,7 @@ def test_lines_that_cannot_be_used_are_named_or_counted(corpus, recipe, tmp_path
         (5, "3 columns, not a source and a target with a tab between"),
     ]
     storage, index, _ = opened(tmp_path / "out", tmp_path)
-    assert PartReader(storage, index).part(FILES).lines.tolist() == [2]
+    assert PartReader(storage, index, TokenPart.of).part(FILES).lines.tolist() == [2]
     skipped = {name: count for name, count in index.totals.items() if name.startswith("skipped")}
     assert skipped == {"skipped_failed": 2, "skipped_empty": 1, "skipped_too_many_tokens": 1}
     skip = ("[tokenizer]", '[data.lines]\nmalformed = "skip"\n[tokenizer]')
@@ -288,7 +292,7 @@ def test_a_corpus_without_a_pair_is_refused(recipe, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.tsv").write_text("\t1\n")
     tokenize_corpus(recipe(), f"{tmp_path}/in/*", tmp_path / "out")
-    with pytest.raises(DataError, match="has no pair"):
+    with pytest.raises(DataError, match="has no example"):
         train(recipe(), out=tmp_path / "run", threads=1, quiet=True)
 
 
@@ -324,7 +328,116 @@ def test_the_commands(corpus, recipe, tmp_path, capsys):
         ([*command, "--processes", "2"], "--processes is for a cluster"),
         ([*command, "--shard", "0/2"], "is not I/N"),
         ([*command, "--on", "spark"], "is no engine"),
-        (["data", "tokenize", "sst2", *command[3:]], "another task"),
+        (["data", "tokenize", "sst2", *command[3:]], "neither a translation nor a language model"),
     ):
         assert run(wrong) == 2
         assert named in capsys.readouterr().err
+
+
+LANGUAGE = """
+name = "text"
+[task]
+kind = "language_model"
+block = 8
+[data]
+tokens = "out"
+[data.valid]
+file = "valid.txt"
+document = "line"
+[tokenizer]
+kind = "characters"
+[model]
+d_model = 16
+num_heads = 2
+d_ff = 32
+num_layers = 1
+[batches]
+batch_tokens = 64
+window = 16
+[training]
+max_steps = 8
+save_every = 4
+validate_every = 4
+"""
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """Files of documents; their pattern."""
+    (tmp_path / "valid.txt").write_text("0 and 0\n1 and 1\n")
+    (tmp_path / "in").mkdir()
+    for file in range(4):
+        lines = [f"{pair(file * PAIRS + line)[0]} of {line}" for line in range(PAIRS)]
+        (tmp_path / "in" / f"{file}.txt").write_text("\n".join(["", *lines]))
+    (tmp_path / "text.toml").write_text(LANGUAGE)
+    return f"{tmp_path}/in/*"
+
+
+def streamed(output, tmp_path, block=8, seed=0):
+    storage, index, tokenizers = opened(output, tmp_path)
+    return TokenisedCorpus(storage=storage, index=index).texts(tokenizers.source, block, seed), tokenizers
+
+
+def test_windows_of_a_part_are_those_of_its_documents(texts, tmp_path):
+    tokenize_corpus(tmp_path / "text.toml", texts, tmp_path / "out")
+    examples, tokenizers = streamed(tmp_path / "out", tmp_path)
+    first = 0
+    for file in range(4):
+        documents = Documents(DocumentSettings(file=f"in/{file}.txt", document="line"), tmp_path)
+        stream = write_stream(documents, tokenizers.source, tmp_path / f"{file}", special_tokens=True)
+        whole = WindowExamples(stream, 8, seed=0)
+        assert examples.sizes[file] == len(whole)
+        everyone = np.arange(len(whole))
+        for epoch in (0, 3):
+            mine, theirs = examples.batch(first + everyone, epoch), whole.batch(everyone, epoch)
+            assert mine.ids.tolist() == theirs.ids.tolist()
+            assert mine.labels.tolist() == theirs.labels.tolist()
+            assert mine.lines.tolist() == theirs.lines.tolist()
+        first += len(whole)
+    mixed = np.array([first - 1, 0, len(whole), 1])
+    alone = [examples.batch(mixed[place : place + 1], 1).ids[0].tolist() for place in range(4)]
+    assert examples.batch(mixed, 1).ids.tolist() == alone
+
+
+def test_a_language_model_trains_on_parts_and_resumes_to_the_bit(texts, tmp_path):
+    chosen = tmp_path / "text.toml"
+    for shard in ("2/2", "1/2"):
+        tokenize_corpus(chosen, texts, tmp_path / "out", shard=shard)
+    totals = opened(tmp_path / "out", tmp_path)[1].totals
+    assert (totals["documents"], totals["skipped_empty"]) == (4 * PAIRS, 4)
+    train(chosen, out=tmp_path / "whole", threads=1, quiet=True)
+    train(chosen, out=tmp_path / "run", threads=1, quiet=True)
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "step-00000008")
+    train(chosen, out=tmp_path / "run", threads=1, quiet=True)
+    assert digest(tmp_path / "run") == digest(tmp_path / "whole")
+    assert regard.generate("1 and", model=tmp_path / "run", max_new_tokens=3, threads=1).startswith("1 and")
+
+
+def test_records_with_several_lines_are_documents(texts, tmp_path):
+    records = [json.dumps({"text": f"{number}\nand {number}"}) for number in range(50)]
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table" / "a.jsonl").write_text("\n".join(records))
+    with pytest.raises(DataError, match="is a table"):
+        tokenize_corpus(tmp_path / "text.toml", f"{tmp_path}/table/*", tmp_path / "out")
+    tokenize_corpus(tmp_path / "text.toml", f"{tmp_path}/table/*", tmp_path / "out", column="text")
+    examples, tokenizers = streamed(tmp_path / "out", tmp_path)
+    ids = examples.batch(np.arange(len(examples)), 0).labels.flatten().tolist()
+    assert "\nand" in tokenizers.source.decode(ids)
+
+
+def test_what_a_language_model_cannot_have_is_refused(texts, recipe, tmp_path):
+    tokenize_corpus(tmp_path / "text.toml", texts, tmp_path / "out")
+    for change, named in (
+        (("block = 8", "block = 8\napart = true"), "apart is not for a tokenised corpus"),
+        (('kind = "characters"', 'kind = "words"'), "tokenised with kind = 'characters'"),
+        (("[tokenizer]", '[data.train]\nfile = "valid.txt"\n[tokenizer]'), "are both given"),
+    ):
+        (tmp_path / "other.toml").write_text(LANGUAGE.replace(*change))
+        with pytest.raises(RecipeError, match=named):
+            train(tmp_path / "other.toml", out=tmp_path / "run", threads=1, quiet=True)
+    with pytest.raises(RecipeError, match="tokenised with task = 'language_model'"):
+        train(
+            recipe([('kind = "words"', 'kind = "characters"'), ("window = 16", "window = 8")]),
+            out=tmp_path / "run",
+            threads=1,
+        )

@@ -108,8 +108,8 @@ def check(name: str | None) -> None:
     type=PLACE,
     required=True,
     metavar="FILE",
-    help="A path or address, or a pattern of them: lines of SOURCE and TARGET with a tab between, plain or"
-    " compressed; or tables, with --column SOURCE,TARGET.",
+    help="A path or address, or a pattern of them: lines of SOURCE and TARGET with a tab between, or"
+    " documents, plain or compressed; or tables, with --column SOURCE,TARGET or --column TEXT.",
 )
 @click.option("--output", type=PLACE, required=True, metavar="DIR", help="The folder that all shards share.")
 @click.option(
@@ -123,10 +123,10 @@ def check(name: str | None) -> None:
 def tokenize(
     recipe: Path, input: Place, output: Place, overrides: tuple[str, ...], sharding: ShardOptions
 ) -> None:
-    """Tokenise a corpus of pairs once, by one process or many, for a training that reads it in parts.
+    """Tokenise a corpus once, by one process or many, for a training that reads it in parts.
 
-    RECIPE is the recipe of the training: its [tokenizer], [data.lines], batches.max_tokens and
-    model.init count here, and its data.tokens is the output.
+    RECIPE is the recipe of the training, of a translation or a language model: its [tokenizer],
+    [data.lines], batches.max_tokens and model.init count here, and its data.tokens is the output.
     """
     if not sharding.is_job:
         if sharding.processes is not None:

@@ -234,8 +234,12 @@ def special_tokens(tokenizers: TokenizerPair) -> tuple[tuple[list[int], list[int
 
 def id_types(tokenizers: TokenizerPair) -> list[np.dtype[Any]]:
     """The type of the ids of each side on disk."""
-    sizes = tokenizers.source.vocab_size, tokenizers.target.vocab_size
-    return [np.dtype(np.uint16 if size <= 1 << 16 else np.uint32) for size in sizes]
+    return [id_type(tokenizers.source), id_type(tokenizers.target)]
+
+
+def id_type(tokenizer: Tokenizer) -> np.dtype[Any]:
+    """The type of ids on disk."""
+    return np.dtype(np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32)
 
 
 def segmenters(

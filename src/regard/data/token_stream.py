@@ -51,31 +51,21 @@ class TextBatch(RowBatch):
         return int((self.labels != IGNORED).sum())
 
 
-class TokenStream:
-    """A folder written by `write_stream`: memory-mapped tokens, and the offsets of the documents.
+class Tokens:
+    """Documents as one sequence of tokens.
 
     With special tokens each document is `ids + [eos]`, and the model reads <s> before its first token.
     Without them, as for a corpus that is a single document, the first token has no input and is not
     predicted.
+
+    Attributes:
+        starts: where each document begins, and the end.
     """
 
-    def __init__(self, folder: Path) -> None:
-        try:
-            description = load_with_checksum((folder / "stream.json").read_text("utf-8"))
-            self.made_from: dict[str, object] = description["made_from"]
-            self.files: dict[str, str] = description.get("files", {})
-            self.report = TokenStreamReport(**description["report"])
-            self.special_tokens: bool = description["marks"]  # "marks" is its name on disk
-            self.bos_id: int = description["bos_id"]
-            self.starts = memory_mapped(folder / "starts", np.int64, self.report.documents + 1)
-            path = folder / "ids"
-            dtype = np.uint16 if path.stat().st_size == 2 * self.report.tokens else np.uint32
-            self.ids = memory_mapped(path, dtype, self.report.tokens)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"{folder}: incomplete or damaged token stream ({str(error).splitlines()[0]})",
-                "remove the folder; it is made again",
-            ) from error
+    ids: np.ndarray
+    starts: Int[np.ndarray, " offsets"]
+    special_tokens: bool
+    bos_id: int
 
     @property
     def first(self) -> int:
@@ -93,6 +83,28 @@ class TokenStream:
         if self.special_tokens:  # the input before a document is <s>, not the </s> of the previous one
             before[self.starts[np.searchsorted(self.starts, places)] == places] = self.bos_id
         return self.ids[places].astype(np.int64), before
+
+
+class TokenStream(Tokens):
+    """A folder written by `write_stream`, memory-mapped."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            description = load_with_checksum((folder / "stream.json").read_text("utf-8"))
+            self.made_from: dict[str, object] = description["made_from"]
+            self.files: dict[str, str] = description.get("files", {})
+            self.report = TokenStreamReport(**description["report"])
+            self.special_tokens = description["marks"]  # "marks" is its name on disk
+            self.bos_id = description["bos_id"]
+            self.starts = memory_mapped(folder / "starts", np.int64, self.report.documents + 1)
+            path = folder / "ids"
+            dtype = np.uint16 if path.stat().st_size == 2 * self.report.tokens else np.uint32
+            self.ids = memory_mapped(path, dtype, self.report.tokens)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(
+                f"{folder}: incomplete or damaged token stream ({str(error).splitlines()[0]})",
+                "remove the folder; it is made again",
+            ) from error
 
 
 def write_stream(

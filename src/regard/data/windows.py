@@ -10,12 +10,17 @@ from jaxtyping import Int
 from regard.data.batch import IGNORED
 from regard.data.examples import Indices, Lengths
 from regard.data.noise import derive_seed
-from regard.data.token_stream import TextBatch, TokenStream
+from regard.data.token_stream import TextBatch, Tokens, TokenStream
 from regard.errors import DataError
 
 PAD = 0  # the id at padded positions
 
 Span = tuple[int, int]  # the first token, and that after the last
+
+
+def windows_in(targets: int, block: int) -> int:
+    """The number of windows of `block` predictions in so many; 0 if there are fewer."""
+    return max(1, (targets - block + 1) // block) if targets >= block else 0
 
 
 class WindowExamples:
@@ -25,14 +30,14 @@ class WindowExamples:
     every length. Less than one window is unused at either end.
     """
 
-    def __init__(self, stream: TokenStream, block: int, *, seed: int) -> None:
+    def __init__(self, stream: Tokens, block: int, *, seed: int) -> None:
         if stream.num_targets < block:
             raise DataError(
                 f"the training text has {len(stream.ids):,} tokens, less than a block of {block:,}",
                 "give more text, or a smaller task.block",
             )
         self._stream, self._block, self._seed = stream, block, seed
-        self._count = max(1, (stream.num_targets - block + 1) // block)
+        self._count = windows_in(stream.num_targets, block)
 
     def __len__(self) -> int:
         return self._count

@@ -2,19 +2,19 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from regard.data.checksums import dump_with_checksum, load_with_checksum
-from regard.data.token_part import TokenPart
 from regard.errors import DataError
 from regard.jobs.part_record import PartRecord, output_name, read_record, recorded
 from regard.jobs.plan import PLAN, TOKENS, Plan, read_plan
 from regard.jobs.storage import Storage, at_once
 
+Part = TypeVar("Part")
 READERS = 4  # parts that are read at a time
 PART_FACTS = ("part", "size", "sha256", "counts")  # of a record
 
@@ -36,10 +36,9 @@ class TokenIndex:
     plan: str
     parts: Sequence[TokenPartFacts]
 
-    @property
-    def sizes(self) -> list[int]:
-        """The number of pairs in each part."""
-        return [each.counts["pairs"] for each in self.parts]
+    def numbers(self, count: str) -> list[int]:
+        """What is counted under this name, in each part."""
+        return [each.counts[count] for each in self.parts]
 
     @property
     def totals(self) -> Counter[str]:
@@ -103,13 +102,17 @@ def _facts(record: PartRecord) -> TokenPartFacts:
     return TokenPartFacts(**table)
 
 
-class PartReader:
-    """Parts in memory: those that are read now, and those that come next, on their way in the background."""
+class PartReader(Generic[Part]):
+    """Parts in memory: those that are read now, and those that come next, on their way in the background.
 
-    def __init__(self, storage: Storage, index: TokenIndex) -> None:
-        self._storage, self._facts = storage, index.parts
+    Args:
+        opened: makes a part of the bytes of a file and its name.
+    """
+
+    def __init__(self, storage: Storage, index: TokenIndex, opened: Callable[[bytes, str], Part]) -> None:
+        self._storage, self._facts, self._opened = storage, index.parts, opened
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="parts")
-        self._parts: dict[int, Future[TokenPart]] = {}
+        self._parts: dict[int, Future[Part]] = {}
 
     def reads(self, now: Sequence[int], following: Sequence[int]) -> None:
         """Begin to read what is needed, `now` first, and drop what is not."""
@@ -120,7 +123,7 @@ class PartReader:
             if number not in self._parts:
                 self._parts[number] = self._pool.submit(self._read, number)
 
-    def part(self, number: int) -> TokenPart:
+    def part(self, number: int) -> Part:
         """A part, which is waited for.
 
         Raises:
@@ -130,7 +133,7 @@ class PartReader:
             self._parts[number] = self._pool.submit(self._read, number)
         return self._parts[number].result()
 
-    def _read(self, number: int) -> TokenPart:
+    def _read(self, number: int) -> Part:
         facts = self._facts[number]
         name = output_name(facts.part, "safetensors")
         try:
@@ -144,4 +147,4 @@ class PartReader:
                 f"{self._storage.url}/{name} was changed after it was written: its SHA-256 differs",
                 "remove its record (.json), and run `regard data tokenize` again",
             )
-        return TokenPart.of(content, f"{self._storage.url}/{name}")
+        return self._opened(content, f"{self._storage.url}/{name}")

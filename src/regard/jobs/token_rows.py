@@ -1,11 +1,30 @@
 """The rows of a part, of lines or of a table, that are written as a part of a tokenised corpus."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from regard.data.token_part import PartWriter
 from regard.jobs.part_record import FailedLine
 from regard.jobs.rows import PartRows, Result
+
+
+@runtime_checkable
+class CorpusWriter(Protocol):
+    """A part of a tokenised corpus that is being written; `skipped` counts what was left out, by reason."""
+
+    skipped: Counter[str]
+
+    def add(self, examples: Any, lines: Sequence[int], /) -> None:
+        """Tokenised examples, and the numbers of their lines."""
+        ...
+
+    def counts(self) -> dict[str, int]:
+        """What is in it."""
+        ...
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        ...
 
 
 class TokenRows:
@@ -16,7 +35,7 @@ class TokenRows:
         writer: of the part, still empty.
     """
 
-    def __init__(self, rows: PartRows, writer: PartWriter) -> None:
+    def __init__(self, rows: PartRows, writer: CorpusWriter) -> None:
         self._rows, self._writer, self._read = rows, writer, 0
 
     def chunks(self) -> Iterator[tuple[Sequence[Any], Any]]:
@@ -50,5 +69,5 @@ class TokenRows:
         return self._writer.to_bytes()
 
     def counts(self) -> Mapping[str, int]:
-        """The pairs, their tokens, and what was left out, by reason."""
+        """What is in the part, and what was left out, by reason."""
         return self._writer.counts()

@@ -2,29 +2,27 @@
 
 import dataclasses
 import functools
+import itertools
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from regard.data.corpus import Pair, problem_of
-from regard.data.corpus_formats import Problem
-from regard.data.shards import segmenters
-from regard.data.token_part import PartTokenizer, PartWriter, Sequences
 from regard.data.tokenizer import TokenizerPair
-from regard.data.tokenizer_training import train_tokenizers
-from regard.errors import DataError, RecipeError, UserError
+from regard.errors import DataError, UserError
 from regard.jobs.cuts import refuse_parquet
 from regard.jobs.inputs import InputFile, find_inputs
 from regard.jobs.pace import ShardReport
 from regard.jobs.part_worker import JobOrder, OpenedJob
-from regard.jobs.plan import TOKENS, Part, Plan, read_plan
+from regard.jobs.plan import TOKENS, Plan, read_plan
 from regard.jobs.rows import PartRows
 from regard.jobs.shard import rows_of, run_shard
 from regard.jobs.storage import Storage
 from regard.jobs.tables import TableColumns, kind_of, table_kind
 from regard.jobs.token_rows import TokenRows
+from regard.verbs.corpus_lines import corpus_lines
 from regard.verbs.engine_jobs import LOCAL, everywhere, placed, refuse_unknown_engine
 from regard.verbs.jobs import EVERYTHING, Done, shard_of
 from regard.verbs.recipes import recipe_path
@@ -35,12 +33,11 @@ from regard.verbs.shared.settings import load_recipe, recipe_from
 from regard.verbs.shared.text_options import ShardOptions
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.tokenised_corpus import create_tokenizers, read_tokenizers, token_settings
-from regard.verbs.tasks.translation import TranslationRecipe
 from regard.weights.model_folder import load_model
 
 ORDERS = "regard.verbs.tokenize_corpus:open_order"
 COMMAND = "data tokenize"
-SAMPLE = 1_000_000  # pairs that tokenisers are trained on, from parts that are evenly spread
+SAMPLE = 1_000_000  # lines that tokenisers are trained on, from parts that are evenly spread
 SAMPLED_PARTS = 100
 
 
@@ -55,16 +52,17 @@ def tokenize_corpus(
     sharding: ShardOptions = EVERYTHING,
     done: Done | None = None,
 ) -> ShardReport:
-    """Tokenise the pairs of many files, or one shard of them, for a training with `data.tokens = output`.
+    """Tokenise the lines of many files, or one shard of them, for a training with `data.tokens = output`.
 
     The tokenisers are those of the recipe's `model.init`, or are trained by its `[tokenizer]` on a million
-    pairs.
+    lines.
 
     Args:
-        recipe: a recipe of a translation: a TOML file, or the name of one that comes with regard. What counts
-            are `[tokenizer]`, `[data.lines]`, `batches.max_tokens` and `model.init`.
-        input: a path or an address, or a pattern of them. A line has a source and its target with a tab
-            between, unless `column` names two columns of tables.
+        recipe: a recipe of a translation or a language model: a TOML file, or the name of one that comes with
+            regard. What counts are `[tokenizer]` and `model.init`, and of a translation `[data.lines]` and
+            `batches.max_tokens`.
+        input: a path or an address, or a pattern of them. A line is a source and its target with a tab
+            between, or a document; or `column` names the two columns of tables, or the one.
         output: the folder that all shards share, a path or an address.
         overrides: settings `section.key=value` that replace those of the recipe.
         done: is called after each part.
@@ -75,7 +73,8 @@ def tokenize_corpus(
     """
     refuse_unknown_engine(sharding)
     source = load_recipe(recipe_path(recipe), overrides, None)
-    columns = _columns(sharding)
+    job = _TokenJob(source, Storage(str(output)))
+    columns = _columns(sharding, job.lines.columns)
     if sharding.on not in (None, LOCAL):
         settings = {
             "table": source.table,
@@ -88,7 +87,6 @@ def tokenize_corpus(
         }
         order = JobOrder(opens=ORDERS, settings=settings, output=settings["output"])
         return placed(order, sharding, done, cpus=1, gpu=False)[0]
-    job = _TokenJob(source, Storage(str(output)))
     plan = job.plan(find_inputs([str(input)]), columns, sharding.part_megabytes).agreed(job.storage)
     return run_shard(
         plan,
@@ -120,12 +118,8 @@ class _TokenJob:
     """What is done with the lines of a job by the settings of a recipe."""
 
     def __init__(self, source: RecipeFile, storage: Storage) -> None:
-        if not isinstance(source.recipe, TranslationRecipe):
-            raise RecipeError(
-                f"{source.recipe.name}: the recipe of another task than a translation",
-                "a corpus of pairs is tokenised; other tasks tokenise when they train",
-            )
-        self.storage, self._source, self._recipe = storage, source, source.recipe
+        self.storage, self._source = storage, source
+        self.lines = corpus_lines(source.recipe)
         self._settings = token_settings(source.recipe)
 
     def plan(self, inputs: Sequence[InputFile], columns: TableColumns | None, part_megabytes: int) -> Plan:
@@ -140,7 +134,8 @@ class _TokenJob:
             refuse_parquet(inputs)
             for file in inputs:
                 if table_kind(file.url) == "jsonl":
-                    raise DataError(f"{file.url} is a table", "name its columns: --column SOURCE,TARGET")
+                    names = ",".join(self.lines.columns)
+                    raise DataError(f"{file.url} is a table", f"name what is read of it: --column {names}")
         pretrained = self._pretrained
         return Plan(
             command=COMMAND,
@@ -155,7 +150,7 @@ class _TokenJob:
 
     @functools.cached_property
     def _pretrained(self) -> TokenizerPair | None:
-        init = self._recipe.model.get("init")
+        init = self._source.recipe.model.get("init")
         return None if init is None else load_model(model_path(init, self._source.base)).tokenizers
 
     @functools.cached_property
@@ -163,66 +158,34 @@ class _TokenJob:
         """The tokenisers of the corpus; the first process that needs them makes them."""
         if (there := read_tokenizers(self.storage)) is not None:
             return there
-        made = self._pretrained or train_tokenizers(_Repeated(self._sample), self._recipe.tokenizer)
-        create_tokenizers(self.storage, made)
+        create_tokenizers(self.storage, self._pretrained or self.lines.tokenizers(self._sample))
         there = read_tokenizers(self.storage)
         assert there is not None
         return there
 
-    def _sample(self) -> Iterator[Pair]:
-        """The first pairs of parts that are evenly spread."""
+    def _sample(self) -> Iterator[str]:
+        """The first lines of parts that are evenly spread."""
         plan = read_plan(self.storage)
         parts = list(plan.parts())
         count = min(len(parts), SAMPLED_PARTS)
         for number in range(count):
-            yield from _first_pairs(plan, parts[number * len(parts) // count], SAMPLE // count, self._problem)
-
-    def _problem(self, row: tuple[str, str]) -> Problem | None:
-        return problem_of(*row, self._recipe.data.lines.max_characters)
-
-    @functools.cached_property
-    def _tokenize(self) -> PartTokenizer:
-        chosen, seed = self._recipe.tokenizer, self._recipe.training.seed
-        found = segmenters(self.tokenizers, chosen.dropout, chosen.copies, seed)
-        return PartTokenizer(self.tokenizers, found, self._recipe.batches.max_tokens)
+            lines = _lines_of(rows_of(plan, parts[number * len(parts) // count], _no_line))
+            yield from itertools.islice(lines, SAMPLE // count)
 
     def rows(self, rows: PartRows) -> TokenRows:
         """The rows of a part, which become the arrays of a tokenised one."""
-        copies = self._recipe.tokenizer.copies if self._recipe.tokenizer.dropout else 1
-        return TokenRows(rows, PartWriter(self.tokenizers, copies))
+        return TokenRows(rows, self.lines.writer(self.tokenizers))
 
-    def answer(self, lines: Sequence[str], first: int) -> list[list[Sequences] | str]:
-        """The ids of each pair, or why it is left out.
-
-        Raises:
-            DataError: a line cannot be used, and the recipe does not say that such lines are skipped.
-        """
-        rows = [_pair(line) for line in lines]
-        problems = [row if isinstance(row, Problem) else self._problem(row) for row in rows]
-        for problem in problems:
-            if problem is not None and getattr(self._recipe.data.lines, problem.policy) == "error":
-                hint = f'data.lines.{problem.policy} = "skip" counts such lines'
-                raise DataError(problem.message, hint)
-        good = [row for row, problem in zip(rows, problems, strict=True) if problem is None]
-        found = iter(self._tokenize([(row[0], row[1]) for row in good]))
-        return [next(found) if problem is None else problem.policy for problem in problems]
+    def answer(self, lines: Sequence[str], first: int) -> list[Any]:
+        """The ids of each line, or why it is left out."""
+        return self.lines.tokenised(lines, self.tokenizers)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Repeated:
-    """Pairs that are read anew each time."""
-
-    read: Callable[[], Iterator[Pair]]
-
-    def __iter__(self) -> Iterator[Pair]:
-        return self.read()
-
-
-def _columns(sharding: ShardOptions) -> TableColumns | None:
-    """The columns of the source and the target; None if a line has both.
+def _columns(sharding: ShardOptions, names: Sequence[str]) -> TableColumns | None:
+    """The columns of tables that are read; None if the inputs are lines.
 
     Raises:
-        UserError: there are not two of them.
+        UserError: there are not as many as `names`.
     """
     if sharding.into is not None:
         raise UserError(
@@ -230,38 +193,21 @@ def _columns(sharding: ShardOptions) -> TableColumns | None:
         )
     if sharding.column is None:
         return None
-    texts = tuple(sharding.column.split(","))
-    if len(texts) != 2:
+    texts = tuple(sharding.column.split(",")) if len(names) > 1 else (sharding.column,)
+    if len(texts) != len(names):
         raise UserError(
-            f"column = {sharding.column!r}: a pair is in two columns",
-            "name them with a comma between: SOURCE,TARGET",
+            f"column = {sharding.column!r} is not {' and '.join(names).lower()}",
+            f"name them with a comma between: {','.join(names)}",
         )
     return TableColumns(texts=texts, into="", result="text")
 
 
-def _first_pairs(plan: Plan, part: Part, count: int, problem: Any) -> Iterator[Pair]:
-    """The first usable pairs of a part."""
-    rows = rows_of(plan, part, _no_line)
-    line = 0
+def _lines_of(rows: PartRows) -> Iterator[str]:
+    """The texts of rows, without those that have none."""
     for chunk, _ in rows.chunks():
         for each in chunk:
-            line += 1
-            try:
-                pair = _pair(rows.text(each))
-            except DataError:
-                continue
-            if not isinstance(pair, Problem) and problem(pair) is None:
-                yield Pair(source=pair[0], target=pair[1], line=line)
-            if line == count:
-                return
-
-
-def _pair(line: str) -> tuple[str, str] | Problem:
-    """The source and the target of a line."""
-    cells = line.split("\t")
-    if len(cells) != 2:
-        return Problem("malformed", f"{len(cells)} columns, not a source and a target with a tab between")
-    return cells[0], cells[1]
+            with suppress(DataError):
+                yield rows.text(each)
 
 
 def _no_line(line: int, reason: str) -> str:

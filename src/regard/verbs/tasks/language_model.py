@@ -28,6 +28,7 @@ from regard.training.objective import NextToken, Objective
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
+    TOKENIZERS_FOLDER,
     HeldOutData,
     Say,
     ScoreReport,
@@ -36,6 +37,7 @@ from regard.verbs.tasks.task import (
     settings_of_test_data,
 )
 from regard.verbs.tasks.text import load_or_train_tokenizer
+from regard.verbs.tasks.tokenised_corpus import TokenisedCorpus, open_tokens, refuse_two_corpora
 from regard.verbs.tasks.validation_split import PART_NAMES, settings_by_part
 from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
@@ -65,11 +67,13 @@ class LanguageModelSettings:
 class LanguageDataSettings:
     """`[data]`: the files of running text."""
 
-    train: DocumentSettings
+    train: DocumentSettings | None = None
     valid: DocumentSettings
     test: DocumentSettings | None = None
+    tokens: str | None = None  # instead of `train`: a corpus of `regard data tokenize`, a path or an address
 
     def __post_init__(self) -> None:
+        refuse_two_corpora(self.train, self.tokens)
         for (one, first), (other, second) in itertools.combinations(settings_by_part(self).items(), 2):
             if first.overlaps(second):
                 raise RecipeError(
@@ -115,6 +119,8 @@ class LanguageModelRecipe(Recipe):
         super().__post_init__()
         if self.tokenizer.dropout:
             raise RecipeError("tokenizer.dropout is not for language models", "leave it out")
+        if self.data.tokens is not None and self.task.apart:
+            raise RecipeError("task.apart is not for a tokenised corpus", "train on files: [data.train]")
         if self.context >= self.task.block:
             raise RecipeError(
                 f"validation.context = {self.context} must be less than task.block = {self.task.block}",
@@ -175,19 +181,29 @@ class LanguageModel(Task):
     use = 'regard generate --model . "..."'
 
     def __init__(
-        self, recipe: LanguageModelRecipe, tokenizer: Tokenizer, files: dict[str, bytes], folder: Path
+        self,
+        recipe: LanguageModelRecipe,
+        tokenizer: Tokenizer,
+        files: dict[str, bytes],
+        folder: Path,
+        corpus: TokenisedCorpus | None = None,
     ) -> None:
         self.recipe: LanguageModelRecipe = recipe
+        self._tokenizer, self._corpus = tokenizer, corpus
         self._streams = {part: TokenStream(folder / part) for part in PART_NAMES if (folder / part).is_dir()}
         self.config = _config(recipe, tokenizer)
-        decoding = recipe.decoding.with_(begin=self._streams["train"].special_tokens)
+        begin = corpus is not None or self._streams["train"].special_tokens
+        decoding = recipe.decoding.with_(begin=begin)
         self.files = {**files, "generation.json": json_bytes(decoding.to_dict())}
 
     def objective(self) -> Objective:
         return NextToken(smoothing=self.recipe.training.label_smoothing)
 
     def examples(self) -> Examples:
-        task, stream = self.recipe.task, self._streams["train"]
+        task = self.recipe.task
+        if self._corpus is not None:
+            return self._corpus.texts(self._tokenizer, task.block, self.recipe.training.seed)
+        stream = self._streams["train"]
         if task.apart:
             return PackedExamples(stream, task.block)
         return WindowExamples(stream, task.block, seed=self.recipe.training.seed)
@@ -270,26 +286,36 @@ def _config(recipe: LanguageModelRecipe, tokenizer: Tokenizer) -> DecoderOnlyCon
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> LanguageModel:
     """Train the tokeniser on the training text, and write the tokens of all texts into `folder`.
 
-    Documents begin and end with special tokens if there are several training documents.
+    Documents begin and end with special tokens if there are several training documents. A tokenised corpus,
+    in which each line is one, takes the place of the training text and its tokeniser.
     """
     recipe = cast(LanguageModelRecipe, source.recipe)
     texts = {
         part: Documents(settings, source.base) for part, settings in settings_by_part(recipe.data).items()
     }
-    refuse_other_data({part: (each.name, each.fingerprint()) for part, each in texts.items()}, folder)
+    data = {part: (each.name, each.fingerprint()) for part, each in texts.items()}
     max_characters: dict[str, int] = {}
     if limit is not None:
         max_characters = DRY_RUN_CHARACTERS
         for documents in texts.values():  # read all, to find errors in any
             sum(1 for _ in documents)
-    special_tokens = len(list(itertools.islice(texts["train"], 2))) > 1
-    tokenizer, files = load_or_train_tokenizer(
-        _short_parts(limit_characters(texts["train"], max_characters.get("train"))),
-        recipe.tokenizer,
-        folder,
-        source.base,
-        say,
-    )
+    corpus: TokenisedCorpus | None = None
+    if recipe.data.tokens is not None:
+        corpus = open_tokens(recipe, source.base, folder)
+        refuse_other_data({**data, "tokens": (recipe.data.tokens, corpus.index.digest())}, folder)
+        tokenizer, special_tokens = corpus.tokenizers(folder / TOKENIZERS_FOLDER).source, True
+        files = {"tokenizer.json": tokenizer.to_bytes()}
+        say(corpus.summary())
+    else:
+        refuse_other_data(data, folder)
+        special_tokens = len(list(itertools.islice(texts["train"], 2))) > 1
+        tokenizer, files = load_or_train_tokenizer(
+            _short_parts(limit_characters(texts["train"], max_characters.get("train"))),
+            recipe.tokenizer,
+            folder,
+            source.base,
+            say,
+        )
     for part, documents in texts.items():
         stream = write_stream(
             documents,
@@ -300,7 +326,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
             say=say,
         )
         _print_size(part, stream, say)
-    task = LanguageModel(recipe, tokenizer, files, folder)
+    task = LanguageModel(recipe, tokenizer, files, folder, corpus)
     if max_characters:
         task.dry_run_share = min(max_characters["valid"] / sum(map(len, texts["valid"])), 1.0)
     return task

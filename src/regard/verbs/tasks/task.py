@@ -14,7 +14,7 @@ from regard import console
 from regard.data.examples import Examples
 from regard.data.loader import Loader
 from regard.data.process_share import ProcessShare
-from regard.data.streamed_pairs import StreamedPairs
+from regard.data.streamed_examples import StreamedExamples
 from regard.distributed.group import SINGLE, Group
 from regard.errors import RecipeError
 from regard.evaluation.score import Score
@@ -58,7 +58,7 @@ class Task(ABC):
     def loader(self, group: Group = SINGLE) -> Loader:
         """This process's share of the training batches, which do not depend on the number of processes."""
         examples, batches, seed = self.examples(), self.recipe.batches, self.recipe.training.seed
-        order = examples.order(batches.window, seed) if isinstance(examples, StreamedPairs) else None
+        order = examples.order(batches.window, seed) if isinstance(examples, StreamedExamples) else None
         if group.size > 1:
             examples = ProcessShare(examples, group.rank, group.size)
         return Loader(examples, batches, seed=seed, order=order)

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.checksums import dump_with_checksum, load_with_checksum
-from regard.data.tokenizer import TokenizerPair
+from regard.data.streamed_texts import StreamedTexts
+from regard.data.text_part import TextPart
+from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import DataError, FolderError, RecipeError
 from regard.jobs.storage import Storage
-from regard.jobs.token_corpus import TokenIndex, token_index
+from regard.jobs.token_corpus import PartReader, TokenIndex, token_index
 from regard.verbs.shared.job_settings import settings_of
 from regard.verbs.tasks.training_pairs import CorpusPairs
 from regard.verbs.training_run.data_checks import counts_of_skipped
@@ -50,15 +52,23 @@ class TokenisedCorpus:
         """Its pairs, for training."""
         return CorpusPairs(self.storage, self.index)
 
+    def texts(self, tokenizer: Tokenizer, block: int, seed: int) -> StreamedTexts:
+        """Its documents in windows of `block` predictions, for training."""
+        reader = PartReader(self.storage, self.index, TextPart.of)
+        tokens = self.index.numbers("tokens")
+        return StreamedTexts(tokens, reader, block, bos_id=tokenizer.bos_id, seed=seed)
+
     def summary(self) -> str:
         """How large it is, and what was left out, for a message."""
         totals = self.index.totals
         skipped = {name.removeprefix(SKIPPED): totals[name] for name in totals if name.startswith(SKIPPED)}
-        return (
-            f"training: {totals['pairs']:,} pairs in {len(self.index.parts):,} parts,"
-            f" {totals['source_tokens']:,} source and {totals['target_tokens']:,} target tokens"
-            f"{counts_of_skipped(skipped)}"
-        )
+        if "pairs" in totals:
+            size = f"{totals['source_tokens']:,} source and {totals['target_tokens']:,} target tokens"
+        else:
+            size = f"{totals['tokens']:,} tokens"
+        unit = "pairs" if "pairs" in totals else "documents"
+        parts = f"{totals[unit]:,} {unit} in {len(self.index.parts):,} parts"
+        return f"training: {parts}, {size}{counts_of_skipped(skipped)}"
 
 
 def open_tokens(recipe: Any, base: Path, folder: Path) -> TokenisedCorpus:
@@ -77,15 +87,24 @@ def open_tokens(recipe: Any, base: Path, folder: Path) -> TokenisedCorpus:
                 f" {_shown(here, name)}",
                 "run `regard data tokenize` with this recipe into a new folder, or change the recipe",
             )
-    if not index.totals["pairs"]:
-        raise DataError(
-            f"{storage.url} has no pair", "`regard jobs status` says what was wrong with the lines"
-        )
+    if not index.totals["pairs"] and not index.totals["documents"]:
+        hint = "`regard jobs status` says what was wrong with the lines"
+        raise DataError(f"{storage.url} has no example", hint)
     return TokenisedCorpus(storage=storage, index=index)
 
 
 def _shown(settings: Mapping[str, Any], name: str) -> str:
     return repr(settings[name]) if name in settings else "its default"
+
+
+def refuse_two_corpora(train: Any, tokens: str | None) -> None:
+    """Raise a RecipeError unless a recipe has either training files or a tokenised corpus."""
+    if (train is None) == (tokens is None):
+        given = "is missing" if train is None else "and data.tokens are both given"
+        raise RecipeError(
+            f"data.train {given}",
+            "give files, or with data.tokens a corpus that `regard data tokenize` has written",
+        )
 
 
 def token_settings(recipe: Any) -> dict[str, Any]:
@@ -98,6 +117,8 @@ def token_settings(recipe: Any) -> dict[str, Any]:
         raise RecipeError(
             "tokenizer.extension is not for a tokenised corpus", "train on files of pairs: [data.train]"
         )
+    if recipe.task.kind != "translation":
+        return {"task": recipe.task.kind, **settings_of([recipe.tokenizer])}
     settings = settings_of([recipe.tokenizer, recipe.data.lines])
     seed = {"seed": recipe.training.seed} if recipe.tokenizer.dropout else {}
     return {**settings, "max_tokens": recipe.batches.max_tokens, **seed}

@@ -8,6 +8,7 @@ import numpy as np
 from regard.data.examples import Examples, PairExamples
 from regard.data.shards import Shards
 from regard.data.streamed_pairs import StreamedPairs
+from regard.data.token_part import TokenPart
 from regard.jobs.storage import Storage
 from regard.jobs.token_corpus import PartReader, TokenIndex
 
@@ -60,15 +61,18 @@ class CorpusPairs:
         self._storage, self._index = storage, index
 
     def examples(self, pad_id: int) -> Examples:
-        return StreamedPairs(self._index.sizes, PartReader(self._storage, self._index), pad_id)
+        return StreamedPairs(self._index.numbers("pairs"), self._reader(), pad_id)
+
+    def _reader(self) -> PartReader[TokenPart]:
+        return PartReader(self._storage, self._index, TokenPart.of)
 
     def longest(self) -> int:
         totals = self._index.totals
         return max(totals["longest_source"], totals["longest_target"] - 1)
 
     def length_quantile(self, share: float) -> int:
-        filled = [number for number, size in enumerate(self._index.sizes) if size]
-        reader = PartReader(self._storage, self._index)
+        filled = [number for number, size in enumerate(self._index.numbers("pairs")) if size]
+        reader = self._reader()
         parts = map(reader.part, filled[:: -(-len(filled) // SAMPLED_PARTS)])
         lengths = np.concatenate([part.copy(0).source_lengths(np.arange(len(part))) for part in parts])
         return int(np.quantile(lengths, share, method="higher")) - 1

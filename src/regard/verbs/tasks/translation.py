@@ -13,7 +13,7 @@ from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerPair
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.decoding.settings import GenerationSettings
-from regard.errors import ConfigError, DataError, RecipeError
+from regard.errors import ConfigError, DataError
 from regard.evaluation.score import Score
 from regard.models.config import ModelConfig, TransformerConfig
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -33,7 +33,7 @@ from regard.verbs.tasks.task import (
     model_config,
     settings_of_test_data,
 )
-from regard.verbs.tasks.tokenised_corpus import open_tokens
+from regard.verbs.tasks.tokenised_corpus import open_tokens, refuse_two_corpora
 from regard.verbs.tasks.training_pairs import ShardedPairs, TrainingPairs
 from regard.verbs.tasks.translation_validation import ValidationSettings, decoded_scores, validator, verdict
 from regard.verbs.tasks.validation_split import DRY_RUN_EXAMPLES, PART_NAMES, examples_kept, settings_by_part
@@ -61,12 +61,7 @@ class TranslationDataSettings:
     lines: LinePolicy = field(default_factory=LinePolicy)
 
     def __post_init__(self) -> None:
-        if (self.train is None) == (self.tokens is None):
-            given = "is missing" if self.train is None else "and data.tokens are both given"
-            raise RecipeError(
-                f"data.train {given}",
-                "give files of pairs, or with data.tokens a corpus that `regard data tokenize` has written",
-            )
+        refuse_two_corpora(self.train, self.tokens)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,81 @@
+"""A part of a tokenised corpus of documents: their ids as arrays in one safetensors file.
+
+`ids` has the ids of all documents in a row, each with the end token; `starts` where each begins, and the end;
+`lines` the number of its line in the part of the input.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from regard.data.shards import id_type
+from regard.data.token_stream import Tokens
+from regard.data.tokenizer import Tokenizer
+from regard.errors import DataError
+
+
+class TextWriter:
+    """Collects the documents of a part, and counts them."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._end, self._type = tokenizer.eos_id, id_type(tokenizer)
+        self._ids: list[np.ndarray] = []
+        self._lengths: list[int] = []
+        self._lines: list[int] = []
+        self.skipped: Counter[str] = Counter()
+
+    def add(self, documents: Sequence[list[int]], lines: Sequence[int]) -> None:
+        """The ids of documents, and the numbers of their lines."""
+        whole = [[*ids, self._end] for ids in documents]
+        self._lengths += map(len, whole)
+        self._ids.append(np.fromiter(itertools.chain.from_iterable(whole), self._type))
+        self._lines += lines
+
+    def counts(self) -> dict[str, int]:
+        """The documents and their tokens, ends included; and what was left out, by reason."""
+        counts = {"documents": len(self._lines), "tokens": sum(self._lengths)}
+        return counts | {f"skipped_{reason}": number for reason, number in sorted(self.skipped.items())}
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        ids = np.concatenate([*self._ids, np.empty(0, self._type)])
+        starts = np.cumsum([0, *self._lengths], dtype=np.uint32)
+        return save({"ids": ids, "starts": starts, "lines": np.array(self._lines, np.uint32)})
+
+
+class TextPart:
+    """A part that was read."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.ids, self.starts = arrays["ids"], arrays["starts"].astype(np.int64)
+        self.lines = arrays["lines"].astype(np.int64)
+
+    @classmethod
+    def of(cls, content: bytes, name: str) -> "TextPart":
+        """Reads the bytes of a file of this name.
+
+        Raises:
+            DataError: it is no part of a tokenised corpus of documents.
+        """
+        try:
+            return cls(load(content))
+        except (SafetensorError, KeyError) as error:
+            raise DataError(
+                f"{name} is no part of a tokenised corpus of documents ({error})",
+                "`regard jobs verify` lists damaged parts",
+            ) from error
+
+    def tokens(self, bos_id: int) -> Tokens:
+        """Its documents as one sequence, each of which a model begins with this id."""
+        return _PartTokens(self, bos_id)
+
+
+class _PartTokens(Tokens):
+    special_tokens = True
+
+    def __init__(self, part: TextPart, bos_id: int) -> None:
+        self.ids, self.starts, self.bos_id = part.ids, part.starts, bos_id
