@@ -12,8 +12,9 @@ from regard.jobs.engine import Placement, WorkerLost
 from regard.jobs.inputs import find_inputs
 from regard.jobs.merge import merge
 from regard.jobs.part_record import recorded
-from regard.jobs.part_worker import JobOrder, OpenedJob, PartWorker, message_of
+from regard.jobs.part_worker import JobOrder, OpenedJob, OpenedTasks, PartWorker, message_of
 from regard.jobs.plan import Plan
+from regard.jobs.tasks import TaskPlan, TaskRecord, task_progress
 from tests.jobs.conftest import LINES
 
 WHOLE = "".join(f"{line.upper()}\n" for line in LINES).encode()
@@ -190,3 +191,44 @@ def test_a_cluster_without_room_is_named(order, storage, monkeypatch):
     monkeypatch.setattr(engines, "LONGEST_START", 0.0)
     with pytest.raises(RunError, match="no process has started"):
         run(engine, storage)
+
+
+def opened_tasks(settings, plans):
+    """Tasks, of which some fail."""
+
+    def do(name):
+        if name == "refused":
+            raise DataError("no such file", "check the path")
+        if name == "flawed":
+            raise KeyError("flaw")
+        return TaskRecord(task=name, seconds=1.0, scores={}, result={})
+
+    tasks = {name: {} for name in settings["tasks"]}
+    return OpenedTasks(plan=TaskPlan(command="try", version="1", settings={}, tasks=tasks), do=do)
+
+
+def test_tasks_that_fail_or_end_their_process_are_named_and_the_others_are_done(storage):
+    names = ["one", "refused", "deadly", "flawed", "two"]
+    settings = {"tasks": names}
+    order = JobOrder(opens=f"{__name__}:opened_tasks", settings=settings, output=storage.url)
+    deadly = names.index("deadly")
+    engine = Threadless(
+        order, lost=lambda method, argument: method == "answer" and argument == deadly and "before"
+    )
+    seen = []
+    placement = Placement(engine, storage, seen.append)
+    report = placement.run()
+    assert (report.lines, report.failed, len(seen)) == (2, 3, 5)
+    assert {names[number]: reason for number, reason in placement.reasons.items()} == {
+        "refused": "no such file (check the path)",
+        "deadly": "it has ended 5 processes: killed",
+        "flawed": "KeyError: 'flaw'",
+    }
+    progress = task_progress(storage)
+    assert progress is not None
+    assert set(progress.missing) == {"refused", "deadly", "flawed"}
+    settings["tasks"] = names[::-1]  # given again in another order
+    again = Placement(Threadless(order), storage, seen.append)
+    assert again.run().done_before == 2
+    assert again.reasons.keys() == {1, 3}
+    assert task_progress(storage).missing == ("refused", "flawed")

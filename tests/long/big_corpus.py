@@ -162,10 +162,10 @@ def trained(folder: Path, seconds: float, record: Record) -> bool:
     for processes in (PROCESSES, 1):
         begun = time.monotonic()
         command = [sys.executable, "-m", "regard", "train", "recipe.toml", "--out", "run"]
+        said = (folder / "train.log").open("w")
         process = subprocess.Popen(
-            [*command, "--workers", str(processes), "--threads", "1"],
-            cwd=folder, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [*command, "--workers", str(processes), "--threads", "1"], cwd=folder, stderr=said
+        )
         metrics = folder / "run" / "metrics.jsonl"
         first = lines_of(metrics)
         while lines_of(metrics) <= first and process.poll() is None:
@@ -177,7 +177,8 @@ def trained(folder: Path, seconds: float, record: Record) -> bool:
                 memory.setdefault(pid, []).extend(memory_of(pid))
             time.sleep(1)
         process.send_signal(signal.SIGTERM)
-        said = process.communicate()[1]
+        process.wait()
+        said.close()
         whole, before, after = grown([seen for seen in memory.values() if len(seen) > 20])
         flat = flat and whole and bool(memory)
         steps.append(last_step(metrics))
@@ -191,7 +192,7 @@ def trained(folder: Path, seconds: float, record: Record) -> bool:
             {"seconds_to_first": ready, "updates": steps[-1], "mib_before": before, "mib_after": after},
         )
         if not memory:
-            print(said)
+            print((folder / "train.log").read_text())
     return flat and steps[1] > steps[0] > 0
 
 
@@ -206,7 +207,9 @@ def grown(memory: Sequence[Sequence[float]]) -> tuple[bool, float, float]:
     """Whether the memory of each process stayed flat; the most in the second fifth, and in the last."""
     found = []
     for seen in memory:
-        fifth = max(1, len(seen) // 5)
+        fifth = len(seen) // 5
+        if not fifth:
+            continue
         found.append((statistics.median(seen[fifth : 2 * fifth]), statistics.median(seen[-fifth:])))
     flat = all(after <= before * SHARE + ROOM for before, after in found)
     return flat and bool(found), *(max((each[place] for each in found), default=0.0) for place in (0, 1))

@@ -107,7 +107,7 @@ def test_an_engine_trains_the_same_runs(recipe, tmp_path, engine, trained):
     assert (engine["processes"], engine["cpus"]) == (2, 1)
     assert len(records) == 3
     fails.clear()
-    found = sweep(recipe, AXES, workers=1, **arguments)
+    found = sweep(recipe, AXES, **arguments)
     assert (found.missing, len(seen)) == ((), 4 + 4 + 1)
     for name in found.tasks:
         digests = []
@@ -116,6 +116,18 @@ def test_an_engine_trains_the_same_runs(recipe, tmp_path, engine, trained):
             assert checkpoint is not None
             digests.append(checkpoint_digest(checkpoint))
         assert digests[0] == digests[1]
+
+
+def test_an_engine_goes_on_where_values_came_in_another_order(recipe, tmp_path, engine, trained):
+    seen, fails = trained
+    fails["seed=2"] = RunError("the loss is not finite", "a smaller learning rate")
+    with pytest.raises(RunError, match="1 of 3 runs failed"):
+        sweep(recipe, ["training.seed=1,2,3"], out=tmp_path / "out", on="ray", **FAST)
+    fails.clear()
+    found = sweep(recipe, ["training.seed=3,2,1"], out=tmp_path / "out", on="ray", **FAST)
+    assert (found.missing, seen[3:]) == ((), ["seed=2"])
+    with pytest.raises(UserError, match="workers are for one machine"):
+        sweep(recipe, ["training.seed=1"], out=tmp_path / "out", on="ray", workers=2, **FAST)
 
 
 def test_values_are_those_of_set():

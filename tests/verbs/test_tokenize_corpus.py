@@ -1,9 +1,11 @@
 """A tokenised corpus: the ids of all its pairs in parts, whoever makes them; training reads it as streams."""
 
 import gzip
+import itertools
 import json
 import secrets
 import shutil
+import time
 
 import fsspec
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 import regard
 from regard.cli import run
+from regard.data import order, token_part
 from regard.data.documents import Documents, DocumentSettings
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.process_share import ProcessShare
@@ -18,7 +21,7 @@ from regard.data.token_part import TokenPart
 from regard.data.token_stream import write_stream
 from regard.data.tokenizer import TokenizerPair
 from regard.data.windows import WindowExamples
-from regard.errors import DataError, FolderError, RecipeError, UserError
+from regard.errors import DataError, FolderError, RecipeError, RunError, UserError
 from regard.jobs.storage import Storage
 from regard.jobs.token_corpus import PartReader, token_index
 from regard.verbs.jobs import jobs_merge, jobs_status, jobs_verify
@@ -92,7 +95,8 @@ def recipe(tmp_path):
 
 def opened(output, tmp_path):
     storage = Storage(str(output))
-    return storage, token_index(storage, tmp_path / "index.json")[1], read_tokenizers(storage)
+    plan, index = token_index(storage, tmp_path / "index.json")
+    return storage, index, read_tokenizers(storage, plan.settings)
 
 
 def parts_of(output):
@@ -160,9 +164,9 @@ def test_columns_of_tables_in_a_store(recipe, tmp_path):
 def loader_of(output, tmp_path, rank=0, size=1):
     storage, index, tokenizers = opened(output, tmp_path)
     examples = CorpusPairs(storage, index).examples(tokenizers.target.pad_id)
-    order = examples.order(16, 1)
+    own = examples.order(16, 1)
     share = examples if size == 1 else ProcessShare(examples, rank, size)
-    return Loader(share, LoaderSettings(batch_tokens=64, window=16), seed=1, order=order), tokenizers
+    return Loader(share, LoaderSettings(batch_tokens=64, window=16), seed=1, order=own), tokenizers
 
 
 def rows_of(batch):
@@ -181,6 +185,75 @@ def test_each_pair_is_read_once_an_epoch_and_ranks_share_each_batch(corpus, reci
     for batch, *parts in zip(batches, *shares, strict=True):
         found = [row for part in parts if part.num_targets for row in rows_of(part)]
         assert sorted(found) == sorted(rows_of(batch))
+
+
+def test_groups_of_parts_are_read_ahead_and_dropped_and_a_position_is_enough_to_go_on(
+    corpus, recipe, tmp_path, monkeypatch
+):
+    """With groups of a part or two the loader crosses the borders of groups and epochs."""
+    monkeypatch.setattr(order, "GROUP_WINDOWS", 2)
+    tokenize_corpus(recipe(), corpus, tmp_path / "out")
+    whole, _ = loader_of(tmp_path / "out", tmp_path)
+    batches, cursors, kept = [], [], []
+    for batch in itertools.islice(whole, 3 * whole.batches_in_epoch(0)):
+        batches.append(rows_of(batch))
+        cursors.append(whole.cursor)
+        kept.append(len(whole.examples._parts._parts))
+    assert max(kept) <= 2 * (2 * 16 // PAIRS + 1)
+    assert {cursor.epoch for cursor in cursors} >= {0, 1, 2}
+    for place in range(0, len(batches) - 1, 3):
+        shares = [loader_of(tmp_path / "out", tmp_path, rank, 2)[0] for rank in range(2)]
+        found = []
+        for loader in shares:
+            loader.cursor = cursors[place]
+            part = next(iter(loader))
+            found += rows_of(part) if part.num_targets else []
+        assert sorted(found) == sorted(batches[place + 1])
+
+
+def test_a_store_that_failed_in_the_background_is_asked_again(corpus, recipe, tmp_path):
+    tokenize_corpus(recipe(), corpus, tmp_path / "out")
+    storage, index, _ = opened(tmp_path / "out", tmp_path)
+    failures = [RunError("the store is away", "wait")] * 2
+
+    def opened_part(content, name):
+        if failures:
+            raise failures.pop()
+        return TokenPart.of(content, name)
+
+    reader = PartReader(storage, index, opened_part)
+    reader.reads([0], [1])
+    while failures:
+        time.sleep(0.01)
+    assert [len(reader.part(number)) for number in (0, 1, 2)] == [PAIRS] * 3
+    failures += [RunError("the store is away", "wait")] * 2
+    with pytest.raises(RunError, match="the store is away"):
+        reader.part(3)
+
+
+def test_a_part_that_is_too_large_is_refused(corpus, recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(token_part, "MOST_TOKENS", 50)
+    with pytest.raises(DataError, match="a part of the input has more than 50 tokens"):
+        tokenize_corpus(recipe(), corpus, tmp_path / "out")
+
+
+def test_settings_that_changed_before_a_plan_was_written_are_noticed(corpus, recipe, tmp_path):
+    tokenize_corpus(recipe(), corpus, tmp_path / "out")
+    (tmp_path / "out" / "plan.json").unlink()
+    with pytest.raises(DataError, match="was made by other settings of the recipe"):
+        tokenize_corpus(recipe([('"words"', '"characters"')]), corpus, tmp_path / "out", shard="1/9")
+
+
+def test_a_run_without_test_data_is_evaluated_on_a_file(corpus, recipe, tmp_path):
+    chosen = recipe()
+    tokenize_corpus(chosen, corpus, tmp_path / "out")
+    (tmp_path / "valid.tsv").write_text("1 and 1\t1 1\n" * 3)
+    files = (
+        'synthetic = "copy"\nsplit = "valid"\nsize = 20\nlength = 5\n',
+        'file = "valid.tsv"\nformat = "tsv"\n',
+    )
+    run_folder = train(recipe([files]), out=tmp_path / "run", threads=1, quiet=True).run
+    assert regard.evaluate(model=run_folder, data=tmp_path / "valid.tsv", threads=1).examples == "3 pairs"
 
 
 def digest(folder):
@@ -277,8 +350,8 @@ def test_lines_that_cannot_be_used_are_named_or_counted(corpus, recipe, tmp_path
     assert report.failed == 2
     failed = jobs_status(str(tmp_path / "out")).failed
     assert [(line, reason) for _, line, reason in failed] == [
-        (1, "1 columns, not a source and a target with a tab between"),
-        (5, "3 columns, not a source and a target with a tab between"),
+        (1, "0 tabs, not the one between a source and its target"),
+        (5, "2 tabs, not the one between a source and its target"),
     ]
     storage, index, _ = opened(tmp_path / "out", tmp_path)
     assert PartReader(storage, index, TokenPart.of).part(FILES).lines.tolist() == [2]
@@ -290,10 +363,14 @@ def test_lines_that_cannot_be_used_are_named_or_counted(corpus, recipe, tmp_path
 
 def test_a_corpus_without_a_pair_is_refused(recipe, tmp_path):
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.tsv").write_text("\t1\n")
-    tokenize_corpus(recipe(), f"{tmp_path}/in/*", tmp_path / "out")
+    (tmp_path / "in" / "a.tsv").write_text("1 2\n")
+    with pytest.raises(DataError, match="has no pair: 0 tabs, not the one between"):
+        tokenize_corpus(recipe(), f"{tmp_path}/in/*", tmp_path / "out")
+    assert not (tmp_path / "out" / "tokenizers.json").exists()
+    (tmp_path / "in" / "a.tsv").write_text("1\t2\n")
+    tokenize_corpus(recipe([("window = 16", "max_tokens = 1")]), f"{tmp_path}/in/*", tmp_path / "none")
     with pytest.raises(DataError, match="has no example"):
-        train(recipe(), out=tmp_path / "run", threads=1, quiet=True)
+        train(recipe([("window = 16", "max_tokens = 1")], tokens="none"), out=tmp_path / "run", threads=1)
 
 
 def test_the_tokenisers_of_a_pretrained_model_are_kept(corpus, recipe, tmp_path, untrained):
@@ -302,7 +379,7 @@ def test_the_tokenisers_of_a_pretrained_model_are_kept(corpus, recipe, tmp_path,
     kind = ('[tokenizer]\nkind = "words"\n', "")
     chosen = recipe([init, shape, kind])
     tokenize_corpus(chosen, corpus, tmp_path / "out")
-    own = read_tokenizers(Storage(str(tmp_path / "out")))
+    own = opened(tmp_path / "out", tmp_path)[2]
     assert own is not None
     assert own.digest() == TokenizerPair.load(untrained).digest()
     result = train(chosen, out=tmp_path / "run", threads=1, quiet=True)
@@ -375,7 +452,9 @@ def texts(tmp_path):
 
 def streamed(output, tmp_path, block=8, seed=0):
     storage, index, tokenizers = opened(output, tmp_path)
-    return TokenisedCorpus(storage=storage, index=index).texts(tokenizers.source, block, seed), tokenizers
+    return TokenisedCorpus(storage=storage, index=index, settings={}).texts(
+        tokenizers.source, block, seed
+    ), tokenizers
 
 
 def test_windows_of_a_part_are_those_of_its_documents(texts, tmp_path):

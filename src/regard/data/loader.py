@@ -89,6 +89,11 @@ class Loader:
             for batch in self._plan(epoch, window):
                 yield self.examples.batch(batch, epoch)
 
+    @property
+    def is_estimated(self) -> bool:
+        """True if `batches_in_epoch` is an estimate, as an epoch has many windows."""
+        return self.order.num_windows(0) > PLANNED
+
     def batches_in_epoch(self, epoch: int) -> int:
         """The number of batches in an epoch; of more than some windows an estimate from the first ones."""
         windows = self.order.num_windows(epoch)

@@ -58,8 +58,8 @@ class BlockOrder:
 class PartOrder:
     """Parts of a corpus in random order, a group of them at a time, whose blocks of neighbours are shuffled.
 
-    A group has the parts of at least GROUP_WINDOWS windows, so a process holds two groups at most: that which
-    it reads, and the next.
+    A group has the parts of about GROUP_WINDOWS windows. A process holds two groups at most: that which it
+    reads, and the next.
 
     Args:
         sizes: the number of examples in each part; an empty part is never read.

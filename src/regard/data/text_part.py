@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from regard.data.shards import id_type
+from regard.data.token_part import refuse_large_part
 from regard.data.token_stream import Tokens
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
@@ -26,18 +27,25 @@ class TextWriter:
         self._ids: list[np.ndarray] = []
         self._lengths: list[int] = []
         self._lines: list[int] = []
+        self._tokens = 0
         self.skipped: Counter[str] = Counter()
 
     def add(self, documents: Sequence[list[int]], lines: Sequence[int]) -> None:
-        """The ids of documents, and the numbers of their lines."""
+        """The ids of documents, and the numbers of their lines.
+
+        Raises:
+            DataError: the part becomes too large.
+        """
         whole = [[*ids, self._end] for ids in documents]
         self._lengths += map(len, whole)
+        self._tokens += sum(map(len, whole))
+        refuse_large_part(self._tokens)
         self._ids.append(np.fromiter(itertools.chain.from_iterable(whole), self._type))
         self._lines += lines
 
     def counts(self) -> dict[str, int]:
         """The documents and their tokens, ends included; and what was left out, by reason."""
-        counts = {"documents": len(self._lines), "tokens": sum(self._lengths)}
+        counts = {"documents": len(self._lines), "tokens": self._tokens}
         return counts | {f"skipped_{reason}": number for reason, number in sorted(self.skipped.items())}
 
     def to_bytes(self) -> bytes:

@@ -18,6 +18,7 @@ from regard.data.tokenizer import TokenizerPair
 from regard.errors import DataError
 
 TOO_MANY = "too_many_tokens"  # why a pair is left out
+MOST_TOKENS = 100_000_000  # of a side of a part, all of which is in memory
 Pairs = Sequence[tuple[str, str]]
 Sequences = tuple[list[int], list[int]]  # the ids of a source and a target
 
@@ -43,6 +44,16 @@ class PartTokenizer:
         return found
 
 
+def refuse_large_part(tokens: int) -> None:
+    """Raise a DataError if a part has too many tokens for the memory of a process that reads some of them."""
+    if tokens > MOST_TOKENS:
+        raise DataError(
+            f"a part of the input has more than {MOST_TOKENS:,} tokens, which is too much for one part",
+            "a compressed file that is one member is one part: cut it, as docs/distributed.md says; or give"
+            " smaller --part-megabytes",
+        )
+
+
 class PartWriter:
     """Collects the pairs of a part, and counts them."""
 
@@ -51,15 +62,23 @@ class PartWriter:
         self._ids: list[list[list[np.ndarray]]] = [[[] for _ in SIDES] for _ in range(copies)]
         self._lengths: list[list[list[int]]] = [[[] for _ in SIDES] for _ in range(copies)]
         self._lines: list[int] = []
+        self._tokens = [0, 0]  # of all copies
         self.skipped: Counter[str] = Counter()
 
     def add(self, pairs: Sequence[list[Sequences]], lines: Sequence[int]) -> None:
-        """Pairs with the numbers of their lines."""
+        """Pairs with the numbers of their lines.
+
+        Raises:
+            DataError: the part becomes too large.
+        """
         for copy, (ids, lengths) in enumerate(zip(self._ids, self._lengths, strict=True)):
             for side, (before, after) in enumerate(self._special):
                 whole = [[*before, *pair[copy][side], *after] for pair in pairs]
                 lengths[side] += map(len, whole)
-                ids[side].append(np.fromiter(itertools.chain.from_iterable(whole), self._types[side]))
+                flat = np.fromiter(itertools.chain.from_iterable(whole), self._types[side])
+                ids[side].append(flat)
+                self._tokens[side] += len(flat)
+                refuse_large_part(self._tokens[side])
         self._lines += lines
 
     def counts(self) -> dict[str, int]:

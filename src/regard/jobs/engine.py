@@ -82,6 +82,7 @@ class Placement:
         self._losses: Counter[int | None] = Counter()
         self._failures: Counter[int] = Counter()
         self._looks = 0.0  # when the size of the cluster is looked at next
+        self._tasks = False  # True: each is on its own
         self.reasons: dict[int, str] = {}  # why tasks could not be done, by number
 
     def run(self) -> ShardReport:
@@ -92,6 +93,7 @@ class Placement:
         """
         try:
             self._plan()
+            self._tasks = task_progress(self.storage) is not None
             sizes, present = _work_of(self.storage)
             self._pace = Pace(sizes, present)
             self._todo.extend(number for number in sizes if number not in present)
@@ -150,11 +152,14 @@ class Placement:
             return
         try:
             refuse_error(message)
-        except RunError:
+        except RunError as error:
             self._failures[part] += 1
-            if self._failures[part] == FAILURES:
+            if self._failures[part] < FAILURES:
+                self._todo.append(part)
+            elif not self._tasks:
                 raise
-            self._todo.append(part)
+            else:
+                self._give_up(part, error.message)
             return
         if reason := message.pop("reason", None):  # of a task that cannot be done
             self.reasons[part] = reason
@@ -168,11 +173,20 @@ class Placement:
                 f"{self._losses[part]} processes have ended one after another while they started: {error}",
                 "each machine needs the same version of regard and the path of the model",
             )
-        if part is not None and self._losses[part] == LOSSES:
+        self._looks = 0.0  # another process, soon
+        if part is None:
+            return
+        if self._losses[part] < LOSSES:
+            self._todo.appendleft(part)
+        elif self._tasks:
+            self._give_up(part, f"it has ended {LOSSES} processes: {error}")
+        else:
             raise DataError(
                 f"part {part} has ended {LOSSES} processes: {error}",
-                "give less --batch-tokens, if it was the memory; `plan.json` names the input of each part",
+                "if it was the memory, give smaller parts or batches; `plan.json` names the inputs",
             )
-        if part is not None:
-            self._todo.appendleft(part)
-        self._looks = 0.0  # another process, soon
+
+    def _give_up(self, task: int, reason: str) -> None:
+        """A task that ends processes or fails again and again; the others are done."""
+        self.reasons[task] = reason
+        self.done(self._pace.add(task, lines=0, failed=1, seconds=0.0))

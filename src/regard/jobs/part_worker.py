@@ -81,8 +81,8 @@ class PartWorker:
         )
         self._job = job
         if isinstance(job, OpenedTasks):
-            job.plan.agreed(self._storage)
-            return {"parts": len(job.plan.tasks)}
+            self._tasks = list(job.plan.agreed(self._storage).tasks)
+            return {"parts": len(self._tasks)}
         plan = job.plan if plans else replace(job.plan, inputs=read_plan(self._storage).inputs)
         self._plan = plan.agreed(self._storage)
         self._parts = list(self._plan.parts())
@@ -91,7 +91,7 @@ class PartWorker:
     def _answer(self, part: int) -> Message:
         job = self._job
         if isinstance(job, OpenedTasks):
-            return self._do(job, list(job.plan.tasks)[part])
+            return self._do(job, self._tasks[part])
         given = {"failure": job.failure, "engine": job.engine, "wrap": job.wrap}
         record = run_part(self._plan, self._parts[part], self._storage, job.answer, **given)
         return {"lines": record.lines, "failed": len(record.failed), "seconds": record.seconds}

@@ -5,7 +5,7 @@ The tasks of a plan are divided among processes as parts are: shard I of N does 
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from regard.errors import DataError
@@ -68,21 +68,22 @@ class TaskPlan:
     settings: Mapping[str, Any]
     tasks: Mapping[str, Mapping[str, Any]]
 
-    def agreed(self, storage: Storage) -> None:
-        """Write the plan into an output folder that has none.
+    def agreed(self, storage: Storage) -> "TaskPlan":
+        """The plan of the output folder, which is this one, perhaps in another order; or it is written.
 
         Raises:
             DataError: the folder belongs to another job.
         """
         table = json.loads(json.dumps({"format_version": FORMAT_VERSION, **asdict(self)}))
         if storage.create(PLAN, json.dumps(table, indent=1, ensure_ascii=False).encode()):
-            return
+            return self
         there = _read(storage) or {}
         if difference := _difference(there, table):
             raise DataError(
                 f"{storage.url} is the output of another job: {difference}",
                 "choose another folder for this one",
             )
+        return replace(self, tasks={name: self.tasks[name] for name in there["tasks"]})
 
     def shard(self, number: int, shards: int) -> list[str]:
         """The tasks of shard `number` (from 1) of `shards`."""

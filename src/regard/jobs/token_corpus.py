@@ -1,22 +1,24 @@
 """A tokenised corpus: the parts of a job, which training reads again and again, a few at a time."""
 
 import hashlib
-from collections import Counter
+import threading
+import weakref
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from regard.data.checksums import dump_with_checksum, load_with_checksum
-from regard.errors import DataError
-from regard.jobs.part_record import PartRecord, output_name, read_record, recorded
+from regard.errors import DataError, RunError
+from regard.jobs.part_record import output_name, read_record, recorded
 from regard.jobs.plan import PLAN, TOKENS, Plan, read_plan
 from regard.jobs.storage import Storage, at_once
 
 Part = TypeVar("Part")
 READERS = 4  # parts that are read at a time
-PART_FACTS = ("part", "size", "sha256", "counts")  # of a record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,13 +82,13 @@ def token_index(storage: Storage, file: Path) -> tuple[Plan, TokenIndex]:
         else:
             if index.plan == digest:
                 return plan, index
-    index = TokenIndex(plan=digest, parts=[_facts(each) for each in _records(plan, storage)])
+    index = TokenIndex(plan=digest, parts=_parts_of(plan, storage))
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(dump_with_checksum(asdict(index)), "utf-8")
     return plan, index
 
 
-def _records(plan: Plan, storage: Storage) -> list[PartRecord]:
+def _parts_of(plan: Plan, storage: Storage) -> list[TokenPartFacts]:
     parts = [part.number for part in plan.parts()]
     if missing := sorted(set(parts) - recorded(storage)):
         raise DataError(
@@ -94,12 +96,12 @@ def _records(plan: Plan, storage: Storage) -> list[PartRecord]:
             f" {missing[0]}",
             "run the shards' commands again; `regard jobs status` lists what is missing",
         )
-    return at_once(lambda part: read_record(storage, part), parts)
 
+    def facts(part: int) -> TokenPartFacts:
+        record = read_record(storage, part)  # which may name many lines that failed
+        return TokenPartFacts(part=part, size=record.size, sha256=record.sha256, counts=record.counts)
 
-def _facts(record: PartRecord) -> TokenPartFacts:
-    table: dict[str, Any] = {name: getattr(record, name) for name in PART_FACTS}
-    return TokenPartFacts(**table)
+    return at_once(facts, parts)
 
 
 class PartReader(Generic[Part]):
@@ -111,17 +113,17 @@ class PartReader(Generic[Part]):
 
     def __init__(self, storage: Storage, index: TokenIndex, opened: Callable[[bytes, str], Part]) -> None:
         self._storage, self._facts, self._opened = storage, index.parts, opened
-        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="parts")
         self._parts: dict[int, Future[Part]] = {}
+        self._coming: deque[int] = deque()  # parts that are wanted, and not being read yet
+        self._lock = threading.Lock()
 
     def reads(self, now: Sequence[int], following: Sequence[int]) -> None:
-        """Begin to read what is needed, `now` first, and drop what is not."""
+        """Keep these parts and no others, and begin to read them; `now` is needed first."""
         wanted = [*now, *following]
-        for number in self._parts.keys() - set(wanted):
-            self._parts.pop(number).cancel()
-        for number in wanted:
-            if number not in self._parts:
-                self._parts[number] = self._pool.submit(self._read, number)
+        with self._lock:
+            self._parts = {number: self._parts[number] for number in wanted if number in self._parts}
+            self._coming = deque(number for number in wanted if number not in self._parts)
+        self._read_ahead()
 
     def part(self, number: int) -> Part:
         """A part, which is waited for.
@@ -129,9 +131,47 @@ class PartReader(Generic[Part]):
         Raises:
             DataError: it is missing or damaged. RunError: the store failed again and again.
         """
-        if number not in self._parts:
-            self._parts[number] = self._pool.submit(self._read, number)
-        return self._parts[number].result()
+        with self._lock:
+            future = self._parts.get(number)
+            if future is None:
+                with suppress(ValueError):
+                    self._coming.remove(number)
+                future = self._begin(number)
+        try:
+            return future.result()
+        except RunError:  # perhaps long ago, in the background
+            with self._lock:
+                future = self._begin(number)
+            return future.result()
+
+    def _read_ahead(self) -> None:
+        """Begin to read what is wanted, READERS parts at a time, so that no more are under way at the end."""
+        with self._lock:
+            under_way = sum(not future.done() for future in self._parts.values())
+            while self._coming and under_way < READERS:
+                self._begin(self._coming.popleft())
+                under_way += 1
+
+    def _begin(self, number: int) -> Future[Part]:
+        """Read a part in a thread; when it is there, the next one's turn has come."""
+        future: Future[Part] = Future()
+        self._parts[number] = future
+        here = weakref.ref(self)
+
+        def read() -> None:
+            reader = here()
+            if reader is None:
+                return
+            try:
+                future.set_result(reader._read(number))
+            except BaseException as error:  # noqa: BLE001 (raised where the part is needed)
+                future.set_exception(error)
+            del reader
+            if (reader := here()) is not None:  # else nobody waits for the others
+                reader._read_ahead()
+
+        threading.Thread(target=read, name=f"part {number}", daemon=True).start()
+        return future
 
     def _read(self, number: int) -> Part:
         facts = self._facts[number]

@@ -73,6 +73,12 @@ class PairLines:
         self._tokenize: PartTokenizer | None = None
 
     def tokenizers(self, sample: ReadLines) -> TokenizerPair:
+        if next(self._usable(sample()), None) is None:
+            problem = next((row for line in sample() if isinstance(row := self._row(line), Problem)), None)
+            raise DataError(
+                f"the beginning of the input has no pair{f': {problem.message}' if problem else ''}",
+                "a line is a source and its target with a tab between; of tables give --column SOURCE,TARGET",
+            )
         return train_tokenizers(_Pairs(lambda: self._usable(sample())), self._recipe.tokenizer)
 
     def tokenised(self, lines: Sequence[str], tokenizers: TokenizerPair) -> list[list[Sequences] | str]:
@@ -100,7 +106,7 @@ class PairLines:
         """The source and the target of a line, or why it cannot be used."""
         cells = line.split("\t")
         if len(cells) != 2:
-            message = f"{len(cells)} columns, not a source and a target with a tab between"
+            message = f"{len(cells) - 1} tabs, not the one between a source and its target"
             return Problem("malformed", message)
         return problem_of(cells[0], cells[1], self._recipe.data.lines.max_characters) or (cells[0], cells[1])
 
@@ -124,6 +130,8 @@ class DocumentLines:
         self._settings = recipe.tokenizer
 
     def tokenizers(self, sample: ReadLines) -> TokenizerPair:
+        if next(filter(str.strip, sample()), None) is None:
+            raise DataError("the beginning of the input has no document", "a line is a document")
         return TokenizerPair(*[train_tokenizer(sample(), self._settings.kind, self._settings)] * 2)
 
     def tokenised(self, lines: Sequence[str], tokenizers: TokenizerPair) -> list[list[int] | str]:

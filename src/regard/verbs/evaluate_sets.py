@@ -1,5 +1,6 @@
 """Evaluate on many test sets: a table of scores, by one process or by several that share a folder."""
 
+import functools
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -121,8 +122,8 @@ def evaluate_sets(
 
     if output is None:
         return progress_of("evaluate", list(opened.found), [scored(name) for name in opened.found])
-    storage, plan = Storage(str(output)), opened.plan()
-    plan.agreed(storage)
+    storage = Storage(str(output))
+    plan = opened.plan().agreed(storage)
     for name in plan.shard(*shard_of(tasks.shard or "1/1")):
         run_task(storage, name, lambda name=name: scored(name))
     return _progress(storage)
@@ -187,7 +188,8 @@ def _scored_on_engine(
     done: Callable[[TaskRecord], None] | None,
 ) -> TaskProgress:
     """Score all test sets by the processes of a cluster."""
-    names, runtime = list(read_sets(sets)), settings["runtime"]
+    read_sets(sets)  # refuses mistakes here
+    runtime: DecodingRuntime = settings["runtime"]
     if settings["options"].workers not in (None, 1):
         raise UserError("workers are for one machine", "give --processes")
     changed = {
@@ -198,8 +200,12 @@ def _scored_on_engine(
     message = {"sets": str(sets.absolute()), "output": everywhere(storage.url), "keywords": keywords}
     order = JobOrder(opens=ORDERS, settings=message, output=message["output"])
 
+    @functools.cache
+    def names() -> list[str]:
+        return list(_progress(storage).tasks)  # as they are planned
+
     def ended(part: PartDone) -> None:
-        record = task_record(storage, names[part.part])
+        record = task_record(storage, names()[part.part])
         if record is not None and done is not None:
             done(record)
 
@@ -208,7 +214,7 @@ def _scored_on_engine(
     if reasons:
         number, reason = min(reasons.items())
         raise RunError(
-            f"{len(reasons)} of {len(names)} test sets failed, the first is {names[number]}: {reason}",
+            f"{len(reasons)} of {len(names())} test sets failed, the first is {names()[number]}: {reason}",
             f"the same command scores them again; regard jobs status {storage.url} shows the others",
         )
     return _progress(storage)

@@ -7,6 +7,8 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import torch
 
 from regard import console
-from regard.errors import Interrupted, RecipeError, RegardError, RunError, UserError
+from regard.errors import FolderError, Interrupted, RecipeError, RegardError, RunError, UserError
 from regard.jobs.pace import PartDone
 from regard.jobs.part_worker import JobOrder, OpenedTasks
 from regard.jobs.storage import Storage
@@ -29,7 +31,7 @@ from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.shared.text_options import TaskOptions
 from regard.verbs.tasks.recipe import RecipeFile
-from regard.verbs.train import train
+from regard.verbs.train import LOST_LOCK_SECONDS, train
 from regard.verbs.training_run.final_scores import best_validation
 from regard.weights.checkpoint import RunFolder
 
@@ -78,18 +80,20 @@ def sweep(
     """
     refuse_unknown_engine(tasks)
     _refuse_elsewhere(out)
+    if workers > 1 and tasks.on not in (None, LOCAL):
+        raise UserError("workers are for one machine", "give --threads, and --processes for several runs")
     mine = shard_of(tasks.shard or "1/1")
     runs = _Runs(
         recipe, values, out, overrides=overrides, init=init, workers=workers, quiet=quiet, runtime=runtime
     )
     storage = Storage(str(runs.folder))
-    runs.plan.agreed(storage)
+    plan = runs.plan.agreed(storage)
     if tasks.on in (None, LOCAL):
-        chosen = runs.plan.shard(*mine)
+        chosen = plan.shard(*mine)
         failed = _trained_here(runs, storage, chosen, done)
     else:
-        chosen = list(runs.plan.tasks)
-        failed = _trained_on_engine(runs, storage, tasks, done)
+        chosen = list(plan.tasks)
+        failed = _trained_on_engine(runs, chosen, storage, tasks, done)
     if failed:
         name, reason = next(iter(failed.items()))
         raise RunError(
@@ -125,13 +129,14 @@ class _Runs:
         base = load_recipe(self.path, overrides, init)
         self.folder = Path(out) if out else Path("runs") / f"{base.recipe.name}-sweep"
         self.plan = _plan(base, self._sets)
-        self.overrides, self.runtime = overrides, runtime
+        self.overrides, self.runtime, self.waits = overrides, runtime, 0.0
         self._settings: dict[str, Any] = {"init": init, "workers": workers, "quiet": quiet}
         recipe_name = everywhere(str(recipe)) if os.path.exists(recipe) else str(recipe)
         self.message = as_keywords(  # of the same runs on another machine
             {
                 **self._settings, "recipe": recipe_name, "values": list(values), "out": self.folder,
-                "overrides": list(overrides), "runtime": runtime,
+                "overrides": list(overrides), "runtime": replace(runtime, threads=runtime.threads or 1),
+                "init": everywhere(str(init)) if init is not None and os.path.exists(init) else init,
             }
         )  # fmt: skip
 
@@ -139,6 +144,7 @@ class _Runs:
         """Train one."""
         began = time.monotonic()
         sets = [*self.overrides, *self._sets[name]]
+        _wait_for_lock(self.folder / name, self.waits)
         try:
             result = train(
                 self.path, out=self.folder / name, overrides=sets, runtime=self.runtime, **self._settings
@@ -174,10 +180,13 @@ def _trained_here(
 
 
 def _trained_on_engine(
-    runs: _Runs, storage: Storage, tasks: TaskOptions, done: Callable[[TaskRecord], None] | None
+    runs: _Runs,
+    names: Sequence[str],
+    storage: Storage,
+    tasks: TaskOptions,
+    done: Callable[[TaskRecord], None] | None,
 ) -> dict[str, str]:
     """Train all runs by the processes of a cluster; returns why runs failed, by name."""
-    names = list(runs.plan.tasks)
 
     def ended(part: PartDone) -> None:
         record = task_record(storage, names[part.part])
@@ -186,8 +195,7 @@ def _trained_on_engine(
 
     order = JobOrder(opens=ORDERS, settings=runs.message, output=everywhere(str(runs.folder)))
     gpu = None if runs.runtime.device == "auto" else runs.runtime.device == "cuda"
-    cpus = (runs.runtime.threads or 1) * runs.message.get("workers", 1)
-    _, reasons = placed(order, tasks, ended, cpus=cpus, gpu=gpu)
+    _, reasons = placed(order, tasks, ended, cpus=runs.runtime.threads or 1, gpu=gpu)
     for number, reason in reasons.items():
         console.warn(f"{names[number]}: {reason}")
     return {names[number]: reason for number, reason in sorted(reasons.items())}
@@ -196,6 +204,7 @@ def _trained_on_engine(
 def open_order(settings: Mapping[str, Any], plans: bool) -> OpenedTasks:
     """The sweep of a message, in a process of an engine."""
     runs = _runs_of(**settings)
+    runs.waits = LOST_LOCK_SECONDS  # for the machine from which this process has a run
     return OpenedTasks(plan=runs.plan, do=runs.train)
 
 
@@ -314,6 +323,15 @@ def _short_names(keys: Sequence[str]) -> dict[str, str]:
     """The last part of each setting's name, or all of it where two would be the same."""
     last = [key.rpartition(".")[2] for key in keys]
     return {key: name if last.count(name) == 1 else key for key, name in zip(keys, last, strict=True)}
+
+
+def _wait_for_lock(folder: Path, seconds: float) -> None:
+    """Wait until a lost machine's lock of a run folder is released, so long at most."""
+    until = time.monotonic() + seconds
+    while folder.is_dir() and time.monotonic() < until:
+        with suppress(FolderError), RunFolder(folder).lock():
+            return
+        time.sleep(1)
 
 
 def _scores(

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import os
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -10,9 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from regard import console
 from regard.data.tokenizer import TokenizerPair
 from regard.errors import DataError, UserError
-from regard.jobs.cuts import refuse_parquet
 from regard.jobs.inputs import InputFile, find_inputs
 from regard.jobs.pace import ShardReport
 from regard.jobs.part_worker import JobOrder, OpenedJob
@@ -39,6 +40,7 @@ ORDERS = "regard.verbs.tokenize_corpus:open_order"
 COMMAND = "data tokenize"
 SAMPLE = 1_000_000  # lines that tokenisers are trained on, from parts that are evenly spread
 SAMPLED_PARTS = 100
+NO_COLUMN = "(no column of regard data tokenize)"  # which adds none
 
 
 @checked
@@ -72,6 +74,7 @@ def tokenize_corpus(
             changed, or the folder belongs to another job.
     """
     refuse_unknown_engine(sharding)
+    mine = shard_of(sharding.shard or "1/1")
     source = load_recipe(recipe_path(recipe), overrides, None)
     job = _TokenJob(source, Storage(str(output)))
     columns = _columns(sharding, job.lines.columns)
@@ -91,7 +94,7 @@ def tokenize_corpus(
     return run_shard(
         plan,
         job.storage,
-        shard_of(sharding.shard or "1/1"),
+        mine,
         job.answer,
         failure=_no_line,
         engine=_engine(),
@@ -102,6 +105,7 @@ def tokenize_corpus(
 
 def open_order(settings: dict[str, Any], plans: bool) -> OpenedJob:
     """The job of a message, in a process of an engine; that which plans makes the tokenisers, too."""
+    os.environ.setdefault("RAYON_NUM_THREADS", "1")  # of the tokenisers: the process has one core
     source = recipe_from(settings["table"], "", Path(settings["base"]), settings["name"])
     job = _TokenJob(source, Storage(settings["output"]))
     columns = settings["columns"]
@@ -130,12 +134,10 @@ class _TokenJob:
         """
         if columns is not None:
             kind_of(inputs)
-        else:
-            refuse_parquet(inputs)
-            for file in inputs:
-                if table_kind(file.url) == "jsonl":
-                    names = ",".join(self.lines.columns)
-                    raise DataError(f"{file.url} is a table", f"name what is read of it: --column {names}")
+        for file in inputs:
+            if columns is None and table_kind(file.url) in ("jsonl", "parquet"):
+                names = ",".join(self.lines.columns)
+                raise DataError(f"{file.url} is a table", f"name what is read of it: --column {names}")
         pretrained = self._pretrained
         return Plan(
             command=COMMAND,
@@ -150,16 +152,23 @@ class _TokenJob:
 
     @functools.cached_property
     def _pretrained(self) -> TokenizerPair | None:
-        init = self._source.recipe.model.get("init")
-        return None if init is None else load_model(model_path(init, self._source.base)).tokenizers
+        """The tokenisers of the model that the training starts from, or of its teacher."""
+        recipe = self._source.recipe
+        teacher = recipe.training.distillation
+        if (name := recipe.model.get("init", None if teacher is None else teacher.teacher)) is None:
+            return None
+        loaded = load_model(model_path(name, self._source.base))
+        console.note(f"tokeniser: from {loaded.path}; [tokenizer] has no effect on it")
+        return loaded.tokenizers
 
     @functools.cached_property
     def tokenizers(self) -> TokenizerPair:
         """The tokenisers of the corpus; the first process that needs them makes them."""
-        if (there := read_tokenizers(self.storage)) is not None:
+        if (there := read_tokenizers(self.storage, self._settings)) is not None:
             return there
-        create_tokenizers(self.storage, self._pretrained or self.lines.tokenizers(self._sample))
-        there = read_tokenizers(self.storage)
+        made = self._pretrained or self.lines.tokenizers(self._sample)
+        create_tokenizers(self.storage, made, self._settings)
+        there = read_tokenizers(self.storage, self._settings)
         assert there is not None
         return there
 
@@ -199,7 +208,7 @@ def _columns(sharding: ShardOptions, names: Sequence[str]) -> TableColumns | Non
             f"column = {sharding.column!r} is not {' and '.join(names).lower()}",
             f"name them with a comma between: {','.join(names)}",
         )
-    return TableColumns(texts=texts, into="", result="text")
+    return TableColumns(texts=texts, into=NO_COLUMN, result="text")
 
 
 def _lines_of(rows: PartRows) -> Iterator[str]:

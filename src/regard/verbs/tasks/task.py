@@ -139,7 +139,8 @@ def settings_of_test_data(data_settings: Any, data: str | None, base: Path) -> t
     there is no `data` either, the validation data are used and a note says so.
     """
     if data is not None:
-        return dataclasses.replace(data_settings.test or data_settings.train, file=data), Path.cwd()
+        settings = data_settings.test or data_settings.train or data_settings.valid
+        return dataclasses.replace(settings, file=data), Path.cwd()
     if data_settings.test is None and data_settings.valid is None:
         raise RecipeError("the model's recipe names no test data", "name a file with --data FILE")
     if data_settings.test is None:

@@ -28,6 +28,7 @@ class TokenisedCorpus:
 
     storage: Storage
     index: TokenIndex
+    settings: Mapping[str, Any]  # of the recipe
 
     def tokenizers(self, folder: Path) -> TokenizerPair:
         """Its tokenisers, which become those of a run, in this folder.
@@ -35,7 +36,7 @@ class TokenisedCorpus:
         Raises:
             FolderError: the run has others, those of a pretrained model or of a teacher.
         """
-        tokenizers = read_tokenizers(self.storage)
+        tokenizers = read_tokenizers(self.storage, self.settings)
         if tokenizers is None:
             raise DataError(f"{self.storage.url}/{TOKENIZERS} is missing", "run `regard data tokenize` again")
         if not folder.is_dir():
@@ -90,7 +91,7 @@ def open_tokens(recipe: Any, base: Path, folder: Path) -> TokenisedCorpus:
     if not index.totals["pairs"] and not index.totals["documents"]:
         hint = "`regard jobs status` says what was wrong with the lines"
         raise DataError(f"{storage.url} has no example", hint)
-    return TokenisedCorpus(storage=storage, index=index)
+    return TokenisedCorpus(storage=storage, index=index, settings=here)
 
 
 def _shown(settings: Mapping[str, Any], name: str) -> str:
@@ -129,13 +130,23 @@ def place_of(tokens: str, base: Path) -> str:
     return tokens if "://" in tokens else str(base / tokens)
 
 
-def read_tokenizers(storage: Storage) -> TokenizerPair | None:
-    """The tokenisers of a tokenised corpus; None if they are not there yet."""
+def read_tokenizers(storage: Storage, settings: Mapping[str, Any]) -> TokenizerPair | None:
+    """The tokenisers of a tokenised corpus; None if they are not there yet.
+
+    Raises:
+        DataError: they are damaged, or were made by other settings.
+    """
     content = storage.read(TOKENIZERS)
     if content is None:
         return None
     try:
-        files: Mapping[str, str] = load_with_checksum(content.decode("utf-8"))["files"]
+        table = load_with_checksum(content.decode("utf-8"))
+        if table["settings"] != settings:
+            raise DataError(
+                f"{storage.url}/{TOKENIZERS} was made by other settings of the recipe",
+                "write into a new folder",
+            )
+        files: Mapping[str, str] = table["files"]
         return TokenizerPair.of({name: text.encode("utf-8") for name, text in files.items()})
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
@@ -143,7 +154,9 @@ def read_tokenizers(storage: Storage) -> TokenizerPair | None:
         ) from error
 
 
-def create_tokenizers(storage: Storage, tokenizers: TokenizerPair) -> None:
+def create_tokenizers(storage: Storage, tokenizers: TokenizerPair, settings: Mapping[str, Any]) -> None:
     """Write the tokenisers of a tokenised corpus, unless another process has."""
     files = {name: content.decode("utf-8") for name, content in tokenizers.files().items()}
-    storage.create(TOKENIZERS, dump_with_checksum({"files": files}).encode("utf-8"))
+    storage.create(
+        TOKENIZERS, dump_with_checksum({"settings": dict(settings), "files": files}).encode("utf-8")
+    )

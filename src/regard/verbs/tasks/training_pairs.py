@@ -12,7 +12,7 @@ from regard.data.token_part import TokenPart
 from regard.jobs.storage import Storage
 from regard.jobs.token_corpus import PartReader, TokenIndex
 
-SAMPLED_PARTS = 8  # whose lengths stand for those of all
+SAMPLED_PARTS = 8  # whose lengths stand for those of all parts
 
 
 @runtime_checkable
@@ -72,7 +72,9 @@ class CorpusPairs:
 
     def length_quantile(self, share: float) -> int:
         filled = [number for number, size in enumerate(self._index.numbers("pairs")) if size]
-        reader = self._reader()
-        parts = map(reader.part, filled[:: -(-len(filled) // SAMPLED_PARTS)])
-        lengths = np.concatenate([part.copy(0).source_lengths(np.arange(len(part))) for part in parts])
-        return int(np.quantile(lengths, share, method="higher")) - 1
+        reader, lengths = self._reader(), list[np.ndarray]()
+        for number in filled[:: -(-len(filled) // SAMPLED_PARTS)]:
+            reader.reads([number], [])  # and no other is kept
+            part = reader.part(number)
+            lengths.append(part.copy(0).source_lengths(np.arange(len(part))))
+        return int(np.quantile(np.concatenate(lengths), share, method="higher")) - 1

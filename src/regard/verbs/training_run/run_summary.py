@@ -21,7 +21,10 @@ def training_summary(settings: TrainingSettings, loader: Loader, state: Mapping[
     ends = settings.max_steps / per_epoch
     epochs = f"{ends:.1f} epochs" if not done else f"epochs {done / per_epoch:.1f} to {ends:.1f}"
     plural = "" if validations == 1 else "s"
-    line = f"training: {updates} ({epochs} of {per_epoch:,.0f} updates), {validations} validation{plural}"
+    about = "about " if loader.is_estimated else ""
+    line = (
+        f"training: {updates} ({epochs} of {about}{per_epoch:,.0f} updates), {validations} validation{plural}"
+    )
     if state is None or "validations" not in state:
         return f"{line}; the time will be known after the first update"
     validated = TimedCount(**state["validations"])

@@ -40,7 +40,7 @@ def load_teacher(
     settings = source.recipe.training.distillation
     if settings is None:
         return None
-    if settings.weight == 1 and source.table["training"].get("label_smoothing"):
+    if settings.weight == 1 and source.table["training"].get("label_smoothing") and run.latest() is None:
         raise RecipeError(
             "training.label_smoothing has no effect: with distillation.weight = 1 no label is learned",
             "leave label_smoothing out, or make the weight smaller",
