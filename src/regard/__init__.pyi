@@ -2647,16 +2647,17 @@ def tokenize_corpus(
     into: str | None = None,
     done: Callable[[PartDone], None] | None = None,
 ) -> ShardReport:
-    """Tokenise the pairs of many files, or one shard of them, for a training with `data.tokens = output`.
+    """Tokenise the lines of many files, or one shard of them, for a training with `data.tokens = output`.
 
     The tokenisers are those of the recipe's `model.init`, or are trained by its `[tokenizer]` on a million
-    pairs.
+    lines.
 
     Args:
-        recipe: a recipe of a translation: a TOML file, or the name of one that comes with regard. What counts
-            are `[tokenizer]`, `[data.lines]`, `batches.max_tokens` and `model.init`.
-        input: a path or an address, or a pattern of them. A line has a source and its target with a tab
-            between, unless `column` names two columns of tables.
+        recipe: a recipe of a translation or a language model: a TOML file, or the name of one that comes with
+            regard. What counts are `[tokenizer]` and `model.init`, and of a translation `[data.lines]` and
+            `batches.max_tokens`.
+        input: a path or an address, or a pattern of them. A line is a source and its target with a tab
+            between, or a document; or `column` names the two columns of tables, or the one.
         output: the folder that all shards share, a path or an address.
         overrides: settings `section.key=value` that replace those of the recipe.
         done: is called after each part.

@@ -517,6 +517,6 @@ def test_what_a_language_model_cannot_have_is_refused(texts, recipe, tmp_path):
     with pytest.raises(RecipeError, match="tokenised with task = 'language_model'"):
         train(
             recipe([('kind = "words"', 'kind = "characters"'), ("window = 16", "window = 8")]),
-            out=tmp_path / "run",
+            out=tmp_path / "pairs",
             threads=1,
         )

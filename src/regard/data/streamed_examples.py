@@ -1,7 +1,7 @@
 """Examples of a tokenised corpus in parts, of which a few are in memory at a time."""
 
 from collections.abc import Iterator, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -12,6 +12,7 @@ Part = TypeVar("Part")
 SomePart = TypeVar("SomePart", covariant=True)
 
 
+@runtime_checkable
 class Parts(Protocol[SomePart]):
     """The parts of a corpus."""
 

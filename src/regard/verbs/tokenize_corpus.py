@@ -91,6 +91,7 @@ def tokenize_corpus(
         order = JobOrder(opens=ORDERS, settings=settings, output=settings["output"])
         return placed(order, sharding, done, cpus=1, gpu=False)[0]
     plan = job.plan(find_inputs([str(input)]), columns, sharding.part_megabytes).agreed(job.storage)
+    job.tokenizers  # noqa: B018 (made or compared, before any part)
     return run_shard(
         plan,
         job.storage,

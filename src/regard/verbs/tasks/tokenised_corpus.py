@@ -81,7 +81,7 @@ def open_tokens(recipe: Any, base: Path, folder: Path) -> TokenisedCorpus:
     storage = Storage(place_of(recipe.data.tokens, base))
     plan, index = token_index(storage, folder / INDEX)
     there, here = plan.settings, token_settings(recipe)
-    for name in sorted({*there, *here}):
+    for name in sorted({*there, *here}, key=lambda name: (name != "task", name)):
         if there.get(name) != here.get(name):
             raise RecipeError(
                 f"{storage.url} was tokenised with {name} = {_shown(there, name)}, and the recipe has"
