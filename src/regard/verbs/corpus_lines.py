@@ -66,7 +66,7 @@ def corpus_lines(recipe: Recipe) -> CorpusLines:
 class PairLines:
     """A source and its target with a tab between."""
 
-    columns = ("SOURCE", "TARGET")
+    columns: tuple[str, ...] = ("SOURCE", "TARGET")
 
     def __init__(self, recipe: TranslationRecipe) -> None:
         self._recipe = recipe
@@ -124,7 +124,7 @@ class _Pairs:
 class DocumentLines:
     """A document; empty lines are left out."""
 
-    columns = ("TEXT",)
+    columns: tuple[str, ...] = ("TEXT",)
 
     def __init__(self, recipe: LanguageModelRecipe) -> None:
         self._settings = recipe.tokenizer
