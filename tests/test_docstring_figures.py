@@ -9,7 +9,6 @@ UNIT = r"%|ms|s|seconds?|minutes?|hours?|[kMG]i?B|times as|times faster|GFLOP/s|
 MEASURED = re.compile(rf"(?<![\w.,-])(\d+(?:,\d{{3}})*(?:\.\d+)?) ?({UNIT})(?!\w)")
 GIVEN = {  # figure -> why it is no measurement
     "95 %": "the level of an interval",
-    "99 %": "a quantile",
     "99.95 %": "a definition",
     "80 %": "Devlin et al. 2019",
     "10 %": "Devlin et al. 2019",

@@ -125,7 +125,7 @@ class TestResults:
         assert "| b |  |" in shown
         assert "- alike" in shown
 
-    def test_results_of_another_processor_stand_beside_those_that_are_there(self, tmp_path, monkeypatch):
+    def test_results_of_another_processor_are_kept_next_to_those_that_are_there(self, tmp_path, monkeypatch):
         monkeypatch.setattr("benchmarks.common.results.FOLDER", tmp_path)
         monkeypatch.setattr("benchmarks.common.report.FOLDER", tmp_path)
         monkeypatch.setattr("benchmarks.common.report.PAGE", tmp_path / "README.md")

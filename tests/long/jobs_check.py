@@ -17,7 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
 from benchmarks.common.checks import Found, record_of
-from tests.long import job_disk, job_parts, job_ray, job_simulation
+from tests.long import job_disk, job_parts, job_ray, job_simulation, job_speed
 
 PARTS: dict[
     str, tuple[Callable[[Path, int], Found], int, int]
@@ -29,6 +29,7 @@ PARTS: dict[
     "full_disk": (job_disk.full_disk, 3, 1),
     "on_ray": (job_ray.on_ray, 20, 2),
     "by_client": (job_ray.by_client, 40, 3),
+    "speed": (job_speed.speed, 5, 1),
     "simulated": (job_simulation.simulated, 10_000, 300),
     "memory": (job_parts.memory, 300, 10),
 }

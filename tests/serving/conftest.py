@@ -70,7 +70,7 @@ class Running:
     def __exit__(self, *error):
         if self.thread.is_alive():
             self.stop()
-            self.thread.join(30)
+            self.thread.join(120)
         assert not self.thread.is_alive()
 
 

@@ -1,10 +1,12 @@
 """nginx and Caddy with the files of deploy/, on free ports of this machine, without its root's folders."""
 
 import os
+import random
 import shutil
 import socket
 import ssl
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,12 +17,13 @@ WRITTEN_BY_NGINX = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 def free_ports(number):
-    """Ports that are free."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Ports that are free, below those that the system gives to connections: none takes them meanwhile."""
+    found: set[int] = set()
+    while len(found) < number:
+        port = random.SystemRandom().randrange(10_000, 30_000)  # another one in each process of the tests
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.add(port)
+    return list(found)
 
 
 def program(name, *folders):

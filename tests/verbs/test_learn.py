@@ -22,7 +22,8 @@ def test_each_page_is_a_valid_notebook_with_its_cells(tmp_path):
         assert len(code) == page.read_text("utf-8").count("```{code-cell}")
         answers = [cell for cell in code if "hide-cell" in cell.metadata.get("tags", ())]
         assert answers
-        assert all(cell.metadata["jupyter"] == {"source_hidden": True} for cell in answers)
+        hidden = {"source_hidden": True, "outputs_hidden": True}
+        assert all(cell.metadata["jupyter"] == hidden for cell in answers)
 
 
 def test_links_lead_to_notebooks_of_the_folder(tmp_path):

@@ -118,7 +118,7 @@ def test_an_engine_trains_the_same_runs(recipe, tmp_path, engine, trained):
         assert digests[0] == digests[1]
 
 
-def test_an_engine_goes_on_where_values_came_in_another_order(recipe, tmp_path, engine, trained):
+def test_an_engine_continues_where_values_came_in_another_order(recipe, tmp_path, engine, trained):
     seen, fails = trained
     fails["seed=2"] = RunError("the loss is not finite", "a smaller learning rate")
     with pytest.raises(RunError, match="1 of 3 runs failed"):

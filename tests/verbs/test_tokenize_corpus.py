@@ -272,7 +272,7 @@ def test_a_run_that_was_stopped_resumes_to_the_bit(corpus, recipe, tmp_path):
     assert len(texts) == 1
 
 
-def test_pieces_are_dropped_anew_in_each_copy(corpus, recipe, tmp_path):
+def test_other_merges_are_dropped_in_each_copy(corpus, recipe, tmp_path):
     tokenizer = ('kind = "words"', 'kind = "bpe"\nvocab_size = 40\ndropout = 0.5\ncopies = 3')
     tokenize_corpus(recipe([tokenizer]), corpus, tmp_path / "out")
     storage, index, tokenizers = opened(tmp_path / "out", tmp_path)
@@ -313,7 +313,7 @@ def test_tokenisers_of_a_tokenised_corpus_are_not_extended(corpus, recipe, tmp_p
         )
 
 
-def test_an_incomplete_a_foreign_or_a_damaged_corpus_is_refused(corpus, recipe, tmp_path):
+def test_an_incomplete_another_or_a_damaged_corpus_is_refused(corpus, recipe, tmp_path):
     chosen = recipe()
     tokenize_corpus(chosen, corpus, tmp_path / "out", shard="1/2")
     with pytest.raises(DataError, match="3 of 6 parts are not tokenised, the first is part 1"):
@@ -333,7 +333,7 @@ def test_an_incomplete_a_foreign_or_a_damaged_corpus_is_refused(corpus, recipe, 
         train(recipe(tokens="nowhere"), out=tmp_path / "other", threads=1, quiet=True)
 
 
-def test_a_corpus_that_was_made_anew_is_another_one(corpus, recipe, tmp_path):
+def test_a_corpus_that_was_made_again_is_another_one(corpus, recipe, tmp_path):
     chosen = recipe()
     tokenize_corpus(chosen, corpus, tmp_path / "out")
     train(chosen, out=tmp_path / "run", threads=1, quiet=True, overrides=["training.max_steps=4"])

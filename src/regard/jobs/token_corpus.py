@@ -114,7 +114,7 @@ class PartReader(Generic[Part]):
     def __init__(self, storage: Storage, index: TokenIndex, opened: Callable[[bytes, str], Part]) -> None:
         self._storage, self._facts, self._opened = storage, index.parts, opened
         self._parts: dict[int, Future[Part]] = {}
-        self._coming: deque[int] = deque()  # parts that are wanted, and not being read yet
+        self._coming: deque[int] = deque()  # parts that are needed, and not being read yet
         self._lock = threading.Lock()
 
     def reads(self, now: Sequence[int], following: Sequence[int]) -> None:
@@ -145,7 +145,7 @@ class PartReader(Generic[Part]):
             return future.result()
 
     def _read_ahead(self) -> None:
-        """Begin to read what is wanted, READERS parts at a time, so that no more are under way at the end."""
+        """Begin to read what is needed, READERS parts at a time, so that no more are under way at the end."""
         with self._lock:
             under_way = sum(not future.done() for future in self._parts.values())
             while self._coming and under_way < READERS:

@@ -17,7 +17,7 @@ from regard.verbs.tasks.language_model import LanguageModelRecipe
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.tasks.translation import TranslationRecipe
 
-ReadLines = Callable[[], Iterator[str]]  # reads lines, anew each time
+ReadLines = Callable[[], Iterator[str]]  # reads lines, again each time
 
 
 @runtime_checkable
@@ -113,7 +113,7 @@ class PairLines:
 
 @dataclasses.dataclass(frozen=True)
 class _Pairs:
-    """Pairs that are read anew each time."""
+    """Pairs that are read again each time."""
 
     read: Callable[[], Iterator[Pair]]
 

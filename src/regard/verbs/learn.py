@@ -57,7 +57,10 @@ def learn(*, out: str | Path | None = None) -> Notebooks:
 def _for_jupyter(notebook: Any) -> Any:
     """The notebook with answers that Jupyter hides, too, and links that lead from notebook to notebook."""
     for cell in notebook.cells:
-        if "hide-cell" in cell.metadata.get("tags", ()):
+        tags = cell.metadata.get("tags", ())
+        if "hide-cell" in tags:
+            cell.metadata["jupyter"] = {"source_hidden": True, "outputs_hidden": True}
+        elif "hide-input" in tags:
             cell.metadata["jupyter"] = {"source_hidden": True}
         if cell.cell_type == "markdown":
             cell.source = BOOK_LINK.sub(r"\1", PAGE_LINK.sub(r"](\1.ipynb)", cell.source))

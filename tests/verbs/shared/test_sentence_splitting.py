@@ -17,7 +17,7 @@ from regard.verbs.generation.controls import UNSET
 from regard.verbs.generation.translations import output_lines
 from regard.verbs.shared.sentence_splitting import Splitter, joined
 from regard.verbs.summarize import Summarizer
-from regard.verbs.tasks.translation import length_quantile
+from regard.verbs.tasks.training_pairs import ShardedPairs
 from regard.verbs.translate import Translator, translate
 
 TEXT = "1 2 3?  4 5!\n\n7 8 9 0! 6?"
@@ -126,7 +126,7 @@ def test_the_length_quantile_is_that_of_all_but_a_hundredth(tmp_path):
     tokenizers = train_tokenizers(corpus, TokenizerSettings(kind="words"))
     write_shards(corpus, tokenizers, tmp_path / "train", max_tokens=100)
     lengths = sorted(len(each) for each in tokenizers.source.encode_batch([pair.source for pair in corpus]))
-    found = length_quantile(tmp_path / "train")
+    found = ShardedPairs(tmp_path / "train").length_quantile(0.99)
     assert sum(length > found for length in lengths) <= 3
     assert sum(length >= found for length in lengths) > 3
 
