@@ -29,7 +29,7 @@ PARTS: dict[
     "full_disk": (job_disk.full_disk, 3, 1),
     "on_ray": (job_ray.on_ray, 20, 2),
     "by_client": (job_ray.by_client, 40, 3),
-    "speed": (job_speed.speed, 5, 1),
+    "speed": (job_speed.speed, 3, 1),
     "simulated": (job_simulation.simulated, 10_000, 300),
     "memory": (job_parts.memory, 300, 10),
 }
