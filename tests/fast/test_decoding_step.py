@@ -1,5 +1,8 @@
 """The fast step gives what `extend` gives: for every kind of part, whatever the cache went through."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -218,3 +221,15 @@ def test_new_weights_are_noticed():
         model.output.weight.mul_(2)
     assert fast_step(model) is not first
     same(model, model.start)
+
+
+@pytest.mark.parametrize("make", [translator, writer])
+@pytest.mark.parametrize("shape", [{}, {"positions": "rotary"}], ids=["sinusoidal", "rotary"])
+def test_a_model_that_nobody_uses_is_freed_with_its_step(make, shape):
+    model = make(**shape)
+    step = weakref.ref(fast_step(model))
+    held = weakref.ref(model)
+    del model
+    gc.collect()
+    assert held() is None
+    assert step() is None

@@ -68,6 +68,7 @@ class DecodingStep:
 Fingerprint = list[object]
 OF_EACH_MODULE = frozenset(vars(nn.Module()))  # parts, weights, hooks and `training`
 
+# A step must not refer to its model, which would then never be freed.
 _steps: "weakref.WeakKeyDictionary[nn.Module, tuple[Fingerprint, DecodingStep | str]]" = (
     weakref.WeakKeyDictionary()
 )

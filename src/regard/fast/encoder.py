@@ -20,7 +20,7 @@ from regard.fast.row_layers import row_feed_forward, row_linear, row_norm, row_r
 from regard.fast.slot_cache import SlotCache
 from regard.layers.attention import SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
-from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.encoder_decoder import EncoderDecoder, attended_lengths
 
 LONG = 128  # positions; longer sources use PyTorch's attention, which reads keys once for many queries
 
@@ -67,7 +67,7 @@ class Start:
         """
         self._blocks = [_block(block) for block in model.encoder.blocks]
         self._rotary = rotary_vectors(model.encoder.blocks)
-        self._read_lengths = model.read_lengths
+        self._source_end = model.config.source_end  # not the model, which would be kept for ever
         self._enter, self._leave = model.encoder.input, row_norm(model.encoder.norm)
         self._memories = [_memory(block) for block in model.decoder.blocks]
 
@@ -84,7 +84,7 @@ class Start:
         self, src_ids: SourceIds, src_lengths: Int64[Tensor, " sources"]
     ) -> Generator[None, None, SlotCache]:
         """As a call, in as many parts as there are layers, and one more."""
-        src_lengths = self._read_lengths(src_lengths)
+        src_lengths = attended_lengths(src_lengths, source_end=self._source_end)
         sources = Sources.of(src_lengths, src_ids.size(1), self._rotary)
         x = self._enter(src_ids)[sources.real]
         for block in self._blocks:

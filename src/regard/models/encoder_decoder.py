@@ -174,7 +174,7 @@ class EncoderDecoder(SequenceToSequence):
 
     def read_lengths(self, src_lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """How many ids of each source are attended to: all, or all but its end, and at least one."""
-        return src_lengths if self.config.source_end else (src_lengths - 1).clamp(min=1)
+        return attended_lengths(src_lengths, source_end=self.config.source_end)
 
     def decoder_states(
         self, tgt_ids: Int64[Tensor, "batch tgt_len"], memory: Memory
@@ -206,3 +206,8 @@ class EncoderDecoder(SequenceToSequence):
 
     def initialise(self, generator: torch.Generator) -> None:
         xavier(self, generator)
+
+
+def attended_lengths(src_lengths: Int[Tensor, " batch"], *, source_end: bool) -> Int[Tensor, " batch"]:
+    """How many ids of each source are attended to: all, or all but its end, and at least one."""
+    return src_lengths if source_end else (src_lengths - 1).clamp(min=1)

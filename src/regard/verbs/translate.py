@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar
@@ -105,7 +106,6 @@ class Translator:
         defaults = decoding_defaults(GenerationSettings, self.loaded)
         self.options = options
         self.settings = self._settings(defaults.with_(n_best=1).changed(controls), controls)
-        self._splitter = WholeTexts() if split is None else Splitter(split, self.settings, self._are_long)
         tokenizers = self.loaded.tokenizers
         prefix = source_prefix(self.settings, self.task, tokenizers.source, options.prefix)
         drafter = drafter_of(self.settings, self.loaded, self.device, (tokenizers.target.bos_id,))
@@ -117,6 +117,8 @@ class Translator:
         )
         most = self._decoder.positions - 1  # without the end
         self._sources = SourceEncoder(tokenizers.source, prefix, most, self.max_characters)
+        are_long = partial(self._sources.are_long, above=self.settings.split_above)
+        self._splitter = WholeTexts() if split is None else Splitter(split, self.settings, are_long)
         self._translations = TranslationBuilder(
             self.answer, self.precision, self.model, tokenizers, self._sources, self.settings, options.n_best
         )
@@ -128,10 +130,6 @@ class Translator:
         if searches and not controls.has_beam and controls.temperature != 0:
             settings = settings.widened(n_best)
         return settings.with_(n_best=samples_for(settings, n_best))
-
-    def _are_long(self, lines: Sequence[str]) -> list[bool]:
-        """True for each line that is longer than the model was trained on, or can read."""
-        return self._sources.are_long(lines, above=self.settings.split_above)
 
     def __call__(
         self, lines: Iterable[str], *, done: Callable[[int], None] | None = None

@@ -1,8 +1,9 @@
 """The class `Look`: one run of one text as named resources, each computed on first use."""
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -53,8 +54,8 @@ class Look:
         self._lock, self._with_changes, self._factory = lock, with_changes, factory
         self._recorded = RecordedPass(run)
         self._functions: dict[str, ResourceFunction] = {
-            "summary": self._summary,
-            **resources_of(self._recorded),
+            "summary": partial(_summary, self._recorded, tuple(resources := resources_of(self._recorded))),
+            **resources,
         }
         self._computed: dict[str, Resource] = {}
         self._bytes: dict[str, int] = {}  # sizes of computed resources
@@ -96,8 +97,7 @@ class Look:
 
     def slow_paths(self) -> list[str]:
         """The resources that take long for this model and text; files include them only on request."""
-        found = operation_counts(self._recorded)
-        return [path for path in self._functions if found.get(path, 0) > SLOW_OPERATIONS]
+        return _slow_of(self._recorded, self._functions)
 
     def quick_paths(self) -> list[str]:
         """The resources that are not slow."""
@@ -201,9 +201,15 @@ class Look:
         page = page_html(self.summary, self.get, self.quick_paths(), max_bytes=MAX_NOTEBOOK_BYTES)
         return in_iframe(page, self.to_text())
 
-    def _summary(self) -> dict[str, Any]:
-        others = [path for path in self._functions if path != "summary"]
-        return make_summary(self._recorded, others, self.slow_paths())
+
+def _summary(recorded: RecordedPass, paths: Sequence[str]) -> dict[str, Any]:
+    return make_summary(recorded, list(paths), _slow_of(recorded, paths))
+
+
+def _slow_of(recorded: RecordedPass, paths: Iterable[str]) -> list[str]:
+    """Those of these resources that take long."""
+    found = operation_counts(recorded)
+    return [path for path in paths if found.get(path, 0) > SLOW_OPERATIONS]
 
 
 def _short(text: str) -> str:
