@@ -22,9 +22,11 @@ NOT_HERE = "not test_a_model_runs_on_the_device_it_is_on"
 
 
 @pytest.mark.parametrize(
-    "files", [QUICK, pytest.param(LAWS, marks=pytest.mark.nightly)], ids=["quick", "laws"]
+    ("marked", "files"),
+    [("device and not nightly", QUICK), pytest.param("device", LAWS, marks=pytest.mark.nightly)],
+    ids=["quick", "laws"],
 )
-def test_tests_with_a_device(files):
+def test_tests_with_a_device(marked, files):
     if os.environ.get("REGARD_DEVICE", "cpu") != "cpu":
         pytest.skip("the device is chosen already")
     command = [
@@ -35,7 +37,7 @@ def test_tests_with_a_device(files):
         "no:cacheprovider",
         "-q",
         "-m",
-        "device",
+        marked,
         "-k",
         NOT_HERE,
         *files,

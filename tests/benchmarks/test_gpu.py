@@ -43,6 +43,7 @@ def test_without_a_gpu_it_says_what_to_do():
     assert "make gpu PYTHON=" in done.stderr
 
 
+@pytest.mark.nightly
 def test_its_benchmarks_run_are_recorded_and_not_run_again(tmp_path):
     options = ("--device", "cpu", "--tiny", "--results", str(tmp_path))
     done = gpu("bench", *options)

@@ -104,7 +104,10 @@ def test_the_numbers_are_those_of_a_cpu(queued, shards, tmp_path):
                 assert two[key] == pytest.approx(one[key], rel=1e-4), key
 
 
-@pytest.mark.parametrize("stops", [(1,), (4,), (3, 7), (5, 6, 11)])
+NIGHTLY = [pytest.param(stops, marks=pytest.mark.nightly) for stops in ((1,), (4,))]
+
+
+@pytest.mark.parametrize("stops", [*NIGHTLY, (3, 7), (5, 6, 11)])
 def test_a_run_stopped_and_resumed_ends_in_the_bits_of_the_uninterrupted_run(queued, shards, tmp_path, stops):
     whole, records = trained_on(queued.device, shards, tmp_path / "whole")
     for step in stops:
