@@ -1465,16 +1465,16 @@ def classify_shard(
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         allow_fresh_head: Accept a model whose head is untrained.
         top: Give that many classes, most probable first: LINE, LABEL, PROBABILITY, separated by tabs.
-        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
-            all N share; what is done there is left out.
-        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+        shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
+            What is done there is left out.
+        on: Do all of the input, a pattern of files, into the output, a folder, by processes of a
             cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
-            texts of this column are answered; the output are the same tables with one more column.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
+            column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -1508,16 +1508,16 @@ def embed_shard(
         as_json: write a line of JSON for each line.
         done: is called after each part.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
-        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
-            all N share; what is done there is left out.
-        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+        shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
+            What is done there is left out.
+        on: Do all of the input, a pattern of files, into the output, a folder, by processes of a
             cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
-            texts of this column are answered; the output are the same tables with one more column.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
+            column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -1555,16 +1555,16 @@ def fill_shard(
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         allow_fresh_head: Accept a model whose head is untrained.
         top: Give that many predictions for each masked token.
-        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
-            all N share; what is done there is left out.
-        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+        shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
+            What is done there is left out.
+        on: Do all of the input, a pattern of files, into the output, a folder, by processes of a
             cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
-            texts of this column are answered; the output are the same tables with one more column.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
+            column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -1675,16 +1675,16 @@ def generate_shard(
         search: Decode by the registered search of this name. [default: by beam size and sampling]
         chat: Answer each prompt as a user's message, by the model's chat template.
         system: The system message at the beginning of each conversation.
-        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
-            all N share; what is done there is left out.
-        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+        shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
+            What is done there is left out.
+        on: Do all of the input, a pattern of files, into the output, a folder, by processes of a
             cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
-            texts of this column are answered; the output are the same tables with one more column.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
+            column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -1721,16 +1721,16 @@ def score_shard(
         as_json: write a line of JSON for each line.
         done: is called after each part.
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
-        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
-            all N share; what is done there is left out.
-        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+        shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
+            What is done there is left out.
+        on: Do all of the input, a pattern of files, into the output, a folder, by processes of a
             cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
-            texts of this column are answered; the output are the same tables with one more column.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
+            column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -1845,16 +1845,16 @@ def summarize_shard(
             set]
         n_best: Give that many candidates of each text: LINE, SCORE, TEXT, separated by tabs. A beam is
             at least as wide.
-        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
-            all N share; what is done there is left out.
-        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+        shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
+            What is done there is left out.
+        on: Do all of the input, a pattern of files, into the output, a folder, by processes of a
             cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
-            texts of this column are answered; the output are the same tables with one more column.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
+            column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -1893,16 +1893,16 @@ def tag_shard(
         done: is called after each part.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         allow_fresh_head: Accept a model whose head is untrained.
-        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
-            all N share; what is done there is left out.
-        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+        shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
+            What is done there is left out.
+        on: Do all of the input, a pattern of files, into the output, a folder, by processes of a
             cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
-            texts of this column are answered; the output are the same tables with one more column.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
+            column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -2028,16 +2028,16 @@ def translate_shard(
             longer than the lines that the model was trained on.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
-        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
-            all N share; what is done there is left out.
-        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+        shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
+            What is done there is left out.
+        on: Do all of the input, a pattern of files, into the output, a folder, by processes of a
             cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
-            texts of this column are answered; the output are the same tables with one more column.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
+            column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -2661,16 +2661,16 @@ def tokenize_corpus(
         output: the folder that all shards share, a path or an address.
         overrides: settings `section.key=value` that replace those of the recipe.
         done: is called after each part.
-        shard: Answer part I of N of the files of the input, a pattern, into the output, a folder that
-            all N share; what is done there is left out.
-        on: Answer all files of the input, a pattern, into the output, a folder, by processes of a
+        shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
+            What is done there is left out.
+        on: Do all of the input, a pattern of files, into the output, a folder, by processes of a
             cluster: ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the
-            texts of this column are answered; the output are the same tables with one more column.
+        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
+            column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
 

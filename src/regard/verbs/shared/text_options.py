@@ -104,13 +104,13 @@ class ShardOptions:
 
     shard: str | None = keyword(
         None,
-        "Answer part I of N of the files of the input, a pattern, into the output, a folder that all N share;"
-        " what is done there is left out.",
+        "Do part I of N of the input, a pattern of files; the output is a folder that all N share. What is"
+        " done there is left out.",
         metavar="I/N",
     )
     on: str | None = keyword(
         None,
-        "Answer all files of the input, a pattern, into the output, a folder, by processes of a cluster:"
+        "Do all of the input, a pattern of files, into the output, a folder, by processes of a cluster:"
         " ray://HOST:PORT; ray is the cluster of RAY_ADDRESS or of this machine, or a new one here; local is"
         " this process.",
         metavar="ENGINE",
@@ -126,8 +126,8 @@ class ShardOptions:
 
     column: str | None = keyword(
         None,
-        "With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which the texts of this"
-        " column are answered; the output are the same tables with one more column.",
+        "With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this column has"
+        " the texts; the output are the same tables with one more column.",
         metavar="NAME",
     )
     into: str | None = keyword(
