@@ -66,6 +66,7 @@ CASES = {
     "newer plan": "plan.json has format 2, this version of regard reads 1",
     "other version of regard": "is the output of another job: version was '0.0.1'",
     "damaged plan": "plan.json is damaged",
+    "CoNLL-U among the inputs": "c.conllu.gz is CoNLL-U, and a job reads lines of text",
 }
 
 
@@ -92,6 +93,9 @@ def test_a_job_that_cannot_be_done_is_named_and_overwrites_nothing(capsys, monke
         case "damaged member":
             damaged = gzip.compress(b"Hi\n") + gzip.compress(b"Good morning.\n" * 50)[:-12]
             files.pipe_file(f"{path}/in/b.gz", damaged)
+            arguments["output"] = "other"
+        case "CoNLL-U among the inputs":
+            files.pipe_file(f"{path}/in/c.conllu.gz", gzip.compress(b"1\tHi\thi\tINTJ\n"))
             arguments["output"] = "other"
         case "other settings":
             options = (*options, "--beam-size", "3")

@@ -55,13 +55,15 @@ def command(
         from regard.verbs.shared.lines import STDIN
         from regard.verbs.tag import Tagger, is_conllu, output_lines
 
-    conllu = conllu or (input is not None and is_conllu(input))
     if sharding.is_job:
         if conllu:
-            raise UserError("a job reads lines of text, no CoNLL-U", "tag each file by a command of its own")
+            raise UserError(
+                "a job reads lines of text, not CoNLL-U", "leave out --conllu: tag each such file by itself"
+            )
         settings = {"model": model, "words": words, "as_json": as_json}
         run(tag_shard, sharding, output, input=input, **settings, options=options, runtime=runtime)
         return
+    conllu = conllu or (input is not None and is_conllu(input))
     file = path_of(input)
     for given, option in ((text is not None, "TEXT"), (words, "--words"), (as_json, "--json")):
         if conllu and given:

@@ -12,6 +12,8 @@ from regard.jobs.storage import at_once
 from regard.jobs.tables import TableColumns, TableKind, kind_of, refuse_missing_keys, tsv_shape
 from regard.jobs.xz_blocks import XZ, block_cuts, read_streams
 
+CONLLU = ".conllu"
+
 
 def divided(file: InputFile, part_bytes: int) -> InputFile:
     """The file with its cuts, if it is larger than a part and cannot be cut at any line."""
@@ -64,8 +66,14 @@ def _difference(old: str, new: str) -> str:
     return odd[0] if odd else f"{new.count(separator) + 1} in place of {old.count(separator) + 1}"
 
 
-def refuse_parquet(inputs: Sequence[InputFile]) -> None:
-    """Raise a DataError if a file whose lines are read is a Parquet file, which has none."""
+def refuse_others_than_lines(inputs: Sequence[InputFile]) -> None:
+    """Raise a DataError if the lines of a file are no texts: a Parquet file has none, CoNLL-U has columns."""
     for file in inputs:
-        if PARQUET in PurePosixPath(file.url.lower()).suffixes:
+        suffixes = PurePosixPath(file.url.lower()).suffixes
+        if PARQUET in suffixes:
             raise DataError(f"{file.url} is a table", "name the column of its texts: --column NAME")
+        if CONLLU in suffixes:
+            raise DataError(
+                f"{file.url} is CoNLL-U, and a job reads lines of text",
+                "`regard tag --input FILE` tags one such file",
+            )

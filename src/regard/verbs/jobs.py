@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from regard.errors import ConfigError, DataError, FolderError, UserError
 from regard.jobs import merge as merging
 from regard.jobs import progress
-from regard.jobs.cuts import refuse_parquet
+from regard.jobs.cuts import refuse_others_than_lines
 from regard.jobs.inputs import InputFile, find_inputs
 from regard.jobs.pace import PartDone, ShardReport
 from regard.jobs.part_worker import OpenedJob
@@ -153,7 +153,7 @@ def opened_job(job: LineJob, inputs: Sequence[InputFile], sharding: ShardOptions
     """What a process needs to answer parts."""
     columns = job.columns(sharding)
     if columns is None:
-        refuse_parquet(inputs)
+        refuse_others_than_lines(inputs)
     else:
         kind_of(inputs)
     plan = Plan(
