@@ -112,13 +112,7 @@ def check(name: str | None) -> None:
     " documents, plain or compressed; or tables, with --column SOURCE,TARGET or --column TEXT.",
 )
 @click.option("--output", type=PLACE, required=True, metavar="DIR", help="The folder that all shards share.")
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="SECTION.KEY=VALUE",
-    help="Change a setting of the recipe; VALUE is TOML, or else a string. May be repeated.",
-)
+@options.overrides
 @shard_options
 def tokenize(
     recipe: Path, input: Place, output: Place, overrides: tuple[str, ...], sharding: ShardOptions

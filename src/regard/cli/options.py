@@ -43,6 +43,15 @@ model = click.option(
 )
 
 
+overrides = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="SECTION.KEY=VALUE",
+    help="Change a setting of the recipe; VALUE is TOML, or else a string. May be repeated.",
+)
+
+
 def _refuse_no_model(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
     """The model; without one raises a UserError that names a recipe to train one."""
     if value is None and not context.resilient_parsing:

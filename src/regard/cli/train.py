@@ -17,13 +17,7 @@ from regard.verbs.shared.text_options import TaskOptions
 @click.command("train", cls=Command, short_help="Train a model by a recipe, or resume a run.")
 @click.argument("recipe", type=options.FILE_PATH)
 @click.option("--out", type=options.FILE_PATH, metavar="DIR", help="Run folder. [default: runs/NAME]")
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="SECTION.KEY=VALUE",
-    help="Change a setting of the recipe; VALUE is TOML, or else a string. May be repeated.",
-)
+@options.overrides
 @click.option(
     "--sweep",
     "values",
