@@ -156,7 +156,11 @@ def test_mistakes_are_named(capsys, folder, arguments, error):
         ("score", ("--input", "a"), "--input is for --shard and --on"),
         ("score", ("--src", "a"), "--ref is missing"),
         ("score", ("--shard", "1/1", "--input", "a"), "--shard needs --output"),
-        ("tag", ("--model", "M", "--shard", "1/1", "--conllu", "--input", "a", "--output", "b"), "not CoNLL-U"),
+        (
+            "tag",
+            ("--model", "M", "--shard", "1/1", "--conllu", "--input", "a", "--output", "b"),
+            "not CoNLL-U",
+        ),
         ("fill", ("--model", "M", "--output", "b"), "--output is for --shard"),
         ("classify", ("--model", "M", "--input", "s3://b/a"), "an address needs --shard or --on"),
         ("translate", ("Hello", "--column", "x"), "--column is for --shard and --on"),

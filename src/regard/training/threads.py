@@ -39,8 +39,15 @@ def choose_threads(update: Callable[[], object], most: int) -> int:
 @contextmanager
 def threads(count: int) -> Iterator[None]:
     """A context in which PyTorch has `count` threads; the previous number is restored afterwards."""
+    with unchanged_threads():
+        torch.set_num_threads(count)
+        yield
+
+
+@contextmanager
+def unchanged_threads() -> Iterator[None]:
+    """A context after which PyTorch has as many threads as before, whatever is set within."""
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
     try:
         yield
     finally:

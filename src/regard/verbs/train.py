@@ -29,6 +29,7 @@ from regard.training.products import (
     refuse_bfloat16_products,
 )
 from regard.training.share_objective import ShareObjective
+from regard.training.threads import unchanged_threads
 from regard.training.trainer import Trainer
 from regard.verbs.recipes import recipe_path
 from regard.verbs.shared import limits
@@ -133,7 +134,7 @@ def train(
     if workers > 1:
         refuse_names_of_this_process(_load(recipe_path(recipe), overrides, init).table, workers)
     command = _command(recipe, out, overrides, init, runtime)
-    with started(rank, workers, command) as group:
+    with unchanged_threads(), started(rank, workers, command) as group:
         path = recipe_path(recipe)
         source = _load(path, overrides, init)
         refuse_missing_data(source.table)
@@ -162,8 +163,9 @@ def _dry_run(
     if rank == 0:
         source = _load(recipe_path(recipe), overrides, init)
         refuse_too_many(source.recipe, processes)
-        device = choose_device(runtime)
-        metrics = try_recipe(source, device, threads=runtime.threads, say=_ignore if quiet else console.note)
+        say = _ignore if quiet else console.note
+        with unchanged_threads():
+            metrics = try_recipe(source, choose_device(runtime), threads=runtime.threads, say=say)
     return TrainResult(run=None, model=None, steps=1, metrics=metrics)
 
 

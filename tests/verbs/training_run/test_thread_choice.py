@@ -31,15 +31,28 @@ def losses(run):
     return [record["loss"] for record in records if record["kind"] == "validation"]
 
 
-def test_a_run_keeps_its_number(tmp_path, two_threads, monkeypatch):
+def test_a_run_keeps_its_number_and_the_process_has_its_own_again(tmp_path, two_threads, monkeypatch):
     monkeypatch.setattr(thread_choice, "choose_threads", lambda update, most: update() and 1)
-    train("reverse", out=tmp_path / "run", overrides=SETS, quiet=True)
+    counts = []
+
+    def train_it(*more):
+        sets = [*SETS, "training.report_every=1", *more]
+        noted = lambda record: counts.append(torch.get_num_threads())  # noqa: E731
+        train("reverse", out=tmp_path / "run", overrides=sets, quiet=True, on_report=noted)
+
+    train_it()
     assert json.loads((tmp_path / "run" / THREADS).read_text()) == {"threads": 1}
-    assert torch.get_num_threads() == 1
-    torch.set_num_threads(2)
     monkeypatch.setattr(thread_choice, "choose_threads", lambda update, most: pytest.fail("measured again"))
-    train("reverse", out=tmp_path / "run", overrides=[*SETS, "training.max_steps=4"], quiet=True)
-    assert torch.get_num_threads() == 1
+    train_it("training.max_steps=4")
+    assert {*counts} == {1}
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("more", [{}, {"threads": 1}, {"dry_run": True}])
+def test_training_leaves_the_number_of_threads_as_it_was(tmp_path, two_threads, monkeypatch, more):
+    monkeypatch.setattr(thread_choice, "choose_threads", lambda update, most: 1)
+    train("reverse", out=tmp_path / "run", overrides=SETS, quiet=True, **more)
+    assert torch.get_num_threads() == 2
 
 
 def test_measuring_does_not_change_the_run(tmp_path, two_threads, monkeypatch):
