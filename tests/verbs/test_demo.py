@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from regard.data.synthetic import YEARS
 from regard.errors import MissingExtra
 from regard.verbs import demo as module
 from regard.verbs.demo import demo
@@ -46,7 +47,9 @@ def test_the_demo_shows_its_results_and_shows_them_again(short, capsys):
     output = capsys.readouterr().out
     assert re.search(r"exact match \d+\.\d %", output)
     assert len(re.findall(r" -> .*  \((right|wrong: it is [\d-]{10})\)", output)) == module.SHOWN_DATES
-    assert f"regard translate --model {short}" in output
+    suggested = re.search(rf'regard translate --model {short} ".* (\d{{4}})"', output)
+    assert suggested
+    assert int(suggested[1]) in YEARS, "the model cannot write other years"
     assert first.run == short
     page = short / module.PAGE
     assert f"  {page}\n" in output

@@ -123,7 +123,7 @@ def _write_page(run: Path, recipe: Path, runtime: Runtime) -> None:
 def _print_next_steps(run: Path) -> None:
     console.say("\nWhat to try next:")
     for command, about in (
-        (f'regard translate --model {run} "le 14 juillet 1789"', "the model that you just trained"),
+        (f'regard translate --model {run} "le 27 juillet 1830"', "the model that you just trained"),
         (f"regard curves {run}", "how its training went"),
         ('regard look "Where is the station?"', "the same page for the included model, interactive"),
         ('regard translate "What do you see?"', "the included model"),
