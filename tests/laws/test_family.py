@@ -186,7 +186,7 @@ SPECIMENS = {
             "d_ff_image": 24,
             "image_layers": 2,
             "patch_size": 4,
-        },  # fmt: skip
+        },
         {"vocab_size": 30, "image_size": 8, "channels": 1, "pixel_mean": 0.5, "pixel_std": 0.5},
         lambda: (IDS, LENGTHS, *images()),
         cut_beside_images,
