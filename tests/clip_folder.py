@@ -62,12 +62,15 @@ def clip(folder: Path, kind: str = "both", *, text=None, vision=None, seed: int 
         config = transformers.CLIPTextConfig(**{"projection_dim": 10, **text, **others})
     else:
         config = transformers.CLIPVisionConfig(**{"projection_dim": 10, **vision, **others})
-    torch.manual_seed(seed)
     config._attn_implementation = "eager"
     model = getattr(transformers, CLASSES[kind])(config).eval()
-    with torch.no_grad():  # no weight as it was made: gains of one hide what is in the wrong place
-        for parameter in model.parameters():
-            parameter += 0.3 * torch.randn_like(parameter)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():  # no weight as transformers makes it, which changes with its version
+        for name, weight in model.named_parameters():
+            is_gain = "norm" in name and name.endswith("weight")
+            weight.copy_(is_gain + 0.3 * torch.randn(weight.shape, generator=generator))
+            if name == "logit_scale":
+                weight.fill_(config.logit_scale_init_value)
     model.save_pretrained(folder)
     if not kind.startswith("text"):
         write_preprocessor(folder, pixels=vision["image_size"], channels=vision.get("num_channels", 3))

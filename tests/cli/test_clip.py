@@ -10,6 +10,8 @@ from regard.cli import run
 from regard.verbs.classify_images import classify_images
 from regard.verbs.embed_images import embed_images
 from tests.clip_folder import clip
+from tests.test_docs_outputs import DOCS, alike
+from tools.pages import COMMAND, parted
 
 pytest.importorskip("transformers")
 CAT, DOG = "a photo of a cat", "a photo of a dog"
@@ -111,3 +113,21 @@ def test_no_task_trains_such_a_model(capsys, place, tmp_path):
     ):
         shown = printed(capsys, "train", *arguments, "--out", tmp_path / f"run-{number}", code=2)
         assert "no task trains" in shown.err
+
+
+SHOWN = [
+    (command, shown)
+    for command, shown in COMMAND.findall((DOCS / "pretrained.md").read_text("utf-8"))
+    if "tiny-clip" in command
+]
+
+
+def test_the_page_shows_what_these_commands_print(capsys, place, tmp_path, monkeypatch):
+    assert len(SHOWN) == 3
+    monkeypatch.chdir(tmp_path)
+    assert run(["convert", str(place / "both"), "--out", "tiny-clip"]) == 0
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 20, 30, 3), dtype=np.uint8)
+    np.savez("photos.npz", images=pixels)
+    capsys.readouterr()
+    for command, shown in SHOWN:
+        assert alike(printed(capsys, *parted(command)[0]).out, shown), command
