@@ -92,6 +92,37 @@ def test_a_setting_that_is_missing_is_that_of_vit_b_32():
     )
 
 
+OLD = {  # what transformers 4.16 wrote into every object of a config.json
+    **dict.fromkeys(
+        (
+            "architectures", "bad_words_ids", "bos_token_id", "cross_attention_hidden_size",
+            "decoder_start_token_id", "finetuning_task", "forced_bos_token_id", "forced_eos_token_id",
+            "pad_token_id", "prefix", "problem_type", "sep_token_id", "task_specific_params",
+            "tokenizer_class", "torch_dtype",
+        ),
+    ),
+    **dict.fromkeys(
+        (
+            "add_cross_attention", "do_sample", "early_stopping", "is_decoder", "is_encoder_decoder",
+            "output_attentions", "output_hidden_states", "output_scores", "remove_invalid_values",
+            "return_dict_in_generate", "tie_encoder_decoder", "torchscript", "use_bfloat16",
+        ),
+        False,
+    ),
+    "_name_or_path": "", "return_dict": True, "tie_word_embeddings": True, "dropout": 0.0,
+    "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}, "pruned_heads": {}, "temperature": 1.0,
+    "top_k": 50, "top_p": 1.0, "max_length": 20, "min_length": 0, "num_beams": 1, "initializer_range": 0.02,
+    "transformers_version": "4.16.0.dev0", "initializer_factor": 1.0, "projection_dim": 512,
+}  # fmt: skip
+
+
+def test_what_old_files_repeat_in_each_tower_changes_nothing():
+    text, vision = {**OLD, **TEXT}, {**OLD, **VISION, "eos_token_id": None}
+    old = {**TABLE, "text_config": text, "vision_config": vision}
+    dicts = {"text_config_dict": None, "vision_config_dict": None}
+    assert converted("clip", {**old, **dicts, "initializer_factor": 1.0}).config == CONFIG
+
+
 def test_an_end_of_2_is_that_of_old_files():
     old = {**TABLE, "text_config": {**TEXT, "eos_token_id": 2}}
     assert converted("clip", old).config.end_id is None
