@@ -130,6 +130,10 @@ def test_the_call_reads_files_and_arrays(pair, tmp_path):
 def test_images_that_do_not_fit_are_refused(pair):
     with pytest.raises(DataError, match="images of 4 channels, but the model reads 3"):
         embed_images(photos(12, 12, channels=4), model=pair[0])
+    for size in ((1, 101), (101, 1), (0, 5)):
+        with pytest.raises(DataError, match="are too narrow"):
+            embed_images(photos(*size), model=pair[0])
+    assert embed_images(photos(1, 100), model=pair[0]).shape == (3, 10)
     write_preprocessor(pair[0], do_center_crop=False)
     with pytest.raises(
         DataError, match="images of 12 x 20 pixels in 3 channels, but the model reads 12 x 12"

@@ -26,6 +26,7 @@ from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 
 IMAGES_PER_BATCH = 32
+MOST_RATIO = 100  # of the sides of an image, whose shorter one is resized to that of the model
 Pixels = UInt8[np.ndarray, "images channels height width"]
 
 
@@ -115,9 +116,15 @@ def model_input(
     """Images as the model reads them: resized, cropped and normalised.
 
     Raises:
-        DataError: they have other channels, or another size after that.
+        DataError: they have other channels, are too narrow, or have another size after that.
     """
     assert config.image_size is not None
+    short, long = sorted(images.shape[2:])
+    if not 0 < long <= MOST_RATIO * short:
+        raise DataError(
+            f"{name}: images of {images.shape[2]} x {images.shape[3]} pixels are too narrow",
+            f"crop them: one side may be at most {MOST_RATIO} times the other",
+        )
     if config.channels == 3 and images.shape[1] == 1:
         images = images.repeat(3, axis=1)
     if images.shape[1] != config.channels:
