@@ -36,34 +36,34 @@ class ImageTextConfig(ModelConfig):
     """
 
     kind: ClassVar[str] = "image_text"
-    d_model: int = 512
-    projection: bool = True
-    vocab_size: int | None = None  # tokens of the vocabulary
-    d_text: int = 512
-    text_heads: int = 8
-    d_ff_text: int = 2048
-    text_layers: int = 12
-    text_activation: Activation = "quick_gelu"
-    text_norm_eps: float = 1e-5
-    text_attention_dropout: float = 0.0
+    d_model: int = 512  # width of the vectors
+    projection: bool = True  # False: a tower alone, whose states are the vectors
+    vocab_size: int | None = None  # tokens of the vocabulary; None: no text tower
+    d_text: int = 512  # width of the states of the text tower
+    text_heads: int = 8  # heads of each attention of the text tower
+    d_ff_text: int = 2048  # width within a feed-forward network of the text tower
+    text_layers: int = 12  # blocks of the text tower
+    text_activation: Activation = "quick_gelu"  # within feed-forward networks of the text tower
+    text_norm_eps: float = 1e-5  # of the norms of the text tower
+    text_attention_dropout: float = 0.0  # of attention weights of the text tower
     max_positions: int = 77  # tokens of a text, special tokens included
-    end_id: int | None = None
-    image_size: int | None = None  # height and width in pixels
-    channels: int = 3
+    end_id: int | None = None  # the token whose state is a text's vector; None: that of the highest id
+    image_size: int | None = None  # height and width in pixels; None: no image tower
+    channels: int = 3  # of an image
     patch_size: int = 32  # height and width of a patch in pixels
-    d_image: int = 768
-    image_heads: int = 12
-    d_ff_image: int = 3072
-    image_layers: int = 12
-    image_activation: Activation = "quick_gelu"
-    image_norm_eps: float = 1e-5
-    image_attention_dropout: float = 0.0
+    d_image: int = 768  # width of the states of the image tower
+    image_heads: int = 12  # heads of each attention of the image tower
+    d_ff_image: int = 3072  # width within a feed-forward network of the image tower
+    image_layers: int = 12  # blocks of the image tower
+    image_activation: Activation = "quick_gelu"  # within feed-forward networks of the image tower
+    image_norm_eps: float = 1e-5  # of the norms of the image tower
+    image_attention_dropout: float = 0.0  # of attention weights of the image tower
     pixel_mean: float | tuple[float, ...] = (0.48145466, 0.4578275, 0.40821073)
     pixel_std: float | tuple[float, ...] = (0.26862954, 0.26130258, 0.27577711)
-    resizing: Literal["shortest_edge", "square"] | None = "shortest_edge"
-    resized_size: int | None = None  # None: image_size
-    resampling: Literal["bicubic", "bilinear"] = "bicubic"
-    cropped: bool = True
+    resizing: Literal["shortest_edge", "square"] | None = "shortest_edge"  # which sides get resized_size
+    resized_size: int | None = None  # in pixels; None: image_size
+    resampling: Literal["bicubic", "bilinear"] = "bicubic"  # of resized images
+    cropped: bool = True  # take the centre of the resized image
 
     def __post_init__(self) -> None:
         self.require_positive("d_model", "vocab_size", "image_size", "channels", "patch_size")
