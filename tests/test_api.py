@@ -86,12 +86,12 @@ def test_help_has_a_line_about_each_parameter(name):
 
 COMMANDS = [  # command, the calls that it stands for, options without a keyword, keywords without an option
     ("average", ["average"], "", ""),
-    ("classify", ["classify", "classify_file", "classify_shard"], "", "done"),
+    ("classify", ["classify", "classify_file", "classify_images", "classify_shard"], "", "done"),
     ("compare", ["compare"], "json", ""),
     ("convert", ["convert"], "", ""),
     ("curves", ["curves"], "", ""),
     ("demo", ["demo"], "", ""),
-    ("embed", ["embed", "embed_file", "embed_similar", "embed_shard"], "", "done"),
+    ("embed", ["embed", "embed_file", "embed_similar", "embed_images", "embed_shard"], "", "done"),
     ("evaluate", ["evaluate", "evaluate_sets"], "json", "done"),
     ("export", ["export"], "", ""),
     ("fill", ["fill", "fill_file", "fill_shard"], "", "done"),
@@ -121,6 +121,7 @@ COMMANDS = [  # command, the calls that it stands for, options without a keyword
 RENAMED = {
     "for": "targets",
     "json": "as_json",
+    "label": "labels",
     "head": "heads",
     "rule": "rules",
     "set": "overrides",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from regard.verbs.demo import demo
     from regard.verbs.doctor import doctor
     from regard.verbs.embed import Embedder, embed, embed_file, embed_similar
+    from regard.verbs.embed_images import ImageEmbedder, embed_images
     from regard.verbs.evaluate import evaluate
     from regard.verbs.evaluate_sets import evaluate_sets
     from regard.verbs.export import export
@@ -70,6 +71,7 @@ __all__ = [
     "Filler",
     "Generator",
     "ImageClassifier",
+    "ImageEmbedder",
     "Look",
     "Looker",
     "NodeClassifier",
@@ -96,6 +98,7 @@ __all__ = [
     "doctor",
     "embed",
     "embed_file",
+    "embed_images",
     "embed_shard",
     "embed_similar",
     "evaluate",
@@ -145,6 +148,7 @@ _ELSEWHERE = {
     "Filler": "fill",
     "Generator": "generate",
     "ImageClassifier": "classify_images",
+    "ImageEmbedder": "embed_images",
     "Look": "look",
     "Looker": "look",
     "NodeClassifier": "classify_nodes",
@@ -155,6 +159,7 @@ _ELSEWHERE = {
     "classify_images": "classify_images",
     "classify_nodes": "classify_nodes",
     "classify_shard": "shards",
+    "embed_images": "embed_images",
     "embed_shard": "shards",
     "evaluate_sets": "evaluate_sets",
     "fill_shard": "shards",

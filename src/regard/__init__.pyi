@@ -27,6 +27,7 @@ from regard.verbs.demo import DemoResult
 from regard.verbs.doctor import doctor as doctor
 from regard.verbs.embed import Embedder as _Embedder
 from regard.verbs.embed import SimilarLine
+from regard.verbs.embed_images import ImageEmbedder as _ImageEmbedder
 from regard.verbs.evaluate import Evaluation
 from regard.verbs.export import export as export
 from regard.verbs.fill import Filler as _Filler
@@ -63,6 +64,7 @@ __all__ = [
     "Filler",
     "Generator",
     "ImageClassifier",
+    "ImageEmbedder",
     "Look",
     "Looker",
     "NodeClassifier",
@@ -89,6 +91,7 @@ __all__ = [
     "doctor",
     "embed",
     "embed_file",
+    "embed_images",
     "embed_shard",
     "embed_similar",
     "evaluate",
@@ -267,9 +270,17 @@ def classify_file(  # pyright: ignore[reportOverlappingOverload]
 class ImageClassifier(_ImageClassifier):
     """A model, loaded once, that classifies images. An image's class does not depend on its batch.
 
+    An image-text model (CLIP) classifies by `labels`, texts such as "a photo of a cat": the probabilities are
+    the softmax of the logits of these texts (Radford et al. 2021, section 3.1.2).
+
     Args:
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each image, most likely first.
+        labels: for an image-text model, the text of each class.
+
+    Raises:
+        FolderError: the model is not for images.
+        UserError: the model needs labels, or has its own.
     """
 
     def __init__(
@@ -277,6 +288,7 @@ class ImageClassifier(_ImageClassifier):
         model: str | Path | LoadedModel,
         *,
         top: int = 1,
+        labels: Sequence[str] = (),
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
@@ -292,6 +304,7 @@ def classify_images(  # pyright: ignore[reportOverlappingOverload]
     *,
     model: str | Path | LoadedModel,
     top: Literal[1] = 1,
+    labels: Sequence[str] = (),
     device: str = "auto",
     threads: int | None = None,
 ) -> list[str]:
@@ -306,12 +319,13 @@ def classify_images(  # pyright: ignore[reportOverlappingOverload]
         input: the file, or the array: images x channels x height x width.
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each image, most likely first.
+        labels: for an image-text model (CLIP), the text of each class, such as "a photo of a cat".
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        DataError: the file is damaged, or its images do not have the model's size.
-        FolderError: the model is not for images.
+        DataError: the file is damaged, or its images do not fit the model.
+        FolderError: the model is not for images. UserError: the model needs labels, or has its own.
     """
 
 @overload
@@ -320,6 +334,7 @@ def classify_images(  # pyright: ignore[reportOverlappingOverload]
     *,
     model: str | Path | LoadedModel,
     top: int,
+    labels: Sequence[str] = (),
     device: str = "auto",
     threads: int | None = None,
 ) -> list[list[tuple[str, float]]]:
@@ -442,8 +457,9 @@ def demo(
 class Embedder(_Embedder):
     """An encoder, loaded once, that embeds texts. But for rounding, a vector depends on its text alone.
 
-    A sentence encoder pools as its configuration specifies (Reimers and Gurevych 2019); any other encoder
-    gives the mean of its token states, normalised to length 1.
+    A sentence encoder pools as its configuration specifies (Reimers and Gurevych 2019). An image-text model
+    (CLIP) gives the vector that it compares with those of images; any other encoder the mean of its token
+    states. Both are normalised to length 1.
 
     Args:
         model: a model or run folder, or what `regard.load` returns.
@@ -528,6 +544,57 @@ def embed_similar(
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
+    """
+
+
+class ImageEmbedder(_ImageEmbedder):
+    """An image-text model, loaded once, that embeds images. A vector depends on its image alone.
+
+    Images of any size are resized and cropped as the model's own images were (Radford et al. 2021); grey ones
+    have three equal channels. Vectors have length 1.
+
+    Args:
+        model: a model folder, a Hugging Face folder of CLIP, or what `regard.load` gives.
+
+    Raises:
+        FolderError: the model embeds no images.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel,
+        *,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        """Args:
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
+        """
+
+
+def embed_images(
+    images: str | Path | ndarray,
+    *,
+    model: str | Path | LoadedModel,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Tensor:
+    """The vectors of the images of an IDX or NPZ file (its array `images`), or of an array of bytes.
+
+    They are in the space of the vectors that `embed` gives of texts, and have length 1. For many calls keep
+    an `ImageEmbedder`.
+
+    Args:
+        images: a file (a path, or NAME:FILE of a known data set), or the array: images x channels x height x
+            width.
+        model: a model folder, a Hugging Face folder of CLIP, or what `regard.load` gives.
+        device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+        threads: CPU threads. [default: PyTorch's choice]
+
+    Raises:
+        DataError: the file is damaged, or its images do not fit the model.
+        FolderError: the model embeds no images.
     """
 
 

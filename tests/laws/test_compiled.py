@@ -23,6 +23,7 @@ SPECIMENS = [  # of test_family.py: one of each kind of model
     "nodes of a graph",
     "frames",
     "images",
+    "images and texts",
 ]
 FIRST = ("encoder-decoder",)  # the others nightly
 

@@ -77,6 +77,11 @@ def cut_texts(row: int, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return ids[[row], :, : lengths[row].max()], lengths[[row]]
 
 
+def cut_beside_images(row: int, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    ids, lengths, pixels = inputs
+    return *cut(row, (ids, lengths)), pixels
+
+
 def row_of(row: int, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return tuple(each[[row]] for each in inputs)
 
@@ -166,6 +171,25 @@ SPECIMENS = {
         {"image_size": 8, "channels": 1, "num_labels": 3},
         images,
         row_of,
+    ),
+    "images and texts": Specimen(
+        "image_text",
+        {
+            "d_model": 6,
+            "d_text": 16,
+            "text_heads": 4,
+            "d_ff_text": 32,
+            "text_layers": 2,
+            "end_id": 3,
+            "d_image": 20,
+            "image_heads": 2,
+            "d_ff_image": 24,
+            "image_layers": 2,
+            "patch_size": 4,
+        },
+        {"vocab_size": 30, "image_size": 8, "channels": 1, "pixel_mean": 0.5, "pixel_std": 0.5},
+        lambda: (IDS, LENGTHS, *images()),
+        cut_beside_images,
     ),
 }
 

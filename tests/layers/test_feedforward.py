@@ -33,6 +33,14 @@ def test_gelu_is_the_exact_one():
     torch.testing.assert_close(network(x), network.outer(exact))
 
 
+def test_quick_gelu_is_its_formula_and_near_gelu():
+    network = feed_forward("quick_gelu", 4, 6)
+    x = torch.linspace(-6, 6, 48).view(12, 4)
+    inner = network.inner(x)
+    torch.testing.assert_close(network(x), network.outer(inner / (1 + (-1.702 * inner).exp())))
+    assert (network.activation(x) - F.gelu(x)).abs().max() < 0.021
+
+
 @pytest.mark.parametrize("kind", ["relu", "gelu", "swiglu"])
 def test_each_position_thinks_for_itself(kind):
     network = feed_forward(kind, 4, 6)

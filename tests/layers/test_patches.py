@@ -29,6 +29,13 @@ def test_the_embedding_is_a_strided_convolution():
     torch.testing.assert_close(embedding(pixels), convolved.flatten(2).transpose(1, 2))
 
 
+def test_without_a_bias_it_is_a_convolution_without_one():
+    embedding, pixels = PatchEmbedding(3, 3, 8, bias=False), images()
+    assert [name for name, _ in embedding.named_parameters()] == ["projection.weight"]
+    convolved = F.conv2d(pixels, embedding.projection.weight.view(8, 3, 3, 3), stride=3)
+    torch.testing.assert_close(embedding(pixels), convolved.flatten(2).transpose(1, 2))
+
+
 @pytest.mark.parametrize("size", [(3, 7), (7, 3), (3, 0), (0, 3)])
 def test_an_image_that_patches_do_not_fill_is_refused(size):
     with pytest.raises(ValueError, match=f"{size[0]} x {size[1]} pixels"):

@@ -4,16 +4,18 @@ import struct
 
 import numpy as np
 import pytest
+import torch
 
 from regard.cli import run
 from regard.data import files
-from regard.errors import DataError, FolderError
+from regard.errors import DataError, FolderError, UserError
 from regard.models.build import build_model
 from regard.models.vision import VisionConfig
 from regard.verbs.classify_images import ImageClassifier, classify_images
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import model_files
 from regard.weights.tensors import model_tensors
+from tests.clip_folder import clip
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 1, 6, 6), dtype=np.uint8)
 
@@ -90,3 +92,37 @@ def test_the_shell_reads_images_from_a_file(animals, tmp_path, capsys):
     assert [line.split("\t")[0] for line in lines] == classify_images(PIXELS, model=animals)
     assert run(["classify", "--model", str(animals), "a text"]) == 2
     assert "--input FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_labels_that_are_texts_have_the_probabilities_of_transformers(tmp_path, count):
+    from transformers import CLIPTokenizer
+    from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+
+    theirs = clip(tmp_path)
+    labels = ["a photo of a cat", "a photo of a dog", "A Dog", "12", "a photo of nothing at all"][:count]
+    images = np.random.default_rng(1).integers(0, 256, (3, 3, 25, 19), dtype=np.uint8)
+    texts = CLIPTokenizer.from_pretrained(tmp_path)(
+        labels, padding=True, truncation=True, max_length=11, return_tensors="pt"
+    )
+    pixels = CLIPImageProcessorPil.from_pretrained(tmp_path)(
+        images=list(images), input_data_format="channels_first", return_tensors="pt"
+    )
+    with torch.no_grad():
+        shares = theirs(**texts, **pixels).logits_per_image.softmax(dim=1)
+    found = classify_images(images, model=tmp_path, labels=labels, top=count, device="cpu")
+    for each, expected in zip(found, shares, strict=True):
+        assert [dict(each)[label] for label in labels] == pytest.approx(expected.tolist(), abs=1e-5)
+        assert [share for _, share in each] == sorted((share for _, share in each), reverse=True)
+
+
+def test_labels_are_for_models_without_classes(animals, tmp_path):
+    clip(tmp_path)
+    with pytest.raises(UserError, match="has 3 classes of its own"):
+        ImageClassifier(animals, labels=["a", "b"])
+    with pytest.raises(UserError, match="gets 1 labels"):
+        ImageClassifier(tmp_path, labels=["a photo of a cat"])
+    with pytest.raises(UserError, match="labels must be a list"):
+        ImageClassifier(tmp_path, labels="a photo of a cat")
+    assert ImageClassifier(tmp_path, labels=["a", "b"]).labels == ("a", "b")
+    assert ImageClassifier(animals).labels == ("cat", "dog", "fish")

@@ -129,7 +129,7 @@ def test_weights_that_do_not_fit_are_named_with_both_shapes(gpt2):
         (
             {"model_type": "wav2vec2"},
             "the family 'wav2vec2' is not supported",
-            "bart, bert, deit, distilbert, electra, gemma",
+            "bart, bert, clip, clip_text_model, clip_vision_model, deit",
         ),
         ({"model_type": "GONE"}, "model_type is missing", "known"),
         ({"auto_map": {"AutoModel": "code.Model"}}, "refers to code", ""),

@@ -11,12 +11,15 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.image_text import ImageTextConfig
 from regard.weights.families.bert import BERT
+from regard.weights.families.clip import CLIPText
 from regard.weights.families.family import ConvertedConfig
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.families.marian import BART, Marian
 from regard.weights.families.t5 import T5
 from regard.weights.huggingface_tokenizer import read_tokenizers
+from tests.clip_folder import END, START, VOCAB, write_tokenizer
 
 TEXTS = [
     "the cat sat on the mat",
@@ -57,6 +60,52 @@ def test_wordpiece_from_vocab_txt(tmp_path):
     assert (ours.pad_id, ours.unk_id, ours.bos_id, ours.eos_id, ours.mask_id) == (0, 1, 2, 3, 4)
     assert ours.decode(ours.encode("the cat")) == "the cat"
     assert ours.mask_id not in ours.encode("[MASK]")
+
+
+PHOTOS = [
+    "a photo of a cat",
+    "  A  PHOTO\tof\n a Dog!!  ",
+    "dog's 1234 don't we'll",
+    "näive Über-cat ﬁ 語",
+    "cats123dog of12",
+    "e\u0301 İ ß",
+    "",
+    " ",
+    "...?!",
+]
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_words_of_clip_end_with_their_own_pieces(tmp_path, old):
+    transformers = pytest.importorskip("transformers")
+    write_tokenizer(tmp_path, old=old)
+    theirs = transformers.CLIPTokenizer.from_pretrained(tmp_path)
+    config = ImageTextConfig(vocab_size=VOCAB, end_id=END)
+    ours = read_tokenizers(tmp_path, CLIPText(), ConvertedConfig(config=config)).source
+    assert (ours.bos_id, ours.eos_id, ours.pad_id, ours.unk_id) == (START, END, END, END)
+    for text in PHOTOS:
+        assert [START, *ours.encode(text), END] == theirs(text).input_ids, text
+    assert len(ours.encode("photo of cat")) == 3
+    assert ours.encode("PHOTO") == ours.encode("photo")
+
+
+def test_a_text_that_spells_a_special_token_of_clip_has_none(tmp_path):
+    write_tokenizer(tmp_path, old=True)
+    config = ImageTextConfig(vocab_size=VOCAB, end_id=END)
+    ours = read_tokenizers(tmp_path, CLIPText(), ConvertedConfig(config=config)).source
+    found = ours.encode("a cat <|endoftext|> <|startoftext|>")
+    assert len(found) > 4
+    assert not {START, END} & {*found}
+
+
+def test_a_vocabulary_of_clip_without_its_special_tokens_is_refused(tmp_path):
+    write_tokenizer(tmp_path, old=True)
+    pieces = json.loads((tmp_path / "vocab.json").read_text("utf-8"))
+    del pieces["<|endoftext|>"]
+    (tmp_path / "vocab.json").write_text(json.dumps(pieces), "utf-8")
+    config = ImageTextConfig(vocab_size=VOCAB, end_id=END)
+    with pytest.raises(FolderError, match=r"has no <.endoftext.>"):
+        read_tokenizers(tmp_path, CLIPText(), ConvertedConfig(config=config))
 
 
 def test_cased_wordpiece(tmp_path):

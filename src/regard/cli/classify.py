@@ -9,6 +9,7 @@ from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.options import fields_of
 from regard.cli.text_command import chunks_of, refuse_two, text_command, write_output
+from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import ClassificationOptions, ShardOptions
 
@@ -17,6 +18,14 @@ from regard.verbs.shared.text_options import ClassificationOptions, ShardOptions
 @text_command(
     "Classify each line of a file; or each image, or each node of a graph",
     fields_of("options", ClassificationOptions),
+    click.option(
+        "--label",
+        "labels",
+        multiple=True,
+        metavar="TEXT",
+        help="For images and an image-text model (CLIP): the text of a class, such as 'a photo of a cat';"
+        " again for more.",
+    ),
 )
 def command(
     text: str | None,
@@ -25,6 +34,7 @@ def command(
     output: Place | None,
     sharding: ShardOptions,
     options: ClassificationOptions,
+    labels: tuple[str, ...],
     as_json: bool,
     runtime: Runtime,
 ) -> None:
@@ -35,6 +45,8 @@ def command(
     images from --input, an IDX file or an NPZ file with an array `images`, and gives a line for each. A graph
     model reads a graph from --input, an NPZ file with `features` and `edges`, and gives a line for each node.
     FILE may be NAME:FILE of a known data set.
+
+    An image-text model (CLIP) gives each image from --input the --label that fits it best, of two or more.
     """
     refuse_two(text is not None, input)
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output)
@@ -45,13 +57,22 @@ def command(
         from regard.verbs.classify_nodes import NodeClassifier, reads_graphs
         from regard.verbs.shards import classify_shard
 
+    file = path_of(input)
+    if labels and sharding.is_job:
+        raise UserError(
+            "--label is for images, but --shard and --on answer lines of text", "leave one of them out"
+        )
+    if labels and (file is None or not reads_images(model)):
+        raise UserError(
+            "--label describes a class of images, and there are no images",
+            "give --input FILE, and an image-text model such as CLIP",
+        )
     if sharding.is_job:
         settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
         run(classify_shard, sharding, output, input=input, **settings)
         return
-    file = path_of(input)
     if file is not None and reads_images(model):
-        found = ImageClassifier(model, top=options.top, runtime=runtime).file(file)
+        found = ImageClassifier(model, top=options.top, labels=labels, runtime=runtime).file(file)
     elif file is not None and reads_graphs(model):
         found = NodeClassifier(model, top=options.top, runtime=runtime)(file)
     else:

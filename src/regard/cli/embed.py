@@ -21,9 +21,17 @@ from regard.verbs.shared.text_options import BatchOptions, ShardOptions
 @job_output
 @shard_options
 @click.option(
+    "--images",
+    type=shared.FILE_PATH,
+    metavar="FILE",
+    help="Embed each image of an IDX file, or of an NPZ file with an array `images`, by an image-text model"
+    " (CLIP).",
+)
+@click.option(
     "--similar-to",
     metavar="TEXT",
-    help="Rank the lines by their similarity to TEXT: SIMILARITY, LINE, TEXT, separated by tabs.",
+    help="Rank the lines by their similarity to TEXT: SIMILARITY, LINE, TEXT, separated by tabs. With images:"
+    " SIMILARITY, IMAGE.",
 )
 @shared.batches
 @shared.as_json
@@ -34,6 +42,7 @@ def command(
     input: Place | None,
     output: Place | None,
     sharding: ShardOptions,
+    images: Path | None,
     similar_to: str | None,
     options: BatchOptions,
     as_json: bool,
@@ -45,8 +54,15 @@ def command(
     its vector, separated by tabs, in the same order. A sentence encoder pools as its configuration specifies;
     the vector of another encoder is the normalised mean of its token states. With --similar-to all lines are
     read first, and printed with their cosine similarity, the most similar first.
+
+    An image-text model (CLIP) also embeds images, with --images. Vectors of its texts and images have length
+    1, and can be compared with each other: --images FILE --similar-to TEXT ranks images by a text.
     """
     refuse_two(text, input)
+    if images is not None and (text or input is not None or output is not None or sharding.is_job):
+        raise UserError("--images embeds images, and nothing else", "leave out TEXT, --input and --output")
+    if input is not None and str(input).endswith(".npz"):
+        raise UserError(f"{input}: --input is a file of lines", f"give images with --images {input}")
     refuse_half_a_job(sharding, text=bool(text), input=input, output=output)
     if sharding.is_job and similar_to is not None:
         raise UserError(
@@ -54,12 +70,19 @@ def command(
         )
 
     with importing():
+        from regard.verbs import embed_images
         from regard.verbs.embed import Embedder, output_lines
         from regard.verbs.shards import embed_shard
 
     if sharding.is_job:
         settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
         run(embed_shard, sharding, output, input=input, **settings)
+        return
+    if images is not None:
+        looker = embed_images.ImageEmbedder(model, runtime=runtime)
+        seen = looker.file(images)
+        found = seen if similar_to is None else looker.similar(seen, similar_to)
+        write_output(embed_images.output_lines(each, as_json=as_json) for each in found)
         return
     embedder = Embedder(model, options=options, runtime=runtime)
     lines = [line for each in text for line in each.split("\n")] if text else None

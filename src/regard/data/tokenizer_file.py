@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from regard.data.tokenizer_limits import INNER, refuse_large_tokenizer, refuse_missing_unknown
-from regard.data.tokenizer_pretrained import SpecialTokens
+from regard.data.tokenizer_pretrained import CLIP_SPACES, CLIP_WORDS, SpecialTokens
 
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")  # ids 0 to 3
 UNK = SPECIALS[1]
@@ -34,13 +34,16 @@ SPACES = " {2,}"  # which it merges into one
 TEXT_END = r"\z"  # where it puts a space if the model has spaces after words
 # The 0 of a text such as <0x41>: a text is split there, so that it does not match the piece of that byte.
 BYTE_SPELLED = r"(?<=<)0(?=x[0-9A-F]{2}>)"
-# GPT-2 (Radford et al. 2019), Llama 3, Qwen, sentencepiece
+# GPT-2 (Radford et al. 2019), Llama 3, Qwen, CLIP and its older files, sentencepiece
 PRETRAINED_REGEXES = {
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    CLIP_SPACES,
+    CLIP_WORDS,
+    r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+",
     SPACES_AROUND,
     SPACES,
     TEXT_END,

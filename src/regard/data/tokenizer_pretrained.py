@@ -10,6 +10,8 @@ from typing import Any
 
 from regard.errors import DataError
 
+CLIP_SPACES = r"\s+"
+CLIP_WORDS = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 MAX_IDS = 16  # ids of a prefix; no known model has more than one
 MAX_LANGUAGES = 2000  # NLLB has 202
 MAX_SPLIT = 512  # pieces that a piece is split into
@@ -148,26 +150,54 @@ def from_bytes_bpe(
 ) -> dict[str, Any]:
     """GPT-2's tokeniser (Radford et al. 2019) from its vocab.json and the lines of its merges.txt."""
     level = {"type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": True, "use_regex": True}
-    pairs = [line.split(" ") for line in merges if line and not line.startswith("#version")]
-    if any(len(pair) != 2 for pair in pairs):
-        raise DataError("merges.txt has a line that is not a pair", "is it the file of another tokeniser?")
     return new_file(
         normalizer=None,
         pre_tokenizer=level,
-        model={
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": "",
-            "end_of_word_suffix": "",
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": dict(vocabulary),
-            "merges": pairs,
-        },
+        model=_bpe(vocabulary, merges, unk=None, word_end=""),
         decoder=level,
     )
+
+
+def from_clip_bpe(
+    vocabulary: Mapping[str, int], merges: Sequence[str], *, unk: str, word_end: str
+) -> dict[str, Any]:
+    """CLIP's tokeniser (Radford et al. 2021, section 2.4) from vocab.json and the lines of merges.txt.
+
+    Texts are lower-cased. Letters, single digits and other characters are words, and spaces are dropped; the
+    last piece of a word ends with `word_end`.
+    """
+    if unk not in vocabulary:
+        raise DataError(f"vocab.json has no {unk}", "is it the file of another tokeniser?")
+    spaces = {"type": "Replace", "pattern": {"Regex": CLIP_SPACES}, "content": " "}
+    words = {"type": "Split", "pattern": {"Regex": CLIP_WORDS}, "behavior": "Removed", "invert": True}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    return new_file(
+        normalizer=pipeline_parts("normalizers", [{"type": "NFC"}, spaces, {"type": "Lowercase"}]),
+        pre_tokenizer=pipeline_parts("pretokenizers", [words, level]),
+        model=_bpe(vocabulary, merges, unk=unk, word_end=word_end),
+        decoder=level,
+    )
+
+
+def _bpe(
+    vocabulary: Mapping[str, int], merges: Sequence[str], *, unk: str | None, word_end: str
+) -> dict[str, Any]:
+    """The BPE model of these pieces and the lines of a merges.txt."""
+    pairs = [line.split(" ") for line in merges if line and not line.startswith("#version")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise DataError("merges.txt has a line that is not a pair", "is it the file of another tokeniser?")
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": unk,
+        "continuing_subword_prefix": "",
+        "end_of_word_suffix": word_end,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": False,
+        "vocab": dict(vocabulary),
+        "merges": pairs,
+    }
 
 
 def new_file(**parts: Any) -> dict[str, Any]:

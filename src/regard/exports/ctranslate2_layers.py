@@ -35,7 +35,8 @@ def stack_settings(config: TransformerConfig) -> dict[str, Any]:
     """The arguments that encoder and decoder specifications share."""
     known = ctranslate2().specs.common_spec.Activation
     activations = {
-        "relu": known.RELU, "gelu": known.GELU, "gelu_tanh": known.GELUTanh, "silu": known.SWISH
+        "relu": known.RELU, "gelu": known.GELU, "gelu_tanh": known.GELUTanh, "silu": known.SWISH,
+        "quick_gelu": known.GELUSigmoid,
     }  # fmt: skip
     return {
         "num_heads": config.num_heads,

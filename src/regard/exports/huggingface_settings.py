@@ -27,7 +27,7 @@ def known(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
     """
     if not isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig):
         raise UserError(
-            f"a {config.kind} model generates nothing that a certificate could compare",
+            f"{config.kind} models generate nothing that a certificate could compare",
             "regard convert MODEL --to hf writes it, if a family of transformers has models of its shape",
         )
     for name, registry in (("positions", POSITIONS), ("attention", ATTENTIONS)):

@@ -4,21 +4,30 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.layers.stacked import StackedLinear
 
-Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
+Activation = Literal["relu", "gelu", "gelu_tanh", "quick_gelu", "silu", "swiglu", "geglu", "geglu_tanh"]
 Elementwise = Callable[[Tensor], Tensor]
 
-# "gelu" is x * Phi(x), "gelu_tanh" the approximation of Phi that GPT-2 was trained with; swish is "silu"
+
+def quick_gelu(x: Tensor) -> Tensor:
+    """x * sigmoid(1.702 x), an approximation of gelu (Hendrycks and Gimpel 2016, section 2)."""
+    return x * torch.sigmoid(1.702 * x)
+
+
+# "gelu" is x * Phi(x), "gelu_tanh" the approximation of Phi that GPT-2 was trained with, "quick_gelu" that of
+# CLIP; swish is "silu"
 GELU_TANH = partial(F.gelu, approximate="tanh")
 ACTIVATIONS: Mapping[str, Elementwise] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": GELU_TANH,
+    "quick_gelu": quick_gelu,
     "silu": F.silu,
 }
 GATES: Mapping[str, Elementwise] = {"swiglu": F.silu, "geglu": F.gelu, "geglu_tanh": GELU_TANH}

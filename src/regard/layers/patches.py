@@ -11,13 +11,13 @@ class PatchEmbedding(nn.Module):
 
     Dosovitskiy et al. 2021, equation 1. Patches do not overlap and are ordered row by row. The columns of
     the weight are ordered by channel, row and column of a patch: it is the flattened weight of a strided
-    convolution.
+    convolution. CLIP's has no `bias`.
     """
 
-    def __init__(self, channels: int, patch_size: int, d_model: int) -> None:
+    def __init__(self, channels: int, patch_size: int, d_model: int, *, bias: bool = True) -> None:
         super().__init__()
         self.patch_size = patch_size
-        self.projection = nn.Linear(channels * patch_size**2, d_model)
+        self.projection = nn.Linear(channels * patch_size**2, d_model, bias)
 
     def forward(
         self, images: Float[Tensor, "batch channels height width"]

@@ -22,6 +22,7 @@ from regard.models.graph import (
     GraphTransformer,
     GraphTransformerConfig,
 )
+from regard.models.image_text import ImageText, ImageTextConfig
 from regard.models.model import Model
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.speech_to_text import SpeechToText, SpeechToTextConfig
@@ -45,6 +46,7 @@ _OWN = {
         (GraphConfig, GraphAttentionNetwork),
         (GraphTransformerConfig, GraphTransformer),
         (TranslationMetricConfig, TranslationMetric),
+        (ImageTextConfig, ImageText),
     )
 }
 MODELS: Registry[tuple[type[ModelConfig], type[Model]]] = Registry(

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from regard import console
 from regard.data.texts import EncodedText, encoded_text, length_sorted_batches
+from regard.errors import FolderError
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import pooled
+from regard.models.image_text import ImageText
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -24,6 +26,7 @@ from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import BatchOptions
 from regard.verbs.shared.text_verb import TextVerb
+from regard.weights.model_folder import LoadedModel
 
 MAX_CHARACTERS = 100_000  # of a text; the rest is left out, with a warning
 DECIMAL_PLACES = 6  # in the output; rounding hides the last bits, which depend on the sizes of batches
@@ -64,8 +67,9 @@ class SimilarLine:
 class Embedder(TextVerb[str, EmbeddedLine]):
     """An encoder, loaded once, that embeds texts. But for rounding, a vector depends on its text alone.
 
-    A sentence encoder pools as its configuration specifies (Reimers and Gurevych 2019); any other encoder
-    gives the mean of its token states, normalised to length 1.
+    A sentence encoder pools as its configuration specifies (Reimers and Gurevych 2019). An image-text model
+    (CLIP) gives the vector that it compares with those of images; any other encoder the mean of its token
+    states. Both are normalised to length 1.
 
     Args:
         model: a model or run folder, or what `regard.load` returns.
@@ -81,7 +85,7 @@ class Embedder(TextVerb[str, EmbeddedLine]):
         self, model: AnyModel, *, options: BatchOptions = OPTIONS, runtime: Runtime = DEFAULT_RUNTIME
     ) -> None:
         self.loaded = open_model(model, runtime)
-        self.model = model_that("embeds texts", EncoderOnly, self.loaded)
+        self.model = _text_model(self.loaded)
         self.tokenizer, self.options = self.loaded.tokenizers.source, options
 
     def answers(self, texts: Sequence[str], first: int) -> Iterator[EmbeddedLine]:
@@ -89,9 +93,13 @@ class Embedder(TextVerb[str, EmbeddedLine]):
         for number, (line, vector) in enumerate(zip(texts, vectors, strict=True), start=first):
             yield EmbeddedLine(line=number, text=line, vector=vector)
 
+    def vector(self, text: str, name: str) -> Float[Tensor, " d_model"]:
+        """The vector of one text; `name` is used in messages."""
+        return self._vectors([self._text(text, 1, name)])[0]
+
     def similar(self, texts: Iterable[EmbeddedLine], to: str) -> list[SimilarLine]:
         """All texts by their similarity to the query `to`, most similar first; ties stay in their order."""
-        other = self._vectors([self._text(to, 1, "the query")])[0]
+        other = self.vector(to, "the query")
         found = [
             SimilarLine(
                 line=each.line,
@@ -114,9 +122,11 @@ class Embedder(TextVerb[str, EmbeddedLine]):
 
     def _text(self, line: str, number: int, name: str | None = None) -> EncodedText:
         """The ids of a line; one that is too long is truncated, with a warning (by `name`, if it has one)."""
-        config = self.model.config
-        ids = self.tokenizer.encode(config.sentence_prompt + line[:MAX_CHARACTERS].strip())
-        limits = [limit for limit in (self.model.max_length, config.sentence_tokens) if limit is not None]
+        prompt, limit = "", None
+        if isinstance(self.model, EncoderOnly):
+            prompt, limit = self.model.config.sentence_prompt, self.model.config.sentence_tokens
+        ids = self.tokenizer.encode(prompt + line[:MAX_CHARACTERS].strip())
+        limits = [limit for limit in (self.model.max_length, limit) if limit is not None]
         max_tokens = min(limits, default=None)
         size = None
         if len(line) > MAX_CHARACTERS:
@@ -128,13 +138,32 @@ class Embedder(TextVerb[str, EmbeddedLine]):
         return encoded_text([ids], [0], tokenizer=self.tokenizer, line=number, max_tokens=max_tokens)
 
 
+def _text_model(loaded: LoadedModel) -> EncoderOnly | ImageText:
+    """The loaded model, if it embeds texts.
+
+    Raises:
+        FolderError: it is of another kind, or has no tower of texts.
+    """
+    if not isinstance(loaded.model, ImageText):
+        return model_that("embeds texts", EncoderOnly, loaded)
+    if loaded.model.text is None:
+        raise FolderError(
+            f"{loaded.path}: this is not a model that embeds texts: it has no text tower",
+            f"it embeds images: `regard embed --model {loaded.path} --images FILE`",
+        )
+    return loaded.model
+
+
 def sentence_vectors(
-    model: EncoderOnly, ids: Int64[Tensor, "batch len"], lengths: Int64[Tensor, " batch"]
+    model: EncoderOnly | ImageText, ids: Int64[Tensor, "batch len"], lengths: Int64[Tensor, " batch"]
 ) -> Float[Tensor, "batch d_model"]:
     """One vector for each text: a sentence encoder's own, else the normalised mean of the token states.
 
-    BERT's pooler is not used: it was trained for next-sentence prediction.
+    BERT's pooler is not used: it was trained for next-sentence prediction. The vector of an image-text model
+    is its text tower's, normalised.
     """
+    if isinstance(model, ImageText):
+        return F.normalize(model.text_features(ids, lengths), dim=-1)
     if model.config.head == "pooled" and not model.config.pooler:
         return model(ids, lengths)
     return F.normalize(pooled(model.encode(ids, lengths), lengths, "mean"), dim=-1)

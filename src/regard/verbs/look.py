@@ -140,7 +140,7 @@ def make_reader(loaded: LoadedModel) -> ModelReader:
         case VisionTransformer():
             return VisionReader(loaded)
     use = MODEL_USES.get(loaded.config.kind, "has another purpose").format(path=loaded.path)
-    raise FolderError(f"{loaded.path}: `look` does not support a {loaded.config.kind} model", f"it {use}")
+    raise FolderError(f"{loaded.path}: `look` does not support {loaded.config.kind} models", f"it {use}")
 
 
 @checked

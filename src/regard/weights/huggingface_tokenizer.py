@@ -114,6 +114,13 @@ def _content(folder: Path, family: Family) -> dict[str, Any] | None:
             strip_accents=settings.get("strip_accents"),
             unk=token_text(settings.get("unk_token")) or "[UNK]",
         )
+    if os.path.isfile(folder / "merges.txt") and family.word_end:
+        return tokenizer_pretrained.from_clip_bpe(
+            _pieces(folder / "vocab.json"),
+            _lines(folder / "merges.txt"),
+            unk=family.special_tokens["unk"],
+            word_end=family.word_end,
+        )
     if os.path.isfile(folder / "merges.txt"):
         return tokenizer_pretrained.from_bytes_bpe(
             _pieces(folder / "vocab.json"),

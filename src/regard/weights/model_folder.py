@@ -200,7 +200,10 @@ def read_config(folder: VerifiedFolder) -> tuple[ModelConfig, tuple[str, ...]]:
 
 def reads_text(config: ModelConfig) -> bool:
     """True if a model of this config needs a tokeniser."""
-    return any(field.name.endswith("vocab_size") for field in dataclasses.fields(config))
+    return any(
+        field.name.endswith("vocab_size") and getattr(config, field.name) is not None
+        for field in dataclasses.fields(config)
+    )
 
 
 def _tokenizers(folder: VerifiedFolder, config: ModelConfig) -> TokenizerPair | None:

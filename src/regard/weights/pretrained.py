@@ -21,6 +21,7 @@ from regard.models.speech_to_text import SpeechToTextConfig
 from regard.registry import Registry
 from regard.weights import huggingface_tokenizer
 from regard.weights.families.bert import BERT, RoBERTa, XLMRoberta
+from regard.weights.families.clip import CLIP, CLIPText, CLIPVision
 from regard.weights.families.distilbert import DistilBERT
 from regard.weights.families.electra import ELECTRA
 from regard.weights.families.family import (
@@ -55,7 +56,7 @@ from regard.weights.huggingface_decoding import (
 )
 from regard.weights.huggingface_files import CONFIG, is_huggingface, read_table, read_weights
 from regard.weights.huggingface_speech import read_speech_decoding, write_speech_decoding
-from regard.weights.model_folder import LoadedModel, check_size
+from regard.weights.model_folder import LoadedModel, check_size, reads_text
 from regard.weights.names import read_names, renamed, write_names
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors, restore_model
@@ -66,6 +67,7 @@ _OWN: dict[str, Family] = {
         *(GPT2(), BERT(), RoBERTa(), DistilBERT(), Marian(), BART(), MBART(), Pegasus(), M2M100(), T5()),
         *(Llama(), Mistral(), Qwen2(), Qwen3(), Gemma(), Gemma2(), Gemma3Text()),
         *(GPTNeoX(), Phi(), OLMo2(), XLMRoberta(), ELECTRA(), ModernBERT(), ViT(), DeiT(), Whisper()),
+        *(CLIP(), CLIPText(), CLIPVision()),
     )
 }
 FAMILIES: Registry[Family] = Registry(
@@ -111,7 +113,9 @@ def load_pretrained(
     tensors = renamed(tensors, [*family.old_names(tensors), *family.renames])
     converted = _converted_config(family, folder, table, tensors)
     model, unused = _model(family, converted, tensors, folder)
-    tokenizers = huggingface_tokenizer.read_tokenizers(folder, family, converted)
+    tokenizers = None
+    if reads_text(converted.config):
+        tokenizers = huggingface_tokenizer.read_tokenizers(folder, family, converted)
     decoding = _decoding(folder, table, converted, tokenizers)
     loaded = LoadedModel(
         model=model.to(device).eval(),

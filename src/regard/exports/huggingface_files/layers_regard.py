@@ -12,7 +12,20 @@ from transformers.cache_utils import EncoderDecoderCache
 from .configuration_regard import RegardConfig
 
 GELU_TANH = partial(F.gelu, approximate="tanh")
-ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": GELU_TANH, "silu": F.silu}
+
+
+def quick_gelu(x: Tensor) -> Tensor:
+    """x * sigmoid(1.702 x), an approximation of gelu."""
+    return x * torch.sigmoid(1.702 * x)
+
+
+ACTIVATIONS = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": GELU_TANH,
+    "quick_gelu": quick_gelu,
+    "silu": F.silu,
+}
 GATES = {"swiglu": F.silu, "geglu": F.gelu, "geglu_tanh": GELU_TANH}
 
 

@@ -29,6 +29,8 @@ MODEL_USES = {  # kind of model -> what it does, and the command
     "gat": "labels nodes of a graph: `regard classify --model {path} --input GRAPH.npz`",
     "graph_transformer": "labels nodes of a graph: `regard classify --model {path} --input GRAPH.npz`",
     "vision": "labels images: `regard classify --model {path} --input FILE`",
+    "image_text": "compares texts and images: `regard embed --model {path}`, with --images FILE too, or"
+    " `regard classify --model {path} --input FILE --label TEXT`",
     "translation_metric": "scores translations: `regard evaluate --metric {path}`",
     "conformer": "transcribes recordings: `regard transcribe --model {path} FILE`",
     "speech_to_text": "transcribes speech: `regard transcribe --model {path} FILE.wav`",

@@ -33,7 +33,10 @@ SUGGESTED = {  # verb -> the recipe that trains a model for it in the shortest t
     "fill": Suggestion("sst-mlm", 24),
     "transcribe": Suggestion("conformer-digits", 2),
 }
-PRETRAINED = {"summarize": "T5 or BART"}  # verb without a recipe -> families of pretrained models
+PRETRAINED = {
+    "summarize": "T5 or BART",
+    "embed_images": "CLIP",
+}  # verb without a recipe -> families of pretrained models
 
 
 def missing_model(verb: str) -> UserError:

@@ -9,6 +9,8 @@ from regard.distributed.settings import DistributedSettings
 from regard.errors import RecipeError
 from regard.training.settings import TrainingSettings
 
+UNTRAINED = ("image_text", "speech_to_text", "translation_metric")  # kinds that no task trains
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -43,6 +45,11 @@ class Recipe:
                     f"training.{name} is {metric!r}, which validation does not measure",
                     f"choose one of {', '.join(('loss', *self.metric_names))}",
                 )
+        if self.chosen_model_kind in UNTRAINED:
+            raise RecipeError(
+                f"model.kind = {self.chosen_model_kind!r}: no task trains models of this kind",
+                "such models are converted from pretrained ones: docs/pretrained.md",
+            )
         if not self.other_model_kinds and self.chosen_model_kind != self.model_kind:
             raise RecipeError(
                 f"model.kind = {self.chosen_model_kind!r}: this task trains {self.model_kind!r} models only",

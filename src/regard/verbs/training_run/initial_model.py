@@ -19,7 +19,7 @@ from regard.recipe import read_toml
 from regard.training.trainable import choose_trainable
 from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import task_kind
-from regard.verbs.tasks.recipe import RecipeFile
+from regard.verbs.tasks.recipe import UNTRAINED, RecipeFile
 from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS_FOLDER, Say, Task
 from regard.verbs.training_run.teacher import refuse_other_targets
 from regard.weights.checkpoint import RunFolder
@@ -163,6 +163,11 @@ def _with_shape(source: RecipeFile, start: InitialModel, say: Say) -> RecipeFile
     """The recipe with the pretrained model's settings as `init`, as `ModelConfig.from_table` reads it."""
     recipe = source.recipe
     kind = recipe.chosen_model_kind
+    if start.kind in UNTRAINED:
+        raise FolderError(
+            f"{start.path} is a model of kind {start.kind!r}, and no task trains such models",
+            "give another model",
+        )
     if kind != start.kind:
         raise FolderError(
             f"{start.path} is a model of kind {start.kind!r}, but the recipe trains kind {kind!r}",

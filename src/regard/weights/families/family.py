@@ -22,6 +22,7 @@ ACTIVATION_NAMES = {  # of transformers -> of regard
     "gelu_new": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "quick_gelu": "quick_gelu",
     "relu": "relu",
     "silu": "silu",
     "swish": "silu",
@@ -175,6 +176,7 @@ class Family(ABC):
     renames: ClassVar[Sequence[tuple[str, str]]] = ()  # (pattern, replacement) for older tensor names
     buffers: ClassVar[Sequence[str]] = ()  # patterns of tensors that are not weights
     writes_fixed_tensors: ClassVar[bool] = False  # True: transformers looks for them in the file
+    word_end: ClassVar[str] = ""  # what follows words in vocab.json; "": spaces are part of the word after
     language: ClassVar[str | None] = None  # the pattern of language tokens, with which texts begin
     ties: ClassVar[Mapping[str, str]] = {}  # a tied tensor that files may repeat -> the original
 
@@ -231,6 +233,10 @@ NOT_OF_THE_SHAPE = (
     "pad_id",
     "pixel_mean",
     "pixel_std",
+    "resizing",
+    "resized_size",
+    "resampling",
+    "cropped",
     "sampling_rate",
     "fft_size",
     "hop_length",

@@ -1,13 +1,11 @@
 """The vision transformer (Dosovitskiy et al. 2021), and DeiT (Touvron et al. 2021)."""
 
 import dataclasses
-import math
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from regard.data.images import PixelNumber
 from regard.errors import FolderError
 from regard.models.vision import VisionConfig
 from regard.weights.families.family import (
@@ -16,14 +14,12 @@ from regard.weights.families.family import (
     ConvertedConfig,
     Family,
     activation_name,
-    refuse_large_integer,
     widths,
 )
+from regard.weights.families.pixels import PREPROCESSOR, of_each, pixel_scale
 from regard.weights.huggingface_files import read_table
 from regard.weights.names import Entry, linear, same, stacked_tensors
 from regard.weights.strict_json import json_bytes
-
-PREPROCESSOR = "preprocessor_config.json"
 
 
 class ViT(Family):
@@ -68,7 +64,7 @@ class ViT(Family):
         if not os.path.isfile(path) or not isinstance(described.config, VisionConfig):
             return described
         channels = described.config.channels
-        mean, std = _pixel_scale(ConfigReader(read_table(path), str(path)), channels)
+        mean, std = pixel_scale(ConfigReader(read_table(path), str(path)), channels)
         config = dataclasses.replace(described.config, pixel_mean=mean, pixel_std=std)
         return dataclasses.replace(described, config=config)
 
@@ -107,8 +103,8 @@ class ViT(Family):
             "do_rescale": True,
             "rescale_factor": 1 / 255,
             "do_normalize": True,
-            "image_mean": _of_each(config.pixel_mean, config.channels),
-            "image_std": _of_each(config.pixel_std, config.channels),
+            "image_mean": of_each(config.pixel_mean, config.channels),
+            "image_std": of_each(config.pixel_std, config.channels),
         }
         return {PREPROCESSOR: json_bytes(table)}
 
@@ -163,54 +159,3 @@ class DeiT(ViT):
             return [token, *linear("head", "classifier")]
         other = linear("distillation_head", "distillation_classifier")
         return [token, *linear("head", "cls_classifier"), *other]
-
-
-def _pixel_scale(settings: ConfigReader, channels: int) -> tuple[PixelNumber, PixelNumber]:
-    """The mean and standard deviation with which the model normalises pixels between 0 and 1.
-
-    Each is a number, or one for each channel. transformers multiplies pixels of 0 to 255 by a factor and then
-    normalises them; both are optional.
-    """
-    factor, means, stds = 1 / 255, [0.0], [1.0]
-    if settings.take(bool, "do_rescale", default=True):
-        factor = settings.take(float, "rescale_factor", default=factor)
-    else:
-        factor = 1.0
-    if settings.take(bool, "do_normalize", default=True):
-        means, stds = (_numbers(settings, name, channels) for name in ("image_mean", "image_std"))
-    scale = 255 * factor
-    if not (
-        0 < scale < math.inf
-        and all(math.isfinite(mean / scale) for mean in means)
-        and all(0 < std / scale < math.inf for std in stds)
-    ):
-        raise FolderError(
-            f"{settings.where}: rescale_factor = {factor}, image_mean = {_one(means)} and"
-            f" image_std = {_one(stds)} cannot scale pixels",
-            "the factor and the standard deviation must be above 0",
-        )
-    mean, std = ([value / scale for value in values] for values in (means, stds))
-    return _one(mean), _one(std)
-
-
-def _numbers(settings: ConfigReader, name: str, channels: int) -> list[float]:
-    """A number for all channels, or one for each."""
-    values = settings.table.get(name, 0.5)
-    values = values if isinstance(values, list) else [values]
-    if len(values) not in (1, channels) or any(type(value) not in (int, float) for value in values):
-        raise FolderError(
-            f"{settings.where}: {name} = {values} is not supported",
-            f"give one number for all channels, or {channels}",
-        )
-    for value in values:
-        refuse_large_integer(value, f"{settings.where}: {name}")
-    return [float(value) for value in values]
-
-
-def _one(values: Sequence[float]) -> PixelNumber:
-    """The number that all channels have; else one for each."""
-    return values[0] if len(set(values)) == 1 else tuple(values)
-
-
-def _of_each(value: PixelNumber, channels: int) -> list[float]:
-    return list(value) if isinstance(value, tuple) else [value] * channels
