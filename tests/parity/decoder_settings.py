@@ -107,7 +107,7 @@ SETTINGS = (
     ),
     *(rotary(kind, settings) for kind, settings in SCALES.items()),
     Setting(
-        label="`partial_rotary_factor` 0.5",
+        label="a part of each head rotated (`partial_rotary_factor`)",
         changes={"rope_parameters": {"rope_type": "default", **THETA, "partial_rotary_factor": 0.5}},
         of={
             "gemma3_text": by_type(

@@ -58,7 +58,7 @@ def saved(case: Case, folder: Path) -> Any:
 
         return whisper(folder, config=case.settings)
     torch.manual_seed(11)
-    config = transformers.CONFIG_MAPPING[case.family](attn_implementation="eager", **case.settings)
+    config = transformers.CONFIG_MAPPING[case.family](**{"attn_implementation": "eager", **case.settings})
     theirs = getattr(transformers, case.model)(config)
     if case.untied:
         theirs.lm_head.weight = nn.Parameter(torch.randn_like(theirs.lm_head.weight) * 0.3)

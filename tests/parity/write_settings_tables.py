@@ -13,6 +13,7 @@ from tests.parity.pairs import Pair, pair_of
 from tests.parity.settings_page import PAGE, columns_of, filled
 from tests.parity.settings_table import ABSENT, EQUAL, REFUSED, cell
 from tests.parity.settings_tables import TABLES
+from tests.weights.toolkits import settings_rows as toolkits
 
 
 def main() -> None:
@@ -34,6 +35,11 @@ def main() -> None:
                 if not {*row} <= {EQUAL, REFUSED, ABSENT}:
                     raise ValueError(f"{label}: {row}")
             text = filled(text, table.title, columns_of(table), cells)
+    configs = toolkits.compared()
+    cells = {
+        row.label: [toolkits.cell(row, name, configs) for name in toolkits.TOOLKITS] for row in toolkits.ROWS
+    }
+    text = filled(text, toolkits.TITLE, [*toolkits.TOOLKITS.values()], cells)
     PAGE.write_text(text, "utf-8")
 
 
