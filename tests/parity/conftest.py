@@ -5,9 +5,8 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,71 +20,23 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 from regard.weights.model_folder import LoadedModel, load_model
 from regard.weights.names import renamed, write_names
-from regard.weights.pretrained import FAMILIES, PretrainedModel, load_pretrained, to_huggingface
+from regard.weights.pretrained import FAMILIES, to_huggingface
 from regard.weights.tensors import read_tensors
+from tests.parity.cases import Case
+from tests.parity.pairs import Pair, pair_of
 
-
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """A model of theirs, the folder that it was saved into, and ours, loaded from that folder."""
-
-    theirs: Any
-    ours: Any
-    pretrained: PretrainedModel
-    folder: Path
-    kind: str
-
-    @property
-    def config(self) -> Any:
-        return self.ours.config
-
-
-Make = Callable[..., Pair]
-
-
-def perturbed(model: Any) -> Any:
-    """No weight as it was made: zero biases and gains of one hide what is in the wrong place."""
-    generator = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if model.config.model_type in ("marian", "pegasus") and "embed_positions" in name:
-                continue  # fixed
-            parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
-        for name, buffer in model.named_buffers():
-            if name.endswith("final_logits_bias"):
-                buffer += torch.randn(buffer.shape, generator=generator)
-    return model.eval()
+Make = Callable[[Case], Pair]
 
 
 @pytest.fixture(scope="session")
 def make(tmp_path_factory) -> Make:
-    """A pair of a class and a config of transformers, made once for each name."""
-    import transformers
-
+    """The pair of a case, made once."""
     made: dict[str, Pair] = {}
 
-    def make(
-        name: str, model: str, config: str, settings: Mapping[str, Any], *, untied: bool = False
-    ) -> Pair:
-        if name not in made:
-            torch.manual_seed(11)
-            theirs = getattr(transformers, model)(
-                getattr(transformers, config)(attn_implementation="eager", **settings)
-            )
-            if untied:
-                theirs.lm_head.weight = nn.Parameter(torch.randn_like(theirs.lm_head.weight) * 0.3)
-            perturbed(theirs)
-            folder = tmp_path_factory.mktemp("pretrained") / "model"
-            theirs.save_pretrained(folder)
-            pretrained = load_pretrained(folder)
-            made[name] = Pair(
-                theirs=theirs,
-                ours=pretrained.loaded.model,
-                pretrained=pretrained,
-                folder=folder,
-                kind=pretrained.loaded.config.kind,
-            )
-        return made[name]
+    def make(case: Case) -> Pair:
+        if str(case) not in made:
+            made[str(case)] = pair_of(case, tmp_path_factory.mktemp("pretrained") / "model")
+        return made[str(case)]
 
     return make
 

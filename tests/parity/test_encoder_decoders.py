@@ -5,94 +5,13 @@ import torch
 import torch.nn.functional as F
 
 from regard.inspection.record import record_attention
-
-NARROW = {
-    "vocab_size": 47,
-    "d_model": 12,
-    "encoder_layers": 2,
-    "decoder_layers": 3,
-    "encoder_attention_heads": 3,
-    "decoder_attention_heads": 3,
-    "encoder_ffn_dim": 17,
-    "decoder_ffn_dim": 17,
-    "max_position_embeddings": 16,
-    "pad_token_id": 1,
-    "eos_token_id": 2,
-}
-OPUS = {**NARROW, "decoder_start_token_id": 1, "forced_eos_token_id": None}
-ONE_LAYER = {"encoder_layers": 1, "decoder_layers": 1}
-DENOISING = {**NARROW, "bos_token_id": 0, "decoder_start_token_id": 2, "forced_eos_token_id": None}
-BUCKETS = {"pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
-T5 = {"vocab_size": 51, "d_model": 14, "num_heads": 3, "d_kv": 6, "d_ff": 23, "num_layers": 2, **BUCKETS}
-MARIAN_CLASS, BART_CLASS = ("MarianMTModel", "MarianConfig"), ("BartForConditionalGeneration", "BartConfig")
-T5_CLASS = ("T5ForConditionalGeneration", "T5Config")
-CASES = {
-    "marian, scaled, swish": (
-        *MARIAN_CLASS,
-        {**OPUS, "scale_embedding": True, "activation_function": "swish"},
-    ),
-    "marian, one layer": (
-        *MARIAN_CLASS,
-        {**OPUS, **ONE_LAYER, "vocab_size": 33, "activation_function": "relu"},
-    ),
-    "marian, odd width": (*MARIAN_CLASS, {**OPUS, "d_model": 15, "encoder_layers": 3, "decoder_layers": 1}),
-    "marian, two vocabularies": (
-        *MARIAN_CLASS,
-        {**OPUS, "share_encoder_decoder_embeddings": False, "decoder_vocab_size": 39},
-    ),
-    "bart": (*BART_CLASS, DENOISING),
-    "bart, one layer": (*BART_CLASS, {**DENOISING, **ONE_LAYER, "d_model": 21, "vocab_size": 53}),
-    "bart, scaled": (*BART_CLASS, {**DENOISING, "scale_embedding": True, "activation_function": "relu"}),
-    "t5": (*T5_CLASS, T5),
-    "t5, one layer, few buckets": (
-        *T5_CLASS,
-        {
-            **T5,
-            "num_layers": 1,
-            "relative_attention_num_buckets": 8,
-            "relative_attention_max_distance": 10,
-            "vocab_size": 42,
-        },
-    ),
-    "t5, other depths": (
-        *T5_CLASS,
-        {**T5, "num_layers": 3, "num_decoder_layers": 1, "num_heads": 5, "d_kv": 4},
-    ),
-    "t5 1.1": (*T5_CLASS, {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
-    "t5 1.1, one layer": (
-        *T5_CLASS,
-        {**T5, "num_layers": 1, "d_kv": 9, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
-    ),
-    "t5 1.1, gated by silu": (
-        *T5_CLASS,
-        {**T5, "num_heads": 2, "feed_forward_proj": "gated-silu", "tie_word_embeddings": False},
-    ),
-}
-M2M = {**NARROW, "decoder_start_token_id": 2}
-MBART = ("MBartForConditionalGeneration", "MBartConfig")
-PEGASUS = ("PegasusForConditionalGeneration", "PegasusConfig")
-CASES |= {
-    "m2m_100": ("M2M100ForConditionalGeneration", "M2M100Config", M2M),
-    "m2m_100, one layer, unscaled, another gate and width": (
-        "M2M100ForConditionalGeneration",
-        "M2M100Config",
-        {**M2M, **ONE_LAYER, "scale_embedding": False, "activation_function": "gelu", "d_model": 21},
-    ),
-    "mbart": (*MBART, {**DENOISING, "scale_embedding": True}),
-    "mbart, one layer, starting with a language": (
-        *MBART,
-        {**DENOISING, **ONE_LAYER, "decoder_start_token_id": 40, "activation_function": "relu"},
-    ),
-    "pegasus": (*PEGASUS, {**OPUS, "scale_embedding": True, "activation_function": "relu"}),
-    "pegasus, other depths": (*PEGASUS, {**OPUS, "encoder_layers": 1, "d_model": 15}),
-}
-LENGTHS = torch.tensor([9, 4, 2])
-REAL = torch.arange(9) < LENGTHS[:, None]
+from tests.parity.encoder_decoder_cases import CASES, MARIAN, T5
+from tests.parity.pairs import LENGTHS, REAL
 
 
-@pytest.fixture(params=CASES, scope="module")
+@pytest.fixture(params=CASES, ids=str, scope="module")
 def pair(request, make):
-    return make(request.param, *CASES[request.param], untied=request.param.startswith("t5 1.1"))
+    return make(request.param)
 
 
 @pytest.fixture
@@ -228,14 +147,14 @@ def test_folders_there_and_back_say_the_same(pair, src_ids, tgt_ids, through_fol
 
 @torch.no_grad()
 def test_bias_of_logits_is_theirs(make):
-    pair = make("marian, one layer", *CASES["marian, one layer"])
+    pair = make(next(case for case in MARIAN if case.name == "one layer"))
     bias = pair.theirs.final_logits_bias[0]
     assert bias.std() > 0.1
     torch.testing.assert_close(pair.ours.output.bias, bias, rtol=0, atol=0)
 
 
 def test_the_table_of_distances_stands_in_the_first_block_alone(make):
-    pair = make("t5", *CASES["t5"])
+    pair = make(T5[0])
     names = [name for name, _ in pair.theirs.named_parameters() if "relative_attention_bias" in name]
     assert [name.split(".")[0] for name in names] == ["encoder", "decoder"]
     assert all(".block.0." in name for name in names)

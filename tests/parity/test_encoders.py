@@ -5,125 +5,15 @@ import torch
 import torch.nn.functional as F
 
 from regard.inspection.record import record_attention
+from tests.parity.encoder_cases import BERT, CASES
+from tests.parity.pairs import LENGTHS, REAL, answers
 
-SMALL = {
-    "vocab_size": 43,
-    "hidden_size": 12,
-    "num_attention_heads": 3,
-    "num_hidden_layers": 2,
-    "intermediate_size": 17,
-    "max_position_embeddings": 14,
-}
-ONE_LAYER = {**SMALL, "num_hidden_layers": 1, "hidden_size": 10, "num_attention_heads": 5}
-THREE = {"id2label": {0: "bad", 1: "so", 2: "good"}, "label2id": {"bad": 0, "so": 1, "good": 2}}
-DISTIL = {
-    "vocab_size": 37,
-    "dim": 14,
-    "n_heads": 7,
-    "n_layers": 2,
-    "hidden_dim": 19,
-    "max_position_embeddings": 13,
-}
-FIVE = {**SMALL, "num_hidden_layers": 5, "vocab_size": 29, "type_vocab_size": 1}
-CASES = {
-    "bert": ("BertModel", "BertConfig", SMALL),
-    "bert, masked words": ("BertForMaskedLM", "BertConfig", {**ONE_LAYER, "hidden_act": "gelu_new"}),
-    "bert, pretraining": ("BertForPreTraining", "BertConfig", SMALL),
-    "bert, classes": ("BertForSequenceClassification", "BertConfig", {**FIVE, **THREE}),
-    "bert, a number": ("BertForSequenceClassification", "BertConfig", {**SMALL, "num_labels": 1}),
-    "bert, words": ("BertForTokenClassification", "BertConfig", {**SMALL, **THREE, "hidden_act": "relu"}),
-    "bert, answers": ("BertForQuestionAnswering", "BertConfig", {**SMALL, "type_vocab_size": 3}),
-    "roberta": ("RobertaModel", "RobertaConfig", {**SMALL, "max_position_embeddings": 16}),
-    "roberta, masked words": ("RobertaForMaskedLM", "RobertaConfig", {**ONE_LAYER, "type_vocab_size": 1}),
-    "roberta, classes": ("RobertaForSequenceClassification", "RobertaConfig", {**FIVE, **THREE}),
-    "roberta, words": ("RobertaForTokenClassification", "RobertaConfig", {**SMALL, **THREE}),
-    "distilbert": ("DistilBertModel", "DistilBertConfig", DISTIL),
-    "distilbert, masked words": ("DistilBertForMaskedLM", "DistilBertConfig", {**DISTIL, "n_layers": 1}),
-    "distilbert, classes": (
-        "DistilBertForSequenceClassification",
-        "DistilBertConfig",
-        {**DISTIL, **THREE, "n_layers": 4, "dim": 15, "n_heads": 3},
-    ),
-    "distilbert, answers": ("DistilBertForQuestionAnswering", "DistilBertConfig", DISTIL),
-}
-NARROW = {**SMALL, "embedding_size": 7}
-CASES |= {
-    "xlm-roberta": ("XLMRobertaModel", "XLMRobertaConfig", {**SMALL, "max_position_embeddings": 16}),
-    "xlm-roberta, masked words": (
-        "XLMRobertaForMaskedLM",
-        "XLMRobertaConfig",
-        {**ONE_LAYER, "type_vocab_size": 1, "hidden_act": "relu"},
-    ),
-    "xlm-roberta, classes": ("XLMRobertaForSequenceClassification", "XLMRobertaConfig", {**FIVE, **THREE}),
-    "xlm-roberta, a number": (
-        "XLMRobertaForSequenceClassification",
-        "XLMRobertaConfig",
-        {**SMALL, "num_labels": 1},
-    ),
-    "xlm-roberta, words": ("XLMRobertaForTokenClassification", "XLMRobertaConfig", {**SMALL, **THREE}),
-    "xlm-roberta, answers": ("XLMRobertaForQuestionAnswering", "XLMRobertaConfig", SMALL),
-    "electra": ("ElectraModel", "ElectraConfig", NARROW),
-    "electra, replaced tokens": ("ElectraForPreTraining", "ElectraConfig", {**NARROW, "hidden_act": "relu"}),
-    "electra, replaced tokens, one width": (
-        "ElectraForPreTraining",
-        "ElectraConfig",
-        {**ONE_LAYER, "embedding_size": 10, "layer_norm_eps": 1e-3},
-    ),
-    "electra, masked words": ("ElectraForMaskedLM", "ElectraConfig", {**NARROW, "hidden_act": "relu"}),
-    "electra, classes": (
-        "ElectraForSequenceClassification",
-        "ElectraConfig",
-        {**FIVE, **THREE, "embedding_size": 13},
-    ),
-    "electra, a number": ("ElectraForSequenceClassification", "ElectraConfig", {**NARROW, "num_labels": 1}),
-    "electra, words": ("ElectraForTokenClassification", "ElectraConfig", {**NARROW, **THREE}),
-    "electra, answers": ("ElectraForQuestionAnswering", "ElectraConfig", NARROW),
-}
-MODERN = {
-    **SMALL, "num_hidden_layers": 4, "local_attention": 4, "max_position_embeddings": 30, "pad_token_id": 0,
-    "cls_token_id": 1, "sep_token_id": 2, "bos_token_id": 1, "eos_token_id": 2,
-}  # fmt: skip
-BIASES = {"norm_bias": True, "attention_bias": True, "mlp_bias": True, "classifier_bias": True}
-CASES |= {
-    "modernbert": ("ModernBertModel", "ModernBertConfig", MODERN),
-    "modernbert, masked words": (
-        "ModernBertForMaskedLM",
-        "ModernBertConfig",
-        {**MODERN, "local_attention": 3},
-    ),
-    "modernbert, masked words, biases": (
-        "ModernBertForMaskedLM",
-        "ModernBertConfig",
-        {**MODERN, **BIASES, "classifier_activation": "relu", "hidden_activation": "silu", "norm_eps": 1e-3},
-    ),
-    "modernbert, classes": (
-        "ModernBertForSequenceClassification",
-        "ModernBertConfig",
-        {**MODERN, **THREE, "classifier_pooling": "mean", "num_hidden_layers": 5},
-    ),
-    "modernbert, a number, all windows": (
-        "ModernBertForSequenceClassification",
-        "ModernBertConfig",
-        {**MODERN, "num_labels": 1, "layer_types": ["sliding_attention"] * 4, "norm_bias": True},
-    ),
-    "modernbert, words, no windows": (
-        "ModernBertForTokenClassification",
-        "ModernBertConfig",
-        {**MODERN, **THREE, "layer_types": ["full_attention"] * 4, "classifier_bias": True},
-    ),
-    "modernbert, answers": (
-        "ModernBertForQuestionAnswering",
-        "ModernBertConfig",
-        {**MODERN, "global_attn_every_n_layers": 2, "mlp_bias": True},
-    ),
-}
-LENGTHS = torch.tensor([9, 4, 2])
-REAL = torch.arange(9) < LENGTHS[:, None]
+NAMED = {case.name: case for case in BERT}
 
 
-@pytest.fixture(params=CASES, scope="module")
+@pytest.fixture(params=CASES, ids=str, scope="module")
 def pair(request, make):
-    return make(request.param, *CASES[request.param])
+    return make(request.param)
 
 
 @pytest.fixture
@@ -151,24 +41,6 @@ def called(pair, ids, types, **more):
     """What theirs says."""
     typed = {} if pair.pretrained.family == "distilbert" or types is None else {"token_type_ids": types}
     return pair.theirs(ids, attention_mask=REAL.long(), **typed, **more)
-
-
-def answers(pair, ours, theirs):
-    """What both say at places that are not padding, in one form."""
-    match pair.config.head:
-        case "none":
-            return ours[REAL], theirs.last_hidden_state[REAL]
-        case "pooled":
-            return ours, theirs.pooler_output
-        case "spans":
-            there = torch.stack([theirs.start_logits, theirs.end_logits], dim=1)
-            return ours.transpose(1, 2)[REAL], there.transpose(1, 2)[REAL]
-        case "regression":
-            return ours, theirs.logits[:, 0]
-        case "classification":
-            return ours, theirs.logits
-    there = theirs.prediction_logits if "prediction_logits" in theirs else theirs.logits
-    return ours[REAL], there[REAL]
 
 
 @torch.no_grad()
@@ -239,7 +111,7 @@ def test_positions_run_out(pair):
 
 @torch.no_grad()
 def test_the_loss_of_masked_words_is_that_of_transformers(make):
-    pair = make("bert, masked words", *CASES["bert, masked words"])
+    pair = make(NAMED["masked words"])
     ids = torch.randint(4, pair.config.vocab_size, (3, 9), generator=torch.Generator().manual_seed(2))
     labels = ids.where(torch.rand(3, 9, generator=torch.Generator().manual_seed(1)) < 0.4, -100)
     theirs = pair.theirs(ids, attention_mask=REAL.long(), labels=labels)
@@ -248,7 +120,7 @@ def test_the_loss_of_masked_words_is_that_of_transformers(make):
 
 
 def test_what_is_left_out_is_named(make):
-    pair = make("bert, pretraining", *CASES["bert, pretraining"])
+    pair = make(NAMED["pretraining"])
     assert pair.pretrained.unused == (
         "bert.pooler.dense.bias",
         "bert.pooler.dense.weight",

@@ -12,42 +12,12 @@ from regard.inspection.record import record_attention
 from regard.verbs.classify_images import ImageClassifier
 from regard.verbs.convert import convert
 from regard.weights.pretrained import load_pretrained
-
-CLASS = ("ViTForImageClassification", "ViTConfig")
-LABELS = {"id2label": {0: "cat", 1: "dog", 2: "fox"}, "label2id": {"cat": 0, "dog": 1, "fox": 2}}
-SMALL = {
-    "hidden_size": 12,
-    "num_attention_heads": 3,
-    "num_hidden_layers": 2,
-    "intermediate_size": 17,
-    "image_size": 12,
-    "patch_size": 4,
-    **LABELS,
-}
-CASES = {
-    "vit": (*CLASS, SMALL),
-    "vit, one layer, grey": (*CLASS, {**SMALL, "num_hidden_layers": 1, "num_channels": 1, "patch_size": 3}),
-    "vit, one patch a row": (
-        *CLASS,
-        {**SMALL, "patch_size": 12, "hidden_act": "relu", "layer_norm_eps": 1e-3},
-    ),
-}
+from tests.parity.vision_and_speech_cases import VISION, VIT
 
 
-CASES |= {
-    "deit": ("DeiTForImageClassificationWithTeacher", "DeiTConfig", SMALL),
-    "deit, one layer, grey": (
-        "DeiTForImageClassificationWithTeacher",
-        "DeiTConfig",
-        {**SMALL, "num_hidden_layers": 1, "num_channels": 1, "patch_size": 3, "hidden_act": "gelu_new"},
-    ),
-    "deit, one head": ("DeiTForImageClassification", "DeiTConfig", {**SMALL, "layer_norm_eps": 1e-3}),
-}
-
-
-@pytest.fixture(params=CASES, scope="module")
+@pytest.fixture(params=VISION, ids=str, scope="module")
 def pair(request, make):
-    return make(request.param, *CASES[request.param])
+    return make(request.param)
 
 
 @pytest.fixture
@@ -124,7 +94,7 @@ PREPROCESSORS = [
 def test_pixels_are_scaled_as_there(make, settings, tmp_path, capsys):
     from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-    theirs, folder = make("vit", *CASES["vit"]).theirs, make("vit", *CASES["vit"]).folder
+    theirs, folder = make(VIT[0]).theirs, make(VIT[0]).folder
     path = folder / "preprocessor_config.json"
     path.write_text(json.dumps(settings), "utf-8")
     images = np.random.default_rng(1).integers(0, 256, (4, 3, 12, 12), dtype=np.uint8)
@@ -158,7 +128,7 @@ def test_pixels_are_scaled_as_there(make, settings, tmp_path, capsys):
     ],
 )
 def test_scales_that_cannot_be_followed_are_refused(make, settings, reported):
-    folder = make("vit", *CASES["vit"]).folder
+    folder = make(VIT[0]).folder
     (folder / "preprocessor_config.json").write_text(json.dumps(settings), "utf-8")
     with pytest.raises(FolderError, match=reported):
         load_pretrained(folder)

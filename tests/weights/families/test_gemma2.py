@@ -87,7 +87,11 @@ def test_each_setting_of_gemma2_is_one_of_ours():
 def test_each_setting_of_gemma3_is_one_of_ours():
     assert converted("gemma3_text", {**TABLE, **TYPES}).config == THIRD
     assert converted("gemma3_text", {**TABLE, "sliding_window_pattern": 2}).config == THIRD
-    local = {"rope_theta": 500.0, "rope_local_base_freq": 20, "rope_scaling": {"type": "linear", "factor": 8}}
+    local = {
+        "rope_theta": 500.0,
+        "rope_local_base_freq": 20,
+        "rope_scaling": {"rope_type": "linear", "factor": 8},
+    }
     assert converted("gemma3_text", {**TABLE, **TYPES, **local}).config == dataclasses.replace(
         THIRD, rotary_base=500.0, local_rotary_base=20.0, rotary_scaling=LinearScaling(factor=8.0)
     )
@@ -142,7 +146,11 @@ def test_what_would_change_the_output_is_refused(family, settings, message):
             "rope_parameters and rope_scaling are both set",
         ),
         ({"rope_parameters": {FULL: {"mscale": 2.0}}}, "full_attention: mscale = 2.0 of rotary positions"),
-        ({"rope_scaling": {"type": "longrope"}}, "type 'longrope' are not supported"),
+        ({"rope_scaling": {"rope_type": "longrope"}}, "type 'longrope' are not supported"),
+        (
+            {"rope_scaling": {"type": "linear", "factor": 8.0}},
+            "type = 'linear' of rope_scaling is not supported",
+        ),
     ],
     ids=str,
 )

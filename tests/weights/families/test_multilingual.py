@@ -91,6 +91,8 @@ def test_what_would_change_the_output_is_refused(family, settings, message):
 
 
 def test_m2m_100_has_one_vocabulary():
+    for family in ("m2m_100", "pegasus"):
+        refused(family, {**NEEDED, "decoder_vocab_size": 30}, "decoder_vocab_size = 30 is not supported")
     refused("m2m_100", {**NEEDED, "share_encoder_decoder_embeddings": False}, "share_encoder_decoder_emb")
     refused("m2m_100", {**NEEDED, "decoder_vocab_size": 20}, "decoder_vocab_size = 20 is not", "only null is")
 

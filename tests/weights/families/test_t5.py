@@ -95,9 +95,20 @@ def test_a_network_that_is_not_here_is_refused():
     refused("t5", {**TABLE, "feed_forward_proj": "gated-relu"}, "feed_forward_proj = 'gated-relu' is not")
 
 
+@pytest.mark.parametrize(
+    ("network", "word", "gated"),
+    [("relu", "relu", False), ("gelu", "gelu", False), ("gated-gelu", "gelu_new", True)],
+)
+def test_the_parts_of_a_network_are_those_of_its_name_which_transformers_does_not_check(network, word, gated):
+    table = {**TABLE, "feed_forward_proj": network}
+    config = converted("t5", table).config
+    assert converted("t5", {**table, "dense_act_fn": word, "is_gated_act": gated}).config == config
+    refused("t5", {**table, "dense_act_fn": "silu"}, "dense_act_fn = 'silu' is not supported", repr(word))
+    refused("t5", {**table, "is_gated_act": not gated}, f"is_gated_act = {not gated} is not", repr(gated))
+
+
 def test_what_changes_no_output_is_accepted():
-    idle = dict.fromkeys(("n_positions", "output_past", "classifier_dropout", "dense_act_fn"), 1)
-    idle |= dict.fromkeys(("is_gated_act", "is_decoder"), 1)
+    idle = dict.fromkeys(("n_positions", "output_past", "classifier_dropout", "is_decoder"), 1)
     assert converted("t5", TABLE | idle, HEAD).config == CONFIG
 
 

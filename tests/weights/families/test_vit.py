@@ -97,7 +97,7 @@ def test_classes_are_written_with_names_or_numbers():
 
 def test_what_would_change_the_output_is_refused():
     refused("vit", {**TABLE, "qkv_bias": False}, "qkv_bias = False is not supported", "only True is")
-    refused("vit", {**TABLE, "architectures": ["ViTModel"]}, "the model has no classes")
+    refused("vit", {**TABLE, "architectures": ["ViTModel"]}, "ViTModel has no classes")
     refused("vit", without(TABLE, "architectures"), "the model has no classes")
     refused("vit", {**TABLE, "hidden_act": "mish"}, "hidden_act = 'mish' is not supported")
 
@@ -222,7 +222,9 @@ def test_deit_has_a_distillation_token(distillation, heads, tmp_path):
 def test_a_vit_is_not_a_deit_and_a_deit_needs_classes():
     with pytest.raises(FolderError, match="distillation = None, but a deit model has 'token'"):
         to_huggingface(random_model(SMALL, LABELS), "deit")
-    refused("deit", TABLE, "the model has no classes", "DeiTForImageClassificationWithTeacher")
-    refused("deit", {**TABLE, "architectures": ["DeiTModel"]}, "the model has no classes")
+    refused(
+        "deit", TABLE, "ViTForImageClassification has no classes", "DeiTForImageClassificationWithTeacher"
+    )
+    refused("deit", {**TABLE, "architectures": ["DeiTModel"]}, "DeiTModel has no classes")
     teacher = {**TABLE, "architectures": ["DeiTForImageClassificationWithTeacher"]}
     assert converted("deit", teacher).config == dataclasses.replace(CONFIG, distillation="head")

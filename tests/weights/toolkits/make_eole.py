@@ -50,6 +50,17 @@ CASES = {
                   "embeddings": {"position_encoding_type": "Learned", "n_positions": 20}},
         "text": None,
     },
+    "no positions": {
+        "model": {"mlp_activation_fn": "silu", "attn_scaling": 9.0,
+                  "embeddings": {"position_encoding_type": None}},
+        "text": None,
+    },
+    "shifted": {
+        "model": {"mlp_activation_fn": "gated-gelu-tanh", "share_decoder_embeddings": True,
+                  "embeddings": {"position_encoding_type": "Learned", "n_positions": 20,
+                                 "position_shift": 2}},
+        "text": None,
+    },
 }  # fmt: skip
 
 

@@ -30,6 +30,7 @@ CASES = {
     "biases": (["--add_qkvbias", "--add_ffnbias", "--pos_ffn_activation_fn", "gelu",
                 "--position_encoding_type", "SinusoidalConcat"], "bpe"),
     "gated": (["--pos_ffn_activation_fn", "silu", "--layer_norm", "rms", "--share_decoder_embeddings"], None),
+    "gated gelu": (["--pos_ffn_activation_fn", "gated-gelu", "--share_embeddings", "--share_vocab"], None),
 }  # fmt: skip
 
 

@@ -25,6 +25,8 @@ CASES = {
     "gated": ({"use_glu": True, "act_type": "swish1"}, {"weight_tying_type": "none"}),
     "learned": ({"positional_embedding_type": "learned"},
                 {"weight_tying_type": "src_trg", "config_length_task": layers.LengthRatioConfig(1, 1.0)}),
+    "gated gelu": ({"use_glu": True, "act_type": "gelu"}, {}),
+    "swish": ({"act_type": "swish1"}, {}),
 }  # fmt: skip
 
 

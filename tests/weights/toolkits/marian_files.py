@@ -40,6 +40,22 @@ DEFAULTS = {
     "output-omit-bias": False,
     "version": "v1.12.0 65bf82f 2023-02-21 09:56:29 -0800",
 }
+UNTIED = {"tied-embeddings-all": False}
+EXPRESSIBLE = {  # settings that regard has, by what they mean
+    "OPUS-MT": {},
+    "output tied alone": {**UNTIED, "tied-embeddings": True},
+    "both sides tied alone": {**UNTIED, "tied-embeddings-src": True},
+    "tied by two settings": {**UNTIED, "tied-embeddings-src": True, "tied-embeddings": True},
+    "nothing tied": UNTIED,
+    "more target pieces": {**UNTIED, "dim-vocabs": [12, 14]},
+    "more source pieces": {**UNTIED, "dim-vocabs": [14, 12], "tied-embeddings": True},
+    "norm of the output alone": {"transformer-postprocess": "dna", "transformer-postprocess-top": "n"},
+    "norm of the embeddings": {"transformer-postprocess-emb": "dn"},
+    "relu": {"transformer-ffn-activation": "relu"},
+    "no output bias": {"output-omit-bias": True},
+    "shallow decoder": {"dec-depth": 1, "enc-depth": 3},
+    "heads of an odd width": {"dim-emb": 6, "transformer-heads": 2},
+}
 
 
 def yaml_text(table: Mapping) -> str:

@@ -1,4 +1,4 @@
-"""Marian's model.npz gives Marian's numbers, or is refused by the name of a setting."""
+"""Marian's model.npz gives Marian's numbers."""
 
 import numpy as np
 import pytest
@@ -8,44 +8,18 @@ import regard
 from regard.cli import run
 from regard.errors import FolderError
 from regard.weights.toolkits.load import load_toolkit, toolkit_of
-from tests.weights.toolkits.marian_files import DEFAULTS, logits_of, write_model, write_words, yaml_text
+from tests.weights.toolkits.marian_files import EXPRESSIBLE, logits_of, write_model, write_words
+from tests.weights.toolkits.refusals import marian_folder
 
 pytest.importorskip("yaml")
 SRC, TGT = [6, 2, 7, 11, 3, 0], [5, 7, 2, 9]
-UNTIED = {"tied-embeddings-all": False}
-EXPRESSIBLE = {
-    "OPUS-MT": {},
-    "output tied alone": {**UNTIED, "tied-embeddings": True},
-    "both sides tied alone": {**UNTIED, "tied-embeddings-src": True},
-    "tied by two settings": {**UNTIED, "tied-embeddings-src": True, "tied-embeddings": True},
-    "nothing tied": UNTIED,
-    "more target pieces": {**UNTIED, "dim-vocabs": [12, 14]},
-    "more source pieces": {**UNTIED, "dim-vocabs": [14, 12], "tied-embeddings": True},
-    "norm of the output alone": {"transformer-postprocess": "dna", "transformer-postprocess-top": "n"},
-    "norm of the embeddings": {"transformer-postprocess-emb": "dn"},
-    "relu": {"transformer-ffn-activation": "relu"},
-    "no output bias": {"output-omit-bias": True},
-    "shallow decoder": {"dec-depth": 1, "enc-depth": 3},
-    "heads of an odd width": {"dim-emb": 6, "transformer-heads": 2},
-}
-
-
-def folder_of(tmp_path, settings):
-    arrays = write_model(tmp_path, settings)
-    rows = settings.get("dim-vocabs", [12, 12])
-    if rows[0] == rows[1]:
-        write_words(tmp_path)
-    else:
-        write_words(tmp_path, rows[0], "source.vocab.yml")
-        write_words(tmp_path, rows[1], "target.vocab.yml")
-    return arrays
 
 
 @pytest.mark.parametrize("name", EXPRESSIBLE)
 @torch.no_grad()
 def test_logits_are_those_of_marian(tmp_path, name):
     settings = EXPRESSIBLE[name]
-    arrays = folder_of(tmp_path, settings)
+    arrays = marian_folder(tmp_path, settings)
     loaded = load_toolkit(toolkit_of(tmp_path), tmp_path).loaded
     start = loaded.tokenizers.target.bos_id
     memory = loaded.model.encode(torch.tensor([SRC]), torch.tensor([len(SRC)]))
@@ -56,46 +30,8 @@ def test_logits_are_those_of_marian(tmp_path, name):
     torch.testing.assert_close(ours.log_softmax(-1)[:, :-1], theirs.log_softmax(-1), rtol=1e-5, atol=1e-5)
 
 
-REFUSED = {
-    "type": "s2s",
-    "transformer-decoder-autoreg": "rnn",
-    "transformer-ffn-activation": "gelu",
-    "transformer-ffn-depth": 3,
-    "transformer-decoder-dim-ffn": 4,
-    "transformer-preprocess": "nd",
-    "transformer-postprocess": "dhn",
-    "transformer-postprocess-top": "n",
-    "transformer-train-position-embeddings": True,
-    "transformer-attention-mask": "alibi",
-    "transformer-no-projection": True,
-    "transformer-tied-layers": [1, 1],
-    "right-left": True,
-    "input-types": ["sequence", "class"],
-    "lemma-dim-emb": 4,
-    "dim-vocabs": [12, 13],
-    "output-omit-bias": True,
-    "a-new-setting": 1,
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_expressible_is_refused_by_name_and_value(tmp_path, name):
-    folder_of(tmp_path, {})
-    with np.load(tmp_path / "model.npz") as found:
-        arrays = dict(found)
-    text = arrays["special:model.yml"].tobytes().decode().rstrip("\0")
-    assert text == yaml_text(DEFAULTS)
-    text = yaml_text({**DEFAULTS, name: REFUSED[name]})
-    np.savez(tmp_path / "model.npz", **{**arrays, "special:model.yml": np.frombuffer(text.encode(), np.int8)})
-    with pytest.raises(FolderError, match=name) as caught:
-        load_toolkit(toolkit_of(tmp_path), tmp_path)
-    assert caught.value.hint
-    value = REFUSED[name]
-    assert str(value[-1] if isinstance(value, list) else value).lower() in caught.value.message.lower()
-
-
 def test_a_tensor_more_or_less_is_named(tmp_path):
-    folder_of(tmp_path, {})
+    marian_folder(tmp_path, {})
     with np.load(tmp_path / "model.npz") as found:
         arrays = dict(found)
     np.savez(tmp_path / "model.npz", **arrays, encoder_l3_self_Wq=np.zeros((8, 8), np.float32))
@@ -108,7 +44,7 @@ def test_a_tensor_more_or_less_is_named(tmp_path):
 
 
 def test_arrays_of_objects_which_are_pickles_are_refused(tmp_path):
-    folder_of(tmp_path, {})
+    marian_folder(tmp_path, {})
     with np.load(tmp_path / "model.npz") as found:
         arrays = dict(found)
     np.savez(tmp_path / "model.npz", **{**arrays, "Wemb": np.array([{}, None], dtype=object)})
@@ -117,7 +53,7 @@ def test_arrays_of_objects_which_are_pickles_are_refused(tmp_path):
 
 
 def test_words_of_yaml_stay_words(tmp_path):
-    folder_of(tmp_path, {})
+    marian_folder(tmp_path, {})
     tokenizer = load_toolkit(toolkit_of(tmp_path), tmp_path).loaded.tokenizers.source
     assert tokenizer.encode("no 12 null ~ das  haus a:b Unbekannt </s> <pad>") == [
         2,
@@ -135,7 +71,7 @@ def test_words_of_yaml_stay_words(tmp_path):
 def test_a_folder_is_converted_in_the_shell_and_translates(tmp_path, capsys):
     source = tmp_path / "marian"
     source.mkdir()
-    folder_of(source, {})
+    marian_folder(source, {})
     (source / "decoder.yml").write_text(
         "models:\n  - model.npz\nvocabs:\n  - vocab.yml\n  - vocab.yml\nbeam-size: 4\nnormalize: 0.6\n"
         "word-penalty: 0.5\nallow-unk: true\nmini-batch: 16\n"

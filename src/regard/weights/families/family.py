@@ -17,6 +17,12 @@ from regard.weights.names import Entry
 
 Setting = TypeVar("Setting")
 INTEGERS = 2**63
+OTHER_HEADS = (  # suffixes of the classes of transformers whose heads generate nothing
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+    "DoubleHeadsModel",
+)
 ACTIVATION_NAMES = {  # of transformers -> of regard
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -121,6 +127,14 @@ class ConfigReader:
         raise FolderError(
             f"{self.where}: architectures is not a list of names", "use the config.json of the weights"
         )
+
+    def refuse_other_heads(self, *usable: str, others: Collection[str] = OTHER_HEADS) -> None:
+        """Refuses a class of transformers that ends in one of `others`, in favour of one of `usable`."""
+        name = self.architecture()
+        if name.endswith(tuple(others)):
+            raise FolderError(
+                f"{self.where}: the head of class {name} is not supported", f"use {' or '.join(usable)}"
+            )
 
     def labels(self) -> tuple[str, ...]:
         """The names of the classes, from `id2label`."""

@@ -29,6 +29,7 @@ class GPT2(Family):
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
+        settings.refuse_other_heads("GPT2LMHeadModel")
         settings.unused("n_ctx", "is_decoder", *(f"summary_{what}" for what in SUMMARY))
         settings.must_be("scale_attn_weights", True)
         settings.must_be("scale_attn_by_inverse_layer_idx", False)

@@ -35,6 +35,7 @@ class GPTNeoX(Family):
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
+        settings.refuse_other_heads("GPTNeoXForCausalLM")
         settings.must_be("is_decoder", False, True)  # it attends causally in any case
         settings.unused("classifier_dropout", "attention_probs_dropout_prob", "hidden_dropout_prob")
         vocab_size, d_model = take(int, "vocab_size", default=50432), take(int, "hidden_size", default=6144)

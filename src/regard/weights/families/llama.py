@@ -54,6 +54,7 @@ class Llama(Family):
         take = settings.take
         settings.unused("pretraining_tp", "is_decoder", "is_llama_config", "transformers.js_config")
         settings.must_be("rope_interleaved", False)
+        settings.refuse_other_heads(self.architecture)
         vocab_size, d_model = take(int, "vocab_size"), take(int, "hidden_size")
         num_heads, num_layers = take(int, "num_attention_heads"), take(int, "num_hidden_layers")
         head_dim = settings.unless_absent(int, "head_dim", self.head_dim)  # type: ignore[type-var]

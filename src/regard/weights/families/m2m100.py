@@ -1,13 +1,12 @@
 """M2M-100 (Fan et al. 2021) and NLLB (NLLB Team 2022), which translate between many languages."""
 
-from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 from torch import Tensor
 
 from regard.layers.positions import sinusoids
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.weights.families.family import ConfigReader, ConvertedConfig
 from regard.weights.families.marian import STACKS, Marian
 
 UNUSED = 2  # rows before the first position, whatever the id of padding is
@@ -22,6 +21,7 @@ class M2M100(Marian):
     name = "m2m_100"
     class_name = "M2M100ForConditionalGeneration"
     layout = "fairseq"
+    one_embedding = True
     norm_position = "pre"
     output_bias = False
     activation = "relu"
@@ -29,11 +29,6 @@ class M2M100(Marian):
     attention_dropout = 0.1
     token_ids: ClassVar = {"pad": 1, "eos": 2, "decoder_start": 2}
     language = r"__[a-z]{2,3}__|[a-z]{3}_[A-Z][a-z]{3}"
-
-    def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
-        settings.must_be("share_encoder_decoder_embeddings", True)
-        settings.must_be("decoder_vocab_size")
-        return super().read(settings, names)
 
     def position_offset(self, pad_id: int | None) -> int:
         """Positions are counted from the id after that of padding."""
@@ -44,6 +39,3 @@ class M2M100(Marian):
         table = sinusoids(0, config.max_positions + UNUSED, config.d_model, "fairseq")
         table[config.pad_id : config.pad_id + 1] = 0
         return {f"model.{side}.embed_positions.weights": table for side in STACKS}
-
-    def separate(self, config: EncoderDecoderConfig) -> dict[str, Any]:
-        return {}

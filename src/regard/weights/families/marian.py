@@ -13,6 +13,7 @@ from regard.models.config import TransformerConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.families.family import (
     ACTIVATION_NAMES,
+    OTHER_HEADS,
     ConfigReader,
     ConvertedConfig,
     Family,
@@ -36,6 +37,7 @@ class Marian(Family):
     layout = "split"
     offset = 0
     embedding_norm = False  # True: the embeddings are normalised
+    one_embedding = False  # True: source and target always have the same
     norm_position = "post"  # "pre": each stack has a final norm, too
     output_bias = True
     activation = "gelu"  # what transformers takes if a setting is absent, here and below
@@ -61,6 +63,7 @@ class Marian(Family):
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
+        settings.refuse_other_heads(self.class_name, others=(*OTHER_HEADS, "ForCausalLM"))
         settings.must_be("tie_word_embeddings", True)
         settings.must_be("static_position_embeddings", self.positions == "sinusoidal")
         pre_norm = self.norm_position == "pre"
@@ -74,6 +77,9 @@ class Marian(Family):
         )
         settings.unused("max_length_of_pairs", "gradient_checkpointing", "static_embeddings")
         settings.unused("is_decoder")  # transformers sets it for each side
+        if self.one_embedding:  # transformers reads neither of these settings
+            settings.must_be("share_encoder_decoder_embeddings", True)
+            settings.must_be("decoder_vocab_size")
         shared = take(bool, "share_encoder_decoder_embeddings", default=True)
         vocab_size = take(int, "vocab_size")
         tgt_vocab_size = take(int, "decoder_vocab_size", default=vocab_size)
@@ -154,6 +160,8 @@ class Marian(Family):
 
     def separate(self, config: EncoderDecoderConfig) -> dict[str, Any]:
         """The settings for separate embeddings of the two sides."""
+        if self.one_embedding:
+            return {}
         shared = config.tied == "all"
         return {"share_encoder_decoder_embeddings": shared, "decoder_vocab_size": config.tgt_vocab_size}
 
@@ -213,6 +221,7 @@ class BART(Marian):
     positions = "learned"
     offset = 2
     embedding_norm = True
+    one_embedding = True
     special_tokens: ClassVar = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>", "mask": "<mask>"}
     buffers: ClassVar = (r"^model\.(encoder|decoder)\.version$",)
 
@@ -237,9 +246,6 @@ class BART(Marian):
             if "first_token_id" in special_tokens
             else known
         )
-
-    def separate(self, config: EncoderDecoderConfig) -> dict[str, Any]:
-        return {}
 
     def embeddings(self, config: EncoderDecoderConfig) -> list[Entry]:
         entries = super().embeddings(config)

@@ -11,5 +11,6 @@ class Pegasus(Marian):
     name = "pegasus"
     class_name = "PegasusForConditionalGeneration"
     norm_position = "pre"
+    one_embedding = True
     writes_fixed_tensors = True
     token_ids: ClassVar = {"pad": 0, "eos": 1, "decoder_start": 0}

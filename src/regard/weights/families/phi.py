@@ -31,6 +31,7 @@ class Phi(Family):
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
+        settings.refuse_other_heads("PhiForCausalLM")
         vocab_size, d_model = take(int, "vocab_size", default=51200), take(int, "hidden_size", default=2048)
         num_heads = take(int, "num_attention_heads", default=32)
         max_positions = take(int, "max_position_embeddings", default=2048)

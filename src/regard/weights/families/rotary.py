@@ -142,6 +142,11 @@ def _tables_by_type(settings: ConfigReader) -> dict[str, dict[str, Any]]:
     if scaling and tables:
         raise FolderError(f"{settings.where}: rope_parameters and rope_scaling are both set", "remove one")
     if tables is None:
+        if scaling and "type" in scaling and scaling["type"] != scaling.get("rope_type", "default"):
+            raise FolderError(
+                f"{settings.where}: type = {scaling['type']!r} of rope_scaling is not supported",
+                "transformers 4 scales by it, 5 does not in this family: call it rope_type, or remove it",
+            )
         return {"full_attention": {"rope_parameters": scaling or {}}, "sliding_attention": {}}
     for kind in tables:
         if kind not in LAYER_TYPES or not isinstance(tables[kind], dict | None):

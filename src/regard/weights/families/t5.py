@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.weights.families.family import ConfigReader, ConvertedConfig, Family, widths
+from regard.weights.families.family import OTHER_HEADS, ConfigReader, ConvertedConfig, Family, widths
 from regard.weights.names import Entry, linear, same, stacked_tensors
 
 NETWORKS = {
@@ -32,11 +32,16 @@ class T5(Family):
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         take = settings.take
-        settings.unused("n_positions", "output_past", "classifier_dropout", "dense_act_fn", "is_gated_act")
+        settings.refuse_other_heads("T5ForConditionalGeneration", others=(*OTHER_HEADS, "EncoderModel"))
+        settings.unused("n_positions", "output_past", "classifier_dropout")
         settings.unused("is_decoder")  # transformers sets it for each side
         tied_flag = take(bool, "tie_word_embeddings", default=True)
         scaled = take(bool, "scale_decoder_outputs", default=tied_flag)
         untied = "lm_head.weight" in names and not (tied_flag and scaled)
+        network = take(str, "feed_forward_proj", default="relu")
+        gated, word = network.startswith("gated-"), network.removeprefix("gated-")
+        settings.must_be("is_gated_act", gated)  # transformers computes both, but lets a file have others
+        settings.must_be("dense_act_fn", "gelu_new" if network == "gated-gelu" else word)
         vocab_size, num_layers = take(int, "vocab_size"), take(int, "num_layers")
         pad_id = settings.token("pad_token_id", vocab_size)
         start_id = settings.token("decoder_start_token_id", vocab_size)

@@ -37,7 +37,7 @@ class ViT(Family):
         settings.unused("encoder_stride", "pooler_output_size", "pooler_act", "is_decoder")
         if settings.architecture() not in self.architectures:
             raise FolderError(
-                f"{settings.where}: the model has no classes",
+                f"{settings.where}: {settings.architecture() or 'the model'} has no classes",
                 f"only {' and '.join(self.architectures)} can be read",
             )
         labels = settings.labels()
