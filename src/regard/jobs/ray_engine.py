@@ -44,7 +44,7 @@ def ray_engine(
     _connect(ray, address)
     try:
         yield RayEngine(ray, address, order, processes, cpus, gpu)
-    except (ray.exceptions.RayError, ConnectionError) as error:
+    except (ray.exceptions.RayError, ConnectionError) as error:  # pyright: ignore[reportAttributeAccessIssue]
         raise _lost_cluster(address, error) from error
     finally:
         ray.shutdown()
