@@ -54,8 +54,22 @@ SIZES = {  # of the kinds that no target has
         "num_layers": 1,
         "hidden_sizes": (4,),
     },
+    "image_text": {
+        "vocab_size": 20,
+        "image_size": 8,
+        "patch_size": 4,
+        "d_model": 8,
+        "d_text": 8,
+        "text_heads": 2,
+        "d_ff_text": 8,
+        "text_layers": 1,
+        "d_image": 8,
+        "image_heads": 2,
+        "d_ff_image": 8,
+        "image_layers": 1,
+    },
 }
-READS_TEXT = ("recurrent", "speech_to_text", "translation_metric")
+READS_TEXT = ("recurrent", "speech_to_text", "translation_metric", "image_text")
 
 
 def test_the_table_has_every_kind_of_model_and_tokeniser():

@@ -20,6 +20,7 @@ LENGTHS = [3, 30, 1, 12, 17, 12]
 SHAPES = [
     {},
     {"norm_position": "pre", "activation": "gelu"},
+    {"norm_position": "pre", "activation": "quick_gelu"},
     {"norm_position": "sandwich", "norm": "rms", "activation": "swiglu"},
     {"norm_position": "pre", "norm": "rms", "positions": "rotary", "num_kv_heads": 2, "bias": False},
     {"norm_position": "pre", "positions": "rotary", "qk_norm": True},

@@ -1,7 +1,7 @@
 // Activations. The result of an element does not depend on its place in the tensor, to the bit; that of PyTorch's kernels does.
 #include "kernels.h"
 
-enum { SILU, GELU_TANH, GELU };
+enum { SILU, GELU_TANH, GELU, QUICK_GELU };
 
 // erfc(z) for z >= 0, with a relative error of 1.2e-7 (Press et al. 1992, section 6.2).
 INLINE vector complement(vector z) {
@@ -11,7 +11,7 @@ INLINE vector complement(vector z) {
     return t * exponential(sum - z * z);
 }
 
-// GELU: x Phi(x), Phi the normal distribution function. SiLU: x sigmoid(x). GELU by tanh (Hendrycks and Gimpel 2016, section 2): x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)).
+// GELU: x Phi(x), Phi the normal distribution function. SiLU: x sigmoid(x). GELU by tanh (Hendrycks and Gimpel 2016, section 2): x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)); the quick one is x sigmoid(1.702 x).
 INLINE vector activated(vector x, int kind) {
     vector z = x;
     if (kind == GELU) {
@@ -20,6 +20,7 @@ INLINE vector activated(vector x, int kind) {
         return x * (vector)((positive & (integers)(1 - below)) | (~positive & (integers)below));
     }
     if (kind == GELU_TANH) z = 1.59576912f * (x + 0.044715f * x * x * x);
+    if (kind == QUICK_GELU) z = 1.702f * x;
     integers negative = z < 0;
     vector size = larger(z, -z), e = exponential(-size), one = (vector){0} + 1.0f;
     vector above = (vector)((negative & (integers)e) | (~negative & (integers)one));

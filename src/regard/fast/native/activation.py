@@ -11,11 +11,11 @@ from torch import Tensor
 from regard.fast.native.kernels import kernel
 from regard.fast.native.plan import ACTIVATE, PlannedResult, Rows
 
-SILU, GELU_TANH, GELU = 0, 1, 2
+SILU, GELU_TANH, GELU, QUICK_GELU = 0, 1, 2, 3
 
 
 def kind_of(activation: Callable[[Tensor], Tensor]) -> int | None:
-    """The number of the kernel for this activation; None if there is none."""
+    """The number of the kernel for this activation of PyTorch; None if there is none."""
     if activation is F.silu:
         return SILU
     if activation is F.gelu:
