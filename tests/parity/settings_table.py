@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,7 @@ class Setting:
         changes = self.changed(family)
         if "architectures" in changes:
             return all(hasattr(transformers, name) for name in changes["architectures"])
-        known = json.loads(transformers.CONFIG_MAPPING[family]().to_json_string(use_diff=False))
-        return any(name in known for name in changes)
+        return any(name in settings_of(family) for name in changes)
 
     def found_in(self, case: Case) -> bool:
         """True if the case has this setting."""
@@ -70,7 +70,7 @@ class Setting:
         """True if an error names a setting of the row, or its class of transformers."""
         changes = self.changed(family)
         rotary = changes.get("rope_parameters") or {}
-        names = {*changes, *rotary, *changes.get("architectures", ()), self.named or self.label}
+        names = {*changes, *rotary, *changes.get("architectures", ()), *([self.named] if self.named else [])}
         return any(name in error.message for name in names - {"architectures", "rope_theta", "rope_type"})
 
 
@@ -82,6 +82,14 @@ class SettingsTable:
     families: tuple[str, ...]
     settings: tuple[Setting, ...]
     cases: tuple[Case, ...]  # that are compared in all that they compute
+
+
+@cache
+def settings_of(family: str) -> Settings:
+    """The settings of a family's config in transformers, with their defaults."""
+    import transformers
+
+    return json.loads(transformers.CONFIG_MAPPING[family]().to_json_string(use_diff=False))
 
 
 def cell(setting: Setting, family: str, cases: Iterable[Case], make: Make) -> str:

@@ -11,7 +11,7 @@ from regard.weights.pretrained import FAMILIES, load_pretrained
 from tests.parity.cases import smallest
 from tests.parity.pairs import are_equal, config_of
 from tests.parity.settings_page import PAGE, columns_of, documented
-from tests.parity.settings_table import ABSENT, cell
+from tests.parity.settings_table import ABSENT, cell, settings_of
 from tests.parity.settings_tables import TABLES
 
 transformers = pytest.importorskip("transformers")
@@ -76,11 +76,6 @@ IGNORED = {  # settings of transformers' configs that change no output, each wit
         "mask_feature_length": 3, "mask_feature_prob": 0.5, "mask_feature_min_masks": 1,
     },
 }  # fmt: skip
-
-
-def settings_of(family):
-    """The settings of a family's config in transformers."""
-    return json.loads(transformers.CONFIG_MAPPING[family]().to_json_string(use_diff=False))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
