@@ -23,9 +23,11 @@ class MultiHeadAttention(nn.Module):
     `d_head` wide (None: d_model / num_heads). Scores are multiplied by `scale` (None: 1 / sqrt(d_head)), and
     then soft-capped at `softcap` if given. The output layer has a bias if `output_bias` (None: if `bias`).
 
-    `attend` computes weights and outputs. A recorder or another kernel can replace it by a function with the
-    signature of `scaled_dot_product.attention`.
+    `attend` computes weights and outputs, with the signature of `scaled_dot_product.attention`. A subclass
+    may define it as a method; a recorder or another kernel replaces it in the object.
     """
+
+    attend: Callable[..., Tensor]
 
     def __init__(
         self,
@@ -52,7 +54,8 @@ class MultiHeadAttention(nn.Module):
         self.d_head = d_model // num_heads if d_head is None else d_head
         self.scale, self.softcap = scale, softcap
         self.dropout = dropout
-        self.attend: Callable[..., Tensor] = attention if softcap is None else SoftcappedAttention(softcap)
+        if not hasattr(type(self), "attend"):  # a subclass may have a method of its own
+            self.attend = attention if softcap is None else SoftcappedAttention(softcap)
         self._make_inputs(d_model, key_dim or d_model, value_dim or d_model, bias)
         self.output = nn.Linear(
             num_heads * self.d_head, d_model, bias if output_bias is None else output_bias
