@@ -10,12 +10,14 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from regard.layers.attention import SelfAttention
 from regard.layers.stacked import StackedLinear
 from regard.models.build import build_model, build_uninitialised, count_config_parameters, count_parameters
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.recurrent import RecurrentConfig
+from regard.models.registered import ATTENTIONS, POSITIONS, register_attention, register_positions
 
 SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32, "num_encoder_layers": 2, "num_decoder_layers": 2}
 
@@ -200,3 +202,64 @@ def test_a_model_is_loaded_without_the_compiler_of_pytorch(tmp_path):
         "sys.exit(not {'torch._dynamo', 'sympy'}.isdisjoint(sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+class Gate(nn.Module):
+    """Positions with layers and a parameter that it initialises itself."""
+
+    def __init__(self, config, bidirectional):
+        super().__init__()
+        self.drawn = nn.Parameter(torch.randn(config.d_model))
+        self.layer = nn.Linear(config.d_model, config.d_model)
+        nn.init.zeros_(self.layer.weight)
+        nn.init.constant_(self.layer.bias, 2.0)
+
+    def forward(self, start, length):
+        return self.layer(self.drawn).expand(length, -1)
+
+
+class Gated(SelfAttention):
+    def __init__(self, d_model, num_heads, **others):
+        super().__init__(d_model, num_heads, **others)
+        self.gate = nn.Linear(d_model, 1)
+        nn.init.constant_(self.gate.weight, 5.0)
+
+
+@pytest.fixture
+def registered():
+    register_positions("gate", "input")(Gate)
+    register_attention("gated")(Gated)
+    yield {"positions": "gate", "attention": "gated"}
+    POSITIONS.added.pop("gate")
+    ATTENTIONS.added.pop("gated")
+
+
+@pytest.mark.parametrize("config", [EncoderDecoderConfig, EncoderOnlyConfig])  # Xavier, and normal
+def test_a_registered_part_initialises_itself_by_the_seed(registered, config):
+    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 32, **registered}
+    if config is EncoderDecoderConfig:
+        sizes |= {"src_vocab_size": 9, "tgt_vocab_size": 9, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    else:
+        sizes |= {"vocab_size": 9, "num_layers": 1, "head": "masked_language_model"}
+    one, same, other = (build_model(config(**sizes), seed=seed) for seed in (1, 1, 2))
+    parts = [module for module in one.modules() if isinstance(module, Gate | Gated)]
+    assert {type(part) for part in parts} == {Gate, Gated}
+    for part in parts:
+        if isinstance(part, Gate):
+            assert (part.layer.weight == 0).all()
+            assert (part.layer.bias == 2).all()
+        else:
+            assert (part.gate.weight == 5).all()
+            assert (part.query_key_value.bias == 0).all()  # of the base class, with the model
+    states = [model.state_dict() for model in (one, same, other)]
+    assert all(states[0][name].equal(states[1][name]) for name in states[0])
+    drawn = next(name for name in states[0] if name.endswith("drawn"))
+    assert not states[0][drawn].equal(states[2][drawn])
+
+
+def test_building_leaves_the_random_state_as_it_was():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    build_model(RecurrentConfig(src_vocab_size=9, tgt_vocab_size=9, d_model=8), seed=1)
+    assert torch.rand(3).equal(expected)

@@ -95,6 +95,15 @@ def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(shards, uni
     assert trained(shards, tmp_path / "other", dataclasses.replace(SETTINGS, seed=2)) != uninterrupted[0]
 
 
+def test_the_random_state_of_pytorch_is_afterwards_what_it_was(shards, tmp_path):
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    with RunFolder(tmp_path).lock() as run:
+        trainer(shards, run).train()
+    assert torch.rand(3).equal(expected)
+
+
 @pytest.mark.parametrize("stops", [(0,), (1,), (4,), (3, 7), (5, 6, 11)])
 def test_a_run_stopped_and_resumed_ends_in_the_bits_of_the_uninterrupted_run(
     shards, uninterrupted, tmp_path, stops

@@ -86,6 +86,7 @@ def build_model(config: ModelConfig, seed: int | None = None) -> Model:
     generator = torch.Generator()
     generator.manual_seed(seed) if seed is not None else generator.seed()
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):  # PyTorch's layers initialise themselves
+        torch.default_generator.manual_seed(generator.initial_seed())  # and so do registered parts
         model = MODELS[config.kind][1](config)
     model.initialise(generator)
     return model

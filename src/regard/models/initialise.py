@@ -1,4 +1,9 @@
-"""Random initialisation of weights, from one generator."""
+"""Random initialisation of weights, from one generator.
+
+A registered part (`registered.py`) initialises itself: `model_modules` leaves out the layers that it makes.
+"""
+
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -6,6 +11,9 @@ from torch import Tensor, nn
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.positions import BucketBias, LearnedPositions
 from regard.layers.stacked import StackedLinear
+
+# The layers of a registered attention that its base class has made.
+OF_ATTENTION = ("query", "key", "value", "query_key_value", "output")
 
 
 @torch.no_grad()
@@ -15,7 +23,7 @@ def xavier(model: nn.Module, generator: torch.Generator) -> None:
     Norms keep gain 1 and bias 0. A weight tied to an embedding is initialised as an embedding.
     """
     initialised: set[int] = set()
-    for module in model.modules():
+    for module in model_modules(model):
         if isinstance(module, TokenEmbedding | LearnedPositions | BucketBias):
             nn.init.normal_(module.weight, std=module.weight.size(1) ** -0.5, generator=generator)
             initialised.add(id(module.weight))
@@ -30,11 +38,24 @@ def xavier(model: nn.Module, generator: torch.Generator) -> None:
 @torch.no_grad()
 def normal(model: nn.Module, generator: torch.Generator, std: float = 0.02) -> None:
     """N(0, std^2) for linear layers and embeddings, zero biases, as in BERT and GPT (Radford et al. 2019)."""
-    for module in model.modules():
+    for module in model_modules(model):
         if isinstance(module, TokenEmbedding | LearnedPositions | BucketBias | nn.Linear):
             nn.init.normal_(module.weight, std=std, generator=generator)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+def model_modules(model: nn.Module) -> Iterator[nn.Module]:
+    """The modules of a model in the order of `modules()`, without those that registered parts initialise."""
+    own = {
+        id(inner)
+        for part in model.modules()
+        if getattr(part, "initialises_itself", False)
+        for name, layer in part.named_children()
+        if name not in OF_ATTENTION
+        for inner in layer.modules()
+    }
+    yield from (module for module in model.modules() if id(module) not in own)
 
 
 def matrices(linear: nn.Linear) -> tuple[Tensor, ...]:

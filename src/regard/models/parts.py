@@ -1,7 +1,7 @@
 """Layers built from a Transformer's config."""
 
 import dataclasses
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from regard.models.registered import ATTENTIONS, POSITIONS, Where
 from regard.models.windows import WindowConfig
 
 ParallelResidual = Literal["one_norm", "two_norms"]
+Part = TypeVar("Part", bound=nn.Module)
 
 
 class InputEmbedding(nn.Module):
@@ -65,7 +66,16 @@ def rotary(config: TransformerConfig) -> RotaryPositions | None:
 
 def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> nn.Module | None:
     encoding = POSITIONS[config.positions]
-    return encoding.make(config, bidirectional) if encoding.where == where else None
+    if encoding.where != where:
+        return None
+    return _marked(encoding.make(config, bidirectional), is_own=config.positions in POSITIONS.own)
+
+
+def _marked(part: Part, *, is_own: bool) -> Part:
+    """The part; a registered one initialises itself, so that `initialise.xavier` leaves it as it is."""
+    if not is_own:
+        part.initialises_itself = True
+    return part
 
 
 def encoder_block(
@@ -129,7 +139,7 @@ def _self_attention(
     rare: dict[str, Any] = {} if softcap is None else {"softcap": softcap}
     if config.qk_norm == "all_heads":
         rare["qk_norm_width"] = "all_heads"
-    return ATTENTIONS[config.attention](
+    attention = ATTENTIONS[config.attention](
         config.d_model,
         config.num_heads,
         num_kv_heads=config.num_kv_heads,
@@ -141,6 +151,7 @@ def _self_attention(
         qk_norm=(lambda width: _norm(config, width)) if config.qk_norm else None,
         **rare,
     )
+    return _marked(attention, is_own=config.attention in ATTENTIONS.own)
 
 
 def _attention_biases(config: TransformerConfig) -> dict[str, bool]:

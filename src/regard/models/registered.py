@@ -97,6 +97,8 @@ def register_positions(name: str, where: Where) -> Callable[[Made], Made]:
       tensor that broadcasts to [batch, heads, queries, keys], which is added to the scores.
     - "queries_and_keys": as `RotaryPositions`, of which it must be a subclass.
 
+    It initialises its own layers and parameters when it is made; PyTorch's generator then has the run's seed.
+
     Raises:
         ConfigError: `where` is none of these.
         UserError: the name is empty, or one of regard's own.
@@ -116,6 +118,8 @@ def register_attention(name: str) -> Callable[[Any], Any]:
     """Make a self-attention known by a name, for `attention` in a config and in `[model]` of a recipe.
 
     The decorated class is a subclass of `SelfAttention`, or a callable that is called as it is and gives one.
+    Layers that it adds keep the values that it gives them; those of `SelfAttention` are initialised with the
+    model. A method `attend` takes the place of scaled dot-product attention.
 
     Raises:
         UserError: the name is empty, or one of regard's own.

@@ -106,15 +106,16 @@ class Trainer:
             Stopped: a signal asked to stop; the current step was saved.
             RunError: losses stayed non-finite after rolling back.
         """
-        torch.manual_seed(self._seed())
-        if checkpoint := self.run.latest():
-            self.restore(checkpoint)
-        self.records.cut(self.state.step, self.state.watch.found)
-        try:
-            with fused(self.model):
+        device = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=device), fused(self.model):  # PyTorch's own state stays as it was
+            torch.manual_seed(self._seed())
+            if checkpoint := self.run.latest():
+                self.restore(checkpoint)
+            self.records.cut(self.state.step, self.state.watch.found)
+            try:
                 self._train()
-        finally:
-            self._close_reader()
+            finally:
+                self._close_reader()
         return self.state
 
     def _train(self) -> None:

@@ -3,9 +3,11 @@
 import shutil
 
 import pytest
+from torch.nn import functional
 
 from regard.data.tokenizer import TokenizerPair
 from regard.errors import FolderError, RecipeError
+from regard.training.losses import LOSSES, register_loss
 from regard.verbs.train import train
 from regard.verbs.training_run.teacher import TEACHER
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
@@ -151,4 +153,18 @@ def test_label_smoothing_without_labels_is_refused(teacher, tmp_path):
     settings = {"distillation": {"teacher": str(teacher), "weight": 1.0}, "label_smoothing": 0.1}
     recipe = write(tmp_path / "a.toml", pairs("copy", model=SMALL, training=settings))
     with pytest.raises(RecipeError, match="label_smoothing has no effect"):
+        train(recipe, out=tmp_path / "run", threads=1)
+
+
+@pytest.fixture
+def focal():
+    register_loss("focal")(lambda logits, labels: functional.cross_entropy(logits, labels, reduction="none"))
+    yield "focal"
+    LOSSES.added.pop("focal")
+
+
+def test_label_smoothing_that_a_registered_loss_does_not_do_is_refused(focal, tmp_path):
+    settings = {"loss": focal, "label_smoothing": 0.1}
+    recipe = write(tmp_path / "a.toml", pairs("copy", model=SMALL, training=settings))
+    with pytest.raises(RecipeError, match="label_smoothing has no effect: the registered loss 'focal'"):
         train(recipe, out=tmp_path / "run", threads=1)

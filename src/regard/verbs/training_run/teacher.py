@@ -38,13 +38,10 @@ def load_teacher(
             effect.
     """
     settings = source.recipe.training.distillation
+    if run.latest() is None:
+        _refuse_smoothing_without_effect(source)
     if settings is None:
         return None
-    if settings.weight == 1 and source.table["training"].get("label_smoothing") and run.latest() is None:
-        raise RecipeError(
-            "training.label_smoothing has no effect: with distillation.weight = 1 no label is learned",
-            "leave label_smoothing out, or make the weight smaller",
-        )
     teacher = load_named_model(model_path(settings.teacher, source.base), device)
     digest = _digest(teacher)
     if run.latest() is not None and (run.path / TEACHER).is_file():
@@ -58,6 +55,24 @@ def load_teacher(
         run.write_text(TEACHER, json_bytes(record).decode())
     say(f"teacher: {teacher.path}, weight {settings.weight:g}, temperature {settings.temperature:g}")
     return teacher
+
+
+def _refuse_smoothing_without_effect(source: RecipeFile) -> None:
+    """Raise a RecipeError if the recipe sets label smoothing, and its loss has none."""
+    training = source.recipe.training
+    distillation = training.distillation
+    if not source.table.get("training", {}).get("label_smoothing"):
+        return
+    if training.loss:
+        raise RecipeError(
+            f"training.label_smoothing has no effect: the registered loss {training.loss!r} has none",
+            "leave label_smoothing out; the function of a loss can smooth labels itself",
+        )
+    if distillation is not None and distillation.weight == 1:
+        raise RecipeError(
+            "training.label_smoothing has no effect: with distillation.weight = 1 no label is learned",
+            "leave label_smoothing out, or make the weight smaller",
+        )
 
 
 def training_objective(task: Task, training: TrainingSettings, teacher: LoadedModel | None) -> Objective:
