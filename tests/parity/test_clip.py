@@ -5,6 +5,7 @@ import torch
 
 from regard.models.image_text import ImageText
 from regard.verbs.convert import convert
+from regard.weights.model_folder import load_model
 from regard.weights.pretrained import load_pretrained
 from tests.clip_folder import END, START, TEXT, VISION, clip
 from tests.parity.conftest import theirs_of
@@ -166,3 +167,13 @@ def test_folders_there_and_back_compute_the_same(tmp_path, kind, legacy):
         images = pictures(VISION)
         expected = theirs(pixel_values=images).last_hidden_state
         torch.testing.assert_close(back(pixel_values=images).last_hidden_state, expected)
+
+
+def test_other_families_have_its_activation_too(their_encoder, tmp_path):
+    """Of the blocks and of the head; a model folder with it is read again."""
+    folder, theirs, _ = their_encoder("BertForMaskedLM", hidden_act="quick_gelu")
+    convert(folder, out=tmp_path / "ours")
+    ids = torch.tensor([[2, 7, 9, 4, 3]])
+    with torch.no_grad():
+        found = load_model(tmp_path / "ours").model(ids, torch.tensor([5]))
+        close(found, theirs(ids).logits)

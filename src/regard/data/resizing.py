@@ -2,7 +2,7 @@
 
 Pillow resizes 8-bit images in two passes, of lines and of columns. Each rounds to 8 bits, and has weights in
 fixed-point numbers (its file Resample.c). The second pass is that of columns, but since Pillow 13 that of
-lines if an image becomes much lower than narrower; older versions give pixels there that differ by a level.
+lines if an image becomes much lower than narrower; older versions give slightly other pixels there.
 """
 
 import functools

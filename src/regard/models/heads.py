@@ -11,7 +11,7 @@ from regard.layers.feedforward import ACTIVATIONS, Elementwise
 from regard.layers.norm import Norm, norm
 
 Pooling = Literal["cls", "mean", "max"]
-HeadActivation = Literal["tanh", "relu", "gelu", "gelu_tanh", "silu"]
+HeadActivation = Literal["tanh", "relu", "gelu", "gelu_tanh", "quick_gelu", "silu"]
 
 Hidden = Float[Tensor, "batch len d_model"]
 Lengths = Int[Tensor, " batch"]
