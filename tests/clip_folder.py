@@ -45,9 +45,29 @@ CLASSES = {  # which towers, and whether they have a projection -> the class of 
     "images": "CLIPVisionModelWithProjection",
     "images, bare": "CLIPVisionModel",
 }
+TEXTS = [[4, 9, 300, 7, 2], [], [511, 2], [8] * 9]  # of unequal lengths, the last fills all positions
 
 
-def clip(folder: Path, kind: str = "both", *, text=None, vision=None, seed: int = 0, tokens="json", **others):
+def padded(pad=1, end=END):
+    """The ids of TEXTS between start and end, padded on the right, and their lengths."""
+    rows = [[START, *text, end] for text in TEXTS]
+    lengths = torch.tensor([len(row) for row in rows])
+    ids = [row + [pad] * (max(lengths) - len(row)) for row in rows]
+    return torch.tensor(ids), lengths
+
+
+def mask_of(ids, lengths):
+    return (torch.arange(ids.size(1)) < lengths[:, None]).long()
+
+
+def pictures(settings):
+    size, channels = settings["image_size"], settings.get("num_channels", 3)
+    return torch.randn(3, channels, size, size, generator=torch.Generator().manual_seed(4))
+
+
+def clip(
+    folder: Path, kind: str = "both", *, text=None, vision=None, seed=0, tokens: str | None = "json", **others
+):
     """Writes the folder and returns the model of transformers; `others` are settings of its config.json.
 
     `tokens`: "json" writes tokenizer.json, "old" vocab.json with merges.txt, and None no tokeniser.
@@ -81,6 +101,12 @@ def clip(folder: Path, kind: str = "both", *, text=None, vision=None, seed: int 
 
 def write_preprocessor(folder: Path, *, pixels: int = 12, channels: int = 3, **changes) -> None:
     """Writes preprocessor_config.json as transformers does, with other settings."""
+    text = preprocessor(pixels=pixels, channels=channels, **changes)
+    (folder / "preprocessor_config.json").write_text(text, "utf-8")
+
+
+def preprocessor(*, pixels: int = 12, channels: int = 3, **changes) -> str:
+    """The text of preprocessor_config.json; settings that are None are left out."""
     table = {
         "image_processor_type": "CLIPImageProcessor",
         "crop_size": {"height": pixels, "width": pixels},
@@ -96,8 +122,7 @@ def write_preprocessor(folder: Path, *, pixels: int = 12, channels: int = 3, **c
         "size": {"shortest_edge": pixels},
         **changes,
     }
-    kept = {name: value for name, value in table.items() if value is not None}
-    (folder / "preprocessor_config.json").write_text(json.dumps(kept), "utf-8")
+    return json.dumps({name: value for name, value in table.items() if value is not None})
 
 
 def write_tokenizer(folder: Path, *, old: bool) -> None:

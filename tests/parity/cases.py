@@ -67,12 +67,18 @@ SMALLEST: Mapping[str, tuple[str, Mapping[str, Any]]] = {  # family -> its usual
     "vit": ("ViTForImageClassification", IMAGES),
     "deit": ("DeiTForImageClassification", IMAGES),
     "whisper": ("WhisperForConditionalGeneration", {}),  # the sizes of tests/whisper_folder.py
+    "clip": ("CLIPModel", {}),  # this and the next: the sizes of tests/clip_folder.py
+    "clip_text_model": ("CLIPTextModelWithProjection", {}),
+    "clip_vision_model": ("CLIPVisionModelWithProjection", {}),
 }  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A random model of the class `model` of transformers; `settings` are those of its config.json."""
+    """A random model of the class `model` of transformers; `settings` are those of its config.json.
+
+    Those of a tower of CLIP have its object in their names: `text_config.hidden_act`.
+    """
 
     family: str
     name: str
@@ -123,3 +129,22 @@ def smallest(
     return Case(
         family=family, name=name, model=model, settings=settings, untied=untied, files=files, older=older
     )
+
+
+TOWERS = ("text_config", "vision_config")  # the objects of CLIP's config.json
+
+
+def flat(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A config.json with the settings of its towers as `text_config.hidden_act`."""
+    towers = {name: table[name] for name in TOWERS if name in table}
+    settings = {name: value for name, value in table.items() if name not in towers}
+    return settings | {f"{name}.{key}": value for name in towers for key, value in towers[name].items()}
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A config.json from its settings in the form of `flat`."""
+    table: dict[str, Any] = {}
+    for name, value in settings.items():
+        tower, _, key = name.rpartition(".")
+        (table.setdefault(tower, {}) if tower else table)[key] = value
+    return table

@@ -16,7 +16,8 @@ from regard.decoding.settings import GenerationSettings
 from regard.decoding.step import ModelStepper
 from regard.recipe import read
 from regard.weights.pretrained import PretrainedModel, load_pretrained
-from tests.parity.cases import Case
+from tests.clip_folder import CLASSES, START, clip, mask_of, padded, pictures
+from tests.parity.cases import Case, flat, nested
 
 LENGTHS = torch.tensor([9, 4, 2])
 REAL = torch.arange(9) < LENGTHS[:, None]
@@ -57,6 +58,10 @@ def saved(case: Case, folder: Path) -> Any:
         from tests.whisper_folder import whisper
 
         return whisper(folder, config=case.settings)
+    if case.model in CLASSES.values():
+        theirs = saved_clip(case, folder)
+        write_files(case, folder)
+        return theirs
     torch.manual_seed(11)
     config = transformers.CONFIG_MAPPING[case.family](**{"attn_implementation": "eager", **case.settings})
     theirs = getattr(transformers, case.model)(config)
@@ -64,10 +69,25 @@ def saved(case: Case, folder: Path) -> Any:
         theirs.lm_head.weight = nn.Parameter(torch.randn_like(theirs.lm_head.weight) * 0.3)
     perturbed(theirs)
     theirs.save_pretrained(folder)
+    write_files(case, folder)
+    return theirs
+
+
+def saved_clip(case: Case, folder: Path) -> Any:
+    """The CLIP of tests/clip_folder.py with the settings of a case."""
+    [kind] = (kind for kind, model in CLASSES.items() if model == case.model)
+    if kind == "both":
+        towers = nested(case.settings)
+        text, vision = towers.pop("text_config", None), towers.pop("vision_config", None)
+        return clip(folder, kind, text=text, vision=vision, tokens=None, **towers)
+    return clip(folder, kind, text=case.settings, vision=case.settings, tokens=None)  # it has one of them
+
+
+def write_files(case: Case, folder: Path) -> None:
+    """Writes the other files of the case."""
     for name, text in (case.files or {}).items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, "utf-8")
-    return theirs
 
 
 def pair_of(case: Case, folder: Path) -> Pair:
@@ -159,12 +179,44 @@ def outputs(pair: Pair) -> tuple[Tensor, Tensor]:
             shape = (3, config.channels, config.image_size, config.image_size)
             images = torch.randn(shape, generator=generator)
             return pair.ours(images), theirs(images).logits
+        case "image_text":
+            return vectors(pair)
     frames = torch.randn(
         2, 2 * pair.config.max_source_positions, pair.config.num_features, generator=generator
     )
     target = ids(pair.config.vocab_size)[:2]
     there = theirs(frames.transpose(1, 2), decoder_input_ids=target)
     return pair.ours(frames, target), logits(theirs, there)
+
+
+def vectors(pair: Pair) -> tuple[Tensor, Tensor]:
+    """The vectors of texts and of images and their logits, as far as a CLIP has the towers, in a row."""
+    config, theirs = pair.config, pair.theirs
+    ids, lengths = padded()
+    ids[0] = ids[0].where(ids[0] < START, 5)  # without special tokens each eos_token_id is another place
+    texts = {"input_ids": ids, "attention_mask": mask_of(ids, lengths)}
+    if config.image_size is None:
+        return pair.ours.text_features(ids, lengths), vectors_of_tower(theirs(**texts))
+    images = pictures({"image_size": config.image_size, "num_channels": config.channels})
+    if config.vocab_size is None:
+        return pair.ours.image_features(images), vectors_of_tower(theirs(pixel_values=images))
+    ours = (
+        pair.ours.text_features(ids, lengths),
+        pair.ours.image_features(images),
+        pair.ours(ids, lengths, images),
+    )
+    there = (
+        theirs.get_text_features(**texts).pooler_output,
+        theirs.get_image_features(pixel_values=images).pooler_output,
+        theirs(**texts, pixel_values=images).logits_per_text,
+    )
+    return torch.cat([each.flatten() for each in ours]), torch.cat([each.flatten() for each in there])
+
+
+def vectors_of_tower(found: Any) -> Tensor:
+    """Projected by the class of transformers, if it has a projection."""
+    names = ("text_embeds", "image_embeds", "pooler_output")
+    return next(found[name] for name in names if name in found)
 
 
 def logits(theirs: Any, found: Any) -> Tensor:
@@ -205,3 +257,8 @@ def generates_the_same(pair: Pair, settings: Mapping[str, Any]) -> bool:
 def config_of(folder: Path) -> dict[str, Any]:
     """The config.json of a folder."""
     return json.loads((folder / "config.json").read_text("utf-8"))
+
+
+def flat_config_of(folder: Path) -> dict[str, Any]:
+    """The settings of the config.json of a folder, as cases have them."""
+    return flat(config_of(folder))

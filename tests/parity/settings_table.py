@@ -6,8 +6,12 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+<<<<<<< HEAD
 from dataclasses import dataclass, field
 from functools import cache
+=======
+from dataclasses import dataclass, field, replace
+>>>>>>> cliptables
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +19,8 @@ from regard.errors import FolderError
 from regard.models.config import ModelConfig
 from regard.weights.families.family import ConfigReader, canonical
 from regard.weights.pretrained import FAMILIES, load_pretrained
-from tests.parity.cases import SMALLEST, Case, smallest
-from tests.parity.pairs import Pair, are_equal, config_of, generates_the_same
+from tests.parity.cases import SMALLEST, Case, flat, nested, smallest
+from tests.parity.pairs import Pair, are_equal, config_of, flat_config_of, generates_the_same
 
 EQUAL, REFUSED, ABSENT = "equal", "refused", "–"
 Make = Callable[[Case], Pair]
@@ -31,6 +35,7 @@ class Setting:
     changes: Settings  # of config.json; `architectures` names the class of transformers
     of: Mapping[str, Settings] = field(default_factory=dict)  # family -> other changes that mean the same
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # family -> its names of settings
+    towers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # family -> objects that may have it
     holds: Callable[[Settings], bool] | None = None  # if a config.json has it; else: if it has these changes
     families: tuple[str, ...] | None = None  # that have it; None: those whose config in transformers has it
     named: str = ""  # what an error that refuses it may name besides the changed settings
@@ -43,8 +48,21 @@ class Setting:
         """The settings of the row as the family has them."""
         if family in self.of:
             return dict(self.of[family])
-        names = self.names.get(family, {})
-        return {names.get(name, name): value for name, value in self.changes.items()}
+        names, towers = self.names.get(family, {}), self.towers.get(family, ())
+        changes = {names.get(name, name): value for name, value in self.changes.items()}
+        if not towers:
+            return changes
+        return {f"{tower}.{name}": value for tower in towers for name, value in changes.items()}
+
+    def of_each_tower(self, family: str) -> list["Setting"]:
+        """The row of one tower alone, for each that may have the setting; else the row."""
+        towers = self.towers.get(family, ())
+        if len(towers) < 2:
+            return [self]
+        return [
+            replace(self, label=f"{self.label}, {tower}", towers={**self.towers, family: (tower,)})
+            for tower in towers
+        ]
 
     def is_of(self, family: str) -> bool:
         """True if the family has such a setting."""
@@ -55,7 +73,12 @@ class Setting:
         changes = self.changed(family)
         if "architectures" in changes:
             return all(hasattr(transformers, name) for name in changes["architectures"])
+<<<<<<< HEAD
         return any(name in settings_of(family) for name in changes)
+=======
+        known = flat(json.loads(transformers.CONFIG_MAPPING[family]().to_json_string(use_diff=False)))
+        return any(name in known for name in changes)
+>>>>>>> cliptables
 
     def found_in(self, case: Case) -> bool:
         """True if the case has this setting."""
@@ -70,8 +93,14 @@ class Setting:
         """True if an error names a setting of the row, or its class of transformers."""
         changes = self.changed(family)
         rotary = changes.get("rope_parameters") or {}
+<<<<<<< HEAD
         names = {*changes, *rotary, *changes.get("architectures", ()), *([self.named] if self.named else [])}
         return any(name in error.message for name in names - {"architectures", "rope_theta", "rope_type"})
+=======
+        names = {*changes, *rotary, *changes.get("architectures", ()), self.named or self.label}
+        names -= {"architectures", "rope_theta", "rope_type"}
+        return any(all(part in error.message for part in name.split(".")) for name in names)
+>>>>>>> cliptables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +122,13 @@ def settings_of(family: str) -> Settings:
 
 
 def cell(setting: Setting, family: str, cases: Iterable[Case], make: Make) -> str:
-    """What is found: the cell of the table, or in other words what is wrong."""
+    """What is found, of each tower for itself: the cell of the table, or in other words what is wrong."""
+    found = [cell_of(each, family, cases, make) for each in setting.of_each_tower(family)]
+    return " and ".join(dict.fromkeys(found))
+
+
+def cell_of(setting: Setting, family: str, cases: Iterable[Case], make: Make) -> str:
+    """What is found of all changes at once."""
     base = make(smallest(family, {}))
     has_it, changes = setting.is_of(family), setting.changed(family)
     if not has_it and (setting.older or "architectures" in changes):
@@ -120,7 +155,7 @@ def case_of(setting: Setting, family: str, cases: Iterable[Case], base: Pair) ->
     for case in cases:
         if case.family == family and setting.found_in(case):
             return case
-    changes, usual = setting.changed(family), config_of(base.folder)
+    changes, usual = setting.changed(family), flat_config_of(base.folder)
     if setting.older:
         return smallest(family, {}, name=setting.label, older=changes)
     if not setting.files and all(name in usual and usual[name] == changes[name] for name in changes):
@@ -147,7 +182,7 @@ def edited(base: Pair, setting: Setting, family: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         shutil.copytree(base.folder, path, copy_function=os.link)
-        table = config_of(base.folder) | setting.changed(family)
+        table = nested(flat_config_of(base.folder) | setting.changed(family))
         if setting.older:
             table = {name: value for name, value in table.items() if value is not None}
         for name, text in {**setting.files, "config.json": json.dumps(table)}.items():
@@ -182,7 +217,7 @@ def is_refused(folder: Path) -> bool:
 
 def has_other_settings(pair: Pair, base: Pair, setting: Setting) -> bool:
     """True if the row changes the config.json of transformers; a default may be a row, too."""
-    own, usual = config_of(pair.folder), config_of(base.folder)
+    own, usual = flat_config_of(pair.folder), flat_config_of(base.folder)
     return any(own.get(name) != usual.get(name) for name in setting.changed(pair.pretrained.family))
 
 

@@ -4,6 +4,7 @@ from tests.parity import (
     decoder_settings,
     encoder_decoder_settings,
     encoder_settings,
+    image_text_settings,
     vision_and_speech_settings,
 )
 
@@ -12,4 +13,5 @@ TABLES = (
     *encoder_settings.TABLES,
     *encoder_decoder_settings.TABLES,
     *vision_and_speech_settings.TABLES,
+    *image_text_settings.TABLES,
 )

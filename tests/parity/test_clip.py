@@ -7,7 +7,7 @@ from regard.models.image_text import ImageText
 from regard.verbs.convert import convert
 from regard.weights.model_folder import load_model
 from regard.weights.pretrained import load_pretrained
-from tests.clip_folder import END, START, TEXT, VISION, clip
+from tests.clip_folder import END, START, TEXT, VISION, clip, mask_of, padded, pictures
 from tests.parity.conftest import theirs_of
 
 pytest.importorskip("transformers")
@@ -27,28 +27,10 @@ ODD = {
     "an end of its own": {"text": {"eos_token_id": 7}},
     "a scale of its own": {"logit_scale_init_value": -1.5},
 }
-TEXTS = [[4, 9, 300, 7, 2], [], [511, 2], [8] * 9]  # of unequal lengths, the last fills all positions
-
-
-def padded(pad=1, end=END):
-    """The ids of TEXTS between start and end, padded on the right, and their lengths."""
-    rows = [[START, *text, end] for text in TEXTS]
-    lengths = torch.tensor([len(row) for row in rows])
-    ids = [row + [pad] * (max(lengths) - len(row)) for row in rows]
-    return torch.tensor(ids), lengths
-
-
-def pictures(settings):
-    size, channels = settings["image_size"], settings.get("num_channels", 3)
-    return torch.randn(3, channels, size, size, generator=torch.Generator().manual_seed(4))
 
 
 def close(ours, theirs):
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
-
-
-def mask_of(ids, lengths):
-    return (torch.arange(ids.size(1)) < lengths[:, None]).long()
 
 
 def outputs(theirs, ids, lengths, images):

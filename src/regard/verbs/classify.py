@@ -8,6 +8,7 @@ from typing import Any
 
 from regard import console
 from regard.data.texts import EncodedText, encoded_text
+from regard.training.threads import unchanged_threads
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -120,6 +121,7 @@ def candidates(
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def classify(
     text: str | Iterable[str],
     *,
@@ -147,6 +149,7 @@ def classify(
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def classify_file(
     input: str | Path,
     *,

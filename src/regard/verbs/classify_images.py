@@ -13,6 +13,7 @@ from regard.data.images import normalise, read_images, refuse_other_sizes
 from regard.errors import UserError
 from regard.models.image_text import ImageText, ImageTextConfig
 from regard.models.vision import VisionConfig, VisionTransformer
+from regard.training.threads import unchanged_threads
 from regard.verbs.classify import ClassAnswer, ClassPrediction, candidates, class_answer
 from regard.verbs.embed import Embedder
 from regard.verbs.embed_images import ImageEmbedder
@@ -139,6 +140,7 @@ def reads_images(model: str | Path) -> bool:
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def classify_images(
     input: str | Path | Pixels,
     *,

@@ -9,6 +9,7 @@ from regard.data.catalogue import is_spec
 from regard.data.graph_files import GraphSettings, read_unlabelled_graph
 from regard.errors import DataError
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
+from regard.training.threads import unchanged_threads
 from regard.verbs.classify import ClassAnswer, ClassPrediction, candidates, class_answer
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -74,6 +75,7 @@ def reads_graphs(model: str | Path) -> bool:
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def classify_nodes(
     input: str | Path,
     *,

@@ -6,6 +6,7 @@ from pathlib import Path
 from regard.errors import DataError, UserError
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.translation import Comparison, compare_systems, refuse_no_system
+from regard.training.threads import unchanged_threads
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.learned_metric import (
@@ -23,6 +24,7 @@ from regard.verbs.shared.translation_scoring import scoring_for
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def compare(
     systems: Sequence[str | Path],
     *,

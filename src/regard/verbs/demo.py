@@ -9,6 +9,7 @@ from regard import console
 from regard.data.corpus import Pair, open_corpus
 from regard.errors import FolderError
 from regard.inspection.alignment import align
+from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import beam_of
 from regard.verbs.look import look
 from regard.verbs.recipes import recipe_folder
@@ -42,6 +43,7 @@ class DemoResult:
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def demo(*, out: str | Path | None = None, runtime: Runtime = DEFAULT_RUNTIME) -> DemoResult:
     """Train `recipes/dates.toml`, show translated dates with their alignment, and print what to try next.
 

@@ -17,6 +17,7 @@ from regard.errors import FolderError
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import pooled
 from regard.models.image_text import ImageText
+from regard.training.threads import unchanged_threads
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -172,6 +173,7 @@ def sentence_vectors(
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def embed(
     text: str | Iterable[str],
     *,
@@ -200,6 +202,7 @@ def embed(
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def embed_file(
     input: str | Path,
     *,
@@ -224,6 +227,7 @@ def _stacked(embedder: Embedder, texts: Iterable[str]) -> Float[Tensor, "texts d
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def embed_similar(
     text: Iterable[str],
     *,

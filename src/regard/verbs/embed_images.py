@@ -17,6 +17,7 @@ from regard.data.images import normalise, read_images, refuse_other_sizes
 from regard.data.resizing import ImageFit
 from regard.errors import DataError, FolderError
 from regard.models.image_text import ImageText, ImageTextConfig
+from regard.training.threads import unchanged_threads
 from regard.verbs.embed import DECIMAL_PLACES, Embedder
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -147,6 +148,7 @@ def model_input(
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def embed_images(
     images: str | Path | Pixels, *, model: AnyModel, runtime: Runtime = DEFAULT_RUNTIME
 ) -> Float[Tensor, "images d_model"]:

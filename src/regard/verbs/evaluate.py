@@ -15,6 +15,7 @@ from regard.evaluation.by_length import LengthScore, bleu_by_length
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.score import Score
 from regard.evaluation.translation import corpus_scores, tokenization_warnings
+from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -95,6 +96,7 @@ class TranslationEvaluation(Evaluation):
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def evaluate(
     *,
     model: AnyModel | None = None,

@@ -24,6 +24,7 @@ from regard.jobs.tasks import (
     task_record,
 )
 from regard.recipe import read, read_toml
+from regard.training.threads import unchanged_threads
 from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, placed, refuse_unknown_engine
 from regard.verbs.evaluate import OPTIONS, Evaluation, TranslationEvaluation, evaluate
 from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
@@ -73,6 +74,7 @@ class EvaluationSet:
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def evaluate_sets(
     sets: str | Path,
     *,

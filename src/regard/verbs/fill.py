@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.data.masked_text import in_context, mask_id, mask_spellings, split_at_masks
 from regard.data.texts import EncodedText, encoded_text
 from regard.errors import DataError
+from regard.training.threads import unchanged_threads
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -136,6 +137,7 @@ Guesses = list[list[tuple[str, float]]]
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def fill(
     text: str | Iterable[str],
     *,
@@ -162,6 +164,7 @@ def fill(
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def fill_file(
     input: str | Path,
     *,

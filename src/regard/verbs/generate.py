@@ -19,6 +19,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.running_batch import RunningContinuations
 from regard.errors import ConfigError
 from regard.models.decoder_only import DecoderOnly
+from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
@@ -316,6 +317,7 @@ def context_limit(model: DecoderOnly, max_context: int | None) -> int | None:
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def generate(
     prompt: Any,
     *,
@@ -351,6 +353,7 @@ def generate(
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def generate_file(
     input: str | Path,
     *,

@@ -16,6 +16,7 @@ from regard.models.build import build_model, config_class
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.model import Model
 from regard.training.schedule import Schedule
+from regard.training.threads import unchanged_threads
 from regard.verbs.curves import run_curves
 from regard.verbs.look import Look, look
 from regard.verbs.recipes import recipe_path
@@ -33,6 +34,7 @@ D_MODEL = 512  # the paper's, if a recipe has none
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def plot_attention(
     text: str,
     *,
@@ -90,6 +92,7 @@ def plot_attention(
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def plot_alignment(
     text: str,
     *,
@@ -142,6 +145,7 @@ def _warn_missing_characters(sequences: list[list[str]]) -> None:
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def plot_positions(
     *,
     out: str | Path,

@@ -13,6 +13,7 @@ from regard.errors import DataError
 from regard.evaluation.line_pairs import check_aligned
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import read
+from regard.training.threads import unchanged_threads
 from regard.verbs.generation.prefixes import source_prefix
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -121,6 +122,7 @@ def output_lines(scored: ScoredPair, *, as_json: bool = False) -> str:
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def score(
     *,
     model: AnyModel | None = None,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.jobs.pace import ShardReport
+from regard.training.threads import unchanged_threads
 from regard.verbs import classify, embed, fill, generate, score, tag, translate
 from regard.verbs.engine_jobs import LOCAL, refuse_unknown_engine, run_on_engine
 from regard.verbs.generation.controls import UNSET, Controls
@@ -36,6 +37,7 @@ ORDERS = "regard.verbs.line_jobs:open_order"
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def translate_shard(
     input: str | Path,
     output: str | Path,
@@ -63,6 +65,7 @@ def translate_shard(
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def summarize_shard(
     input: str | Path,
     output: str | Path,
@@ -90,6 +93,7 @@ def summarize_shard(
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def generate_shard(
     input: str | Path,
     output: str | Path,
@@ -119,6 +123,7 @@ def generate_shard(
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def embed_shard(
     input: str | Path,
     output: str | Path,
@@ -145,6 +150,7 @@ def embed_shard(
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def classify_shard(
     input: str | Path,
     output: str | Path,
@@ -171,6 +177,7 @@ def classify_shard(
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def tag_shard(
     input: str | Path,
     output: str | Path,
@@ -199,6 +206,7 @@ def tag_shard(
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def fill_shard(
     input: str | Path,
     output: str | Path,
@@ -225,6 +233,7 @@ def fill_shard(
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def score_shard(
     input: str | Path,
     output: str | Path,

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
+from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.translations import Translation, write_lines
 from regard.verbs.shared.any_model import AnyModel
@@ -55,6 +56,7 @@ class Summarizer(Translator):
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def summarize(
     text: str | Iterable[str],
     *,
@@ -78,6 +80,7 @@ def summarize(
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def summarize_file(
     input: str | Path,
     output: str | Path,

@@ -22,6 +22,7 @@ from regard.jobs.part_worker import JobOrder, OpenedTasks
 from regard.jobs.storage import Storage
 from regard.jobs.tasks import TaskPlan, TaskProgress, TaskRecord, run_task, task_progress, task_record
 from regard.training.settings import METRICS, Metric
+from regard.training.threads import unchanged_threads
 from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, placed, refuse_unknown_engine
 from regard.verbs.jobs import shard_of
 from regard.verbs.recipes import recipe_path
@@ -45,6 +46,7 @@ EXAMPLE = "--sweep training.schedule.learning_rate=1e-3,2e-3"
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def sweep(
     recipe: str | Path,
     values: Sequence[str],

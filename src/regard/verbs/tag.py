@@ -12,6 +12,7 @@ import torch
 from regard.data.conllu import COLUMNS, Sentence, SentenceReader, read_sentences
 from regard.data.tagged import encode_word, split_words, tagged_texts, word_prefix
 from regard.errors import FolderError
+from regard.training.threads import unchanged_threads
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -157,6 +158,7 @@ def _column(loaded: LoadedModel) -> str:
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def tag(
     text: str | Sequence[str],
     *,
@@ -183,6 +185,7 @@ def tag(
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def tag_file(
     input: str | Path,
     *,

@@ -14,6 +14,7 @@ from regard.decoding.ctc import Transcript, alignment_search
 from regard.errors import DataError, UserError
 from regard.models.conformer import Conformer
 from regard.models.speech_to_text import SpeechToText
+from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
 from regard.verbs.generation.decoding_defaults import default_beam
 from regard.verbs.generation.transcripts import RecordingTranscript, SpeechTranscriber
@@ -131,6 +132,7 @@ class FrameTranscriber:
 @needs_model
 @checked
 @keyword_fields
+@unchanged_threads()
 def transcribe(
     input: str | Path | Sequence[Recording],
     *,

@@ -12,6 +12,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import GenerationSettings
 from regard.inspection.alignment import source_attentions
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
@@ -256,6 +257,7 @@ def _lines_done(numbers: Sequence[int], done: Callable[[int], None]) -> Callable
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def translate(
     text: str | Iterable[str],
     *,
@@ -282,6 +284,7 @@ def translate(
 
 @checked
 @keyword_fields
+@unchanged_threads()
 def translate_file(
     input: str | Path,
     output: str | Path,

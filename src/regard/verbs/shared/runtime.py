@@ -14,7 +14,11 @@ Precision = Literal["float32", "int8"]
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """Where a model runs: its device, and the threads of the CPU."""
+    """Where a model runs: its device, and the threads of the CPU.
+
+    PyTorch has one number of threads for the process. A call such as `regard.translate` sets it back at its
+    end; what `regard.load` and `regard.look` give, and objects such as a `Translator`, leave it set.
+    """
 
     device: str = keyword(
         "auto", '"cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.', choices=DEVICES
