@@ -6,12 +6,8 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-<<<<<<< HEAD
-from dataclasses import dataclass, field
-from functools import cache
-=======
 from dataclasses import dataclass, field, replace
->>>>>>> cliptables
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -73,12 +69,7 @@ class Setting:
         changes = self.changed(family)
         if "architectures" in changes:
             return all(hasattr(transformers, name) for name in changes["architectures"])
-<<<<<<< HEAD
         return any(name in settings_of(family) for name in changes)
-=======
-        known = flat(json.loads(transformers.CONFIG_MAPPING[family]().to_json_string(use_diff=False)))
-        return any(name in known for name in changes)
->>>>>>> cliptables
 
     def found_in(self, case: Case) -> bool:
         """True if the case has this setting."""
@@ -93,14 +84,9 @@ class Setting:
         """True if an error names a setting of the row, or its class of transformers."""
         changes = self.changed(family)
         rotary = changes.get("rope_parameters") or {}
-<<<<<<< HEAD
-        names = {*changes, *rotary, *changes.get("architectures", ()), *([self.named] if self.named else [])}
-        return any(name in error.message for name in names - {"architectures", "rope_theta", "rope_type"})
-=======
         names = {*changes, *rotary, *changes.get("architectures", ()), self.named or self.label}
         names -= {"architectures", "rope_theta", "rope_type"}
         return any(all(part in error.message for part in name.split(".")) for name in names)
->>>>>>> cliptables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +104,7 @@ def settings_of(family: str) -> Settings:
     """The settings of a family's config in transformers, with their defaults."""
     import transformers
 
-    return json.loads(transformers.CONFIG_MAPPING[family]().to_json_string(use_diff=False))
+    return flat(json.loads(transformers.CONFIG_MAPPING[family]().to_json_string(use_diff=False)))
 
 
 def cell(setting: Setting, family: str, cases: Iterable[Case], make: Make) -> str:

@@ -8,7 +8,7 @@ import pytest
 from regard.errors import FolderError
 from regard.weights.families.ignored_settings import HARMLESS
 from regard.weights.pretrained import FAMILIES, load_pretrained
-from tests.parity.cases import flat, smallest
+from tests.parity.cases import smallest
 from tests.parity.pairs import are_equal, config_of, flat_config_of
 from tests.parity.settings_page import PAGE, columns_of, documented
 from tests.parity.settings_table import ABSENT, cell, settings_of
@@ -82,14 +82,6 @@ IGNORED = {  # settings of transformers' configs that change no output, each wit
 }  # fmt: skip
 
 
-<<<<<<< HEAD
-=======
-def settings_of(family):
-    """The settings of a family's config in transformers."""
-    return flat(json.loads(transformers.CONFIG_MAPPING[family]().to_json_string(use_diff=False)))
-
-
->>>>>>> cliptables
 @pytest.mark.parametrize("family", FAMILIES)
 def test_settings_that_regard_ignores_change_no_output_of_transformers(family, make):
     dropped = {name: 0.4 for name in settings_of(family) if DROPPED.search(name)}

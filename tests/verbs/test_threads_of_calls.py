@@ -8,7 +8,7 @@ import torch
 import regard
 from regard.training.threads import threads
 
-STAYS = {"load", "look"}  # what they give goes on computing
+STAYS = {"load", "look"}  # what they give computes later
 TRAINS = {"demo"}  # with nothing given that could be wrong
 CALLS = [
     name
@@ -38,7 +38,9 @@ def test_the_process_has_its_own_number_again(tmp_path, monkeypatch, name):
 def test_it_is_set_meanwhile(untrained, monkeypatch):
     numbers, set_number = [], torch.set_num_threads
     with threads(2):
-        monkeypatch.setattr(torch, "set_num_threads", lambda number: numbers.append(number) or set_number(number))
+        monkeypatch.setattr(
+            torch, "set_num_threads", lambda number: numbers.append(number) or set_number(number)
+        )
         regard.translate("1 2 3", model=untrained, threads=1)
         monkeypatch.undo()
     assert numbers == [1, 2]
