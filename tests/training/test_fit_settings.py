@@ -82,10 +82,11 @@ def run(out, settings):
     def validate(model):
         validations.append(None)
         loss = nn.functional.cross_entropy(model(examples.inputs), examples.labels)
+        worse = 5.0 if len(validations) == 3 else 0.0
         # the accuracy is best at the second validation; the outputs collapse at the fourth and fifth
         few = 1.0 if len(validations) in (4, 5) else 90.0
         later = len(validations) if len(validations) > 2 else 0
-        return {"loss": loss.item(), "accuracy": 50.0 - later, "distinct_outputs": few}
+        return {"loss": loss.item() + worse, "accuracy": 50.0 - later, "distinct_outputs": few}
 
     NotFiniteTwice.calls = 0
     state = fit(

@@ -1,6 +1,8 @@
 """Training without a recipe: the same loop, resumed to the bit, for models of regard and for any module."""
 
+import re
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -216,3 +218,14 @@ def test_the_best_weights_load_into_a_module(tmp_path, rows):
     assert not torch.equal(averaged.weight, model.weight)
     expected = nn.functional.cross_entropy(averaged(rows.inputs), rows.labels).item()
     assert state.best_value == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_best_weights_load_as_the_page_says(tmp_path, rows, monkeypatch):
+    page = Path(__file__).parents[2] / "docs/extending.md"
+    [code] = re.findall(r"```python\n([^`]*RunFolder[^`]*)```", page.read_text("utf-8"))
+    monkeypatch.chdir(tmp_path)
+    fit(linear(), rows, "runs/bigram", objective=LabelCrossEntropy(), settings=settings(5))
+    model = linear(seed=2)
+    exec(code, {"model": model})
+    trained = RunFolder("runs/bigram").best().read_tensors("model.safetensors")
+    assert torch.equal(model.weight, trained["weight"])
