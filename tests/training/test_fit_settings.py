@@ -188,7 +188,7 @@ def test_an_unknown_metric_is_refused_by_name():
         (CrossEntropy(smoothing=0.2), 0.3, True),
         (CrossEntropy(), 0.0, False),
         (CrossEntropy(smoothing=0.2), 0.0, True),
-        (CrossEntropy(), 0.1, False),  # the default cannot be told from what was given
+        (CrossEntropy(), 0.1, False),  # the default cannot be distinguished from what was set
     ],
 )
 def test_label_smoothing_is_refused_unless_it_is_that_of_the_objective(objective, smoothing, is_refused):

@@ -1,6 +1,6 @@
 """The arguments that a run of `fit` began with, in its folder, so that other arguments are refused.
 
-Compared are settings, sizes of batches, and what can be told of the model, the objective and the data:
+Compared are settings, sizes of batches, and what is known of the model, the objective and the data:
 
 - model: its class, its weights by name, type and shape, its modules with their settings; not the values of
   weights, which a resumed run reads from its checkpoint;
@@ -156,7 +156,7 @@ def _spread(count: int, most: int) -> np.ndarray:
 
 
 def _bytes(value: Any) -> bytes:
-    """The contents of a field of a batch; empty if they cannot be told."""
+    """The contents of a field of a batch; empty if they are not known."""
     match value:
         case Tensor():
             whole = value.detach().cpu().contiguous()
