@@ -59,8 +59,8 @@ def fit(
         settings: updates, learning rate, optimiser, how often to validate and to save. What the objective or
             the model decides is refused if it is not the default: `label_smoothing`, `r_drop`, `adapter`,
             `distillation`. The default `label_smoothing` of 0.1 cannot be distinguished from one that was
-            set; it is accepted, and smooths nothing here. `products = "auto"` leaves PyTorch's precision as it is. `freeze` holds
-            during the call.
+            set: it is accepted, and smooths nothing here. `products = "auto"` leaves PyTorch's precision as
+            it is. `freeze` holds during the call.
         batches: size and order of batches; `max_tokens` is not for examples that exist already.
         valid: examples whose loss, in nats a target, is measured; `examples` where there are none.
         validate: measures the model instead; it returns a dictionary with `best_metric`, e.g. `loss`.
