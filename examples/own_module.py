@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.data import TensorBatch, TensorExamples
 from regard.decoding import BeamSearch, LengthLimits, decode
 from regard.training import Loss, ScheduleSettings, TrainingSettings, fit
+from regard.weights import RunFolder
 
 PAD, BOS, EOS = 0, 2, 3
 
@@ -43,6 +44,9 @@ if __name__ == "__main__":
     settings = TrainingSettings(max_steps=100, validate_every=50, save_every=50, schedule=schedule)
     fit(model, TensorExamples(texts[:, :-1], texts[:, 1:]), "runs/bigram", objective=focal, settings=settings)
 
+    best = RunFolder("runs/bigram").best()  # the weights with the best validation, which may not be the last
+    assert best is not None
+    model.load_state_dict(best.read_tensors("model.safetensors"))
     search = BeamSearch(size=3, n_best=2, bos_id=BOS, eos_id=EOS, limits=LengthLimits(offset=20))
     nothing, none = torch.full((1, 1), EOS), torch.ones(1, dtype=torch.int64)  # there is no source
     [found] = decode(lambda src_ids, src_lengths, tgt_ids: model(tgt_ids), nothing, none, search)

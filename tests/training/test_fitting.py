@@ -1,14 +1,18 @@
 """Training without a recipe: the same loop, resumed to the bit, for models of regard and for any module."""
 
+import re
+import warnings
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
 
 from regard.data import LoaderSettings, SequencePairs, TensorExamples
-from regard.errors import RecipeError
+from regard.errors import ConfigError, RecipeError, UserError
 from regard.models import EncoderDecoderConfig
 from regard.models.build import build_model
-from regard.training import CrossEntropy, LabelCrossEntropy, ScheduleSettings, TrainingSettings, fit
+from regard.training import CrossEntropy, LabelCrossEntropy, Loss, ScheduleSettings, TrainingSettings, fit
 from regard.weights import RunFolder
 
 SCHEDULE = ScheduleSettings(kind="constant", learning_rate=0.05, warmup_steps=1)
@@ -98,3 +102,130 @@ def test_validation_reports_the_mean_loss_of_all_targets(tmp_path, rows, count):
     (reported,) = (each["loss"] for each in records if each["kind"] == "validation")
     expected = nn.functional.cross_entropy(model(seen.inputs), seen.labels)
     assert reported == pytest.approx(expected.item(), rel=1e-5)
+
+
+def loss_of(model, batch):
+    return nn.functional.cross_entropy(model(*batch.inputs), batch.labels, reduction="sum")
+
+
+def detached(model, batch):
+    total = loss_of(model, batch).detach()
+    return Loss(total=total, nll=total, num_targets=len(batch.labels))
+
+
+def not_summed(model, batch):
+    loss = Loss(total=loss_of(model, batch), nll=torch.zeros(()), num_targets=len(batch.labels))
+    object.__setattr__(loss, "total", loss.total.expand(3))  # the tests check shapes, users do not
+    return loss
+
+
+@pytest.mark.parametrize(
+    ("objective", "message"),
+    [
+        (loss_of, "loss_of returned Tensor, not a Loss"),
+        (detached, "the loss of detached has no gradient"),
+        (not_summed, r"total is \[3\], not one number"),
+    ],
+)
+def test_a_wrong_objective_is_refused_with_a_hint(tmp_path, rows, objective, message):
+    with pytest.raises(UserError, match=message) as caught:
+        fit(linear(), rows, tmp_path / "run", objective=objective, settings=settings(5))
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
+def test_training_without_gradients_is_refused(tmp_path, rows, off):
+    with off(), pytest.raises(UserError, match="gradients are turned off") as caught:
+        fit(linear(), rows, tmp_path / "run", objective=LabelCrossEntropy(), settings=settings(5))
+    assert "no_grad" in caught.value.hint
+
+
+def test_a_model_without_trained_weights_is_refused(tmp_path, rows):
+    with pytest.raises(ConfigError, match="Linear has no weight"):
+        fit(
+            linear().requires_grad_(False),
+            rows,
+            tmp_path / "run",
+            objective=LabelCrossEntropy(),
+            settings=settings(5),
+        )
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ({"mine": 1.0}, "returned 'mine', but not 'loss'"),
+        ({}, "returned nothing, but not 'loss'"),
+        (0.5, "returned float, not a dictionary"),
+        ({"loss": "low"}, "no number"),
+    ],
+)
+def test_a_wrong_validation_is_refused_with_a_hint(tmp_path, rows, found, message):
+    with pytest.raises(UserError, match=message) as caught:
+        fit(
+            linear(),
+            rows,
+            tmp_path / "run",
+            objective=LabelCrossEntropy(),
+            settings=settings(5),
+            validate=lambda model: found,
+        )
+    assert caught.value.hint
+
+
+def test_a_validation_may_return_tensors(tmp_path, rows):
+    state = fit(
+        linear(),
+        rows,
+        tmp_path / "run",
+        objective=LabelCrossEntropy(),
+        settings=settings(5),
+        validate=lambda model: {"loss": torch.tensor(0.5)},
+    )
+    assert state.best_value == 0.5
+
+
+def test_a_loss_whose_likelihood_has_a_gradient_gives_no_warning(tmp_path, rows):
+    def objective(model, batch):
+        total = loss_of(model, batch)
+        return Loss(total=total, nll=total, num_targets=len(batch.labels))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(linear(), rows, tmp_path / "run", objective=objective, settings=settings(5))
+
+
+def test_the_state_prints_as_a_short_text(tmp_path, rows):
+    state = fit(linear(), rows, tmp_path / "run", objective=LabelCrossEntropy(), settings=settings(5))
+    assert "step=5" in repr(state)
+    assert len(repr(state)) < 1000
+
+
+def test_the_best_weights_load_into_a_module(tmp_path, rows):
+    """With a moving average, the module has the raw weights, and the best value is the average's."""
+    model = linear()
+    state = fit(
+        model,
+        rows,
+        tmp_path / "run",
+        objective=LabelCrossEntropy(),
+        settings=settings(10, moving_average=0.9),
+    )
+    assert state.best_step == 10
+    best = RunFolder(tmp_path / "run").best()
+    averaged = linear()
+    averaged.load_state_dict(best.read_tensors("model.safetensors"))
+    assert not torch.equal(averaged.weight, model.weight)
+    expected = nn.functional.cross_entropy(averaged(rows.inputs), rows.labels).item()
+    assert state.best_value == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_best_weights_load_as_the_page_says(tmp_path, rows, monkeypatch):
+    page = Path(__file__).parents[2] / "docs/extending.md"
+    [code] = re.findall(r"```python\n([^`]*RunFolder[^`]*)```", page.read_text("utf-8"))
+    monkeypatch.chdir(tmp_path)
+    fit(linear(), rows, "runs/bigram", objective=LabelCrossEntropy(), settings=settings(5))
+    model = linear(seed=2)
+    exec(code, {"model": model})
+    trained = RunFolder("runs/bigram").best().read_tensors("model.safetensors")
+    assert torch.equal(model.weight, trained["weight"])

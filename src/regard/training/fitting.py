@@ -1,6 +1,7 @@
 """Train a model on examples in memory or on disk: the training loop without recipe and command line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,17 @@ from torch import nn
 
 from regard.data.examples import Examples
 from regard.data.loader import Loader, LoaderSettings
+from regard.errors import ConfigError, UserError
 from regard.models.model import Model
+from regard.training.fit_settings import refuse_unused_settings
+from regard.training.gradients import refuse_other_than_loss
+from regard.training.losses import chosen_loss
 from regard.training.objective import Objective
+from regard.training.products import choose_precision, matmul_precision
+from regard.training.run_arguments import refuse_other_arguments, run_arguments
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
+from regard.training.trainable import choose_trainable
 from regard.training.trainer import Trainer, Validate
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
@@ -32,36 +40,116 @@ def fit(
 ) -> TrainingState:
     """Train `model` in place, and keep checkpoints, metrics and the best weights in the folder `out`.
 
-    Called again with the same arguments, it continues from the newest checkpoint to the same bits.
+    Called again with the same arguments, it continues from the newest checkpoint to the same bits; with a
+    larger `max_steps` it trains further. Other arguments need another folder (`run_arguments.py` says what
+    is compared).
+
+    Afterwards `model` has the weights of the last update. `out`/best/model.safetensors has those of the best
+    validation, `best_value`; with `moving_average` they are averages, and `model` has the raw weights.
+
+        best = RunFolder(out).best()  # of regard.weights
+        model.load_state_dict(best.read_tensors("model.safetensors"))
+
+    A tied weight is stored under one of its names; `load_model` of regard.weights loads a model of regard.
 
     Args:
         model: a model of regard or any module whose outputs the objective understands.
         examples: what it is trained on, e.g. `SequencePairs` or `TensorExamples`.
         objective: the loss, e.g. `CrossEntropy()` for encoder-decoders, `LabelCrossEntropy()` for logits.
-        settings: updates, learning rate, optimiser, how often to validate and to save.
-        batches: size and order of batches.
+        settings: updates, learning rate, optimiser, how often to validate and to save. What the objective or
+            the model decides is refused if it is not the default: `label_smoothing`, `r_drop`, `adapter`,
+            `distillation`. The default `label_smoothing` of 0.1 cannot be distinguished from one that was
+            set: it is accepted, and smooths nothing here. `products = "auto"` leaves PyTorch's precision as
+            it is. `freeze` holds during the call.
+        batches: size and order of batches; `max_tokens` is not for examples that exist already.
         valid: examples whose loss, in nats a target, is measured; `examples` where there are none.
-        validate: measures the model instead; it returns a dictionary with `loss`.
+        validate: measures the model instead; it returns a dictionary with `best_metric`, e.g. `loss`.
         report: called with each record of `out`/metrics.jsonl.
 
     Raises:
+        RecipeError: a setting that has no effect here, or an unknown metric.
+        FolderError: `out` holds a run that began with other arguments, or one with more updates.
+        UserError: the objective returns no loss or one without a gradient, `validate` returns no
+            `best_metric`, or gradients are turned off.
         Stopped: a signal asked to stop; the current step was saved.
         RunError: losses stayed non-finite after going back to a checkpoint.
     """
     batches = batches or LoaderSettings()
+    refuse_unused_settings(settings, batches, objective, has_validate=validate is not None)
+    _refuse_without_gradients()
+    arguments = run_arguments(model, objective, settings, batches, examples, valid, validate)
+    used = chosen_loss(settings.loss, objective)
     files = model_files(model.config, (), {}, "") if isinstance(model, Model) else {}
-    with RunFolder(out).lock() as run:
+    with _frozen(model, settings.freeze), _products(model, settings), RunFolder(out).lock() as run:
+        refuse_other_arguments(run, arguments, settings.max_steps)
         trainer = Trainer(
             model,
-            objective,
+            used,
             Loader(examples, batches, seed=settings.seed),
             settings,
             run,
             files,
-            validate=validate or _mean_loss(objective, valid or examples, batches),
+            validate=_checked(validate or _mean_loss(used, valid or examples, batches), settings),
             report=report or (lambda record: None),
         )
         return trainer.train()
+
+
+def _refuse_without_gradients() -> None:
+    if torch.is_inference_mode_enabled() or not torch.is_grad_enabled():
+        raise UserError(
+            "fit cannot train while gradients are turned off",
+            "call it outside torch.no_grad() and torch.inference_mode()",
+        )
+
+
+@contextmanager
+def _frozen(model: nn.Module, patterns: Sequence[str]) -> Iterator[None]:
+    """A context in which weights that match `patterns` are not trained; ConfigError if none is left."""
+    before = {each: each.requires_grad for each in model.parameters()}
+    if not any(before.values()):
+        raise ConfigError(
+            f"{type(model).__name__} has no weight that can be trained",
+            "requires_grad_(True) makes weights trainable",
+        )
+    try:
+        choose_trainable(model, freeze=patterns)
+        yield
+    finally:
+        for parameter, requires_grad in before.items():
+            parameter.requires_grad_(requires_grad)
+
+
+def _products(model: nn.Module, settings: TrainingSettings):
+    """The context of `settings.products`; "auto" changes nothing."""
+    if settings.products == "auto":
+        return nullcontext()
+    device = next(model.parameters()).device
+    return matmul_precision(choose_precision(settings.products, 0, device))
+
+
+def _checked(validate: Validate, settings: TrainingSettings) -> Validate:
+    """`validate`, whose result must be numbers by name, with the metrics that select the best model."""
+
+    def checked(model: nn.Module) -> dict[str, float]:
+        metrics = validate(model)
+        if not isinstance(metrics, Mapping):
+            raise UserError(
+                f"`validate` returned {type(metrics).__name__}, not a dictionary of scores",
+                f"return {{{settings.best_metric!r}: number}}",
+            )
+        if missing := [name for name in settings.choosing if name not in metrics]:
+            known = ", ".join(map(repr, metrics)) or "nothing"
+            raise UserError(
+                f"`validate` returned {known}, but not {missing[0]!r}, which selects the best model",
+                f"return {missing[0]!r} too, or set training.best_metric to a score that it returns",
+            )
+        try:
+            return {name: float(value) for name, value in metrics.items()}
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise UserError(f"`validate` returned a score that is no number: {error}", "use floats") from None
+
+    return checked
 
 
 def _mean_loss(objective: Objective, examples: Examples, settings: LoaderSettings) -> Validate:
@@ -73,6 +161,7 @@ def _mean_loss(objective: Objective, examples: Examples, settings: LoaderSetting
         nll, targets = torch.zeros((), dtype=torch.float64), 0
         for batch in loader.epoch():
             loss = objective(model, batch.to(device))
+            refuse_other_than_loss(loss, objective)
             nll += loss.nll.double().cpu()
             targets += loss.num_targets
         return {"loss": float(nll) / max(1, targets)}

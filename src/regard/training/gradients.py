@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -9,8 +10,9 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.distributed.distributed_model import DistributedModel
+from regard.errors import UserError
 from regard.training.numbers import is_asynchronous
-from regard.training.objective import Objective
+from regard.training.objective import Loss, Objective
 from regard.training.out_of_memory import with_halved_batches
 
 
@@ -59,8 +61,11 @@ class Gradients:
         for batch in batches:
             with self._autocast():
                 loss = self.distributed.loss(self.objective, batch)
+            refuse_other_than_loss(loss, self.objective)
+            _refuse_without_gradient(loss, self.objective)
             loss.total.backward()
-            nll = loss.nll if loss.nll.dtype == torch.float64 else loss.nll.float()
+            nll = loss.nll.detach()
+            nll = nll if nll.dtype == torch.float64 else nll.float()
             sums = sums + torch.stack([nll, nll.new_full((), float(loss.num_targets)), nll.new_ones(())])
         return sums
 
@@ -69,3 +74,32 @@ class Gradients:
         if self.precision == "bfloat16" or (self.precision == "auto" and on_gpu):
             return torch.autocast(self.device.type, dtype=torch.bfloat16)
         return nullcontext()  # on a CPU without bfloat16 units, autocast is slower
+
+
+def refuse_other_than_loss(loss: Any, objective: Any) -> None:
+    """Raises a UserError if an objective returned something other than a `Loss` of single numbers."""
+    if not isinstance(loss, Loss):
+        raise UserError(
+            f"the objective {_name(objective)} returned {type(loss).__name__}, not a Loss",
+            "return regard.training.Loss(total=..., nll=..., num_targets=...), each summed over the batch",
+        )
+    for field in ("total", "nll"):
+        value = getattr(loss, field)
+        if not isinstance(value, Tensor) or value.ndim:
+            shape = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+            raise UserError(
+                f"the objective {_name(objective)} returned a Loss whose {field} is {shape}, not one number",
+                f"sum {field} over the targets of the batch, as a tensor without dimensions",
+            )
+
+
+def _refuse_without_gradient(loss: Loss, objective: Any) -> None:
+    if not loss.total.requires_grad:
+        raise UserError(
+            f"the loss of {_name(objective)} has no gradient: it does not depend on a trained weight",
+            "compute `total` without detach(), item() and torch.no_grad(), and freeze fewer weights",
+        )
+
+
+def _name(objective: Any) -> str:
+    return getattr(objective, "__name__", type(objective).__name__)

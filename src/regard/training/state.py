@@ -46,7 +46,8 @@ class TrainingState:
     skipped: int = 0
     rollbacks: int = 0
     watch: CollapseDetector = field(default_factory=CollapseDetector)  # for a collapse
-    random: list[dict[str, str]] = field(default_factory=list)  # per process: device type -> state, base64
+    # per process: device type -> state, base64
+    random: list[dict[str, str]] = field(default_factory=list, repr=False)
     seconds: float = 0.0  # of training, validation and saving
     validations: TimedCount = field(default_factory=TimedCount)
 

@@ -1,0 +1,151 @@
+"""A run folder of `fit` resumes with the arguments that it began with, and refuses others by name."""
+
+import dataclasses
+import functools
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from regard.data import LoaderSettings, TensorExamples
+from regard.errors import FolderError
+from regard.training import LabelCrossEntropy, Loss, ScheduleSettings, TrainingSettings, fit
+from regard.training.run_arguments import ARGUMENTS, run_arguments
+from regard.weights import RunFolder
+
+RATE = ScheduleSettings(kind="constant", learning_rate=0.001, warmup_steps=1)
+SETTINGS = TrainingSettings(max_steps=4, validate_every=2, save_every=2, schedule=RATE)
+INPUTS = torch.randn(60, 4, generator=torch.Generator().manual_seed(1))
+LABELS = INPUTS[:, :3].argmax(dim=1)
+
+
+def weighted(model, batch, weight=1.0):
+    nll = F.cross_entropy(model(*batch.inputs), batch.labels, reduction="sum")
+    return Loss(total=weight * nll, nll=nll, num_targets=len(batch.labels))
+
+
+def enclosed(weight):
+    return lambda model, batch: weighted(model, batch, weight)
+
+
+def network(dropout=0.1, width=5):
+    return nn.Sequential(nn.Linear(4, width), nn.Dropout(dropout), nn.Linear(width, 3))
+
+
+def train(out, **changes):
+    given = {
+        "model": network(),
+        "examples": TensorExamples(INPUTS, LABELS),
+        "objective": LabelCrossEntropy(),
+        "settings": SETTINGS,
+        "batches": LoaderSettings(batch_examples=20),
+        **changes,
+    }
+    model, examples = given.pop("model"), given.pop("examples")
+    return fit(model, examples, out, **given)
+
+
+def changed_labels():
+    labels = LABELS.clone()
+    labels[7] = (labels[7] + 1) % 3
+    return TensorExamples(INPUTS, labels)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {
+                "settings": dataclasses.replace(
+                    SETTINGS, schedule=dataclasses.replace(RATE, learning_rate=0.1)
+                )
+            },
+            "learning_rate was 0.001, and is 0.1",
+        ),
+        ({"settings": dataclasses.replace(SETTINGS, seed=2)}, "settings.seed was 1, and is 2"),
+        ({"settings": dataclasses.replace(SETTINGS, freeze=("0",))}, "settings.freeze was [], and is ['0']"),
+        ({"batches": LoaderSettings(batch_tokens=7)}, "batches.batch_tokens was 4096, and is 7"),
+        ({"model": network(dropout=0.5)}, "model.modules.1 was Dropout(p=0.1"),
+        ({"model": network(width=6)}, "model.weights.0.weight was float32 [5, 4], and is float32 [6, 4]"),
+        ({"model": nn.Linear(4, 3)}, "model.class was torch.nn.modules.container.Sequential"),
+        ({"model": network().requires_grad_(False).append(nn.Linear(3, 3))}, "[5, 4], frozen"),
+        ({"objective": LabelCrossEntropy(smoothing=0.1)}, "objective.smoothing was 0.0, and is 0.1"),
+        ({"objective": weighted}, "weighted"),
+        ({"examples": TensorExamples(INPUTS[:59], LABELS[:59])}, "examples.count was 60, and is 59"),
+        ({"examples": changed_labels()}, "examples.contents differs"),
+        ({"valid": TensorExamples(INPUTS, LABELS)}, "valid differs"),
+        ({"validate": lambda model: {"loss": 1.0}}, "validate differs"),
+    ],
+)
+def test_another_argument_is_refused_by_name(tmp_path, changes, message):
+    train(tmp_path / "run")
+    with pytest.raises(FolderError, match=re.escape(message)) as caught:
+        train(tmp_path / "run", **changes)
+    assert "another folder" in caught.value.hint
+
+
+def test_the_refused_run_is_unchanged(tmp_path):
+    train(tmp_path / "run")
+    before = {path: path.read_bytes() for path in sorted((tmp_path / "run").rglob("*")) if path.is_file()}
+    with pytest.raises(FolderError):
+        train(tmp_path / "run", batches=LoaderSettings(batch_tokens=7))
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_the_same_arguments_and_more_updates_continue(tmp_path):
+    for steps in (4, 4, 8):
+        state = train(tmp_path / "run", settings=dataclasses.replace(SETTINGS, max_steps=steps))
+        assert state.step == steps
+
+
+def test_fewer_updates_than_are_done_are_refused(tmp_path):
+    train(tmp_path / "run")
+    with pytest.raises(FolderError, match="beyond max_steps = 2"):
+        train(tmp_path / "run", settings=dataclasses.replace(SETTINGS, max_steps=2))
+
+
+def test_without_a_checkpoint_nothing_is_refused(tmp_path):
+    """A run that failed before its first checkpoint has nothing that could be returned."""
+    with pytest.raises(ZeroDivisionError):
+        train(tmp_path / "run", objective=lambda model, batch: 1 / 0)
+    assert train(tmp_path / "run").step == 4
+
+
+def test_a_run_that_fit_did_not_begin_is_refused(tmp_path):
+    train(tmp_path / "run")
+    (tmp_path / "run" / ARGUMENTS).unlink()
+    with pytest.raises(FolderError, match="did not begin"):
+        train(tmp_path / "run")
+    with RunFolder(tmp_path / "recipe").lock() as run:
+        run.write_text("recipe.toml", "")
+    with pytest.raises(FolderError, match="did not begin"):
+        train(tmp_path / "recipe")
+
+
+def described(objective):
+    examples = TensorExamples(INPUTS, LABELS)
+    return run_arguments(network(), objective, SETTINGS, LoaderSettings(), examples, None, None)["objective"]
+
+
+def test_values_that_a_function_was_made_with_count():
+    assert described(enclosed(1.0)) == described(enclosed(1.0)) != described(enclosed(2.0))
+    one, two = (functools.partial(weighted, weight=weight) for weight in (1.0, 2.0))
+    assert described(one) == described(functools.partial(weighted, weight=1.0)) != described(two)
+    one, two = (LabelCrossEntropy(weights=(1.0, weight, 1.0)) for weight in (1.0, 2.0))
+    assert described(one) != described(two)
+
+
+def test_the_code_of_a_function_counts_but_not_its_comments(tmp_path):
+    def load(name, text):
+        path = tmp_path / f"{name}.py"
+        path.write_text(text)
+        names = {"__name__": "cell"}
+        exec(compile(text, str(path), "exec"), names)
+        return names["objective"]
+
+    first = load("first", "def objective(model, batch):\n    return 1\n")
+    commented = load("commented", "def objective(model, batch):\n    return  1  # one\n")
+    other = load("other", "def objective(model, batch):\n    return 2\n")
+    assert described(first) == described(commented) != described(other)
