@@ -5,9 +5,10 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+import regard
 from regard.errors import ConfigError
 from regard.inspection.answer import answer_of
-from regard.inspection.attribution import attributions
+from regard.inspection.attribution import attributions, points_on_path
 from regard.layers.embedding import TokenEmbedding
 
 MODELS = [
@@ -111,3 +112,22 @@ def test_what_was_not_read_and_what_has_no_probability_is_refused(forced_pass):
         attributions(forced_pass("decoder_only"), columns="written")
     with pytest.raises(ConfigError, match="no probability"):
         attributions(forced_pass("encoder_only", head="pooled"))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 16, 64, 200])
+def test_points_on_the_path_have_weights_that_sum_to_it(count):
+    fractions, weights = points_on_path(count)
+    assert len(fractions) == len(weights) == count
+    assert 0 < min(fractions) <= max(fractions) < 1
+    assert fractions == sorted(fractions)
+    assert min(weights) > 0
+    assert sum(weights) == pytest.approx(1)
+
+
+def test_the_default_misses_little_of_a_translation_by_the_included_model():
+    """Its norms make the answer change most close to zero, where evenly spread points see nothing."""
+    forced = regard.look("My sister has three cats and a dog.").run.forced
+    found = attributions(forced, method="integrated")
+    gain = found.values.sum(dim=1) + found.missing
+    assert gain.min() > 5
+    assert (found.missing.abs() / gain).max() < 0.15

@@ -5,6 +5,7 @@ Integrated gradients (Sundararajan et al. 2017) follow the straight path from ze
 ones; their sum is the gain in log-probability along that path (completeness).
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,10 @@ from regard.models.model import Model
 from regard.models.recurrent import Recurrent
 
 Method = Literal["gradient", "integrated"]
-POINTS = 16  # at which integrated gradients evaluate the gradient
+POINTS = 64  # at which integrated gradients evaluate the gradient
+# Most of them are evenly spread over the logarithm of the fraction, from here on: a model that normalises
+# what it reads changes most close to zero. 16 evenly spread points missed 10 of 12 nats of a translation.
+NEAR = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +54,7 @@ def attributions(
     """The attribution of each token of the answer to the tokens of `columns`; a prompt is not attributed.
 
     `columns` is "source", "text" or "read"; None takes the first that the pass has. `points` is the number
-    of Gauss-Legendre points on the path of integrated gradients.
+    of points on the path of integrated gradients, most of them close to zero.
 
     Raises:
         ConfigError: the pass has no such sequence, or the model's answer has no probability.
@@ -64,10 +68,32 @@ def attributions(
     if method == "gradient":
         values, missing = path.attribute([1.0], [1.0]), None
     else:
-        points_on_path, weights = np.polynomial.legendre.leggauss(points)  # on [-1, 1]
-        values = path.attribute(((points_on_path + 1) / 2).tolist(), (weights / 2).tolist())
+        values = path.attribute(*points_on_path(points))
         missing = path.total_gain() - values.sum(dim=1)
     return Attribution(method=method, columns=columns, values=values, missing=missing)
+
+
+def points_on_path(count: int) -> tuple[list[float], list[float]]:
+    """Fractions of the path and their weights: Gauss-Legendre up to `NEAR`, then in the logarithm.
+
+    The weights sum to 1.
+    """
+    near = max(1, count // 16)
+    if count <= near:
+        return _gauss(count, 0.0, 1.0)
+    first, first_weights = _gauss(near, 0.0, NEAR)
+    logarithms, widths = _gauss(count - near, math.log(NEAR), 0.0)
+    fractions = np.exp(logarithms)
+    weights = fractions * widths
+    weights *= (1.0 - NEAR) / weights.sum()  # which few points only approximate
+    return [*first, *fractions.tolist()], [*first_weights, *weights.tolist()]
+
+
+def _gauss(count: int, start: float, end: float) -> tuple[list[float], list[float]]:
+    """The points and weights of Gauss and Legendre between two numbers."""
+    points, weights = np.polynomial.legendre.leggauss(count)  # on [-1, 1]
+    half = (end - start) / 2
+    return (start + half * (points + 1)).tolist(), (half * weights).tolist()
 
 
 class _PathFromZero:
