@@ -74,7 +74,7 @@ def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> 
 def _marked(part: Part, *, is_own: bool) -> Part:
     """The part; a registered one initialises itself, so that `initialise.xavier` leaves it as it is."""
     if not is_own:
-        part.initialises_itself = True
+        part.initialises_itself = True  # pyright: ignore[reportArgumentType]
     return part
 
 
