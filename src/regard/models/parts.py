@@ -1,7 +1,7 @@
 """Layers built from a Transformer's config."""
 
 import dataclasses
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -13,7 +13,14 @@ from regard.layers.feedforward import feed_forward
 from regard.layers.norm import norm
 from regard.layers.positions import RotaryPositions, positions_in
 from regard.models.config import TransformerConfig
-from regard.models.registered import ATTENTIONS, POSITIONS, Where
+from regard.models.registered import (
+    ATTENTIONS,
+    POSITION_KINDS,
+    POSITIONS,
+    Where,
+    wrong_attention,
+    wrong_positions,
+)
 from regard.models.windows import WindowConfig
 
 ParallelResidual = Literal["one_norm", "two_norms"]
@@ -58,14 +65,17 @@ def position_bias(config: TransformerConfig, *, bidirectional: bool) -> nn.Modul
 
 def rotary(config: TransformerConfig) -> RotaryPositions | None:
     """The rotation of queries and keys in all self-attentions of a stack, for positions given in this way."""
-    found = _positions(config, "queries_and_keys", True)
-    assert found is None or isinstance(found, RotaryPositions)
-    return found
+    return cast(RotaryPositions | None, _positions(config, "queries_and_keys", True))
 
 
 def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> nn.Module | None:
     encoding = POSITIONS[config.positions]
-    return encoding.make(config, bidirectional) if encoding.where == where else None
+    if encoding.where != where:
+        return None
+    made = encoding.make(config, bidirectional)
+    if not isinstance(made, POSITION_KINDS[where]):
+        raise wrong_positions(config.positions, where)
+    return made
 
 
 def encoder_block(
@@ -129,7 +139,7 @@ def _self_attention(
     rare: dict[str, Any] = {} if softcap is None else {"softcap": softcap}
     if config.qk_norm == "all_heads":
         rare["qk_norm_width"] = "all_heads"
-    return ATTENTIONS[config.attention](
+    made: Any = ATTENTIONS[config.attention](
         config.d_model,
         config.num_heads,
         num_kv_heads=config.num_kv_heads,
@@ -141,6 +151,9 @@ def _self_attention(
         qk_norm=(lambda width: _norm(config, width)) if config.qk_norm else None,
         **rare,
     )
+    if not isinstance(made, SelfAttention):
+        raise wrong_attention(config.attention)
+    return made
 
 
 def _attention_biases(config: TransformerConfig) -> dict[str, bool]:
