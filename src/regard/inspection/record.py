@@ -212,8 +212,9 @@ def _refuse_unknown_scores(
     chosen: Mapping[str, MultiHeadAttention | SourceAttention], recording: Recording
 ) -> None:
     """Raise a ConfigError if scores are to be recorded of a kernel that may compute others."""
-    for name in recording.own_kernels if "scores" in recording.parts else ():
-        if isinstance(chosen[name], MultiHeadAttention):  # a source attention gives scores to its kernel
+    for name, module in chosen.items() if "scores" in recording.parts else ():
+        # a source attention gives scores to its kernel
+        if name in recording.own_kernels and isinstance(module, MultiHeadAttention):
             raise ConfigError(
                 f"the scores of {name} are not known: its attention kernel is none of regard's",
                 "record its weights",

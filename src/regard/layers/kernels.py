@@ -1,4 +1,4 @@
-"""Kernels of attentions: which one a module has, another for a while, and the weights that any of them uses.
+"""Kernels of attentions: which one a module has, another for a while, the weights of any of them.
 
 A kernel is the `attend` of an attention: a function in the object, a method of a subclass, or a module.
 """
