@@ -56,7 +56,8 @@ def recording_kernel(
     parts: tuple[Recorded, ...],
 ) -> Attend:
     """A kernel that calls the kernel of `module` and stores its inputs and output."""
-    original, kernel = module.attend, kernel_of(module)
+    original: Attend = module.attend
+    kernel = kernel_of(module)
     heads = list(budget.recording.heads[name])
     is_own = name in budget.recording.own_kernels
     if isinstance(module, SourceAttention):

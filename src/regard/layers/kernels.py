@@ -5,6 +5,7 @@ A kernel is the `attend` of an attention: a function in the object, a method of 
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +29,7 @@ INNER = "inner_kernel"  # an attribute of a kernel that calls another one and us
 
 def kernel_of(module: nn.Module) -> Attend:
     """The kernel whose weights an attention uses: that inside of recorders and ablations."""
-    kernel: Attend = module.attend
+    kernel = cast(Attend, module.attend)
     while (inner := getattr(kernel, INNER, None)) is not None:
         kernel = inner
     return kernel

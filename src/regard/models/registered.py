@@ -114,7 +114,8 @@ def register_positions(name: str, where: Where) -> Callable[[Made], Made]:
     register = POSITIONS.register(name)
 
     def add(make: Made) -> Made:
-        if isinstance(make, type) and not issubclass(make, POSITION_KINDS[where]):
+        kind: Any = make
+        if isinstance(kind, type) and not issubclass(kind, POSITION_KINDS[where]):
             raise wrong_positions(name, where)
         register(PositionalEncoding(where, make))
         return make
