@@ -1,4 +1,4 @@
-"""Kernels of attentions: exchanged without a trace, distinguished, and their weights computed by themselves."""
+"""Kernels of attentions: exchanged without a trace, distinguished, their weights computed by themselves."""
 
 import gc
 import math
