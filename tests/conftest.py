@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import runpy
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -60,6 +62,18 @@ def queued(device):
         return
     with CudaWaits(device) as waits:
         yield waits
+
+
+@pytest.fixture
+def sigmoid():
+    """The class of examples/attention.py, registered as "sigmoid" during the test."""
+    from regard.models.registered import ATTENTIONS
+
+    before = dict(ATTENTIONS.added)
+    example = runpy.run_path(str(Path(__file__).parents[1] / "examples/attention.py"), run_name="example")
+    yield example["SigmoidAttention"]
+    ATTENTIONS.added.clear()
+    ATTENTIONS.added.update(before)
 
 
 @pytest.fixture(scope="session")

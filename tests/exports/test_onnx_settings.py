@@ -172,6 +172,14 @@ def test_a_registered_part_is_exported_as_it_is(tmp_path, monkeypatch):
     assert engine_computes_the_same(loaded, tmp_path)
 
 
+def test_an_attention_of_ones_own_is_exported_with_its_own_kernel(sigmoid, tmp_path):
+    """The exporter put the kernel of softmax into it, and the certificate failed."""
+    loaded = small_model("decoder_only", attention="sigmoid", num_layers=1)
+    assert_graphs_compute(loaded, "decoder_only")
+    save(loaded, tmp_path)
+    assert engine_computes_the_same(loaded, tmp_path)
+
+
 def test_other_kinds_of_models_are_refused(encoder_folder, tmp_path):
     folder = encoder_folder("none")
     with pytest.raises(UserError, match="encoder_only"):

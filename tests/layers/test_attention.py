@@ -1,5 +1,7 @@
 """Multi-head attention: each head alone, all that it may be asked, and what stands in for its kernel."""
 
+import copy
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.cache import KeyValueCache
 from regard.layers.masks import causal_mask, padding_mask
 from regard.layers.positions import RotaryPositions
-from regard.layers.scaled_dot_product import attention_weights, plain_attention
+from regard.layers.scaled_dot_product import SoftcappedAttention, attention_weights, plain_attention
 
 
 @pytest.fixture(autouse=True)
@@ -171,3 +173,27 @@ def test_norms_of_all_heads_act_on_all_features_of_a_position():
     for normed in seen[0]:
         torch.testing.assert_close(normed.transpose(1, 2).flatten(2).square().mean(-1), torch.ones(1, 3))
         assert not torch.allclose(normed.square().mean(-1), torch.ones(1, normed.size(1), 3), rtol=0.01)
+
+
+class Averaging(SelfAttention):
+    """The mean of all values that a query may see, whatever the scores."""
+
+    def attend(self, query, key, value, mask=None, position_bias=None, dropout=0.0):
+        seen = torch.ones(query.size(2), key.size(2)) if mask is None else mask.to(query)
+        return seen / seen.sum(dim=-1, keepdim=True) @ value
+
+
+def test_a_subclass_may_define_its_kernel_as_a_method():
+    """An attribute of the object hid it: a model with such an attention was one with softmax."""
+    attention = Averaging(8, 2)
+    x, mask = torch.randn(1, 4, 8), causal_mask(4)
+    values = attention.query_key_value(x)[..., 16:]
+    expected = attention.output(values.cumsum(dim=1) / torch.arange(1, 5)[:, None])
+    torch.testing.assert_close(attention(x, x, mask), expected)
+    assert "attend" not in vars(attention)
+    torch.testing.assert_close(copy.deepcopy(attention)(x, x, mask), expected)
+    assert "attend" not in vars(copy.deepcopy(attention))
+
+
+def test_a_method_is_the_kernel_of_softcapped_attention_too():
+    assert not isinstance(Averaging(8, 2, softcap=3.0).attend, SoftcappedAttention)

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from regard.errors import UserError
 from regard.exports.onnx_graphs import (
     DECODER,
     ENCODER,
@@ -29,6 +30,7 @@ from regard.exports.onnx_graphs import (
 )
 from regard.exports.onnx_modules import GrownCache, GrownStack, traceable
 from regard.layers.attention import MultiHeadAttention
+from regard.layers.kernels import has_own_kernel, softcap_of
 from regard.layers.masks import padding_mask
 from regard.layers.scaled_dot_product import attention_weights, for_each_query_head
 from regard.models.decoder_only import DecoderOnly
@@ -184,8 +186,10 @@ def save_look_graphs(model: EncoderDecoder | DecoderOnly, folder: Path) -> dict[
     """Write the graphs of a model into a folder. Returns the paths of a look that each graph puts out.
 
     Raises:
+        UserError: an attention has a kernel that is none of regard's.
         RunError: the exporter cannot trace the model.
     """
+    refuse_own_kernels(model)
     copied: Any = traceable(model).cpu()
     ids, layers_asked = torch.ones(EXAMPLE_ROWS, EXAMPLE_NEW_LEN, dtype=torch.int64), torch.tensor([0, 1])
     compared = torch.ones(4, dtype=torch.int64)
@@ -218,12 +222,23 @@ def save_look_graphs(model: EncoderDecoder | DecoderOnly, folder: Path) -> dict[
     }
 
 
+def refuse_own_kernels(model: nn.Module) -> None:
+    """Raise a UserError if an attention has a kernel that is none of regard's: its weights are not known."""
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHeadAttention) and has_own_kernel(module):
+            raise UserError(
+                f"a page cannot compute the weights of {name} ({type(module).__name__}): its attention kernel"
+                " is none of regard's",
+                "make a page without its model",
+            )
+
+
 def observe(model: nn.Module, blocks: dict[str, nn.ModuleList]) -> Observed:
     """Observe the attentions of a model and these blocks, by the beginning of their names."""
     observed = Observed()
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
-            module.attend = observed.attend(name, module.softcap)
+            module.attend = observed.attend(name, softcap_of(module))
     for prefix, each in blocks.items():
         observed.watch(each, prefix)
     return observed

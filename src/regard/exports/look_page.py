@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RunError
-from regard.exports.look_graphs import save_look_graphs
+from regard.exports.look_graphs import refuse_own_kernels, save_look_graphs
 from regard.exports.onnx_folder import loop_config
 from regard.exports.onnx_package import require_onnx
 from regard.exports.onnx_settings import known
@@ -50,13 +50,15 @@ def save_look_folder(
 
     Raises:
         NotExpressible: a page cannot have the model's weights, or read its tokenisers.
-        UserError: models of this kind cannot be exported, or Node.js or the engine are not here.
+        UserError: models of this kind cannot be exported, an attention has a kernel that is none of
+            regard's, or Node.js or the engine are not here.
         RunError: torch cannot export the model.
     """
     config = known(loaded.config)
     refuse_unread(contents_of(loaded.tokenizers))
     if (count := count_parameters(loaded.model)) > MOST_PARAMETERS:
         raise NotExpressible(ENGINE, "parameters", count, f"a file holds at most {MOST_PARAMETERS:,}")
+    refuse_own_kernels(loaded.model)
     require_onnx("this page")
     node()
     engine = runtime_files(runtime)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.cache import KeyValue, KeyValueCache, StackCache
+from regard.layers.kernels import kernel_of
 from regard.layers.positions import (
     BucketBias,
     Layout,
@@ -22,7 +23,7 @@ from regard.layers.positions import (
     RotaryPositions,
     SinusoidalPositions,
 )
-from regard.layers.scaled_dot_product import plain_attention
+from regard.layers.scaled_dot_product import attention, plain_attention
 
 AnyModel = TypeVar("AnyModel", bound=nn.Module)
 
@@ -31,8 +32,8 @@ def traceable(model: AnyModel) -> AnyModel:
     """The copy. A part that is none of regard's own stays as it is."""
     copied = copy.deepcopy(model).float().eval()
     for parent in list(copied.modules()):
-        if isinstance(parent, MultiHeadAttention) and parent.softcap is None:  # capped attention is plain
-            parent.attend = plain_attention
+        if isinstance(parent, MultiHeadAttention) and kernel_of(parent) is attention:
+            parent.attend = plain_attention  # soft-capped attention is plain already
         for name, child in parent.named_children():
             if (form := _traceable_form(child)) is not None:
                 setattr(parent, name, form)

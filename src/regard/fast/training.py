@@ -24,12 +24,15 @@ from regard.fast.unchanged import class_is_unchanged, has_hooks, overrides
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import PostNorm, PreNorm, ReorderedNorm, SandwichNorm, Sublayer
 from regard.layers.feedforward import FeedForward, GatedFeedForward
+from regard.layers.kernels import SOFTMAX_KERNELS
 from regard.layers.relative import RelativeSelfAttention
 from regard.layers.scaled_dot_product import attention
 
 RESIDUALS = (PostNorm, PreNorm, SandwichNorm, ReorderedNorm)
 SUBLAYERS = (MultiHeadAttention, *RESIDUALS, FeedForward, GatedFeedForward)
 ATTENTIONS = (MultiHeadAttention, SelfAttention, RelativeSelfAttention)
+TRAINING_KERNELS = (training_attention, causal_training_attention)
+SOFTMAX_KERNELS += TRAINING_KERNELS
 
 
 class FusedPostNorm(PostNorm):
@@ -152,7 +155,7 @@ def plain_type(module: nn.Module) -> type[nn.Module]:
 
 def plain_attend(module: MultiHeadAttention) -> Callable[..., Tensor]:
     """The `attend` that `module` has without `fuse`."""
-    return attention if module.attend in (training_attention, causal_training_attention) else module.attend
+    return attention if module.attend in TRAINING_KERNELS else module.attend
 
 
 def fusible_parts(model: nn.Module) -> dict[str, str | None]:
@@ -218,8 +221,8 @@ def unfuse(model: nn.Module) -> None:
     for module in model.modules():
         if type(module) in PLAIN_FORMS:
             module.__class__ = PLAIN_FORMS[type(module)]
-        elif isinstance(module, MultiHeadAttention):
-            module.attend = plain_attend(module)
+        elif isinstance(module, MultiHeadAttention) and module.attend in TRAINING_KERNELS:
+            module.attend = attention
 
 
 @contextmanager

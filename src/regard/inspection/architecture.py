@@ -8,7 +8,7 @@ PyTorch's compiler first, which takes seconds.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from regard.inspection.passes import ForcedPass, attention_sites
 from regard.layers.attention import MultiHeadAttention
+from regard.layers.kernels import exchanged, has_own_kernel, softcap_of
 from regard.layers.scaled_dot_product import plain_attention
 from regard.models.encoder_only import EncoderOnly
 from regard.models.recurrent import Recurrent
@@ -160,19 +161,17 @@ def _first_tensor(output: Any) -> Tensor | None:
 
 @contextmanager
 def _with_plain_attention(model: nn.Module) -> Iterator[None]:
-    """A context in which attentions use the plain kernel: a fused one hides its two matrix products."""
-    original = [
-        (each, each.attend)
-        for each in model.modules()
-        if isinstance(each, MultiHeadAttention) and each.softcap is None  # capped attention is plain
-    ]
-    for module, _ in original:
-        module.attend = plain_attention
-    try:
+    """A context in which attentions use the plain kernel: a fused one hides its two matrix products.
+
+    Kernels that are none of regard's stay as they are.
+    """
+    with ExitStack() as undo:
+        for module in model.modules():
+            if not isinstance(module, MultiHeadAttention) or has_own_kernel(module):
+                continue
+            if softcap_of(module) is None:  # capped attention is plain
+                undo.enter_context(exchanged(module, plain_attention))
         yield
-    finally:
-        for module, attend in original:
-            module.attend = attend
 
 
 def activation_bytes(forced: ForcedPass) -> int:

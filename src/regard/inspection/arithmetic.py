@@ -45,8 +45,14 @@ def weight_arithmetic(
     """One cell of a recording that has queries, keys, masks and biases; `at` is the row of the batch.
 
     Raises:
-        ConfigError: the recording has no such head, row or column, or lacks one of these parts.
+        ConfigError: the recording has no such head, row or column, or lacks one of these parts; or the
+            attention has a kernel that is none of regard's.
     """
+    if name in recording.own_kernels:
+        raise ConfigError(
+            f"the arithmetic of {name} is not known: its attention kernel is none of regard's",
+            "its recorded weights are those that it used",
+        )
     if name in recording.heads and head not in recording.heads[name]:
         raise ConfigError(
             f"head {head} of {name} is not recorded",

@@ -7,26 +7,30 @@ decoder bypasses its modules, so a recorded decoder takes the plain step, which 
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, get_args
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.errors import ConfigError, did_you_mean
 from regard.inspection.passes import SequenceName, attention_sites, sequence_of
-from regard.inspection.recording import ModuleCall, Recorded, Recording
+from regard.inspection.recording import Recorded, Recording
+from regard.inspection.recording_kernels import (
+    FLOAT32_BYTES,
+    MemoryBudget,
+    call_bytes,
+    output_hook,
+    recording_kernel,
+)
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
+from regard.layers.kernels import exchanged, has_own_kernel, softcap_of
 from regard.layers.recurrent import RecurrentLayer, SourceAttention
-from regard.layers.scaled_dot_product import attention_scores, masked_softmax
 from regard.models.conformer import ConformerBlock
 from regard.models.model import Model
 
-Attend = Callable[..., Tensor]  # a kernel, which takes the arguments of the attention's own
 DEFAULT_LIMIT_BYTES = 2**30
-FLOAT32_BYTES = 4
 
 
 def attentions(model: nn.Module) -> dict[str, MultiHeadAttention | SourceAttention]:
@@ -64,8 +68,12 @@ def record_model(
     The attention of a recurrent decoder has one head with scores, weights, values, mask and output, but no
     queries and keys.
 
+    Of an attention with a kernel that is none of regard's (an `attend` of one's own), weights are what that
+    kernel gives for one-hot values, and scores are not known.
+
     Raises:
-        ConfigError: a name, part or head is unknown; inside the `with`, the recording exceeds `limit`.
+        ConfigError: a name, part or head is unknown, or scores are not known; inside the `with`, the
+            recording exceeds `limit`, or an attention is no weighted mean of its values.
     """
     chosen = _chosen(model, names)
     refuse_unknown(model, chosen, parts, heads or {}, hidden)
@@ -75,31 +83,22 @@ def record_model(
         self_attentions=frozenset(
             name for name, module in chosen.items() if isinstance(module, SelfAttention)
         ),
-        softcaps={
-            name: module.softcap
-            for name, module in chosen.items()
-            if isinstance(module, MultiHeadAttention) and module.softcap is not None
-        },
+        softcaps={name: cap for name, module in chosen.items() if (cap := softcap_of(module)) is not None},
+        own_kernels=frozenset(name for name, module in chosen.items() if has_own_kernel(module)),
     )
-    budget = _MemoryBudget(recording, limit)
-    original: dict[str, Attend] = {name: module.attend for name, module in chosen.items()}
+    _refuse_unknown_scores(chosen, recording)
+    budget = MemoryBudget(recording, limit)
     modules = dict(model.named_modules())
     outputs = {name: modules[name] for name in hidden}
     if logits:
         outputs["logits"] = modules.get("output", model)
     recording.calls_by_module = {name: [] for name in (*chosen, *outputs)}
-    hooks = []
-    try:
+    with ExitStack() as undo:
         for name, module in chosen.items():
-            module.attend = _recording_kernel(name, module, budget, tuple(parts))
+            undo.enter_context(exchanged(module, recording_kernel(name, module, budget, tuple(parts))))
         for name, module in outputs.items():
-            hooks.append(module.register_forward_hook(_output_hook(name, budget)))
+            undo.callback(module.register_forward_hook(output_hook(name, budget)).remove)
         yield recording
-    finally:
-        for name, module in chosen.items():
-            module.attend = original[name]
-        for hook in hooks:
-            hook.remove()
 
 
 @contextmanager
@@ -107,7 +106,7 @@ def record_attention(model: nn.Module, names: Sequence[str] | None = None) -> It
     """Record the weights of all attentions, or of those in `names`, without a limit.
 
     Raises:
-        ConfigError: a name is unknown.
+        ConfigError: a name is unknown; inside the `with`, an attention is no weighted mean of its values.
     """
     with record_model(model, names, limit=sys.maxsize) as recording:
         yield recording
@@ -142,7 +141,7 @@ def recording_bytes(
             width = module.d_head if isinstance(module, MultiHeadAttention) else config.d_memory
             rows, columns = lengths[site.rows], lengths[site.columns]
             num_heads = len(_heads_of(site.name, module, heads or {}))
-            total += _call_bytes(parts, batch_size, num_heads, rows, columns, width=width)
+            total += call_bytes(parts, batch_size, num_heads, rows, columns, width=width)
     longest = max(lengths.values())
     block_names = set(blocks(model))
     for name in hidden:
@@ -161,30 +160,6 @@ def recording_bytes(
 def _max_output_width(config: Any) -> int:
     """An upper bound for the output width of an encoder's head."""
     return max(getattr(config, name, 0) for name in ("vocab_size", "num_labels", "d_model"))
-
-
-def _call_bytes(
-    parts: Collection[Recorded],
-    batch_size: int,
-    num_heads: int,
-    rows: int,
-    columns: int,
-    *,
-    width: int,
-    new_columns: int | None = None,
-    itemsize: int = FLOAT32_BYTES,
-) -> int:
-    """An upper bound for the bytes of these parts of one call of an attention.
-
-    `width`: features of a query, key or value. `new_columns`: those whose keys and values are stored; None:
-    all.
-    """
-    area = rows * columns
-    stored = columns if new_columns is None else new_columns
-    sizes = {"query": rows * width * itemsize, "head_output": rows * width * itemsize, "mask": area}
-    sizes |= dict.fromkeys(("key", "value"), stored * width * itemsize)
-    sizes |= dict.fromkeys(("bias", "scores", "weights"), area * itemsize)
-    return batch_size * num_heads * sum(sizes[part] for part in parts)
 
 
 def _chosen(
@@ -233,161 +208,14 @@ def refuse_unknown(
             raise ConfigError(f"the model has no module {name!r}", did_you_mean(name, blocks(model)))
 
 
-class _MemoryBudget:
-    """Stores calls in a recording of at most `limit` bytes."""
-
-    def __init__(self, recording: Recording, limit: int) -> None:
-        self.recording, self.limit = recording, limit
-
-    def reserve(self, count: int) -> None:
-        """Raise a ConfigError if `count` more bytes would exceed the limit."""
-        if self.recording.bytes_held + count > self.limit:
+def _refuse_unknown_scores(
+    chosen: Mapping[str, MultiHeadAttention | SourceAttention], recording: Recording
+) -> None:
+    """Raise a ConfigError if scores are to be recorded of a kernel that may compute others."""
+    for name, module in chosen.items() if "scores" in recording.parts else ():
+        # a source attention gives scores to its kernel
+        if name in recording.own_kernels and isinstance(module, MultiHeadAttention):
             raise ConfigError(
-                f"this recording would hold {(self.recording.bytes_held + count) / 2**20:,.0f} MiB,"
-                f" more than its limit of {self.limit / 2**20:,.0f} MiB",
-                "record fewer layers, heads or parts, or a shorter text; or raise the limit",
+                f"the scores of {name} are not known: its attention kernel is none of regard's",
+                "record its weights",
             )
-
-    def store(self, name: str, rows: int, columns: int, parts: dict[str, Tensor]) -> None:
-        """Append a call of the module `name`; decoding steps with equal keys and values share one copy.
-
-        All steps of a cross-attention have the keys and values of the same source.
-        """
-        calls = self.recording.calls_by_module[name]
-        for part in ("key", "value"):
-            if calls and part in parts and name not in self.recording.self_attentions:
-                previous = calls[-1].parts[part]
-                if previous.shape == parts[part].shape and torch.equal(previous, parts[part]):
-                    parts[part] = previous
-        shared = {id(tensor) for call in calls[-1:] for tensor in call.parts.values()}
-        self.recording.bytes_held += sum(
-            tensor.nbytes for tensor in parts.values() if id(tensor) not in shared
-        )
-        calls.append(ModuleCall(len(self.recording.events), rows, columns, parts))
-
-
-def _recording_kernel(
-    name: str,
-    module: MultiHeadAttention | SourceAttention,
-    budget: _MemoryBudget,
-    parts: tuple[Recorded, ...],
-) -> Attend:
-    """A kernel that calls the kernel of `module` and stores its inputs and output."""
-    original: Attend = module.attend
-    heads = list(budget.recording.heads[name])
-    if isinstance(module, SourceAttention):
-
-        def source_attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
-            head_output = original(scores, values, mask)
-            with torch.no_grad():
-                _store_source_attention(budget, name, parts, scores, values, mask, head_output)
-            return head_output
-
-        return source_attend
-
-    def attend(
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None = None,
-        position_bias: Tensor | None = None,
-        dropout: float = 0.0,
-    ) -> Tensor:
-        head_output = original(query, key, value, mask, position_bias, dropout)
-        with torch.no_grad():
-            _store_heads(budget, name, parts, heads, query, key, value, mask, position_bias, head_output)
-        return head_output
-
-    return attend
-
-
-def _store_heads(
-    budget: _MemoryBudget,
-    name: str,
-    parts: tuple[Recorded, ...],
-    heads: list[int],
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    head_output: Tensor,
-) -> None:
-    """Store the parts of one call.
-
-    They are copies, because a cache reuses its memory. Of a self-attention only the keys and values of new
-    positions are stored; earlier calls have the others.
-    """
-    batch_size, num_heads, rows, width = query.shape
-    columns = key.size(2)
-    new = rows if name in budget.recording.self_attentions else columns
-    budget.reserve(
-        _call_bytes(
-            parts, batch_size, len(heads), rows, columns,
-            width=width, new_columns=new, itemsize=query.element_size(),
-        )
-    )  # fmt: skip
-    kv_heads = [head * key.size(1) // num_heads for head in heads]  # several query heads may share one
-    query, key, value = query[:, heads], key[:, kv_heads], value[:, kv_heads]  # indexing by a list copies
-    head_output = head_output[:, heads]
-    mask = None if mask is None else _select_heads(mask, heads)
-    bias = None if bias is None else _select_heads(bias, heads)
-    tensors: dict[str, Callable[[], Tensor]] = {
-        "query": lambda: query,
-        "key": lambda: key[:, :, columns - new :].contiguous(),
-        "value": lambda: value[:, :, columns - new :].contiguous(),
-        "head_output": lambda: head_output,
-    }
-    if mask is not None:
-        tensors["mask"] = mask.clone
-    if bias is not None:
-        tensors["bias"] = bias.clone
-    if "scores" in parts or "weights" in parts:
-        scores = attention_scores(query, key, bias, budget.recording.softcaps.get(name))
-        tensors["scores"] = lambda: scores
-        tensors["weights"] = lambda: masked_softmax(scores, mask)
-    budget.store(name, rows, columns, {part: tensors[part]() for part in parts if part in tensors})
-
-
-def _store_source_attention(
-    budget: _MemoryBudget,
-    name: str,
-    parts: tuple[Recorded, ...],
-    scores: Tensor,
-    values: Tensor,
-    mask: Tensor | None,
-    head_output: Tensor,
-) -> None:
-    """Store copies of the parts of one call, with an axis for the only head."""
-    batch_size, rows, columns = scores.shape
-    budget.reserve(
-        _call_bytes(parts, batch_size, 1, rows, columns, width=values.size(2), itemsize=scores.element_size())
-    )
-    tensors: dict[str, Tensor | None] = {
-        "scores": scores,
-        "weights": masked_softmax(scores, mask) if "weights" in parts else None,
-        "value": values,
-        "mask": mask,
-        "head_output": head_output,
-    }
-    stored = {part: tensor for part in parts if (tensor := tensors.get(part)) is not None}
-    budget.store(name, rows, columns, {part: tensor[:, None].clone() for part, tensor in stored.items()})
-
-
-def _select_heads(tensor: Tensor, heads: list[int]) -> Tensor:
-    """These heads of a mask or bias [batch, heads, rows, columns]; unchanged if all heads share it."""
-    return tensor if tensor.size(1) == 1 else tensor[:, heads]
-
-
-def _output_hook(name: str, budget: _MemoryBudget) -> Callable[..., None]:
-    """A forward hook that stores the output of a module, or the first of several."""
-
-    def hook(module: nn.Module, inputs: Any, output: Any) -> None:
-        tensor: Tensor = output[0] if isinstance(output, tuple) else output
-        budget.reserve(tensor.nbytes)
-        hidden = tensor.detach().clone()
-        while hidden.dim() < 4:  # [batch, len, width] -> [batch, 1, len, width], the axes of attentions
-            hidden = hidden[:, None]
-        budget.store(name, hidden.size(2), hidden.size(3), {"hidden": hidden})
-
-    return hook

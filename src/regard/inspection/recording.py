@@ -57,6 +57,7 @@ class Recording:
     parts: tuple[str, ...] = ("weights",)  # recorded of each attention
     self_attentions: frozenset[str] = frozenset()  # names; their columns grow with their rows
     softcaps: dict[str, float] = field(default_factory=dict)  # of attentions with soft-capped scores
+    own_kernels: frozenset[str] = frozenset()  # attentions whose kernel is none of regard's
     calls_by_module: dict[str, list[ModuleCall]] = field(default_factory=dict)
     events: list[Int64[Tensor, " rows"] | None] = field(default_factory=list)  # selected rows; None: a step
     bytes_held: int = 0
@@ -68,9 +69,11 @@ class Recording:
     ) -> Float[Tensor, "*batch heads rows columns"]:
         """The attention weights before dropout; 0 where a row had not yet the column in its cache.
 
-        If weights were not recorded, they are computed from queries, keys, mask and bias.
+        If weights were not recorded, they are computed from queries, keys, mask and bias; not those of
+        `own_kernels`, which must be recorded.
         """
-        if "weights" not in self.parts and {"query", "key", "mask", "bias"} <= {*self.parts}:
+        has_inputs = {"query", "key", "mask", "bias"} <= {*self.parts} and name not in self.own_kernels
+        if "weights" not in self.parts and has_inputs:
             return self._computed_weights(name, row)
         return self._assembled(name, "weights", row, 0.0)
 

@@ -22,10 +22,10 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
 from regard.inspection.passes import AttentionSite, attention_sites
-from regard.inspection.record import Attend
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, Residual
 from regard.layers.cache import KeyValue
+from regard.layers.kernels import Attend, around, exchanged
 from regard.layers.recurrent import SourceAttention
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import PooledHead
@@ -126,12 +126,9 @@ def _rows_for_batch(of_rows: Tensor, batch_size: int) -> Tensor:
 def _without_heads(
     module: MultiHeadAttention | SourceAttention, on: Bool[Tensor, "rows heads"]
 ) -> Iterator[None]:
-    original: Attend = module.attend
-    module.attend = _masked_kernel(original, on, is_source_attention=isinstance(module, SourceAttention))
-    try:
+    masked = _masked_kernel(module.attend, on, is_source_attention=isinstance(module, SourceAttention))
+    with exchanged(module, masked):
         yield
-    finally:
-        module.attend = original
 
 
 def _masked_kernel(original: Attend, on: Bool[Tensor, "rows heads"], *, is_source_attention: bool) -> Attend:
@@ -142,7 +139,7 @@ def _masked_kernel(original: Attend, on: Bool[Tensor, "rows heads"], *, is_sourc
         kept = _rows_for_batch(on, len(output)).to(output.device)
         return output.where(kept[:, :, None] if is_source_attention else kept[:, :, None, None], 0.0)
 
-    return attend
+    return around(original, attend)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Layers built from a Transformer's config."""
 
 import dataclasses
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -13,7 +13,14 @@ from regard.layers.feedforward import feed_forward
 from regard.layers.norm import norm
 from regard.layers.positions import RotaryPositions, positions_in
 from regard.models.config import TransformerConfig
-from regard.models.registered import ATTENTIONS, POSITIONS, Where
+from regard.models.registered import (
+    ATTENTIONS,
+    POSITION_KINDS,
+    POSITIONS,
+    Where,
+    wrong_attention,
+    wrong_positions,
+)
 from regard.models.windows import WindowConfig
 
 ParallelResidual = Literal["one_norm", "two_norms"]
@@ -59,16 +66,17 @@ def position_bias(config: TransformerConfig, *, bidirectional: bool) -> nn.Modul
 
 def rotary(config: TransformerConfig) -> RotaryPositions | None:
     """The rotation of queries and keys in all self-attentions of a stack, for positions given in this way."""
-    found = _positions(config, "queries_and_keys", True)
-    assert found is None or isinstance(found, RotaryPositions)
-    return found
+    return cast(RotaryPositions | None, _positions(config, "queries_and_keys", True))
 
 
 def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> nn.Module | None:
     encoding = POSITIONS[config.positions]
     if encoding.where != where:
         return None
-    return _marked(encoding.make(config, bidirectional), is_own=config.positions in POSITIONS.own)
+    made = encoding.make(config, bidirectional)
+    if not isinstance(made, POSITION_KINDS[where]):
+        raise wrong_positions(config.positions, where)
+    return _marked(made, is_own=config.positions in POSITIONS.own)
 
 
 def _marked(part: Part, *, is_own: bool) -> Part:
@@ -139,7 +147,7 @@ def _self_attention(
     rare: dict[str, Any] = {} if softcap is None else {"softcap": softcap}
     if config.qk_norm == "all_heads":
         rare["qk_norm_width"] = "all_heads"
-    attention = ATTENTIONS[config.attention](
+    made: Any = ATTENTIONS[config.attention](
         config.d_model,
         config.num_heads,
         num_kv_heads=config.num_kv_heads,
@@ -151,7 +159,9 @@ def _self_attention(
         qk_norm=(lambda width: _norm(config, width)) if config.qk_norm else None,
         **rare,
     )
-    return _marked(attention, is_own=config.attention in ATTENTIONS.own)
+    if not isinstance(made, SelfAttention):
+        raise wrong_attention(config.attention)
+    return _marked(made, is_own=config.attention in ATTENTIONS.own)
 
 
 def _attention_biases(config: TransformerConfig) -> dict[str, bool]:

@@ -84,6 +84,14 @@ ATTENTIONS: Registry[Callable[..., SelfAttention]] = Registry(
 )
 
 
+POSITION_KINDS: dict[Where, type[nn.Module]] = {
+    "input": nn.Module,
+    "scores": nn.Module,
+    "queries_and_keys": RotaryPositions,
+    "nowhere": nn.Module,
+}
+
+
 def register_positions(name: str, where: Where) -> Callable[[Made], Made]:
     """Make a positional encoding known by a name, for `positions` in a config and in `[model]` of a recipe.
 
@@ -100,7 +108,7 @@ def register_positions(name: str, where: Where) -> Callable[[Made], Made]:
     It initialises its own layers and parameters when it is made; PyTorch's generator then has the run's seed.
 
     Raises:
-        ConfigError: `where` is none of these.
+        ConfigError: `where` is none of these, or a class is no such module.
         UserError: the name is empty, or one of regard's own.
     """
     if where not in ("input", "scores", "queries_and_keys"):
@@ -108,6 +116,9 @@ def register_positions(name: str, where: Where) -> Callable[[Made], Made]:
     register = POSITIONS.register(name)
 
     def add(make: Made) -> Made:
+        kind: Any = make
+        if isinstance(kind, type) and not issubclass(kind, POSITION_KINDS[where]):
+            raise wrong_positions(name, where)
         register(PositionalEncoding(where, make))
         return make
 
@@ -122,6 +133,35 @@ def register_attention(name: str) -> Callable[[Any], Any]:
     model. A method `attend` takes the place of scaled dot-product attention.
 
     Raises:
+        ConfigError: a class is not a subclass of `SelfAttention`.
         UserError: the name is empty, or one of regard's own.
     """
-    return ATTENTIONS.register(name)
+    register = ATTENTIONS.register(name)
+
+    def add(make: Any) -> Any:
+        if isinstance(make, type) and not issubclass(make, SelfAttention):
+            raise wrong_attention(name)
+        return register(make)
+
+    return add
+
+
+def wrong_attention(name: str) -> ConfigError:
+    """The error for a registered self-attention that is none."""
+    return ConfigError(
+        f"the self-attention {name!r} is not a subclass of SelfAttention, which uses masks and the cache",
+        "inherit from SelfAttention of regard.layers, and define attend or forward",
+    )
+
+
+def wrong_positions(name: str, where: Where) -> ConfigError:
+    """The error for a registered positional encoding that cannot enter where it says."""
+    if where == "queries_and_keys":
+        return ConfigError(
+            f"the positional encoding {name!r} is for queries_and_keys, but no subclass of RotaryPositions",
+            "inherit from RotaryPositions of regard.layers, or register it for input or scores",
+        )
+    return ConfigError(
+        f"the positional encoding {name!r} is not a subclass of torch.nn.Module",
+        "inherit from torch.nn.Module",
+    )

@@ -6,15 +6,20 @@ from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFun
 
 
 def attention_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
-    """`attention/NAME` for each attention, its inputs if it has queries and keys, and `hidden/NAME`."""
+    """`attention/NAME` for each attention, its inputs if it has queries and keys, and `hidden/NAME`.
+
+    Of a kernel that is none of regard's there are no queries, keys and biases: a reader would compute other
+    weights from them.
+    """
     found: dict[str, ResourceFunction] = {}
     for name in recorded.sites:
         found[f"attention/{name}"] = partial(_weights, recorded, name)
     if recorded.has_keys:
         for name in recorded.sites:
-            for part in ("query", "key", "value", "mask"):
+            is_known = not recorded.has_own_kernel(name)
+            for part in ("query", "key", "value", "mask") if is_known else ("value", "mask"):
                 found[f"{part}/{name}"] = partial(_part, recorded, part, name)
-            if has_bias(recorded, name):
+            if is_known and has_bias(recorded, name):
                 found[f"bias/{name}"] = partial(_part, recorded, "bias", name)
     for name in recorded.blocks:
         found[f"hidden/{name}"] = partial(_hidden, recorded, name)

@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.inspection.passes import AttentionSite, attention_sites
 from regard.inspection.record import blocks, record_model
 from regard.inspection.recording import Recording
-from regard.layers.scaled_dot_product import attention_weights
+from regard.layers.kernels import has_own_kernel
 from regard.verbs.views.inspected_run import InspectedRun
 
 Resource = dict | list | np.ndarray
@@ -22,7 +22,8 @@ class RecordedPass:
     """A run, its attentions, and the recording of its forced pass.
 
     The recording has queries, keys, values and masks, but no weights, whose memory grows with the square of
-    the length: `weights` computes those of one attention.
+    the length: `weights` computes those of one attention. Weights are recorded if an attention has a kernel
+    that is none of regard's.
     """
 
     def __init__(self, run: InspectedRun) -> None:
@@ -35,6 +36,8 @@ class RecordedPass:
     def recording(self) -> Recording:
         """The recording of the forced pass."""
         parts = ("query", "key", "value", "mask", "bias") if self.has_keys else ("weights", "mask")
+        if self.has_keys and any(map(self.has_own_kernel, self.sites)):
+            parts = (*parts, "weights")
         with torch.no_grad(), record_model(self.model, parts=parts, hidden=self.blocks) as recording:
             self._output = self.run.forced()
         return recording
@@ -60,6 +63,10 @@ class RecordedPass:
         """True if attentions have queries and keys; those of a recurrent decoder do not."""
         return self.run.loaded.config.kind != "recurrent"
 
+    def has_own_kernel(self, name: str) -> bool:
+        """True if the weights of this attention are not regard's softmax of its scores."""
+        return has_own_kernel(self.model.get_submodule(name))
+
     @property
     def writes(self) -> bool:
         """True if the model generates tokens."""
@@ -72,14 +79,7 @@ class RecordedPass:
 
     def weights(self, name: str) -> Float[Tensor, "heads rows columns"]:
         """The weights of one attention."""
-        recording = self.recording
-        if not self.has_keys:
-            return recording.weights(name)
-        found = [recording.query(name), recording.key(name), recording.mask(name)]
-        query, key, mask = (each[None] for each in found)
-        bias = recording.bias(name)
-        bias = None if bias is None else bias[None]
-        return attention_weights(query, key, mask, bias, recording.softcaps.get(name))[0]
+        return self.recording.weights(name)
 
 
 def to_array(tensor: Tensor, kind: str = "float32") -> np.ndarray:

@@ -1,0 +1,233 @@
+"""Kernels that store what an attention receives and computes, within a limit of memory."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ConfigError
+from regard.inspection.recording import ModuleCall, Recorded, Recording
+from regard.layers.attention import MultiHeadAttention
+from regard.layers.kernels import Attend, around, kernel_of, weights_by_kernel
+from regard.layers.recurrent import SourceAttention
+from regard.layers.scaled_dot_product import attention_scores, masked_softmax
+
+FLOAT32_BYTES = 4
+
+
+class MemoryBudget:
+    """Stores calls in a recording of at most `limit` bytes."""
+
+    def __init__(self, recording: Recording, limit: int) -> None:
+        self.recording, self.limit = recording, limit
+
+    def reserve(self, count: int) -> None:
+        """Raise a ConfigError if `count` more bytes would exceed the limit."""
+        if self.recording.bytes_held + count > self.limit:
+            raise ConfigError(
+                f"this recording would hold {(self.recording.bytes_held + count) / 2**20:,.0f} MiB,"
+                f" more than its limit of {self.limit / 2**20:,.0f} MiB",
+                "record fewer layers, heads or parts, or a shorter text; or raise the limit",
+            )
+
+    def store(self, name: str, rows: int, columns: int, parts: dict[str, Tensor]) -> None:
+        """Append a call of the module `name`; decoding steps with equal keys and values share one copy.
+
+        All steps of a cross-attention have the keys and values of the same source.
+        """
+        calls = self.recording.calls_by_module[name]
+        for part in ("key", "value"):
+            if calls and part in parts and name not in self.recording.self_attentions:
+                previous = calls[-1].parts[part]
+                if previous.shape == parts[part].shape and torch.equal(previous, parts[part]):
+                    parts[part] = previous
+        shared = {id(tensor) for call in calls[-1:] for tensor in call.parts.values()}
+        self.recording.bytes_held += sum(
+            tensor.nbytes for tensor in parts.values() if id(tensor) not in shared
+        )
+        calls.append(ModuleCall(len(self.recording.events), rows, columns, parts))
+
+
+def recording_kernel(
+    name: str,
+    module: MultiHeadAttention | SourceAttention,
+    budget: MemoryBudget,
+    parts: tuple[Recorded, ...],
+) -> Attend:
+    """A kernel that calls the kernel of `module` and stores its inputs and output."""
+    original: Attend = module.attend
+    kernel = kernel_of(module)
+    heads = list(budget.recording.heads[name])
+    is_own = name in budget.recording.own_kernels
+    if isinstance(module, SourceAttention):
+
+        def source_attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
+            head_output = original(scores, values, mask)
+            own = None
+            if is_own:
+                own = lambda: _own_weights(name, lambda each: kernel(scores, each, mask), values)  # noqa: E731
+            with torch.no_grad():
+                _store_source_attention(budget, name, parts, own, scores, values, mask, head_output)
+            return head_output
+
+        return around(original, source_attend)
+
+    def attend(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        position_bias: Tensor | None = None,
+        dropout: float = 0.0,
+    ) -> Tensor:
+        head_output = original(query, key, value, mask, position_bias, dropout)
+        own = None
+        if is_own:
+            mix = lambda each: kernel(query, key, each, mask, position_bias, 0.0)  # noqa: E731
+            own = lambda: _own_weights(name, mix, value)  # noqa: E731
+        with torch.no_grad():
+            _store_heads(budget, name, parts, heads, own, query, key, value, mask, position_bias, head_output)
+        return head_output
+
+    return around(original, attend)
+
+
+def _own_weights(name: str, mix: Callable[[Tensor], Tensor], value: Tensor) -> Tensor:
+    """The weights of a kernel that is none of regard's.
+
+    Raises:
+        ConfigError: its output is no weighted mean of the values.
+    """
+    try:
+        return weights_by_kernel(mix, value)
+    except ValueError as error:
+        raise ConfigError(
+            f"{name} has no weights to record: its attention is no weighted mean of the values",
+            "record other parts: query, key, value, mask, bias, head_output",
+        ) from error
+
+
+def _store_heads(
+    budget: MemoryBudget,
+    name: str,
+    parts: tuple[Recorded, ...],
+    heads: list[int],
+    own_weights: Callable[[], Tensor] | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    head_output: Tensor,
+) -> None:
+    """Store the parts of one call.
+
+    They are copies, because a cache reuses its memory. Of a self-attention only the keys and values of new
+    positions are stored; earlier calls have the others. `own_weights` computes those of all heads, if the
+    kernel is none of regard's.
+    """
+    batch_size, num_heads, rows, width = query.shape
+    columns = key.size(2)
+    new = rows if name in budget.recording.self_attentions else columns
+    budget.reserve(
+        call_bytes(
+            parts, batch_size, len(heads), rows, columns,
+            width=width, new_columns=new, itemsize=query.element_size(),
+        )
+    )  # fmt: skip
+    kv_heads = [head * key.size(1) // num_heads for head in heads]  # several query heads may share one
+    query, key, value = query[:, heads], key[:, kv_heads], value[:, kv_heads]  # indexing by a list copies
+    head_output = head_output[:, heads]
+    mask = None if mask is None else _select_heads(mask, heads)
+    bias = None if bias is None else _select_heads(bias, heads)
+    tensors: dict[str, Callable[[], Tensor]] = {
+        "query": lambda: query,
+        "key": lambda: key[:, :, columns - new :].contiguous(),
+        "value": lambda: value[:, :, columns - new :].contiguous(),
+        "head_output": lambda: head_output,
+    }
+    if mask is not None:
+        tensors["mask"] = mask.clone
+    if bias is not None:
+        tensors["bias"] = bias.clone
+    if own_weights is not None and "weights" in parts:
+        weights = own_weights()[:, heads]
+        tensors["weights"] = lambda: weights
+    elif "scores" in parts or "weights" in parts:
+        scores = attention_scores(query, key, bias, budget.recording.softcaps.get(name))
+        tensors["scores"] = lambda: scores
+        tensors["weights"] = lambda: masked_softmax(scores, mask)
+    budget.store(name, rows, columns, {part: tensors[part]() for part in parts if part in tensors})
+
+
+def _store_source_attention(
+    budget: MemoryBudget,
+    name: str,
+    parts: tuple[Recorded, ...],
+    own_weights: Callable[[], Tensor] | None,
+    scores: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    head_output: Tensor,
+) -> None:
+    """Store copies of the parts of one call, with an axis for the only head."""
+    batch_size, rows, columns = scores.shape
+    budget.reserve(
+        call_bytes(parts, batch_size, 1, rows, columns, width=values.size(2), itemsize=scores.element_size())
+    )
+    weights = None
+    if "weights" in parts:
+        weights = masked_softmax(scores, mask) if own_weights is None else own_weights()
+    tensors: dict[str, Tensor | None] = {
+        "scores": scores,
+        "weights": weights,
+        "value": values,
+        "mask": mask,
+        "head_output": head_output,
+    }
+    stored = {part: tensor for part in parts if (tensor := tensors.get(part)) is not None}
+    budget.store(name, rows, columns, {part: tensor[:, None].clone() for part, tensor in stored.items()})
+
+
+def _select_heads(tensor: Tensor, heads: list[int]) -> Tensor:
+    """These heads of a mask or bias [batch, heads, rows, columns]; unchanged if all heads share it."""
+    return tensor if tensor.size(1) == 1 else tensor[:, heads]
+
+
+def output_hook(name: str, budget: MemoryBudget) -> Callable[..., None]:
+    """A forward hook that stores the output of a module, or the first of several."""
+
+    def hook(module: nn.Module, inputs: Any, output: Any) -> None:
+        tensor: Tensor = output[0] if isinstance(output, tuple) else output
+        budget.reserve(tensor.nbytes)
+        hidden = tensor.detach().clone()
+        while hidden.dim() < 4:  # [batch, len, width] -> [batch, 1, len, width], the axes of attentions
+            hidden = hidden[:, None]
+        budget.store(name, hidden.size(2), hidden.size(3), {"hidden": hidden})
+
+    return hook
+
+
+def call_bytes(
+    parts: Collection[Recorded],
+    batch_size: int,
+    num_heads: int,
+    rows: int,
+    columns: int,
+    *,
+    width: int,
+    new_columns: int | None = None,
+    itemsize: int = FLOAT32_BYTES,
+) -> int:
+    """An upper bound for the bytes of these parts of one call of an attention.
+
+    `width`: features of a query, key or value. `new_columns`: those whose keys and values are stored; None:
+    all.
+    """
+    area = rows * columns
+    stored = columns if new_columns is None else new_columns
+    sizes = {"query": rows * width * itemsize, "head_output": rows * width * itemsize, "mask": area}
+    sizes |= dict.fromkeys(("key", "value"), stored * width * itemsize)
+    sizes |= dict.fromkeys(("bias", "scores", "weights"), area * itemsize)
+    return batch_size * num_heads * sum(sizes[part] for part in parts)

@@ -1,0 +1,97 @@
+"""Kernels of attentions: which one a module has, another for a while, the weights of any of them.
+
+A kernel is the `attend` of an attention: a function in the object, a method of a subclass, or a module.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.layers.recurrent import weighted_mean
+from regard.layers.scaled_dot_product import (
+    SoftcappedAttention,
+    attention,
+    for_each_query_head,
+    fused_attention,
+    plain_attention,
+)
+
+Attend = Callable[..., Tensor]
+# fast/ adds its own
+SOFTMAX_KERNELS: list[Attend] = [attention, plain_attention, fused_attention, weighted_mean]
+INNER = "inner_kernel"  # an attribute of a kernel that calls another one and uses its weights
+
+
+def kernel_of(module: nn.Module) -> Attend:
+    """The kernel whose weights an attention uses: that inside of recorders and ablations."""
+    kernel = cast(Attend, module.attend)
+    while (inner := getattr(kernel, INNER, None)) is not None:
+        kernel = inner
+    return kernel
+
+
+def has_own_kernel(module: nn.Module) -> bool:
+    """True if the weights of an attention are not regard's softmax of its scores, soft-capped or not."""
+    kernel = kernel_of(module)
+    return type(kernel) is not SoftcappedAttention and not any(kernel is each for each in SOFTMAX_KERNELS)
+
+
+def softcap_of(module: nn.Module) -> float | None:
+    """The soft cap of the scores in the kernel of an attention; None without one."""
+    kernel = kernel_of(module)
+    return kernel.cap if isinstance(kernel, SoftcappedAttention) else None
+
+
+def around(inner: Attend, kernel: Attend) -> Attend:
+    """`kernel`, noted as one that calls `inner` and uses its weights."""
+    setattr(kernel, INNER, inner)
+    return kernel
+
+
+@contextmanager
+def exchanged(module: nn.Module, attend: Attend) -> Iterator[None]:
+    """A context in which an attention has another kernel; nothing of it stays in the object."""
+    own = vars(module)  # written directly: a child module may have the name, or a method of the class
+    is_replaced, before = "attend" in own, own.get("attend")
+    own["attend"] = attend
+    try:
+        yield
+    finally:
+        if is_replaced:
+            own["attend"] = before
+        else:
+            del own["attend"]
+
+
+def weights_by_kernel(
+    mix: Callable[[Tensor], Tensor], value: Float[Tensor, "batch *kv_heads src_len d_value"]
+) -> Float[Tensor, "batch *heads tgt_len src_len"]:
+    """The weights that any kernel uses: its outputs for one-hot values, `d_value` columns in each call.
+
+    `mix(values)` calls the kernel with the other inputs and without dropout.
+
+    Raises:
+        ValueError: its output is not the values multiplied by weights.
+    """
+    src_len, width = value.shape[-2:]
+    one_hot = torch.eye(src_len, dtype=value.dtype, device=value.device)
+    columns = F.pad(one_hot, (0, -src_len % width)).split(width, dim=1)
+    found = [mix(each.expand_as(value).contiguous()) for each in columns]
+    weights = torch.cat(found, dim=-1)[..., :src_len]
+    values = value if value.dim() == 3 else for_each_query_head(value, weights)
+    _refuse_other_outputs(weights.float() @ values.float(), mix(value))
+    return weights
+
+
+def _refuse_other_outputs(mixed: Tensor, output: Tensor) -> None:
+    """Raise a ValueError unless both are equal to the rounding of the output's type."""
+    tolerance = torch.finfo(output.dtype).eps ** 0.5
+    output = output.float()
+    largest = float(output.abs().nan_to_num().max()) if output.numel() else 0.0
+    if not torch.allclose(mixed, output, rtol=tolerance, atol=tolerance * largest, equal_nan=True):
+        raise ValueError("the output of this kernel is no weighted mean of the values")
