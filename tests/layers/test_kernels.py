@@ -92,7 +92,9 @@ def test_the_weights_of_a_kernel_are_its_outputs_for_one_hot_values(src_len):
 
 
 @pytest.mark.parametrize(
-    "change", [torch.tanh, lambda mixed: mixed + 1, lambda mixed: mixed.cumsum(dim=-1)], ids=str
+    "change",
+    [torch.tanh, lambda mixed: mixed + 1, lambda mixed: mixed.cumsum(dim=-1)],
+    ids=["tanh", "plus one", "sums"],
 )
 def test_a_kernel_that_is_no_weighted_mean_has_no_weights(change):
     torch.manual_seed(0)
