@@ -31,7 +31,7 @@ def test_the_last_registration_counts(colours):
     assert colours["blue"] == 4
 
 
-@pytest.mark.parametrize("name", ["red", ""])
+@pytest.mark.parametrize("name", ["red", "", len, None])  # a function: a decorator without its name
 def test_taken_and_empty_names_are_refused(colours, name):
     with pytest.raises(UserError, match="colour"):
         colours.register(name)

@@ -667,7 +667,6 @@ def evaluate_sets(
             relative to the file.
         model: a model or run folder, or what `regard.load` gives; None is the included model.
         output: a folder or an address for the scores and translations; what is there is not computed again.
-        tasks: with an output: which test sets are scored, and where.
         metric: one or several learned metrics, of all sets of sources and references; see `evaluate`.
         tokenize: sacreBLEU's tokeniser, of the same sets.
         lowercase: ignore case in them.
@@ -2603,7 +2602,6 @@ def sweep(
         out: the folder of the run folders; None is `runs/NAME-sweep`.
         overrides: settings `section.key=value` of all runs.
         init: a pretrained model to start from, a model or run folder.
-        tasks: which combinations are trained, and where.
         workers: processes of a machine that train each run together.
         quiet: print warnings only.
         done: is called after each run.

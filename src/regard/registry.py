@@ -43,9 +43,9 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         """A decorator that makes a thing known by `name`; a registered name is replaced.
 
         Raises:
-            UserError: the name is empty, or one of regard's own.
+            UserError: the name is empty or no str, or one of regard's own.
         """
-        if not name:
+        if not isinstance(name, str) or not name:
             raise UserError(
                 f"{name!r} is not a name for a {self.what}", f'{self.how}("my_{_word(self.what)}")'
             )

@@ -5,9 +5,17 @@ import torch
 from torch import nn
 
 from regard.errors import ConfigError
+from regard.layers.attention import SelfAttention
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
-from regard.models.registered import ATTENTIONS, POSITIONS, register_attention, register_positions
+from regard.models.recurrent import RecurrentConfig
+from regard.models.registered import (
+    ATTENTIONS,
+    POSITIONS,
+    register_attention,
+    register_positions,
+    registered_parts,
+)
 
 
 class Mean(nn.Module):
@@ -58,3 +66,13 @@ def test_positions_that_are_no_module_are_refused(where):
     register_positions("counted", where)(lambda config, bidirectional: torch.zeros)
     with pytest.raises(ConfigError, match="'counted' is not a subclass of torch"):
         build(positions="counted")
+
+
+def test_registered_parts_of_a_config_are_named():
+    register_positions("mine", "input")(nn.Linear)
+    register_attention("own")(SelfAttention)
+    sizes = {"vocab_size": 11, "d_model": 16, "num_heads": 4, "d_ff": 32, "num_layers": 1}
+    assert registered_parts(DecoderOnlyConfig(**sizes)) == {}
+    config = DecoderOnlyConfig(**sizes, positions="mine", attention="own")
+    assert registered_parts(config) == {"positions": "mine", "attention": "own"}
+    assert registered_parts(RecurrentConfig(src_vocab_size=9, tgt_vocab_size=9, d_model=8)) == {}

@@ -27,6 +27,15 @@ def test_a_folder_without_measurements_is_refused(tmp_path):
             curves(nothing)
 
 
+def test_the_folder_of_a_sweep_names_its_runs(tmp_path):
+    for name in ("lr-1", "lr-2"):
+        with RunFolder(tmp_path / name).lock() as run:
+            run.append_metrics({"kind": "train", "step": 1, "loss": 3.0, "learning_rate": 0.1})
+    with pytest.raises(FolderError) as raised:
+        curves(tmp_path)
+    assert raised.value.hint == "it has runs: lr-1, lr-2"
+
+
 @pytest.mark.parametrize(
     ("recipe", "label"),
     [

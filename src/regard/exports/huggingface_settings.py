@@ -6,7 +6,7 @@ from regard.exports.refusal import NotExpressible
 from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.models.registered import ATTENTIONS, POSITIONS
+from regard.models.registered import registered_parts
 
 ENGINE = "transformers"
 IN_FAMILIES = {  # settings that published families have, and the code does not; with their usual value
@@ -30,9 +30,8 @@ def known(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
             f"{config.kind} models generate nothing that a certificate could compare",
             "regard convert MODEL --to hf writes it, if a family of transformers has models of its shape",
         )
-    for name, registry in (("positions", POSITIONS), ("attention", ATTENTIONS)):
-        if (value := getattr(config, name)) not in registry.own:
-            raise NotExpressible(ENGINE, name, value, "a registered part is not in the exported code")
+    for name, value in registered_parts(config).items():
+        raise NotExpressible(ENGINE, name, value, "a registered part is not in the exported code")
     own = {**IN_FAMILIES, "output_bias": config.output_bias if config.kind == "encoder_decoder" else False}
     for name, usual in own.items():
         if (value := getattr(config, name, usual)) != usual:

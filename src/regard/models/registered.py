@@ -165,3 +165,10 @@ def wrong_positions(name: str, where: Where) -> ConfigError:
         f"the positional encoding {name!r} is not a subclass of torch.nn.Module",
         "inherit from torch.nn.Module",
     )
+
+
+def registered_parts(config: Any) -> dict[str, str]:
+    """The settings of a config that name a registered part, with its name."""
+    settings = {"positions": POSITIONS, "attention": ATTENTIONS}
+    names = {setting: getattr(config, setting, None) for setting in settings}
+    return {setting: name for setting, name in names.items() if name and name not in settings[setting].own}

@@ -96,7 +96,6 @@ def evaluate_sets(
             relative to the file.
         model: a model or run folder, or what `regard.load` gives; None is the included model.
         output: a folder or an address for the scores and translations; what is there is not computed again.
-        tasks: with an output: which test sets are scored, and where.
         metric: one or several learned metrics, of all sets of sources and references; see `evaluate`.
         tokenize: sacreBLEU's tokeniser, of the same sets.
         lowercase: ignore case in them.

@@ -71,7 +71,6 @@ def sweep(
         out: the folder of the run folders; None is `runs/NAME-sweep`.
         overrides: settings `section.key=value` of all runs.
         init: a pretrained model to start from, a model or run folder.
-        tasks: which combinations are trained, and where.
         workers: processes of a machine that train each run together.
         quiet: print warnings only.
         done: is called after each run.

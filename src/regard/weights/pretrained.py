@@ -17,6 +17,7 @@ from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
+from regard.models.registered import registered_parts
 from regard.models.speech_to_text import SpeechToTextConfig
 from regard.registry import Registry
 from regard.weights import huggingface_tokenizer
@@ -206,10 +207,11 @@ def to_huggingface(loaded: LoadedModel, family: str | None = None) -> HuggingFac
             reasons.append(error)
     if len(reasons) == 1:
         raise FolderError(f"{loaded.path}: {reasons[0].message}", reasons[0].hint)
+    with_code = loaded.config.generates and not registered_parts(loaded.config)
     raise FolderError(
         f"{loaded.path}: no Hugging Face family fits this {loaded.config.kind} model",
         f"--family {'|'.join(FAMILIES)} shows why one of them does not"
-        + ("; regard export --to hf writes it with its code" if loaded.config.generates else ""),
+        + ("; regard export --to hf writes it with its code" if with_code else ""),
     )
 
 
