@@ -39,7 +39,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         self.added: dict[str, Thing] = {}
         self._packages: dict[str, set[str]] = {}  # name -> packages whose code registered it
 
-    def register(self, name: str) -> Callable[[Thing], Thing]:
+    def register(self, name: object) -> Callable[[Thing], Thing]:
         """A decorator that makes a thing known by `name`; a registered name is replaced.
 
         Raises:
