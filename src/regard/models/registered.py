@@ -171,4 +171,4 @@ def registered_parts(config: Any) -> dict[str, str]:
     """The settings of a config that name a registered part, with its name."""
     settings = {"positions": POSITIONS, "attention": ATTENTIONS}
     names = {setting: getattr(config, setting, None) for setting in settings}
-    return {setting: name for setting, name in names.items() if name and name not in settings[setting].own}
+    return {setting: name for setting, name in names.items() if name in settings[setting].added}
