@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.layers.attention import SelfAttention
+from regard.layers.positions import LearnedPositions
 from regard.layers.stacked import StackedLinear
 from regard.models.build import build_model, build_uninitialised, count_config_parameters, count_parameters
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -223,6 +224,27 @@ class Gated(SelfAttention):
         super().__init__(d_model, num_heads, **others)
         self.gate = nn.Linear(d_model, 1)
         nn.init.constant_(self.gate.weight, 5.0)
+
+
+class OwnTable(LearnedPositions):
+    """A subclass of one of regard's own, with values of its own."""
+
+    def __init__(self, config, bidirectional):
+        super().__init__(config.d_model, 9)
+        nn.init.constant_(self.weight, 3.0)
+
+
+def test_a_registered_subclass_of_own_positions_keeps_its_values():
+    register_positions("table", "input")(OwnTable)
+    try:
+        sizes = {"vocab_size": 9, "d_model": 16, "num_heads": 2, "d_ff": 32, "num_layers": 1}
+        config = EncoderOnlyConfig(**sizes, head="masked_language_model", positions="table")
+        model = build_model(config, seed=1)
+        found = [module for module in model.modules() if isinstance(module, OwnTable)]
+        assert all((module.weight == 3).all() for module in found)
+        assert found
+    finally:
+        POSITIONS.added.pop("table")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import json
 import re
 
 import pytest
@@ -11,7 +12,8 @@ from torch import nn
 
 from regard.data import LoaderSettings, TensorExamples
 from regard.errors import FolderError
-from regard.training import LabelCrossEntropy, Loss, ScheduleSettings, TrainingSettings, fit
+from regard.training import LabelCrossEntropy, Loss, ScheduleSettings, TrainingSettings, fit, register_loss
+from regard.training.losses import LOSSES
 from regard.training.run_arguments import ARGUMENTS, run_arguments
 from regard.weights import RunFolder
 
@@ -149,3 +151,97 @@ def test_the_code_of_a_function_counts_but_not_its_comments(tmp_path):
     commented = load("commented", "def objective(model, batch):\n    return  1  # one\n")
     other = load("other", "def objective(model, batch):\n    return 2\n")
     assert described(first) == described(commented) != described(other)
+
+
+class Focal(nn.Module):
+    """A loss as a module, with a setting that is no weight."""
+
+    def __init__(self, gamma):
+        super().__init__()
+        self.gamma = gamma
+
+    def forward(self, model, batch):
+        return weighted(model, batch, self.gamma)
+
+
+class Weighted:
+    def __init__(self, weight):
+        self.weight = weight
+
+    def loss(self, model, batch):
+        return weighted(model, batch, self.weight)
+
+
+@pytest.mark.parametrize("make", [Focal, lambda weight: Weighted(weight).loss], ids=["module", "method"])
+def test_settings_of_an_objective_count(make):
+    assert described(make(1.0)) == described(make(1.0)) != described(make(2.0))
+
+
+def test_functions_that_refer_to_themselves_or_to_nothing_yet_are_described():
+    def flat(values):
+        return [each for value in values for each in flat(value)] if isinstance(values, list) else [values]
+
+    def objective(model, batch):
+        return weighted(model, batch, *flat([later]))
+
+    assert described(objective) == described(objective)
+    later = 1.0
+    assert described(objective)["later"] == later
+
+
+def test_long_lists_and_arrays_are_digests():
+    one, two = (Weighted([number] * 100_000) for number in (1, 2))
+    assert described(one.loss) != described(two.loss)
+    assert len(str(described(one.loss))) < 1000
+    arrays = [Weighted(torch.full((3,), number).numpy()).loss for number in (1, 2)]
+    assert described(arrays[0]) != described(arrays[1])
+
+
+def test_what_a_run_changes_itself_is_not_compared(tmp_path):
+    """An objective that counts its calls, and a list of scores."""
+    scores = []
+
+    class Counting(Weighted):
+        calls = 0
+
+        def __call__(self, model, batch):
+            self.calls += 1
+            return self.loss(model, batch)
+
+    def validate(model):
+        scores.append(len(scores))
+        return {"loss": 1.0}
+
+    objective = Counting(1.0)
+    for steps in (4, 8):
+        settings = dataclasses.replace(SETTINGS, max_steps=steps)
+        assert train(tmp_path, objective=objective, validate=validate, settings=settings).step == steps
+    with pytest.raises(FolderError, match=r"objective\.weight was 1\.0, and is 2\.0"):
+        train(tmp_path, objective=Counting(2.0), validate=validate)
+
+
+def test_another_loss_of_the_same_name_is_refused(tmp_path):
+    settings = dataclasses.replace(SETTINGS, loss="mine")
+    try:
+        for factor in (1.0, 2.0):
+            register_loss("mine")(scaled(factor))
+            if factor == 1.0:
+                train(tmp_path, settings=settings)
+            else:
+                with pytest.raises(FolderError, match=r"factor was 1\.0, and is 2\.0"):
+                    train(tmp_path, settings=settings)
+    finally:
+        LOSSES.added.pop("mine")
+
+
+def scaled(factor):
+    return lambda logits, labels: factor * F.cross_entropy(logits, labels, reduction="none")
+
+
+def test_a_setting_of_a_later_version_is_not_compared(tmp_path):
+    train(tmp_path)
+    path = tmp_path / ARGUMENTS
+    stored = json.loads(path.read_text())
+    del stored["settings"]["r_drop"]
+    path.write_text(json.dumps(stored))
+    assert train(tmp_path).step == 4

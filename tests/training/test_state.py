@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from regard.errors import FolderError
-from regard.training.state import TimedCount, TrainingState, random_state, restore_random_state
+from regard.training.random_state import random_state
+from regard.training.state import TimedCount, TrainingState
 
 CPU = torch.device("cpu")
 
@@ -16,17 +17,6 @@ def test_state_goes_through_json_unchanged():
         step=3, cursor={"epoch": 1}, window_nll=0.1 + 0.2, best_value=1 / 3, random=[random_state(CPU)]
     )
     assert TrainingState.from_dict(json.loads(json.dumps(state.to_dict()))) == state
-
-
-def test_a_restored_generator_gives_the_same_numbers():
-    torch.manual_seed(5)
-    torch.rand(7)
-    saved = json.loads(json.dumps(random_state(CPU)))
-    expected = torch.rand(9), torch.nn.functional.dropout(torch.ones(99))
-    torch.manual_seed(6)
-    restore_random_state(saved, CPU)
-    assert torch.equal(torch.rand(9), expected[0])
-    assert torch.equal(torch.nn.functional.dropout(torch.ones(99)), expected[1])
 
 
 def test_a_new_run_has_done_nothing():
@@ -64,20 +54,3 @@ def test_state_of_another_version_is_refused():
     values["stepp"] = values.pop("step")
     with pytest.raises(FolderError, match="step, stepp"):
         TrainingState.from_dict(values)
-
-
-def test_on_a_gpu_its_generator_is_saved_and_restored_too(monkeypatch):
-    restored, gpu = [], torch.device("cuda")
-    monkeypatch.setattr(
-        torch.cuda, "get_rng_state", lambda device: torch.tensor([1, 2, 3], dtype=torch.uint8)
-    )
-    monkeypatch.setattr(
-        torch.cuda, "set_rng_state", lambda state, device: restored.append((state.tolist(), device))
-    )
-    saved = random_state(gpu)
-    assert sorted(saved) == ["cpu", "cuda"]
-    assert sorted(random_state(CPU)) == ["cpu"]
-    restore_random_state(saved, gpu)
-    assert restored == [([1, 2, 3], gpu)]
-    restore_random_state(saved, CPU)
-    assert len(restored) == 1, "resumed on a CPU, its generator alone is"

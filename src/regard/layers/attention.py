@@ -24,7 +24,8 @@ class MultiHeadAttention(nn.Module):
     then soft-capped at `softcap` if given. The output layer has a bias if `output_bias` (None: if `bias`).
 
     `attend` computes weights and outputs, with the signature of `scaled_dot_product.attention`. A subclass
-    may define it as a method; a recorder or another kernel replaces it in the object.
+    may define it as a method, which then has to cap scores at `self.softcap`, too. A recorder or another
+    kernel replaces it in the object.
     """
 
     attend: Callable[..., Tensor]

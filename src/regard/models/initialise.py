@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from regard.layers.attention import SelfAttention
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.positions import BucketBias, LearnedPositions
 from regard.layers.stacked import StackedLinear
@@ -47,14 +48,13 @@ def normal(model: nn.Module, generator: torch.Generator, std: float = 0.02) -> N
 
 def model_modules(model: nn.Module) -> Iterator[nn.Module]:
     """The modules of a model in the order of `modules()`, without those that registered parts initialise."""
-    own = {
-        id(inner)
-        for part in model.modules()
-        if getattr(part, "initialises_itself", False)
-        for name, layer in part.named_children()
-        if name not in OF_ATTENTION
-        for inner in layer.modules()
-    }
+    own: set[int] = set()
+    for part in model.modules():
+        if getattr(part, "initialises_itself", False):
+            inherited = OF_ATTENTION if isinstance(part, SelfAttention) else ()
+            added = [layer for name, layer in part.named_children() if name not in inherited]
+            own.update(id(inner) for layer in added for inner in layer.modules())
+            own.add(id(part))
     yield from (module for module in model.modules() if id(module) not in own)
 
 

@@ -130,7 +130,8 @@ def register_attention(name: str) -> Callable[[Any], Any]:
 
     The decorated class is a subclass of `SelfAttention`, or a callable that is called as it is and gives one.
     Layers that it adds keep the values that it gives them; those of `SelfAttention` are initialised with the
-    model. A method `attend` takes the place of scaled dot-product attention.
+    model. A method `attend` takes the place of scaled dot-product attention, with
+    its soft cap (`self.softcap`).
 
     Raises:
         ConfigError: a class is not a subclass of `SelfAttention`.

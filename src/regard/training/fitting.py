@@ -17,7 +17,7 @@ from regard.training.gradients import refuse_other_than_loss
 from regard.training.losses import chosen_loss
 from regard.training.objective import Objective
 from regard.training.products import choose_precision, matmul_precision
-from regard.training.run_arguments import refuse_other_arguments, run_arguments
+from regard.training.run_arguments import forget_what_changed, refuse_other_arguments, run_arguments
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
 from regard.training.trainable import choose_trainable
@@ -77,10 +77,14 @@ def fit(
     batches = batches or LoaderSettings()
     refuse_unused_settings(settings, batches, objective, has_validate=validate is not None)
     _refuse_without_gradients()
-    arguments = run_arguments(model, objective, settings, batches, examples, valid, validate)
     used = chosen_loss(settings.loss, objective)
+
+    def described():
+        return run_arguments(model, used, settings, batches, examples, valid, validate)
+
     files = model_files(model.config, (), {}, "") if isinstance(model, Model) else {}
     with _frozen(model, settings.freeze), _products(model, settings), RunFolder(out).lock() as run:
+        arguments = described()
         refuse_other_arguments(run, arguments, settings.max_steps)
         trainer = Trainer(
             model,
@@ -92,7 +96,10 @@ def fit(
             validate=_checked(validate or _mean_loss(used, valid or examples, batches), settings),
             report=report or (lambda record: None),
         )
-        return trainer.train()
+        try:
+            return trainer.train()
+        finally:
+            forget_what_changed(run, arguments, described())
 
 
 def _refuse_without_gradients() -> None:

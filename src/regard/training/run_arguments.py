@@ -39,9 +39,12 @@ ARGUMENTS = "fit.json"  # in the run folder
 SAMPLED = 64  # examples whose contents are compared
 MEASURED = 100_000  # examples whose lengths are compared
 SHOWN = 5  # differences in a message
+LISTED = 100  # values of a list or a mapping that are stored one by one
+MODULE_FIELDS = frozenset(vars(nn.Module()))  # what each module has
 DIGEST = "sha256 "  # begins a value of which only its digest is stored
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 Description = dict[str, Any]  # JSON data
+Inside = tuple[int, ...]  # the ids of objects
 
 
 def run_arguments(
@@ -83,7 +86,7 @@ def refuse_other_arguments(run: RunFolder, arguments: Description, max_steps: in
         return
     if changed is None:
         raise FolderError(
-            f"{run.path} holds a run that fit did not begin",
+            f"{run.path} holds a run that this version of fit did not begin",
             "give another folder; `regard train` resumes the run of a recipe",
         )
     if changed:
@@ -99,12 +102,34 @@ def refuse_other_arguments(run: RunFolder, arguments: Description, max_steps: in
         )
 
 
+def forget_what_changed(run: RunFolder, arguments: Description, afterwards: Description) -> None:
+    """Drops from the folder what a run changes in its own arguments, such as a counter of an objective."""
+    kept = {**_common(arguments, afterwards), "model": arguments["model"]}
+    if kept != arguments:
+        run.write_text(ARGUMENTS, json.dumps(kept, indent=1, sort_keys=True) + "\n")
+
+
+def _common(old: Any, new: Any) -> Any:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        both = {key: (old[key], new[key]) for key in old if key in new}
+        return {
+            key: _common(*pair)
+            for key, pair in both.items()
+            if pair[0] == pair[1] or isinstance(pair[0], Mapping)
+        }
+    return old
+
+
 def _changes(old: Any, new: Any, name: str = "") -> list[str]:
-    """One text for each value in which two descriptions differ."""
+    """One text for each value in which two descriptions differ.
+
+    Outside the model, what the old one does not have is not compared: a setting of a later version, or a
+    value that the run changes itself.
+    """
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return [
             text
-            for key in sorted({*old, *new})
+            for key in sorted({*old, *new} if name.startswith("model") or not name else old)
             for text in _changes(old.get(key), new.get(key), f"{name}.{key}" if name else key)
         ]
     if old == new:
@@ -171,27 +196,43 @@ def _bytes(value: Any) -> bytes:
     return b""
 
 
-def _described(function: Any) -> Any:
-    """A function or a callable object: its name, source code and plain values."""
+def _described(function: Any, inside: Inside = ()) -> Any:
+    """A function or a callable object: its name, source code and plain values.
+
+    `inside`: the objects of whose description this is a part; functions may refer to each other.
+    """
+    if id(function) in inside:
+        return _name(function if hasattr(function, "__qualname__") else type(function))
+    inside = (*inside, id(function))
     match function:
         case functools.partial():
-            inside = {"of": _described(function.func), "arguments": _plain(function.args)}
-            return {"class": "partial", **inside, **_plain(function.keywords)}
+            found = {"of": _described(function.func, inside), "arguments": _plain(function.args, inside)}
+            return {"class": "partial", **found, **_plain(function.keywords, inside)}
         case MethodType():
-            return {"class": function.__qualname__, "source": _source(function.__func__)}
+            found = {"class": function.__qualname__, "source": _source(function.__func__)}
+            return {**found, "of": _described(function.__self__, inside)}
         case FunctionType():
-            names = function.__code__.co_freevars
-            cells = inspect.getclosurevars(function).nonlocals if names else {}
-            defaults = {
-                name: each.default
-                for name, each in inspect.signature(function).parameters.items()
-                if each.default is not inspect.Parameter.empty
-            }
-            values = _plain({**defaults, **{name: cells.get(name) for name in names}})
+            values = _plain({**_defaults(function), **_enclosed(function)}, inside)
             return {"class": _name(function), "source": _source(function), **values}
         case nn.Module():
-            return {**_described_model(function), "source": _source(type(function))}
-    return {"class": _name(type(function)), "source": _source(type(function)), **_plain(_fields(function))}
+            own = {name: each for name, each in _fields(function).items() if name not in MODULE_FIELDS}
+            return {**_described_model(function), "source": _source(type(function)), **_plain(own, inside)}
+    values = _plain(_fields(function), inside)
+    return {"class": _name(type(function)), "source": _source(type(function)), **values}
+
+
+def _defaults(function: FunctionType) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters.values()
+    return {each.name: each.default for each in parameters if each.default is not inspect.Parameter.empty}
+
+
+def _enclosed(function: FunctionType) -> dict[str, Any]:
+    """The values of an enclosing function that it uses, but for those that are not there yet."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):
+            found[name] = cell.cell_contents
+    return found
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -201,26 +242,33 @@ def _fields(value: Any) -> dict[str, Any]:
     return dict(getattr(value, "__dict__", {}))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, inside: Inside = ()) -> Any:
     """The part of a value that can be compared, as JSON data; the name of its class for any other value."""
     match value:
         case float() if not math.isfinite(value):  # which JSON does not have
             return str(value)
         case None | bool() | int() | float() | str():
             return value
-        case Tensor():
+        case Tensor() | np.ndarray():
             return _digest(_bytes(value))
+        case Mapping() | tuple() | list() if id(value) in inside:
+            return _name(type(value))
         case Mapping():
-            return {str(key): _plain(each) for key, each in value.items()}
+            return _short({str(key): _plain(each, (*inside, id(value))) for key, each in value.items()})
         case tuple() | list():
-            return [_plain(each) for each in value]
+            return _short([_plain(each, (*inside, id(value))) for each in value])
         case nn.Module():
             return _described_model(value)
         case FunctionType() | MethodType() | functools.partial():
-            return _described(value)
+            return _described(value, inside)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {"class": _name(type(value)), **{name: _plain(each) for name, each in _fields(value).items()}}
+        return _described(value, inside)
     return _name(value if isinstance(value, type) else type(value))
+
+
+def _short(data: Any) -> Any:
+    """The data, or the digest of data of many parts, such as a list of sentences."""
+    return data if len(data) <= LISTED else _digest(json.dumps(data, sort_keys=True).encode())
 
 
 def _source(code: Any) -> str | None:
@@ -232,7 +280,7 @@ def _source(code: Any) -> str | None:
     except (OSError, TypeError):
         return None
     with contextlib.suppress(SyntaxError):  # a lambda's source is the line that it is in
-        text = ast.dump(ast.parse(text))
+        text = ast.unparse(ast.parse(text))
     return _digest(text.encode())
 
 

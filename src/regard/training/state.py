@@ -1,12 +1,9 @@
 """The state of a training run besides tensors, as JSON data."""
 
-import base64
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-import torch
 
 from regard.errors import FolderError
 from regard.training.collapse import CollapseDetector
@@ -76,25 +73,3 @@ def _read(cls: type, values: Any, name: str) -> Any:
     if not isinstance(values, dict) or values.keys() != fields:
         raise FolderError(f"state.json does not match this version of regard: {name}", "start a new run")
     return cls(**values)
-
-
-def random_state(device: torch.device) -> dict[str, str]:
-    """The states of the random number generators that a model on `device` uses, in base64."""
-    states = {"cpu": torch.get_rng_state()}
-    if device.type == "cuda":
-        states["cuda"] = torch.cuda.get_rng_state(device)
-    elif device.type == "mps":
-        states["mps"] = torch.mps.get_rng_state()
-    return {name: base64.b64encode(bytes(state.tolist())).decode() for name, state in states.items()}
-
-
-def restore_random_state(states: Mapping[str, str], device: torch.device) -> None:
-    """Restores what `random_state` returned; on another type of device only the CPU's state."""
-    for name, text in states.items():
-        state = torch.tensor(list(base64.b64decode(text)), dtype=torch.uint8)
-        if name == "cpu":
-            torch.set_rng_state(state)
-        elif name == device.type == "cuda":
-            torch.cuda.set_rng_state(state, device)
-        elif name == device.type == "mps":
-            torch.mps.set_rng_state(state)

@@ -26,12 +26,13 @@ from regard.training.objective import Objective, ignored_label
 from regard.training.optimizer import build_optimizer, restore_optimizer
 from regard.training.pace import Pace, Update
 from regard.training.prefetch import BatchReader
+from regard.training.random_state import random_state, restore_random_state, seed_random, unchanged_random
 from regard.training.records import Records, Report
 from regard.training.run_writer import RunWriter
 from regard.training.schedule import Schedule, schedule_width
 from regard.training.settings import TrainingSettings
 from regard.training.snapshot import OPTIMIZER, checkpoint_tensors, copies, trained_weights
-from regard.training.state import TrainingState, random_state, restore_random_state
+from regard.training.state import TrainingState
 from regard.weights.average import AVERAGE, MovingAverage
 from regard.weights.checkpoint import Checkpoint, RunFolder
 from regard.weights.folder import AllFiles, WriteBeside
@@ -106,9 +107,8 @@ class Trainer:
             Stopped: a signal asked to stop; the current step was saved.
             RunError: losses stayed non-finite after rolling back.
         """
-        device = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=device), fused(self.model):  # PyTorch's own state stays as it was
-            torch.manual_seed(self._seed())
+        with unchanged_random(self.device), fused(self.model):
+            seed_random(self._seed(), self.device)
             if checkpoint := self.run.latest():
                 self.restore(checkpoint)
             self.records.cut(self.state.step, self.state.watch.found)
@@ -224,7 +224,7 @@ class Trainer:
         self.records.add({"kind": "rollback", "step": launched.step, "to": checkpoint.step})
         self.restore(checkpoint)
         self.state.rollbacks = 1
-        torch.manual_seed(self._seed())
+        seed_random(self._seed(), self.device)
 
     # Validation
 
@@ -396,4 +396,4 @@ class Trainer:
         if len(self.state.random) == self.group.size:
             restore_random_state(self.state.random[self.group.rank], self.device)
         else:
-            torch.manual_seed(derive_seed(self._seed(), self.state.step))
+            seed_random(derive_seed(self._seed(), self.state.step), self.device)

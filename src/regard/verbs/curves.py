@@ -64,7 +64,7 @@ def run_curves(run: str | Path) -> Curves:
     records = RunFolder(path).metrics() if path.is_dir() else []
     found = read_curves(records, loss_unit=_loss_unit(path))
     if not found.train_loss and not found.validation_loss:
-        runs = sorted(each.name for each in path.glob("*/") if RunFolder(each).metrics())
+        runs = sorted(each.name for each in path.glob("*/") if (each / "metrics.jsonl").is_file())
         hint = (
             f"it has runs: {', '.join(runs[:5])}" if runs else "`regard train` writes a run folder to runs/"
         )

@@ -80,11 +80,12 @@ class ImageEmbedder:
                 f"it embeds texts: `regard embed --model {self.loaded.path} TEXT`",
             )
 
-    def __call__(self, images: Pixels, name: str = "images") -> Iterator[EmbeddedImage]:
-        """The vector of each image; `name` is used in messages.
+    def __call__(self, images: np.ndarray, name: str = "images") -> Iterator[EmbeddedImage]:
+        """The vector of each image [images, channels, height, width], uint8; `name` is used in messages.
 
         Raises:
-            DataError: the images have other channels, or another size where the model does not resize them.
+            DataError: the array is no such one, or the images have other channels, or another size where the
+                model does not resize them.
         """
         for start in range(0, len(images), IMAGES_PER_BATCH):
             chunk = model_input(self.model.config, images[start : start + IMAGES_PER_BATCH], name)
@@ -112,14 +113,19 @@ class ImageEmbedder:
 
 
 def model_input(
-    config: ImageTextConfig, images: Pixels, name: str
+    config: ImageTextConfig, images: np.ndarray, name: str
 ) -> Float[Tensor, "images {config.channels} {config.image_size} {config.image_size}"]:
     """Images as the model reads them: resized, cropped and normalised.
 
     Raises:
-        DataError: they have other channels, are too narrow, or have another size after that.
+        DataError: they are no bytes, have other channels, are too narrow, or have another size after that.
     """
     assert config.image_size is not None
+    if images.dtype != np.uint8 or images.ndim != 4:
+        raise DataError(
+            f"{name}: an array of {images.dtype} and {images.ndim} dimensions is no array of images",
+            "give bytes (uint8, 0 to 255): images x channels x height x width",
+        )
     short, long = sorted(images.shape[2:])
     if not 0 < long <= MOST_RATIO * short:
         raise DataError(

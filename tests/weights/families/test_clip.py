@@ -86,6 +86,11 @@ def test_a_config_comes_back_from_what_is_written_of_it(case):
     assert found == dataclasses.replace(config, pixel_mean=found.pixel_mean, pixel_std=found.pixel_std)
 
 
+def test_an_end_that_old_files_give_another_meaning_is_not_written():
+    with pytest.raises(FolderError, match="end_id = 2 is written as eos_token_id = 2"):
+        FAMILIES["clip"].write(dataclasses.replace(CONFIG, end_id=2), ())
+
+
 def test_a_setting_that_is_missing_is_that_of_vit_b_32():
     assert converted("clip", {}).config == ImageTextConfig(
         vocab_size=49408, end_id=49407, image_size=224, **PLAIN

@@ -80,6 +80,12 @@ class CLIP(Family):
                 f"a model with {' and '.join(towers)} towers is not a {self.name} model",
                 "leave out --family: the family follows from the towers",
             )
+        if config.end_id == LEGACY_END:
+            raise FolderError(
+                f"end_id = {LEGACY_END} is written as eos_token_id = {LEGACY_END}, which means the token"
+                " of the highest id",
+                "only models whose texts end with another token can be written",
+            )
         return self.written(config)
 
     def written(self, config: ImageTextConfig) -> dict[str, Any]:
