@@ -171,5 +171,5 @@ def wrong_positions(name: str, where: Where) -> ConfigError:
 def registered_parts(config: Any) -> dict[str, str]:
     """The settings of a config that name a registered part, with its name."""
     settings = {"positions": POSITIONS, "attention": ATTENTIONS}
-    names = {setting: getattr(config, setting, None) for setting in settings}
+    names: dict[str, Any] = {setting: getattr(config, setting, None) for setting in settings}
     return {setting: name for setting, name in names.items() if name in settings[setting].added}
