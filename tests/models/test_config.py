@@ -177,7 +177,11 @@ def test_one_of_several_words_or_nothing():
         )
 
     assert [config(word).head_activation for word in ("gelu", "relu", None)] == ["gelu", "relu", None]
-    hints = {"mish": "known: gelu, gelu_tanh, relu, silu, tanh", 3: "known: gelu, ", "gelo": "'gelu'"}
+    hints = {
+        "mish": "known: gelu, gelu_tanh, quick_gelu, relu, silu, tanh",
+        3: "known: gelu, ",
+        "gelo": "'gelu'",
+    }
     for wrong, hint in hints.items():
         with pytest.raises(ConfigError, match=rf"head_activation = {wrong!r} is unknown") as caught:
             config(wrong)
