@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from regard.cli import run
+from regard.errors import FolderError
 from regard.verbs.classify_images import classify_images
 from regard.verbs.embed_images import embed_images
+from regard.verbs.serve import ServedModel
 from tests.clip_folder import clip
 from tests.test_docs_outputs import DOCS, alike
 from tools.pages import COMMAND, parted
@@ -86,7 +88,6 @@ def test_mistakes_are_one_error_and_one_hint(capsys, place, vision_folder, encod
         "is a file of lines": ["embed", *file, *both],
         "no such file": ["embed", "--images", place / "nothing.npz", *both],
         "`look` does not support image_text models": ["look", "x", *both],
-        "cannot be served": ["serve", *both],
         "image_text models cannot be exported to ONNX": [
             *("export", place / "both", "--to", "onnx", "--out", place / "out")
         ],
@@ -100,6 +101,12 @@ def test_mistakes_are_one_error_and_one_hint(capsys, place, vision_folder, encod
         assert words in error
         assert hint.startswith("hint: ")
         assert shown.out == ""
+
+
+def test_it_cannot_be_served(place):
+    with pytest.raises(FolderError, match="cannot be served") as refused:
+        ServedModel(place / "both")
+    assert "compares texts and images" in refused.value.hint
 
 
 def test_no_task_trains_such_a_model(capsys, place, tmp_path):

@@ -45,6 +45,8 @@ def layers_present(model):
 @torch.no_grad()
 def test_a_gathered_model_computes_what_the_whole_one_does(alone, name):
     specimen = SPECIMENS[name]
+    if specimen.kind == "image_text":
+        pytest.skip("it is not trained, and PyTorch shards no scalar")
     config = config_class(specimen.kind).from_table(specimen.table, **specimen.sizes)
     plain, sharded = shared(config, alone)
     found = []

@@ -1,5 +1,6 @@
 """A text of several sentences is translated sentence by sentence, each as it would be alone."""
 
+import dataclasses
 import itertools
 import json
 
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import regard
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
 from regard.data.sentences import split_sentences
 from regard.data.shards import write_shards
@@ -63,9 +65,9 @@ def test_lines_are_split_where_they_are_longer_than_the_model_was_trained_on(unt
     apart = " ".join(translate(each, model=untrained) for each in ("1 2 3!", "4 5 6?"))
 
     def texts(split, above=0):
-        translator = Translator(untrained, split=split)
-        translator.settings = translator.settings.with_(split_above=above)
-        return [each.text for each in translator([line, short])]
+        loaded = regard.load(untrained)
+        loaded = dataclasses.replace(loaded, generation={**loaded.generation, "split_above": above})
+        return [each.text for each in Translator(loaded, split=split)([line, short])]
 
     whole = texts("off")
     assert whole[0] != apart, "so it is seen whether a line is split"
