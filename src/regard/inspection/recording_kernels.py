@@ -1,9 +1,12 @@
 """Kernels that store what an attention receives and computes, within a limit of memory."""
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
@@ -49,6 +52,34 @@ class MemoryBudget:
         calls.append(ModuleCall(len(self.recording.events), rows, columns, parts))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Call:
+    """What a kernel received and computed; `own_weights` computes the weights of one that is not regard's."""
+
+    query: Float[Tensor, "batch heads tgt_len d_head"]
+    key: Float[Tensor, "batch kv_heads src_len d_head"]
+    value: Float[Tensor, "batch kv_heads src_len d_value"]
+    mask: Tensor | None
+    bias: Tensor | None
+    output: Float[Tensor, "batch heads tgt_len d_value"]
+    own_weights: Callable[[], Tensor] | None
+
+    def of_heads(self, heads: list[int]) -> "_Call":
+        """Copies of the tensors of these query heads; several may share a head of keys and values."""
+        num_heads = self.query.size(1)
+        kv_heads = [head * self.key.size(1) // num_heads for head in heads]
+        own = self.own_weights
+        return _Call(  # indexing by a list copies
+            query=self.query[:, heads],
+            key=self.key[:, kv_heads],
+            value=self.value[:, kv_heads],
+            mask=None if self.mask is None else _select_heads(self.mask, heads),
+            bias=None if self.bias is None else _select_heads(self.bias, heads),
+            output=self.output[:, heads],
+            own_weights=None if own is None else lambda: own()[:, heads],
+        )
+
+
 def recording_kernel(
     name: str,
     module: MultiHeadAttention | SourceAttention,
@@ -58,15 +89,16 @@ def recording_kernel(
     """A kernel that calls the kernel of `module` and stores its inputs and output."""
     original: Attend = module.attend
     kernel = kernel_of(module)
-    heads = list(budget.recording.heads[name])
     is_own = name in budget.recording.own_kernels
+
+    def own_weights(mix: Callable[[Tensor], Tensor], value: Tensor) -> Callable[[], Tensor] | None:
+        return partial(_own_weights, name, mix, value) if is_own else None
+
     if isinstance(module, SourceAttention):
 
         def source_attend(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
             head_output = original(scores, values, mask)
-            own = None
-            if is_own:
-                own = lambda: _own_weights(name, lambda each: kernel(scores, each, mask), values)  # noqa: E731
+            own = own_weights(lambda each: kernel(scores, each, mask), values)
             with torch.no_grad():
                 _store_source_attention(budget, name, parts, own, scores, values, mask, head_output)
             return head_output
@@ -81,14 +113,14 @@ def recording_kernel(
         position_bias: Tensor | None = None,
         dropout: float = 0.0,
     ) -> Tensor:
-        head_output = original(query, key, value, mask, position_bias, dropout)
-        own = None
-        if is_own:
-            mix = lambda each: kernel(query, key, each, mask, position_bias, 0.0)  # noqa: E731
-            own = lambda: _own_weights(name, mix, value)  # noqa: E731
+        output = original(query, key, value, mask, position_bias, dropout)
+        own = own_weights(lambda each: kernel(query, key, each, mask, position_bias, 0.0), value)
+        call = _Call(
+            query=query, key=key, value=value, mask=mask, bias=position_bias, output=output, own_weights=own
+        )
         with torch.no_grad():
-            _store_heads(budget, name, parts, heads, own, query, key, value, mask, position_bias, head_output)
-        return head_output
+            _store_heads(budget, name, parts, call)
+        return output
 
     return around(original, attend)
 
@@ -108,56 +140,39 @@ def _own_weights(name: str, mix: Callable[[Tensor], Tensor], value: Tensor) -> T
         ) from error
 
 
-def _store_heads(
-    budget: MemoryBudget,
-    name: str,
-    parts: tuple[Recorded, ...],
-    heads: list[int],
-    own_weights: Callable[[], Tensor] | None,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    head_output: Tensor,
-) -> None:
+def _store_heads(budget: MemoryBudget, name: str, parts: tuple[Recorded, ...], call: _Call) -> None:
     """Store the parts of one call.
 
     They are copies, because a cache reuses its memory. Of a self-attention only the keys and values of new
-    positions are stored; earlier calls have the others. `own_weights` computes those of all heads, if the
-    kernel is none of regard's.
+    positions are stored; earlier calls have the others.
     """
-    batch_size, num_heads, rows, width = query.shape
-    columns = key.size(2)
+    heads = list(budget.recording.heads[name])
+    batch_size, _, rows, width = call.query.shape
+    columns = call.key.size(2)
     new = rows if name in budget.recording.self_attentions else columns
     budget.reserve(
         call_bytes(
             parts, batch_size, len(heads), rows, columns,
-            width=width, new_columns=new, itemsize=query.element_size(),
+            width=width, new_columns=new, itemsize=call.query.element_size(),
         )
     )  # fmt: skip
-    kv_heads = [head * key.size(1) // num_heads for head in heads]  # several query heads may share one
-    query, key, value = query[:, heads], key[:, kv_heads], value[:, kv_heads]  # indexing by a list copies
-    head_output = head_output[:, heads]
-    mask = None if mask is None else _select_heads(mask, heads)
-    bias = None if bias is None else _select_heads(bias, heads)
+    of = call.of_heads(heads)
     tensors: dict[str, Callable[[], Tensor]] = {
-        "query": lambda: query,
-        "key": lambda: key[:, :, columns - new :].contiguous(),
-        "value": lambda: value[:, :, columns - new :].contiguous(),
-        "head_output": lambda: head_output,
+        "query": lambda: of.query,
+        "key": lambda: of.key[:, :, columns - new :].contiguous(),
+        "value": lambda: of.value[:, :, columns - new :].contiguous(),
+        "head_output": lambda: of.output,
     }
-    if mask is not None:
-        tensors["mask"] = mask.clone
-    if bias is not None:
-        tensors["bias"] = bias.clone
-    if own_weights is not None and "weights" in parts:
-        weights = own_weights()[:, heads]
-        tensors["weights"] = lambda: weights
+    if of.mask is not None:
+        tensors["mask"] = of.mask.clone
+    if of.bias is not None:
+        tensors["bias"] = of.bias.clone
+    if of.own_weights is not None:
+        tensors["weights"] = of.own_weights
     elif "scores" in parts or "weights" in parts:
-        scores = attention_scores(query, key, bias, budget.recording.softcaps.get(name))
+        scores = attention_scores(of.query, of.key, of.bias, budget.recording.softcaps.get(name))
         tensors["scores"] = lambda: scores
-        tensors["weights"] = lambda: masked_softmax(scores, mask)
+        tensors["weights"] = lambda: masked_softmax(scores, of.mask)
     budget.store(name, rows, columns, {part: tensors[part]() for part in parts if part in tensors})
 
 

@@ -16,6 +16,7 @@ from regard.layers.masks import causal_mask, padding_mask
 from regard.layers.patches import GridPositions, PatchEmbedding
 from regard.models import parts
 from regard.models.config import ModelConfig, TransformerConfig
+from regard.models.image_input import check_patches, check_pixels
 from regard.models.initialise import xavier
 from regard.models.model import Model
 
@@ -86,20 +87,8 @@ class ImageTextConfig(ModelConfig):
         self.of_text()
 
     def _check_image(self, size: int) -> None:
-        if size % self.patch_size:
-            raise ConfigError(
-                f"patch_size = {self.patch_size} does not divide image_size = {size}",
-                "give a size that is a number of whole patches",
-            )
-        for name in ("pixel_mean", "pixel_std"):
-            value = getattr(self, name)
-            if isinstance(value, tuple) and len(value) != self.channels:
-                raise ConfigError(
-                    f"{name} has {len(value)} numbers for {self.channels} channels",
-                    "give one number, or one for each channel",
-                )
-        if min(self.pixel_std if isinstance(self.pixel_std, tuple) else (self.pixel_std,)) <= 0:
-            raise ConfigError(f"pixel_std = {self.pixel_std} is out of range", "pixel_std must be above 0")
+        check_patches(size, self.patch_size)
+        check_pixels(self.channels, self.pixel_mean, self.pixel_std)
         self.of_image()
 
     @property

@@ -14,6 +14,7 @@ from regard.layers.feedforward import Activation
 from regard.layers.patches import GridPositions, PatchEmbedding
 from regard.models import parts
 from regard.models.config import TransformerConfig
+from regard.models.image_input import check_patches, check_pixels
 from regard.models.initialise import xavier
 from regard.models.model import Model
 
@@ -59,12 +60,7 @@ class VisionConfig(TransformerConfig):
     def __post_init__(self) -> None:
         self.require_positive("num_labels", "image_size", "channels", "patch_size", "num_layers")
         super().__post_init__()
-        if self.image_size % self.patch_size:
-            fitting = [size for size in range(2, self.image_size + 1) if self.image_size % size == 0]
-            raise ConfigError(
-                f"patch_size = {self.patch_size} does not divide image_size = {self.image_size}",
-                f"patch_size may be {', '.join(map(str, fitting))}",
-            )
+        check_patches(self.image_size, self.patch_size)
         if self.positions not in ("learned", "none"):
             raise ConfigError(
                 f"positions = {self.positions!r} do not fit a grid of patches", "positions = 'learned'"
@@ -74,15 +70,7 @@ class VisionConfig(TransformerConfig):
                 f"distillation = {self.distillation!r} needs a class token, but pooling = {self.pooling!r}",
                 "pooling = 'cls'",
             )
-        for name in ("pixel_mean", "pixel_std"):
-            value = getattr(self, name)
-            if isinstance(value, tuple) and len(value) != self.channels:
-                raise ConfigError(
-                    f"{name} has {len(value)} numbers for {self.channels} channels",
-                    "give one number, or one for each channel",
-                )
-        if min(self.pixel_std if isinstance(self.pixel_std, tuple) else (self.pixel_std,)) <= 0:
-            raise ConfigError(f"pixel_std = {self.pixel_std} is out of range", "pixel_std must be above 0")
+        check_pixels(self.channels, self.pixel_mean, self.pixel_std)
 
     @property
     def grid(self) -> int:

@@ -1,7 +1,7 @@
 """Train a model on examples in memory or on disk: the training loop without recipe and command line."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -151,12 +151,16 @@ def _checked(validate: Validate, settings: TrainingSettings) -> Validate:
                 f"`validate` returned {known}, but not {missing[0]!r}, which selects the best model",
                 f"return {missing[0]!r} too, or set training.best_metric to a score that it returns",
             )
-        try:
-            return {name: float(value) for name, value in metrics.items()}
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise UserError(f"`validate` returned a score that is no number: {error}", "use floats") from None
+        return {name: _number(name, value) for name, value in metrics.items()}
 
     return checked
+
+
+def _number(name: str, value: Any) -> float:
+    if not isinstance(value, str):
+        with suppress(TypeError, ValueError, RuntimeError):
+            return float(value)
+    raise UserError(f"`validate` returned {name!r} = {value!r}, which is no number", "use floats")
 
 
 def _mean_loss(objective: Objective, examples: Examples, settings: LoaderSettings) -> Validate:

@@ -35,9 +35,11 @@ def test_a_run_keeps_its_number_and_the_process_has_its_own_again(tmp_path, two_
     monkeypatch.setattr(thread_choice, "choose_threads", lambda update, most: update() and 1)
     counts = []
 
+    def noted(record):
+        counts.append(torch.get_num_threads())
+
     def train_it(*more):
         sets = [*SETS, "training.report_every=1", *more]
-        noted = lambda record: counts.append(torch.get_num_threads())  # noqa: E731
         train("reverse", out=tmp_path / "run", overrides=sets, quiet=True, on_report=noted)
 
     train_it()

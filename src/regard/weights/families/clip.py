@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from regard.errors import FolderError
 from regard.models.image_text import ImageTextConfig
-from regard.weights.families.clip_images import preprocessor_table, read_preprocessor, with_preprocessing
+from regard.weights.families.clip_images import preprocessor_table, with_preprocessing
 from regard.weights.families.family import (
     ACTIVATION_NAMES,
     ConfigReader,
@@ -15,7 +15,7 @@ from regard.weights.families.family import (
     Family,
     activation_name,
 )
-from regard.weights.families.pixels import PREPROCESSOR
+from regard.weights.families.preprocessor import PREPROCESSOR, read_preprocessor
 from regard.weights.names import Entry, linear, same, stacked_tensors
 from regard.weights.strict_json import json_bytes
 
@@ -67,7 +67,7 @@ class CLIP(Family):
         assert isinstance(config, ImageTextConfig)
         if config.image_size is None:
             return described
-        settings = read_preprocessor(folder)
+        settings = read_preprocessor(folder, "image_processor")
         config = with_preprocessing(config, config.image_size, settings)
         settings.finish()
         return dataclasses.replace(described, config=config)

@@ -1,37 +1,18 @@
 """How CLIP's images are resized, cropped and scaled: preprocessor_config.json."""
 
 import dataclasses
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from regard.data.resizing import Resampling, Resizing
 from regard.errors import FolderError
 from regard.models.image_text import ImageTextConfig
 from regard.weights.families.family import ConfigReader
-from regard.weights.families.pixels import PREPROCESSOR, of_each, pixel_scale
-from regard.weights.huggingface_files import read_table
+from regard.weights.families.pixels import of_each, pixel_scale
 
-PROCESSOR = "processor_config.json"  # has the same settings in newer folders
 RESAMPLINGS: Mapping[int, Resampling] = {2: "bilinear", 3: "bicubic"}  # by their numbers in Pillow
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 IMAGE_SIZE = 224  # of a file that names none
-
-
-def read_preprocessor(folder: Path) -> ConfigReader:
-    """The settings of the image processor.
-
-    Raises:
-        FolderError: the folder has none.
-    """
-    if os.path.isfile(folder / PREPROCESSOR):
-        return ConfigReader(read_table(folder / PREPROCESSOR), str(folder / PREPROCESSOR))
-    if os.path.isfile(folder / PROCESSOR):
-        table = read_table(folder / PROCESSOR).get("image_processor")
-        if isinstance(table, dict):
-            return ConfigReader(table, str(folder / PROCESSOR))
-    raise FolderError(f"{folder} has no {PREPROCESSOR}", "copy the folder again, with all of its files")
 
 
 def with_preprocessing(config: ImageTextConfig, size: int, settings: ConfigReader) -> ImageTextConfig:

@@ -7,8 +7,6 @@ from regard.data.images import PixelNumber
 from regard.errors import FolderError
 from regard.weights.families.family import ConfigReader, refuse_large_integer
 
-PREPROCESSOR = "preprocessor_config.json"
-
 
 def pixel_scale(
     settings: ConfigReader,

@@ -16,7 +16,8 @@ from regard.weights.families.family import (
     activation_name,
     widths,
 )
-from regard.weights.families.pixels import PREPROCESSOR, of_each, pixel_scale
+from regard.weights.families.pixels import of_each, pixel_scale
+from regard.weights.families.preprocessor import PREPROCESSOR
 from regard.weights.huggingface_files import read_table
 from regard.weights.names import Entry, linear, same, stacked_tensors
 from regard.weights.strict_json import json_bytes

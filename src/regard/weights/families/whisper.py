@@ -1,7 +1,6 @@
 """Whisper (Radford et al. 2023), which transcribes speech, and its feature extractor."""
 
 import dataclasses
-import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,11 +18,10 @@ from regard.weights.families.family import (
     activation_name,
 )
 from regard.weights.families.marian import STACKS, block_table
-from regard.weights.huggingface_files import read_table
+from regard.weights.families.preprocessor import PREPROCESSOR, read_preprocessor
 from regard.weights.names import Entry, linear, same
 from regard.weights.strict_json import json_bytes
 
-PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
 EMBEDDING = "model.decoder.embed_tokens.weight"
 ARCHITECTURES = ("WhisperForConditionalGeneration", "WhisperModel", "")
 FOLLOWS = ("mel_filters", "n_samples", "nb_max_frames")  # in old files; transformers computes them, too
@@ -89,7 +87,7 @@ class Whisper(Family):
     def with_other_files(self, described: ConvertedConfig, folder: Path) -> ConvertedConfig:
         """Adds the settings of the features from preprocessor_config.json, or processor_config.json."""
         assert isinstance(described.config, SpeechToTextConfig)
-        settings = _preprocessor(folder)
+        settings = read_preprocessor(folder, "feature_extractor")
         config = _with_features(described.config, settings)
         settings.finish()
         return dataclasses.replace(described, config=config)
@@ -177,21 +175,6 @@ class Whisper(Family):
 
 
 MASKS = ("prob", "length", "min_masks")  # of training
-
-
-def _preprocessor(folder: Path) -> ConfigReader:
-    """The settings of the feature extractor.
-
-    Raises:
-        FolderError: the folder has none.
-    """
-    if os.path.isfile(folder / PREPROCESSOR):
-        return ConfigReader(read_table(folder / PREPROCESSOR), str(folder / PREPROCESSOR))
-    if os.path.isfile(folder / PROCESSOR):
-        table = read_table(folder / PROCESSOR).get("feature_extractor")
-        if isinstance(table, dict):
-            return ConfigReader(table, str(folder / PROCESSOR))
-    raise FolderError(f"{folder} has no {PREPROCESSOR}", "copy the folder again, with all of its files")
 
 
 def _with_features(config: SpeechToTextConfig, settings: ConfigReader) -> SpeechToTextConfig:
