@@ -68,6 +68,8 @@ NPZ_WITHOUT_END = b"PK\x03\x04" + b"\0" * 40
         (GOOD + b"x", "more than the 2 x 3 x 4 bytes"),
         (b"\1" + GOOD[1:], "neither IDX nor NPZ"),
         (b"<!DOCTYPE html>", "neither IDX nor NPZ"),
+        (b"\x89PNG\r\n\x1a\n", "is a PNG or JPEG image"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", "is a PNG or JPEG image"),
         (struct.pack(">HBB", 0, 8, 0), "neither IDX nor NPZ"),
         (idx(NUMBERS, 0x0D), "type 0x0d"),
         (struct.pack(">HBB3I", 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1) + b"x" * 9, "half of this machine"),

@@ -76,7 +76,13 @@ def _open(path: Path) -> Iterator[io.BufferedReader]:
 
 def _read_idx(file: io.BufferedIOBase, path: Path) -> np.ndarray:
     """Reads an IDX file: two zero bytes, type, number of axes, the axes' lengths, then the numbers."""
-    zeros, kind, axes = struct.unpack(">HBB", _read_exactly(file, 4, path))
+    start = _read_exactly(file, 4, path)
+    if start in (b"\x89PNG", *(b"\xff\xd8\xff" + bytes([each]) for each in range(0xC0, 0x100))):
+        raise DataError(
+            f"{path} is a PNG or JPEG image, and images are read from IDX and NPZ files",
+            "numpy.savez(FILE, images=ARRAY) writes one: bytes, images x height x width x channels",
+        )
+    zeros, kind, axes = struct.unpack(">HBB", start)
     if zeros or kind not in (0x08, 0x09, 0x0B, 0x0C, 0x0D, 0x0E) or not axes:
         raise DataError(f"{path}: neither IDX nor NPZ", "IDX begins with two zero bytes, NPZ with PK")
     if kind != BYTES:
