@@ -111,11 +111,17 @@ def test_it_cannot_be_served(place):
 
 def test_no_task_trains_such_a_model(capsys, place, tmp_path):
     assert run(["convert", str(place / "both"), "--out", str(tmp_path / "ours")]) == 0
+    digits = tmp_path / "digits.npz"
+    np.savez(digits, images=np.zeros((20, 28, 28), np.uint8), labels=np.arange(20, dtype=np.uint8) % 10)
+    files = [
+        f"data.{part}.{kind}={digits}" for part in ("train", "valid", "test") for kind in ("images", "labels")
+    ]
+    sets = [argument for each in files for argument in ("--set", each)]
     for number, arguments in enumerate(
         (
             ["reverse", "--init", tmp_path / "ours"],
             ["reverse", "--set", "model.kind=image_text"],
-            ["vit-mnist", "--init", tmp_path / "ours"],
+            ["vit-mnist", "--init", tmp_path / "ours", *sets],
         )
     ):
         shown = printed(capsys, "train", *arguments, "--out", tmp_path / f"run-{number}", code=2)
