@@ -78,12 +78,12 @@ def test_a_wait_would_be_seen(queued, shards, tmp_path):
 
     with RunFolder(tmp_path).lock() as run:
         steps = waits_by_step(queued, on(queued.device, shards, run, RARELY, objective=Reading()))
-    assert all(step == ["aten::_local_scalar_dense"] * RARELY.accumulate for step in steps)
+    assert [len(step) for step in steps] == [RARELY.accumulate] * len(steps), steps[0]
 
 
 def test_the_numbers_are_those_of_a_cpu(queued, shards, tmp_path):
     """Without dropout, whose masks are others; a device has none of the forms that are fused for a CPU."""
-    settings = dataclasses.replace(SETTINGS, validate_every=3)
+    settings = dataclasses.replace(SETTINGS, validate_every=3, precision="float32")
     found = {}
     for device in (torch.device("cpu"), queued.device):
         with RunFolder(tmp_path / device.type).lock() as run:

@@ -28,7 +28,8 @@ from regard.decoding.special_tokens import SpecialTokenIds
 from regard.decoding.speculative import Drafter
 from regard.decoding.step import CacheStepper, Parts
 from regard.errors import ConfigError, DataError
-from regard.fast.decoding_step import CandidateTensors, fast_step
+from regard.fast.decoding_step import fast_step
+from regard.fast.largest import CandidateTensors
 from regard.layers.cache import StackCache
 from regard.models.decoder_only import DecoderOnly
 
@@ -132,8 +133,8 @@ class PromptStepper(CacheStepper):
             self.start(src_ids, src_lengths)
         else:
             cache = self.model.start()
-            yield from prefill_by_layer(self.model, in_fixed_shape(src_ids), cache)
-            self.cache = cache.select(torch.arange(len(src_ids)))
+            yield from prefill_by_layer(self.model, in_fixed_shape(src_ids).to(self.device), cache)
+            self.cache = cache.select(torch.arange(len(src_ids), device=self.device))
 
     def filled(self, ids: Int64[Tensor, "rows len"]) -> StackCache:
         """A cache that has read these."""

@@ -14,14 +14,18 @@ from regard.models.decoder_only import DecoderOnly
 def prefill_by_layer(model: DecoderOnly, ids: Int64[Tensor, "rows len"], cache: StackCache) -> Parts:
     """`model.states(ids, cache=cache)` with an empty cache, in as many parts as there are layers.
 
-    For a model with a fast decoding step, which has one window for all layers, no bias of positions and no
-    method that is replaced.
+    For a model with a fast decoding step, which has no bias of positions and no method that is replaced.
     """
-    length, window = ids.size(1), model.config.windows[0]
-    mask = causal_mask(length, length) if window is None else window_mask(length, window, length)
+    length, masks = ids.size(1), dict[int | None, Tensor]()
     x = model.input(ids)
-    for block, block_cache in zip(model.blocks, cache.layers, strict=True):
-        x = block(x, mask, None, block_cache)
+    for block, block_cache, window in zip(model.blocks, cache.layers, model.config.windows, strict=True):
+        if window not in masks:
+            masks[window] = (
+                causal_mask(length, length, device=ids.device)
+                if window is None
+                else window_mask(length, window, length, device=ids.device)
+            )
+        x = block(x, masks[window], None, block_cache)
         yield
 
 

@@ -13,7 +13,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.fast.decoding_step import CandidateTensors, DecodingStep, fast_step
+from regard.fast.decoding_step import FastStep, fast_step
+from regard.fast.largest import CandidateTensors
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 # Rows of x @ W are equal to the bit in any number that is a multiple of this: 8 rows differ from 16 (MKL with
@@ -104,7 +105,7 @@ class CacheStepper:
         self.model = model
         self.rows = 0  # before the first step; a cache counts them from then on
         self.device: torch.device = model.device
-        self._fast: DecodingStep | None = None
+        self._fast: FastStep | None = None
 
     @property
     def length(self) -> int:
@@ -157,7 +158,8 @@ class CacheStepper:
         return self._fast.top_candidates(ids, self.stepped(), size, asked)
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
-        self.cache = self.stepped().select(rows.to(self.device))
+        cache = self.stepped()
+        self.cache = cache.select(rows if self._fast is not None else rows.to(self.device))
 
     def join(self, other: "CacheStepper") -> None:
         """Append the rows of `other`, which `can_join` and must not be used any more."""

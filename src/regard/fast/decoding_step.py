@@ -17,19 +17,19 @@ from torch import Tensor, nn
 
 from regard.fast.decoder import PlannedDecoder
 from regard.fast.encoder import Start
+from regard.fast.graphed_step import GraphedStep
 from regard.fast.int8 import Int8Linear, to_int8
+from regard.fast.largest import CandidateTensors
 from regard.fast.native import kernels
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.plan import UnsupportedPart
 from regard.fast.row_layers import row_linear
 from regard.fast.slot_cache import SlotCache
-from regard.fast.supported import SUPPORTED_MODELS, why_unsupported
+from regard.fast.supported import why_not_here, why_unsupported
 from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_hooks
 from regard.layers.cache import DecoderCache, StackCache
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
-
-CandidateTensors = tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,20 @@ class DecodingStep:
         return self.output.top_candidates(self.decoder(ids, cache), size, asked)
 
 
+FastStep = DecodingStep | GraphedStep
 Fingerprint = list[object]
 OF_EACH_MODULE = frozenset(vars(nn.Module()))  # parts, weights, hooks and `training`
 
 # A step must not refer to its model, which would then never be freed.
-_steps: "weakref.WeakKeyDictionary[nn.Module, tuple[Fingerprint, DecodingStep | str]]" = (
+_steps: "weakref.WeakKeyDictionary[nn.Module, tuple[Fingerprint, FastStep | str]]" = (
     weakref.WeakKeyDictionary()
 )
 
 
-def fast_step(model: nn.Module) -> DecodingStep | None:
+def fast_step(model: nn.Module) -> FastStep | None:
     """The fast step of `model`, built once for its weights and parts as they are now; None if it has none."""
     found = _found(model)
-    return found if isinstance(found, DecodingStep) else None
+    return None if isinstance(found, str) else found
 
 
 def why_plain(model: nn.Module) -> str | None:
@@ -100,14 +101,9 @@ def quantise_model(model: nn.Module) -> int:
     return to_int8(model, names=("output",))
 
 
-def _found(model: nn.Module) -> DecodingStep | str:
+def _found(model: nn.Module) -> FastStep | str:
     """The step, or why there is none."""
-    if (
-        type(model) not in SUPPORTED_MODELS
-        or model.training
-        or not kernels.available()
-        or any_module_is_hooked()
-    ):
+    if why_not_here(model) is not None or any_module_is_hooked():
         return why_unsupported(model) or "unknown"
     fingerprint = _fingerprint(model)
     known = _steps.get(model)
@@ -116,10 +112,12 @@ def _found(model: nn.Module) -> DecodingStep | str:
     return known[1]
 
 
-def _build(model: nn.Module) -> DecodingStep | str:
+def _build(model: nn.Module) -> FastStep | str:
     assert isinstance(model, EncoderDecoder | DecoderOnly)
     if reason := why_unsupported(model):
         return reason
+    if model.device.type != "cpu":
+        return GraphedStep(model)
     has_kernel = not isinstance(model.output, Int8Linear) or kernels.has_int8()
     try:
         output = row_linear(model.output) if has_kernel else model.output

@@ -1,7 +1,7 @@
 """Which models have a fast decoding step: an exact list of module types and settings.
 
 Whatever is not on the list takes the plain form (`extend`): a subclass, a module with a hook, an overridden
-or patched method, a parametrised weight, another dtype or device.
+or patched method, a parametrised weight, weights of several devices, on a CPU another dtype.
 """
 
 from collections.abc import Iterator
@@ -15,12 +15,21 @@ from regard.fast.native import kernels
 from regard.fast.training import plain_attend, plain_type
 from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_hooks, overrides
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, PreNorm, SandwichNorm
+from regard.layers.block import (
+    DecoderBlock,
+    EncoderBlock,
+    ParallelBlock,
+    PostNorm,
+    PreNorm,
+    ReorderedNorm,
+    SandwichNorm,
+)
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import FeedForward, GatedFeedForward
 from regard.layers.norm import RMSNorm
 from regard.layers.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from regard.layers.scaled_dot_product import attention
+from regard.layers.softcapped import SoftcappedLinear
 from regard.layers.stacked import StackedLinear
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder, Encoder, EncoderDecoder
@@ -35,6 +44,22 @@ SUPPORTED_TYPES = frozenset(
         *(Int8Linear, nn.Linear, nn.LayerNorm, nn.Identity, nn.Dropout, nn.ModuleList),
     }
 )
+# a GPU runs the modules themselves, so that more of them are known; int8 is for CPUs
+TYPES_ON_A_GPU = (SUPPORTED_TYPES | {ParallelBlock, ReorderedNorm, SoftcappedLinear}) - {Int8Linear}
+
+
+def why_not_here(model: nn.Module) -> str | None:
+    """Why `model` cannot have a fast step as a whole, where it is now; None if its parts decide."""
+    if type(model) not in SUPPORTED_MODELS:
+        return f"{type(model).__name__} is not a model that it knows"
+    if model.training:
+        return "the model is in training mode"
+    device = _device(model)
+    if device.type not in ("cpu", "cuda"):
+        return f"it knows no device of the type {device.type}"
+    if device.type == "cpu" and not kernels.available():
+        return "this machine has no kernels in C"
+    return None
 
 
 def why_unsupported(model: nn.Module) -> str | None:
@@ -42,24 +67,26 @@ def why_unsupported(model: nn.Module) -> str | None:
 
     Building the plan may still fail, for example if a known layer is used in place of another.
     """
-    if type(model) not in SUPPORTED_MODELS:
-        return f"{type(model).__name__} is not a model that it knows"
-    if model.training:
-        return "the model is in training mode"
-    if not kernels.available():
-        return "this machine has no kernels in C"
+    if reason := why_not_here(model):
+        return reason
     if any_module_is_hooked():
         return "a hook of all modules is registered"
+    device = _device(model)
     for name, module in model.named_modules():
-        for reason in _reasons(module, is_output=name == "output"):
+        for reason in _reasons(module, device, is_output=name == "output"):
             return f"{name or 'the model'}: {reason}"
     return None
 
 
-def _reasons(module: nn.Module, *, is_output: bool) -> Iterator[str]:
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+def _reasons(module: nn.Module, device: torch.device, *, is_output: bool) -> Iterator[str]:
     """What is unsupported in a module, not counting its children."""
     kind = plain_type(module)
-    if kind not in SUPPORTED_TYPES:
+    on_cpu = device.type == "cpu"
+    if kind not in (SUPPORTED_TYPES if on_cpu else TYPES_ON_A_GPU):
         yield f"{type(module).__name__} is not a type that it knows"
         return
     if has_hooks(module):
@@ -68,13 +95,15 @@ def _reasons(module: nn.Module, *, is_output: bool) -> Iterator[str]:
         yield f"its {changed[0]} is overridden"
     if not class_is_unchanged(kind) or (kind is nn.Dropout and not class_is_unchanged(FastDropout)):
         yield f"a method of {kind.__name__} was replaced"
-    yield from _settings(module, is_output=is_output)
+    yield from _settings(module)
+    if on_cpu:
+        yield from _settings_on_a_cpu(module, is_output=is_output)
     for name, tensor in (*module._parameters.items(), *module._buffers.items()):
-        if tensor is not None and not _is_plain(tensor):
-            yield f"its {name} is not a plain float32 tensor on a CPU"
+        if tensor is not None and not _is_plain(tensor, device):
+            yield f"its {name} is not a plain {'float32 ' if on_cpu else ''}tensor on {_article(device)}"
 
 
-def _settings(module: nn.Module, *, is_output: bool) -> Iterator[str]:
+def _settings(module: nn.Module) -> Iterator[str]:
     if module.training and isinstance(module, nn.Dropout | MultiHeadAttention):
         yield "it is in training mode"
     if isinstance(module, MultiHeadAttention) and module.softcap is not None:
@@ -83,21 +112,28 @@ def _settings(module: nn.Module, *, is_output: bool) -> Iterator[str]:
         yield "its attend was exchanged"
     if isinstance(module, SelfAttention) and module.query_norm and module.qk_norm_width != "head":
         yield "queries and keys of all heads are normalised together"
+    if isinstance(module, Encoder | Decoder | DecoderOnly) and module.position_bias is not None:
+        yield "positions are a bias of scores"
+
+
+def _settings_on_a_cpu(module: nn.Module, *, is_output: bool) -> Iterator[str]:
     if isinstance(module, DecoderOnly) and len({getattr(each, "window", None) for each in module.blocks}) > 1:
         yield "its layers have different windows"
     if isinstance(module, RotaryPositions) and module.rotary_dim != module.d_head:
         yield "its positions rotate a part of each head"
-    if isinstance(module, Encoder | Decoder | DecoderOnly) and module.position_bias is not None:
-        yield "positions are a bias of scores"
     if isinstance(module, Int8Linear) and not is_output and not kernels.has_int8():
         yield "the kernels of this machine have no int8"
 
 
-def _is_plain(tensor: Tensor) -> bool:
+def _is_plain(tensor: Tensor, device: torch.device) -> bool:
     return (
         type(tensor) in (Tensor, nn.Parameter)
-        and tensor.dtype == torch.float32
-        and tensor.device.type == "cpu"
+        and tensor.device == device
+        and (tensor.dtype == torch.float32 if device.type == "cpu" else tensor.is_floating_point())
         and tensor.layout == torch.strided
         and tensor.is_contiguous()
     )
+
+
+def _article(device: torch.device) -> str:
+    return "a CPU" if device.type == "cpu" else str(device)

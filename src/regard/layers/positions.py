@@ -133,7 +133,15 @@ class RotaryPositions(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch heads len d_head"], start: int = 0
     ) -> Float[Tensor, "batch heads len d_head"]:
-        sine, cosine = self.sines_and_cosines(start, x.size(2))
+        return self.turned(x, *self.sines_and_cosines(start, x.size(2)))
+
+    def turned(
+        self,
+        x: Float[Tensor, "batch heads len d_head"],
+        sine: Float[Tensor, "*#lead len rotary_dim"],
+        cosine: Float[Tensor, "*#lead len rotary_dim"],
+    ) -> Float[Tensor, "batch heads len d_head"]:
+        """`x` turned by the angles of these sines and cosines, which may be others in each row."""
         if self.rotary_dim == self.d_head:
             return _rotated(x, sine, cosine)
         turned, same = x[..., : self.rotary_dim], x[..., self.rotary_dim :]

@@ -107,9 +107,12 @@ def fused_attention(
     bias = mask
     if position_bias is not None:
         bias = position_bias if mask is None else position_bias.where(mask, -torch.inf)
-    return F.scaled_dot_product_attention(
+    mixed = F.scaled_dot_product_attention(
         query, key, value, bias, dropout, enable_gqa=key.size(1) != query.size(1)
     )
+    if mask is not None and query.device.type == "cuda":  # cuDNN's kernel averages all values instead
+        mixed = mixed.where(mask.any(dim=-1, keepdim=True), 0.0)
+    return mixed
 
 
 def attention(
