@@ -1,6 +1,7 @@
 """Runs the checks and benchmarks of a GPU; a piece that is done is not done again.
 
-    python -m benchmarks.gpu [check|bench|recipe|table ...] [--device cuda] [--results FOLDER] [--tiny]
+    python -m benchmarks.gpu [check|bench|recipe|table ...] [--device cuda] [--results FOLDER]
+                              [--seconds S] [--tiny]
 
 Results are written to FOLDER/CARD.json after each piece, and at the end as tables into docs/performance.md.
 Without names it runs all groups. A piece is done again if it failed, or if PyTorch or the sources changed.
@@ -32,7 +33,14 @@ TABLE = "table"
 def sources() -> str:
     """A digest of the program and of what runs here."""
     digest = hashlib.sha256(torch.__version__.encode())
-    for folder in ("src/regard", "benchmarks/gpu", "tests/laws", "tests/layers", "tests/training"):
+    for folder in (
+        "src/regard",
+        "benchmarks/gpu",
+        "tests/laws",
+        "tests/layers",
+        "tests/training",
+        "tests/fast",
+    ):
         for path in sorted((ROOT / folder).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -74,6 +82,7 @@ def main() -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--tiny", action="store_true", help="sizes for a CPU, to try the programs")
+    parser.add_argument("--seconds", type=float, help="of training, for each contender")
     asked = parser.parse_args()
     device = torch.device(asked.device)
     if asked.groups == [TABLE]:
@@ -87,7 +96,7 @@ def main() -> int:
     path = asked.results / f"{file_name(card_name(device))}.json"
     found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {"pieces": {}}
     here = sources()
-    for piece in pieces(asked.device, tiny=asked.tiny):
+    for piece in pieces(asked.device, tiny=asked.tiny, seconds=asked.seconds):
         if asked.groups and piece.group not in asked.groups:
             continue
         before = found["pieces"].get(piece.name, {})

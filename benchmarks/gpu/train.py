@@ -1,9 +1,11 @@
 """Training speed of a model on a GPU: target tokens a second, and the share of the card's peak in bfloat16.
 
-    python -m benchmarks.gpu.train base|big|gpt2 [--device cuda] [--tiny]
+    python -m benchmarks.gpu.train base|big|gpt2 [--device cuda] [--seconds S] [--tiny]
 
-The update is the trainer's own: batches read ahead, fused forms, clipping, Adam; batches are random, of the
-sizes of the papers. FLOPs are those of `benchmarks/work/flops.py`; padding does not count.
+regard's update is the trainer's own: batches read ahead, fused forms, clipping, Adam. The peers have the same
+weights and batches, which lie on the GPU already, autocast to bfloat16, clipping and PyTorch's fused Adam.
+Batches are random, of the sizes of the papers. FLOPs are those of `benchmarks/work/flops.py`; padding does
+not count.
 """
 
 import argparse
@@ -16,8 +18,15 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
+from benchmarks.convert.to_hugging_face import pair_model, text_model
+from benchmarks.convert.to_torch import transformer_weights
 from benchmarks.gpu.card import memory_gib, peak, synchronize
+from benchmarks.language import nanogpt
+from benchmarks.training import marian
+from benchmarks.training.plain import Translator
 from benchmarks.work.flops import PairShape, TextShape
 from regard.data.batch import Batch, collate
 from regard.data.loader import Cursor
@@ -33,8 +42,8 @@ from regard.training.objective import CrossEntropy, NextToken, Objective, ignore
 from regard.training.optimizer import OptimizerSettings, build_optimizer
 from regard.training.prefetch import BatchReader
 
-WARM_UP, SECONDS, TINY_SECONDS = 20, 30.0, 0.1
-BATCHES = 8
+WARM_UP, SECONDS, TINY_SECONDS = 16, 15.0, 0.1
+BATCHES, RATE = 8, 1e-4
 PAIR_VOCABULARY, PAIR_TOKENS = 37_000, 25_000  # Vaswani et al. 2017, section 5.1
 TEXT_VOCABULARY, TEXT_LENGTH, TEXT_ROWS = 50_304, 1024, 16  # GPT-2's, rounded up as nanoGPT does
 
@@ -45,6 +54,11 @@ class Work:
     objective: Objective
     batches: list[Batch]
     flops: list[float]  # of an update with each batch
+
+    @property
+    def num_targets(self) -> int:
+        """Of all batches."""
+        return sum(batch.num_targets for batch in self.batches)
 
 
 class Cycle:
@@ -101,56 +115,121 @@ def texts(tiny: bool) -> Work:
     )
 
 
-def measured(work: Work, device: torch.device, *, compiled: bool, tiny: bool) -> dict[str, Any]:
-    """Tokens a second and their share of the peak, over some seconds of updates."""
+Update = Callable[[int], Any]  # of the model, with the batch of this number
+
+
+def regard(work: Work, device: torch.device, *, plain: bool = False) -> Iterator[Update]:
+    """regard's update; `plain`: without its fused forms."""
     model = build_model(work.config, seed=1).to(device).train()
-    if compiled:
-        for name, module in model.named_modules():
-            if name.rpartition(".")[0].endswith("blocks"):
-                module.compile(dynamic=True)
     optimizer = build_optimizer(model, OptimizerSettings())
     gradients = Gradients(ReplicatedModel(model), work.objective, device, "auto")
     reader = BatchReader(Cycle(work.batches), 1, device, ignored_label(work.objective))  # type: ignore[arg-type]
 
     def update(step: int) -> LaunchedUpdate:
         return launch(
-            reader.next(), step=step, rate=1e-4, clip_norm=1.0, gradients=gradients, optimizer=optimizer,
+            reader.next(), step=step, rate=RATE, clip_norm=1.0, gradients=gradients, optimizer=optimizer,
             average=None,
         )  # fmt: skip
 
-    warm_up, seconds = (BATCHES, TINY_SECONDS) if tiny else (WARM_UP, SECONDS)
-    memory_gib(device)
     try:
-        with nullcontext() if compiled else fused(model):
-            for step in range(warm_up * (4 if compiled else 1)):
-                last = update(step)
-            last.read()
-            return _timed(update, work, device, seconds)
+        with nullcontext() if plain else fused(model):
+            yield update
     finally:
         reader.close()
 
 
-def _timed(
-    update: Callable[[int], LaunchedUpdate], work: Work, device: torch.device, seconds: float
+def peer(
+    model: nn.Module, logits: Callable[[nn.Module, Any], Tensor], work: Work, device: torch.device
+) -> Iterator[Update]:
+    """The update of a plain loop."""
+    model = model.to(device).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE, fused=True)
+    smoothing, ignored = getattr(work.objective, "smoothing", 0.0), ignored_label(work.objective)
+    batches = [batch.to(device) for batch in work.batches]
+
+    def update(step: int) -> Tensor:
+        batch: Any = batches[step % BATCHES]
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(device.type, torch.bfloat16):
+            loss = F.cross_entropy(
+                logits(model, batch).flatten(0, 1), batch.labels.flatten(), ignore_index=ignored or 0,
+                label_smoothing=smoothing,
+            )  # fmt: skip
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    yield update
+
+
+def contenders(name: str, work: Work, device: torch.device) -> dict[str, Callable[[], Iterator[Update]]]:
+    """Whose updates are measured."""
+    config, found = work.config, {"regard": lambda: regard(work, device)}
+    weights = build_model(config, seed=1).state_dict()
+    found["regard, modules as they are"] = lambda: regard(work, device, plain=True)
+    if name == "gpt2":
+        found["Hugging Face GPT-2"] = lambda: peer(
+            text_model(config, weights),
+            lambda model, batch: model(batch.ids, use_cache=False).logits,
+            work,
+            device,
+        )
+        found["nanoGPT, compiled"] = lambda: peer(
+            torch.compile(nanogpt.made(config, weights)),
+            lambda model, batch: model(batch.ids),
+            work,
+            device,  # type: ignore[arg-type]
+        )
+    else:
+        found["Hugging Face Marian"] = lambda: peer(pair_model(config, weights), marian.logits, work, device)
+        found["torch.nn.Transformer"] = lambda: peer(
+            translator(config, weights), lambda model, batch: model(batch), work, device
+        )
+    return found
+
+
+def translator(config: Any, weights: Any) -> nn.Module:
+    model = Translator(config)
+    model.load_state_dict(transformer_weights(config, weights))
+    return model
+
+
+def measured(
+    work: Work, device: torch.device, make: Callable[[], Iterator[Update]], seconds: float, tiny: bool
 ) -> dict[str, Any]:
-    synchronize(device)
-    began, steps, tokens, loss = time.perf_counter(), 0, 0, 0.0
-    while steps % BATCHES or not steps or time.perf_counter() - began < seconds:
-        launched = update(steps)
-        steps += 1
-        if steps % BATCHES == 0:
-            found = launched.read()
-            tokens += sum(batch.num_targets for batch in work.batches)
-            loss = found.nll / found.num_targets
-    synchronize(device)
-    took = time.perf_counter() - began
+    """Tokens a second over some seconds of updates."""
+    memory_gib(device)
+    updates = make()
+    try:
+        update = next(updates)
+        for step in range(BATCHES if tiny else WARM_UP):
+            update(step)
+        synchronize(device)
+        began, steps, found = time.perf_counter(), 0, None
+        while steps % BATCHES or not steps or time.perf_counter() - began < seconds:
+            found = update(steps)
+            steps += 1
+            if steps % BATCHES == 0:
+                synchronize(device)
+        took = time.perf_counter() - began
+    finally:
+        updates.close()  # type: ignore[attr-defined]
     return {
-        "target_tokens_per_second": tokens / took,
+        "target_tokens_per_second": work.num_targets * steps / BATCHES / took,
         "updates_per_second": steps / took,
         "tflops": sum(work.flops) * steps / BATCHES / took / 1e12,
-        "loss": loss,
+        "loss": loss_of(found),
         "memory_gib": memory_gib(device),
     }
+
+
+def loss_of(found: Any) -> float:
+    """The mean loss of an update."""
+    if isinstance(found, LaunchedUpdate):
+        numbers = found.read()
+        return numbers.nll / numbers.num_targets
+    return float(found.detach())
 
 
 def main() -> None:
@@ -159,20 +238,23 @@ def main() -> None:
     )
     parser.add_argument("model", choices=("base", "big", "gpt2"))
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each contender")
     parser.add_argument("--tiny", action="store_true")
     asked = parser.parse_args()
-    device = torch.device(asked.device)
+    device, seconds = torch.device(asked.device), TINY_SECONDS if asked.tiny else asked.seconds
     work = texts(asked.tiny) if asked.model == "gpt2" else pairs(asked.model, asked.tiny)
     speed, rows = peak(device, tiny=asked.tiny), []
-    for compiled in (False,) if asked.tiny else (False, True):
-        row: dict[str, Any] = {"model": asked.model, "form": "compiled blocks" if compiled else "as trained"}
+    for name, make in contenders(asked.model, work, device).items():
+        row: dict[str, Any] = {"model": asked.model, "form": name}
         try:
-            row |= measured(work, device, compiled=compiled, tiny=asked.tiny)
+            row |= measured(work, device, make, seconds, asked.tiny)
             row["share_of_peak"] = row["tflops"] / speed["used"]
         except Exception as error:
-            if not compiled:
+            if name.startswith("regard"):
                 raise
-            row["failed"] = f"{type(error).__name__}: {str(error).splitlines()[:1]}"
+            row["failed"] = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
         rows.append(row)
     print(json.dumps({"peak_tflops": speed, "rows": rows}))
 

@@ -17,11 +17,17 @@ class Marian(Loop):
         return pair_model(config, weights)
 
     def logits(self, batch: Any) -> Tensor:
-        mask = torch.arange(batch.src_ids.size(1)) < batch.src_lengths[:, None]
-        found = self.model(
-            input_ids=batch.src_ids,
-            attention_mask=mask.long(),
-            decoder_input_ids=batch.tgt_input,
-            use_cache=False,
-        )
-        return found.logits
+        return logits(self.model, batch)
+
+
+def logits(model: nn.Module, batch: Any) -> Tensor:
+    """The logits at each position of the batch."""
+    device = batch.src_ids.device
+    mask = torch.arange(batch.src_ids.size(1), device=device) < batch.src_lengths[:, None]
+    found = model(
+        input_ids=batch.src_ids,
+        attention_mask=mask.long(),
+        decoder_input_ids=batch.tgt_input,
+        use_cache=False,
+    )
+    return found.logits

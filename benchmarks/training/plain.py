@@ -38,8 +38,9 @@ class Translator(nn.Module):
             self._only_where_the_paper_drops()
 
     def forward(self, batch: Any) -> Tensor:
-        padding = torch.arange(batch.src_ids.size(1)) >= batch.src_lengths[:, None]
-        future = nn.Transformer.generate_square_subsequent_mask(batch.tgt_input.size(1)).isinf()
+        device, length = batch.src_ids.device, batch.tgt_input.size(1)
+        padding = torch.arange(batch.src_ids.size(1), device=device) >= batch.src_lengths[:, None]
+        future = nn.Transformer.generate_square_subsequent_mask(length, device).isinf()
         states = self.transformer(
             self._embedded(batch.src_ids),
             self._embedded(batch.tgt_input),

@@ -17,7 +17,12 @@ from regard.fast.decoding_step import fast_step
 from regard.fast.graphed_step import GraphedStep
 from tests.fast.test_decoding_step import SHAPES, VOCAB, WINDOWS, translator, writer
 
+WIDE = [  # heads of 16, for which a GPU has a kernel
+    {"d_model": 64},
+    {"d_model": 64, "num_kv_heads": 2, "positions": "rotary", "attention_scale": 0.4},
+]
 OF_A_GPU_ALONE = [
+    {"d_model": 64, "window": 3, "positions": "rotary"},
     {"positions": "rotary", "rotary_dim": 4},
     {"parallel_residual": "one_norm", "positions": "rotary", "rotary_dim": 4},
     {"parallel_residual": "two_norms"},
@@ -106,7 +111,7 @@ def walked(model, seed, steps=14):
 
 @torch.no_grad()
 @pytest.mark.parametrize("make", [translator, writer])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", [*SHAPES, *WIDE], ids=str)
 def test_each_row_has_the_logits_of_the_whole_model(device, small, make, shape):
     for found, expected in walked(make(**shape).to(device), seed=str(shape)):
         torch.testing.assert_close(found, expected, atol=2e-4, rtol=1e-4)

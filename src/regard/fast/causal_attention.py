@@ -15,6 +15,8 @@ from regard.layers.scaled_dot_product import Key, Mask, Mixed, PositionBias, Que
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder, EncoderDecoder
 
+SHORT = 128  # longer than this a kernel that leaves out half of the scores is faster
+
 
 def causal_attentions(model: nn.Module) -> Iterator[nn.Module]:
     """The self-attentions that get a causal mask of shape [1, 1, length, length] and no other of that shape.
@@ -45,7 +47,7 @@ def causal_training_attention(
     position_bias: PositionBias | None = None,
     dropout: float = 0.0,
 ) -> Mixed:
-    """`training_attention` for attentions whose masks are causal; on a GPU the mask is not used."""
+    """`training_attention` for attentions whose masks are causal; on a GPU long ones do not use the mask."""
     length = query.size(2)
     is_causal = (
         query.device.type != "cpu"
@@ -55,7 +57,7 @@ def causal_training_attention(
         and tuple(mask.shape) == (1, 1, length, length)
         and key.size(2) == length
     )
-    if not is_causal:
+    if not is_causal or length <= SHORT:
         return training_attention(query, key, value, mask, position_bias, dropout)
     grouped = key.size(1) != query.size(1)
     return F.scaled_dot_product_attention(

@@ -1,4 +1,7 @@
-"""When fused kernels may replace layers: in training on a CPU in float32, if nothing was changed."""
+"""When fused kernels may replace layers: in training, if nothing was changed; on a CPU in float32."""
+
+import importlib.util
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -16,21 +19,45 @@ def can_be_fused(x: Tensor, *modules: nn.Module) -> bool:
     """
     return (
         not torch.compiler.is_compiling()  # first, because torch.compile guards each of the other conditions
-        and x.requires_grad
-        and torch.is_grad_enabled()
-        and type(x) is Tensor
         and x.device.type == "cpu"
         and x.dtype == torch.float32
-        and x.numel() > 0
         and not torch.is_autocast_enabled("cpu")
-        and not _is_transformed()
-        and not any_module_is_hooked()
-        and all(map(_may_be_passed_by, modules))
+        and _is_trained(x, modules)
         and available()
     )
 
 
-def _is_transformed() -> bool:
+def can_be_fused_on_gpu(x: Tensor, *modules: nn.Module) -> bool:
+    """The same for the kernels in Triton, whose inputs may be of half precision."""
+    return (
+        not torch.compiler.is_compiling()
+        and x.device.type == "cuda"
+        and x.dtype in (torch.float32, torch.bfloat16, torch.float16)
+        and x.numel() < 2**31  # elements are numbered in 32 bits
+        and _is_trained(x, modules)
+        and has_triton()
+    )
+
+
+@cache
+def has_triton() -> bool:
+    """True if kernels in Triton can be compiled: it comes with PyTorch for CUDA on Linux."""
+    return importlib.util.find_spec("triton") is not None
+
+
+def _is_trained(x: Tensor, modules: tuple[nn.Module, ...]) -> bool:
+    return (
+        x.requires_grad
+        and torch.is_grad_enabled()
+        and type(x) is Tensor
+        and x.numel() > 0
+        and not is_transformed()
+        and not any_module_is_hooked()
+        and all(map(_may_be_passed_by, modules))
+    )
+
+
+def is_transformed() -> bool:
     """True within a transform of torch.func, or with forward-mode derivatives."""
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 

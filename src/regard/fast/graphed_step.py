@@ -1,7 +1,8 @@
 """The fast decoding step on a GPU: one new token for each row by the replay of a CUDA graph.
 
 A step of a small model is some hundred short kernels, which take longer to launch from Python than to run.
-Here they are recorded once for each shape and replayed as one. What runs is `StaticDecoder` on a `StaticCache`.
+Here they are recorded once for each shape and replayed as one. They are those of `StaticDecoder` on a
+`StaticCache`.
 """
 
 from collections.abc import Callable, Iterator

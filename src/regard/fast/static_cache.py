@@ -42,7 +42,7 @@ class Size:
         )
 
     def rounded(self, limit: int | None) -> "Size":
-        """The next powers of two, so that a cache that grows moves seldom; `limit`: of positions."""
+        """The next powers of two, so that a cache that grows seldom moves; `limit`: of positions."""
         positions = _power_of_two(self.positions, LEAST_POSITIONS)
         return Size(
             _power_of_two(self.places, LEAST_PLACES),

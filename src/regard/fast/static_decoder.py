@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from regard.fast.one_query import has_kernel, one_query_attention, scale_of
 from regard.fast.static_cache import Size, StaticMemory
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock, ParallelBlock
@@ -22,6 +23,7 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder
 from regard.models.parts import InputEmbedding
 
+SOURCE = "source"
 Vectors = Float[Tensor, "positions features"]
 
 
@@ -83,10 +85,10 @@ class Step:
         self, memory: StaticMemory, size: Size, at: Int64[Tensor, " places"], tables: Tables
     ) -> None:
         self._memory, self._size = memory, size
-        device, dtype = at.device, memory.targets.dtype
+        device = at.device
         self._positions = torch.arange(size.positions, device=device)
         self._at = at
-        self._masks: dict[int | None, Tensor] = {}
+        self._masks: dict[int | str | None, Tensor] = {}  # by window, and SOURCE
         self._turns = {
             key: (F.embedding(at, sine)[:, None, None], F.embedding(at, cosine)[:, None, None])
             for key, (sine, cosine) in tables.turns.items()
@@ -96,9 +98,8 @@ class Step:
         sides = torch.arange(2, device=device)
         self._where = (sides[:, None, None], places[:, None], heads, at[:, None])
         if size.source:
-            lengths = memory.source_lengths[: size.places, None].clamp(min=1)  # a free place has read none
-            seen = torch.arange(size.source, device=device) < lengths
-            self._source_mask = _additive(seen, dtype)
+            # a free place has read none
+            self._source_lengths = memory.source_lengths[: size.places].clamp(min=1)
 
     def block(self, block: EncoderBlock | DecoderBlock, number: int, x: Tensor) -> Tensor:
         """The block with this number, for one position of each place."""
@@ -120,15 +121,26 @@ class Step:
         if module.rotary is not None:
             turns = self._turns[id(module.rotary)]
             query, key = module.rotary.turned(query, *turns), module.rotary.turned(key, *turns)
-        stored = self._memory.targets[number]
-        stored.index_put_(self._where, torch.stack((key[:, :, 0], value[:, :, 0])))
-        read = stored[:, : self._size.places, :, : self._size.positions]
+        read = self._memory.targets[number, :, : self._size.places, :, : self._size.positions]
+        if has_kernel(module, query):
+            mixed = one_query_attention(module, query, (key, value), read, self._at, window)
+            return module.output(mixed)
+        read.index_put_(self._where, torch.stack((key[:, :, 0], value[:, :, 0])))
         return _attend(module, query, read, self._mask(window))
 
     def _to_source(self, module: MultiHeadAttention, number: int, x: Tensor) -> Tensor:
         query = _heads(module.query(x), module.d_head)
         read = self._memory.sources[number, :, : self._size.places, :, : self._size.source]
-        return _attend(module, query, read, self._source_mask)
+        if has_kernel(module, query):
+            return module.output(one_query_attention(module, query, None, read, self._source_lengths))
+        return _attend(module, query, read, self._source_mask())
+
+    def _source_mask(self) -> Float[Tensor, "places 1 1 source"]:
+        if SOURCE not in self._masks:
+            positions = torch.arange(self._size.source, device=self._at.device)
+            seen = positions < self._source_lengths[:, None]
+            self._masks[SOURCE] = _additive(seen, self._memory.sources.dtype)
+        return self._masks[SOURCE]
 
     def _mask(self, window: int | None) -> Float[Tensor, "places 1 1 positions"]:
         if window not in self._masks:
@@ -158,6 +170,5 @@ def _attend(
 ) -> Float[Tensor, "places 1 d_model"]:
     """The output of an attention; the query heads that share a head of keys are queries of that head."""
     grouped = query.reshape(len(query), module.num_kv_heads, -1, module.d_head)
-    scale = module.d_head**-0.5 if module.scale is None else module.scale
-    mixed = F.scaled_dot_product_attention(grouped, read[0], read[1], mask, scale=scale)
+    mixed = F.scaled_dot_product_attention(grouped, read[0], read[1], mask, scale=scale_of(module))
     return module.output(mixed.reshape(len(query), 1, -1))

@@ -1,8 +1,9 @@
-"""Fused forms for training a built model on a CPU in float32, applied and removed from outside.
+"""Fused forms for training a built model, on a CPU in float32 or on a GPU, applied and removed from outside.
 
 `fuse` replaces the classes of modules of exactly known types by subclasses with a fused forward, and the
 `attend` of attentions; parameters and their names stay. Each fused forward checks at every call whether the
-kernel may replace the modules inside it, and calls the modules if not.
+kernel may replace the modules inside it, and calls the modules if not. What a GPU computes is in
+`gpu_training.py`.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,10 +14,12 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.fast import gpu_training
 from regard.fast.bfloat16_products import BFLOAT16_FORMS, linear_layers_are_replaced
 from regard.fast.causal_attention import causal_attentions, causal_training_attention
 from regard.fast.dropout import FastDropout, dropout_bits
 from regard.fast.fusible import can_be_fused
+from regard.fast.half_linear import HALF_FORMS, drop_narrow_weights, share_narrow_weights
 from regard.fast.linear_cross_entropy import output_layer
 from regard.fast.native.residual import AddDropped, AddNorm, DropoutBits, FeedForwardReLU
 from regard.fast.training_attention import training_attention
@@ -44,6 +47,10 @@ class FusedPostNorm(PostNorm):
         if not class_is_unchanged(PostNorm):
             return super().forward(x, sublayer)
         y = sublayer(x)
+        if y.device.type == "cuda" and _is_fast(self.dropout):
+            found = gpu_training.added_norm(x, y, self.norm, self.dropout)
+            if found is not None:
+                return found
         if not self._can_be_fused(x, y):
             return self.norm(x + self.dropout(y))
         p, norm = self.dropout.p, cast(nn.LayerNorm, self.norm)
@@ -73,7 +80,7 @@ class FusedPreNorm(PreNorm):
     ) -> Float[Tensor, "batch len d_model"]:
         if not class_is_unchanged(PreNorm):
             return super().forward(x, sublayer, residual)
-        return _added(x if residual is None else residual, sublayer(self.norm(x)), self.dropout)
+        return _added(x if residual is None else residual, sublayer(_normed(self.norm, x)), self.dropout)
 
 
 class FusedSandwichNorm(SandwichNorm):
@@ -84,7 +91,7 @@ class FusedSandwichNorm(SandwichNorm):
     ) -> Float[Tensor, "batch len d_model"]:
         if not class_is_unchanged(SandwichNorm):
             return super().forward(x, sublayer)
-        return _added(x, self.norm_after(sublayer(self.norm_before(x))), self.dropout)
+        return _added(x, self.norm_after(sublayer(_normed(self.norm_before, x))), self.dropout)
 
 
 class FusedReorderedNorm(ReorderedNorm):
@@ -98,8 +105,21 @@ class FusedReorderedNorm(ReorderedNorm):
         return _added(x, self.norm(sublayer(x)), self.dropout)
 
 
+def _normed(norm: nn.Module, x: Tensor) -> Tensor:
+    """norm(x), which a linear layer reads: on a GPU in the type of its product."""
+    if x.device.type == "cuda":
+        found = gpu_training.added_norm(None, x, norm, None, gpu_training.product_dtype(x))
+        if found is not None:
+            return found
+    return norm(x)
+
+
 def _added(x: Tensor, y: Tensor, dropout: nn.Dropout) -> Tensor:
     """x + dropout(y)."""
+    if y.device.type == "cuda" and _is_fast(dropout) and dropout.p:
+        found = gpu_training.added(x, y, dropout)
+        if found is not None:
+            return found
     if _is_fast(dropout) and dropout.p and _are_alike(x, y) and can_be_fused(y, dropout):
         return AddDropped.apply(x, y, dropout_bits(y.shape, dropout.p))
     return x + dropout(y)
@@ -117,6 +137,9 @@ class FusedFeedForward(FeedForward):
     """`FeedForward` with biases and ReLU: bias, activation and dropout in one pass over memory."""
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        if x.device.type == "cuda" and _is_fast(self.dropout) and class_is_unchanged(FeedForward):
+            found = gpu_training.fed_forward(self, x)
+            return super().forward(x) if found is None else found
         if not self._can_be_fused(x):
             return super().forward(x)
         rows = x.reshape(-1, x.size(-1))
@@ -145,7 +168,9 @@ FUSED_FORMS: dict[type[nn.Module], type[nn.Module]] = {
     ReorderedNorm: FusedReorderedNorm,
     FeedForward: FusedFeedForward,
 }
-PLAIN_FORMS = {fused: plain for plain, fused in (FUSED_FORMS | BFLOAT16_FORMS).items()}
+PLAIN_FORMS = {
+    fused: plain for forms in (FUSED_FORMS, BFLOAT16_FORMS, HALF_FORMS) for plain, fused in forms.items()
+}
 
 
 def plain_type(module: nn.Module) -> type[nn.Module]:
@@ -202,10 +227,10 @@ def _is_known_norm(module: nn.Module) -> bool:
 def fuse(model: nn.Module) -> None:
     """Give all modules of known types their fused forms, except modules that were changed.
 
-    Within `bfloat16_products` linear layers get theirs too, except the output layer, whose loss is computed
-    with it.
+    On a GPU, and within `bfloat16_products`, linear layers get theirs too, except the output layer, whose
+    loss is computed with it.
     """
-    forms = FUSED_FORMS | BFLOAT16_FORMS if linear_layers_are_replaced() else FUSED_FORMS
+    forms = FUSED_FORMS | _linear_forms(model)
     output, causal = output_layer(model), set(causal_attentions(model))
     for module in model.modules():
         kind = None if module is output else forms.get(type(module))
@@ -214,6 +239,15 @@ def fuse(model: nn.Module) -> None:
         elif type(module) in ATTENTIONS and cast(MultiHeadAttention, module).attend is attention:
             attend = causal_training_attention if module in causal else training_attention
             cast(MultiHeadAttention, module).attend = attend
+    share_narrow_weights(model)
+
+
+def _linear_forms(model: nn.Module) -> dict[type[nn.Module], type[nn.Module]]:
+    """The forms of linear layers; none on a GPU if FSDP has divided the weights."""
+    weights = list(model.parameters())
+    if weights and all(weight.device.type == "cuda" for weight in weights):
+        return {} if any(hasattr(weight, "placements") for weight in weights) else HALF_FORMS
+    return BFLOAT16_FORMS if linear_layers_are_replaced() else {}
 
 
 def unfuse(model: nn.Module) -> None:
@@ -221,6 +255,7 @@ def unfuse(model: nn.Module) -> None:
     for module in model.modules():
         if type(module) in PLAIN_FORMS:
             module.__class__ = PLAIN_FORMS[type(module)]
+            drop_narrow_weights(module)
         elif isinstance(module, MultiHeadAttention) and module.attend in TRAINING_KERNELS:
             module.attend = attention
 

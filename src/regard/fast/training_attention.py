@@ -1,4 +1,4 @@
-"""Attention for training on a CPU: one kernel for the formula, its dropout and its gradients."""
+"""Attention for training: one kernel for the formula, its dropout and its gradients."""
 
 import torch
 from torch import Tensor
@@ -6,6 +6,7 @@ from torch import Tensor
 from regard.fast.dropout import dropout as drop
 from regard.fast.dropout import dropout_bits
 from regard.fast.fusible import can_be_fused
+from regard.fast.gpu_training import short_attention
 from regard.fast.native.attention_training import TrainingAttention
 from regard.fast.native.kernels import constant
 from regard.fast.native.residual import DropoutBits
@@ -33,6 +34,10 @@ def training_attention(
     dropout: float = 0.0,
 ) -> Mixed:
     """`scaled_dot_product.attention` by the kernel if it supports the inputs, else with fast dropout."""
+    if query.device.type == "cuda" and position_bias is None:
+        found = short_attention(query, key, value, mask, dropout)
+        if found is not None:
+            return found
     if position_bias is None and _has_kernel(query, key, value, mask, dropout):
         bits = dropout_bits((*query.shape[:3], key.size(2)), dropout) if dropout else DropoutBits(None)
         return TrainingAttention.apply(query, key, value, mask, *bits)

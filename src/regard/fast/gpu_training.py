@@ -1,0 +1,126 @@
+"""Fused forms for training on a GPU: what `fast.training` calls in place of modules there.
+
+Each function returns None if the kernels cannot compute what the modules compute. The kernels (`fast/triton`)
+are imported at the first use, because Triton exists only beside PyTorch for CUDA.
+"""
+
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from regard.fast.fusible import can_be_fused_on_gpu
+from regard.fast.half_linear import HalfLinear, half_product
+from regard.fast.unchanged import class_is_unchanged
+from regard.layers.feedforward import GELU_TANH, FeedForward
+from regard.layers.norm import RMSNorm
+from regard.layers.scaled_dot_product import Key, Mask, Mixed, Query, Value
+
+WIDEST = 16_384  # features of a norm, all in the registers of one program
+ACTIVATIONS = (F.relu, F.gelu, GELU_TANH)  # in the order of the kernels' numbers
+
+
+def added_norm(
+    residual: Float[Tensor, "*rows features"] | None,
+    x: Float[Tensor, "*rows features"],
+    norm: nn.Module,
+    dropout: nn.Module | None,
+    dtype: torch.dtype | None = None,
+) -> Float[Tensor, "*rows features"] | None:
+    """norm(residual + dropout(x)), or norm(x), in this type (None: that of the sum)."""
+    parts = [norm] if dropout is None else [norm, dropout]
+    if not _is_known_norm(norm, x) or not can_be_fused_on_gpu(x, *parts):
+        return None
+    if residual is not None and residual.shape != x.shape:
+        return None
+    from regard.fast.triton import norm as kernels
+
+    centers = type(norm) is nn.LayerNorm
+    settings = kernels.Norm(
+        cast(float, norm.eps),
+        centers,
+        dtype or (x.dtype if residual is None else torch.promote_types(x.dtype, residual.dtype)),
+    )
+    bias = norm.bias if centers else None
+    return kernels.AddNorm.apply(residual, x, norm.weight, bias, settings, _drops(dropout))  # pyright: ignore
+
+
+def added(
+    residual: Float[Tensor, "*shape"], x: Float[Tensor, "*shape"], dropout: nn.Module
+) -> Float[Tensor, "*shape"] | None:
+    """residual + dropout(x)."""
+    if residual.shape != x.shape or not can_be_fused_on_gpu(x, dropout):
+        return None
+    from regard.fast.triton.elementwise import AddDropped
+
+    return AddDropped.apply(residual, x, _drops(dropout))
+
+
+def fed_forward(
+    module: FeedForward, x: Float[Tensor, "*batch d_model"]
+) -> Float[Tensor, "*batch d_model"] | None:
+    """The feed-forward network with bias, activation and dropout in one pass over memory."""
+    inner, outer = module.inner, module.outer
+    known = type(inner) in (nn.Linear, HalfLinear) and module.activation in ACTIVATIONS
+    if not known or inner.bias is None or not can_be_fused_on_gpu(x, inner, module.dropout, outer):
+        return None
+    from regard.fast.triton.elementwise import ActivateDropped
+
+    hidden = half_product(inner, x, has_bias=False)
+    if hidden.numel() >= 2**31:
+        return None
+    kind = ACTIVATIONS.index(module.activation)
+    return outer(ActivateDropped.apply(hidden, inner.bias, kind, _drops(module.dropout)))
+
+
+def short_attention(query: Query, key: Key, value: Value, mask: Mask | None, dropout: float) -> Mixed | None:
+    """Attention of sequences that are short enough for one program a head."""
+    if query.device.type != "cuda" or query.dtype not in (torch.bfloat16, torch.float16):
+        return None
+    if not can_be_fused_on_gpu(query) or not query.dtype == key.dtype == value.dtype:
+        return None
+    from regard.fast.triton.attention import ShortAttention, fits
+
+    alike = key.shape == value.shape and query.shape[:2] == key.shape[:2] and query.size(3) == key.size(3)
+    plain = mask is None or (mask.dtype == torch.bool and mask.size(1) == 1 and mask.size(3) == key.size(2))
+    weights = query.size(0) * query.size(1) * query.size(2) * key.size(2)
+    if not (alike and plain and 0 < weights < 2**31 and fits(query, key)):
+        return None
+    return ShortAttention.apply(query, key, value, mask, _drops_of(dropout))
+
+
+def linear_cross_entropy(
+    states: Float[Tensor, "tokens d_model"],
+    output: nn.Linear,
+    labels: Int64[Tensor, " tokens"],
+    smoothing: float,
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Summed cross-entropies with smoothing and without, of what `can_be_fused_on_gpu`."""
+    from regard.fast.triton.cross_entropy import LinearCrossEntropy
+
+    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else states.dtype
+    return LinearCrossEntropy.apply(states, output.weight, output.bias, labels, smoothing, dtype)
+
+
+def product_dtype(x: Tensor) -> torch.dtype:
+    """The type in which linear layers compute with `x`."""
+    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
+
+
+def _is_known_norm(norm: nn.Module, x: Tensor) -> bool:
+    if type(norm) not in (nn.LayerNorm, RMSNorm) or norm.weight is None or norm.eps is None:
+        return False
+    return norm.normalized_shape == x.shape[-1:] and x.size(-1) <= WIDEST and class_is_unchanged(type(norm))
+
+
+def _drops(dropout: nn.Module | None):
+    return _drops_of(0.0 if dropout is None else cast(nn.Dropout, dropout).p)
+
+
+def _drops_of(p: float):
+    """Random numbers follow from a seed of PyTorch's generator on the host, for which no GPU is waited."""
+    from regard.fast.triton.norm import Drops
+
+    return Drops(p, int(torch.randint(2**31, ())) if p else 0)

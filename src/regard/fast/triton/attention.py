@@ -1,0 +1,199 @@
+"""Attention of short sequences in training on a GPU: all of a head's scores in the registers of one program.
+
+PyTorch's kernels are made for long sequences: their tiles are larger than a sentence. Here a program computes
+a head of a row as a whole, and its gradients again from queries, keys and values.
+"""
+
+from typing import Any, no_type_check
+
+import torch
+import triton
+import triton.language as tl
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.fast.triton.norm import Drops
+
+LONGEST = 128  # queries and keys; scores of more do not fit into the registers
+BYTES = 10  # of shared memory that the backward pass takes, for each position and feature
+WIDTHS = (16, 32, 64, 128)  # of a head
+# no kernel is compiled anew for other values of these
+CHANGING = ["seed", "targets", "sources", "mask_row", "mask_target"]
+
+
+@triton.jit
+@no_type_check
+def _weights(
+    q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target, MASKED: tl.constexpr
+):
+    """Attention weights of a head."""
+    scores = tl.dot(q, tl.trans(k)) * scale
+    inside = (target[:, None] < targets) & (source[None, :] < sources)
+    if MASKED:
+        places = mask + row * mask_row + target[:, None] * mask_target + source[None, :]
+        inside = inside & (tl.load(places, mask=inside, other=0) != 0)
+    scores = tl.where(inside, scores, float("-inf"))
+    greatest = tl.max(scores, 1)
+    weights = tl.exp(scores - tl.where(greatest == float("-inf"), 0.0, greatest)[:, None])
+    return weights / tl.maximum(tl.sum(weights, 1), 1e-30)[:, None]  # zeros if it may attend to nothing
+
+
+@triton.jit(do_not_specialize=CHANGING)
+@no_type_check
+def _attend(
+    query, key, value, mask, out, seed, p, scale, heads, targets, sources,
+    query_row, query_head, query_at, key_row, key_head, key_at, value_row, value_head, value_at,
+    out_row, out_head, out_at, mask_row, mask_target,
+    MASKED: tl.constexpr, DROPS: tl.constexpr,
+    TARGETS: tl.constexpr, SOURCES: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    row, head = tl.program_id(0) // heads, tl.program_id(0) % heads
+    target, source, feature = tl.arange(0, TARGETS), tl.arange(0, SOURCES), tl.arange(0, WIDTH)
+    is_target, is_source = (target < targets)[:, None], (source < sources)[:, None]
+    q = tl.load(query + row * query_row + head * query_head + target[:, None] * query_at + feature[None, :],
+                mask=is_target, other=0.0)  # fmt: skip
+    k = tl.load(key + row * key_row + head * key_head + source[:, None] * key_at + feature[None, :],
+                mask=is_source, other=0.0)  # fmt: skip
+    v = tl.load(value + row * value_row + head * value_head + source[:, None] * value_at + feature[None, :],
+                mask=is_source, other=0.0)  # fmt: skip
+    weights = _weights(
+        q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target, MASKED
+    )
+    if DROPS:
+        at = (tl.program_id(0) * targets + target[:, None]) * sources + source[None, :]
+        weights = tl.where(tl.rand(seed, at) >= p, weights / (1.0 - p), 0.0)
+    mixed = tl.dot(weights.to(v.dtype), v)
+    places = out + row * out_row + head * out_head + target[:, None] * out_at + feature[None, :]
+    tl.store(places, mixed, mask=is_target)
+
+
+@triton.jit(do_not_specialize=CHANGING)
+@no_type_check
+def _attend_backward(
+    gradient, query, key, value, mask, of_query, of_key, of_value, seed, p, scale, heads, targets, sources,
+    slope_row, slope_head, slope_at,
+    query_row, query_head, query_at, key_row, key_head, key_at, value_row, value_head, value_at,
+    out_row, out_head, out_at, in_row, in_head, in_at, mask_row, mask_target,
+    MASKED: tl.constexpr, DROPS: tl.constexpr,
+    TARGETS: tl.constexpr, SOURCES: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    row, head = tl.program_id(0) // heads, tl.program_id(0) % heads
+    target, source, feature = tl.arange(0, TARGETS), tl.arange(0, SOURCES), tl.arange(0, WIDTH)
+    is_target, is_source = (target < targets)[:, None], (source < sources)[:, None]
+    q = tl.load(query + row * query_row + head * query_head + target[:, None] * query_at + feature[None, :],
+                mask=is_target, other=0.0)  # fmt: skip
+    k = tl.load(key + row * key_row + head * key_head + source[:, None] * key_at + feature[None, :],
+                mask=is_source, other=0.0)  # fmt: skip
+    v = tl.load(value + row * value_row + head * value_head + source[:, None] * value_at + feature[None, :],
+                mask=is_source, other=0.0)  # fmt: skip
+    slope = tl.load(
+        gradient + row * slope_row + head * slope_head + target[:, None] * slope_at + feature[None, :],
+        mask=is_target, other=0.0,
+    ).to(v.dtype)  # fmt: skip
+    weights = _weights(
+        q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target, MASKED
+    )
+    of_weights = tl.dot(slope, tl.trans(v))
+    kept = weights
+    if DROPS:
+        at = (tl.program_id(0) * targets + target[:, None]) * sources + source[None, :]
+        keeps = tl.rand(seed, at) >= p
+        kept = tl.where(keeps, weights / (1.0 - p), 0.0)
+        of_weights = tl.where(keeps, of_weights / (1.0 - p), 0.0)
+    places = row * in_row + head * in_head + source[:, None] * in_at + feature[None, :]
+    tl.store(of_value + places, tl.dot(tl.trans(kept.to(v.dtype)), slope), mask=is_source)
+    of_scores = weights * (of_weights - tl.sum(weights * of_weights, 1)[:, None]) * scale
+    of_scores = of_scores.to(v.dtype)
+    tl.store(of_key + places, tl.dot(tl.trans(of_scores), q), mask=is_source)
+    places = row * out_row + head * out_head + target[:, None] * out_at + feature[None, :]
+    tl.store(of_query + places, tl.dot(of_scores, k), mask=is_target)
+
+
+class ShortAttention(torch.autograd.Function):
+    """Scaled dot-product attention with dropout of its weights (Vaswani et al. 2017, equation 1)."""
+
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any,
+        query: Float[Tensor, "batch heads tgt_len d_head"],
+        key: Float[Tensor, "batch heads src_len d_head"],
+        value: Float[Tensor, "batch heads src_len d_head"],
+        mask: Bool[Tensor, "#batch 1 #tgt_len src_len"] | None,
+        drops: Drops,
+    ) -> Float[Tensor, "batch heads tgt_len d_head"]:
+        query, key, value = (
+            each if each.stride(-1) == 1 else each.contiguous() for each in (query, key, value)
+        )
+        out = _by_position(query)
+        inputs, strides = _inputs(query, key, value, mask)
+        _attend[(query.size(0) * query.size(1),)](
+            *inputs, out, drops.seed, drops.p, query.size(-1) ** -0.5, *_counts(query, key),
+            *_strides(query, key, value, out), *strides, **_sizes(query, key, mask, drops),
+        )  # fmt: skip
+        ctx.drops = drops
+        ctx.save_for_backward(query, key, value, mask)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        query, key, value, mask = ctx.saved_tensors
+        gradient = gradient if gradient.stride(-1) == 1 else gradient.contiguous()
+        found = _by_position(query), _by_position(key), _by_position(key)
+        inputs, strides = _inputs(query, key, value, mask)
+        _attend_backward[(query.size(0) * query.size(1),)](
+            gradient, *inputs, *found, ctx.drops.seed, ctx.drops.p, query.size(-1) ** -0.5,
+            *_counts(query, key), *_strides(gradient, query, key, value, *found[:2]), *strides,
+            **_sizes(query, key, mask, ctx.drops),
+        )  # fmt: skip
+        return *found, None, None
+
+
+def fits(query: Tensor, key: Tensor) -> bool:
+    """True if the kernels can compute heads of these sizes on this GPU."""
+    longest, width = _longest(query, key), query.size(3)
+    shared = torch.cuda.get_device_properties(query.device).shared_memory_per_block_optin
+    return longest <= LONGEST and width in WIDTHS and BYTES * longest * width <= shared
+
+
+def _longest(query: Tensor, key: Tensor) -> int:
+    """The positions of a tile: those of queries and of keys."""
+    return max(16, triton.next_power_of_2(max(query.size(2), key.size(2))))
+
+
+def _by_position(like: Tensor) -> Tensor:
+    """A tensor of this shape whose memory is in the order batch, position, head, as layers read it."""
+    return torch.empty_like(like.transpose(1, 2), memory_format=torch.contiguous_format).transpose(1, 2)
+
+
+def _inputs(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> tuple[tuple[Tensor | None, ...], tuple[int, int]]:
+    """The inputs of a kernel, and the strides of the mask, 0 where it is broadcast."""
+    if mask is None:
+        return (query, key, value, None), (0, 0)
+    mask = mask if mask.stride(-1) == 1 else mask.contiguous()
+    strides = (0 if mask.size(axis) == 1 else mask.stride(axis) for axis in (0, 2))
+    row, target = strides
+    return (query, key, value, mask.view(torch.uint8)), (row, target)
+
+
+def _counts(query: Tensor, key: Tensor) -> tuple[int, int, int]:
+    return query.size(1), query.size(2), key.size(2)
+
+
+def _strides(*tensors: Tensor) -> list[int]:
+    return [tensor.stride(axis) for tensor in tensors for axis in range(3)]
+
+
+def _sizes(query: Tensor, key: Tensor, mask: Tensor | None, drops: Drops) -> dict[str, Any]:
+    longest = _longest(query, key)
+    return {
+        "MASKED": mask is not None,
+        "DROPS": drops.p > 0,
+        "TARGETS": longest,
+        "SOURCES": longest,
+        "WIDTH": query.size(-1),
+        "num_warps": 4 if longest <= 64 else 8,
+    }

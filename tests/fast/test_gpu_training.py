@@ -1,0 +1,229 @@
+"""The kernels in Triton compute what the plain formulas compute, with their gradients.
+
+On a GPU, or where Triton is installed by its interpreter (TRITON_INTERPRET=1). Whole models need a GPU.
+"""
+
+import os
+from contextlib import nullcontext
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.fast.training import fused
+from regard.layers.masks import causal_mask, padding_mask
+from regard.layers.scaled_dot_product import plain_attention
+from regard.models.build import build_model
+from regard.models.decoder_only import DecoderOnlyConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.training.objective import CrossEntropy, NextToken
+from tests.laws.test_family import pairs, running_text
+
+HAS_GPU = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if HAS_GPU else "cpu")
+DTYPES = [torch.float32, torch.bfloat16] if HAS_GPU else [torch.float32]
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not HAS_GPU and os.environ.get("TRITON_INTERPRET") != "1", reason="needs a GPU"),
+]
+
+
+@pytest.fixture(autouse=True)
+def kernels():
+    return pytest.importorskip("triton")
+
+
+def drawn(*shape, dtype=torch.float32):
+    return torch.randn(*shape, device=DEVICE, dtype=dtype)
+
+
+def gradients(function, *tensors):
+    """The output, and the gradients of its products with random numbers."""
+    leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
+    out = function(*leaves)
+    out = out[0] if isinstance(out, tuple) else out
+    torch.manual_seed(1)
+    (out.float() * torch.randn(out.shape, device=DEVICE)).sum().backward()
+    return [out.detach(), *(leaf.grad for leaf in leaves)]
+
+
+def close(function, plain, *tensors, dtype=torch.float32):
+    """Equal up to the rounding of this type, to what the formula gives in float32."""
+    tolerance = {torch.float32: 2e-4, torch.bfloat16: 0.03}[dtype]
+    expected = gradients(plain, *(tensor.float() for tensor in tensors))
+    for found, value in zip(gradients(function, *tensors), expected, strict=True):
+        scale = float(value.abs().max()) or 1.0
+        torch.testing.assert_close(found.float() / scale, value / scale, atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("features", [20, 512])
+def test_norms(dtype, features):
+    from regard.fast.triton.norm import AddNorm, Drops, Norm
+
+    torch.manual_seed(0)
+    x, residual = drawn(7, 5, features, dtype=dtype), drawn(7, 5, features)
+    gain, bias, whole = drawn(features), drawn(features), (features,)
+    layer, rms = Norm(1e-5, True, torch.float32), Norm(1e-5, False, torch.float32)
+    none = Drops(0.0, 0)
+    close(
+        lambda r, x, g, b: AddNorm.apply(r, x, g, b, layer, none),
+        lambda r, x, g, b: F.layer_norm(r + x, whole, g, b, 1e-5),
+        residual, x, gain, bias, dtype=dtype,
+    )  # fmt: skip
+    close(
+        lambda x, g, b: AddNorm.apply(None, x, g, b, layer, none),
+        lambda x, g, b: F.layer_norm(x, whole, g, b, 1e-5),
+        x, gain, bias, dtype=dtype,
+    )  # fmt: skip
+    close(
+        lambda x, g: AddNorm.apply(None, x, g, None, rms, none),
+        lambda x, g: F.rms_norm(x, whole, g, 1e-5),
+        x, gain, dtype=dtype,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", range(3))
+def test_activations(dtype, kind):
+    from regard.fast.gpu_training import ACTIVATIONS
+    from regard.fast.triton.elementwise import ActivateDropped
+    from regard.fast.triton.norm import Drops
+
+    torch.manual_seed(0)
+    close(
+        lambda x, b: ActivateDropped.apply(x, b, kind, Drops(0.0, 0)),
+        lambda x, b: ACTIVATIONS[kind](x + b),
+        drawn(5, 30, 100, dtype=dtype), drawn(100), dtype=dtype,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_cross_entropy(dtype, smoothing, has_bias, monkeypatch):
+    from regard.fast.triton import cross_entropy
+
+    monkeypatch.setattr(cross_entropy, "LOGITS_AT_A_TIME", 50 * 10)
+    torch.manual_seed(0)
+    labels = torch.randint(50, (37,), device=DEVICE)
+    inputs = [drawn(37, 16), drawn(50, 16), *([drawn(50)] if has_bias else [])]
+    close(
+        lambda x, w, b=None: cross_entropy.LinearCrossEntropy.apply(x, w, b, labels, smoothing, dtype),
+        lambda x, w, b=None: F.cross_entropy(
+            F.linear(x, w, b), labels, label_smoothing=smoothing, reduction="sum"
+        ),
+        *inputs, dtype=dtype,
+    )  # fmt: skip
+    labels[3] = 50
+    assert cross_entropy.LinearCrossEntropy.apply(*inputs[:2], None, labels, 0.0, dtype)[0].isnan()
+
+
+@pytest.mark.parametrize("dtype", DTYPES[-1:])  # products in float32 would have factors of TF32
+@pytest.mark.parametrize("lengths", [(5, 7), (20, 20), (17, 3), (70, 70), (128, 100)])
+def test_attention_of_short_sequences(dtype, lengths):
+    from regard.fast.triton.attention import ShortAttention
+    from regard.fast.triton.norm import Drops
+
+    torch.manual_seed(0)
+    targets, sources = lengths
+    rows = drawn(3, max(lengths), 3, 2, 64, dtype=dtype).unbind(2)
+    query, key, value = (
+        row[:, :length].transpose(1, 2) for row, length in zip(rows, (targets, sources, sources), strict=True)
+    )
+    counts = torch.tensor([sources, 0, max(1, sources - 2)], device=DEVICE)
+    masks = [None, padding_mask(counts, sources)]
+    if targets == sources:
+        masks += [causal_mask(targets, device=DEVICE)]
+    for mask in masks:
+        close(
+            lambda q, k, v, mask=mask: ShortAttention.apply(q, k, v, mask, Drops(0.0, 0)),
+            lambda q, k, v, mask=mask: plain_attention(q, k, v, mask),
+            query, key, value, dtype=dtype,
+        )  # fmt: skip
+
+
+def test_dropout_drops_as_many_and_the_same_in_both_directions():
+    from regard.fast.triton.attention import ShortAttention
+    from regard.fast.triton.elementwise import ActivateDropped, AddDropped
+    from regard.fast.triton.norm import AddNorm, Drops, Norm
+
+    torch.manual_seed(0)
+    drops, x = Drops(0.3, 7), drawn(40, 100).abs() + 1
+    zeros = torch.zeros_like(x)
+    for out, *_, of_x in (
+        gradients(lambda x: AddDropped.apply(zeros, x, drops), x),
+        gradients(lambda x: ActivateDropped.apply(x, zeros[0], 0, drops), x),
+    ):
+        assert torch.equal(out == 0, of_x == 0)
+        assert abs((out == 0).float().mean() - 0.3) < 0.03
+        torch.testing.assert_close(out[out != 0], x[out != 0] / 0.7)
+    norm = Norm(1e-5, True, torch.float32)
+    one = gradients(lambda x: AddNorm.apply(zeros, x, zeros[0] + 1, zeros[0], norm, drops), x)
+    dropped = AddDropped.apply(zeros, x, drops)
+    torch.testing.assert_close(one[0], F.layer_norm(dropped, (100,)), atol=1e-4, rtol=1e-4)
+    assert torch.equal(one[1] == 0, dropped == 0)
+    value = torch.eye(64, device=DEVICE)[None, None]
+    weights = ShortAttention.apply(value * 0, value * 0, value, None, drops)
+    assert abs((weights == 0).float().mean() - 0.3) < 0.03
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "table",
+    [
+        {}, {"norm_position": "pre", "activation": "gelu"}, {"norm_position": "sandwich", "norm": "rms"},
+        {"norm_position": "reordered", "activation": "swiglu"}, {"positions": "alibi", "num_kv_heads": 2},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_model_has_the_gradients_of_its_plain_form(table, precision):
+    sizes = {"d_model": 64, "num_heads": 4, "d_ff": 96, "num_encoder_layers": 2, "num_decoder_layers": 2}
+    config = EncoderDecoderConfig(src_vocab_size=90, tgt_vocab_size=90, dropout=0.0, **{**sizes, **table})
+    batch = pairs().to("cuda")
+    check(build_model(config, seed=0).to("cuda").train(), CrossEntropy(smoothing=0.1), batch, precision)
+    if "norm_position" in table and table["norm_position"] != "sandwich":
+        sizes = {"d_model": 64, "num_heads": 4, "d_ff": 96, "num_layers": 2}
+        config = DecoderOnlyConfig(vocab_size=90, dropout=0.0, attention_dropout=0.0, **{**sizes, **table})
+        check(
+            build_model(config, seed=0).to("cuda").train(), NextToken(), running_text().to("cuda"), precision
+        )
+
+
+def check(model, objective, batch, precision):
+    found = {}
+    for name, form in (("plain", nullcontext()), ("fused", fused(model))):
+        model.zero_grad()
+        with form, torch.autocast("cuda", torch.bfloat16, enabled=precision == "bfloat16"):
+            loss = objective(model, batch)
+        loss.total.backward()
+        found[name] = [loss.total.detach(), loss.nll, *(weight.grad for weight in model.parameters())]
+    tolerance = 1e-4 if precision == "float32" else 0.03
+    greatest = max(float(gradient.norm()) for gradient in found["plain"][2:])
+    for one, two in zip(*found.values(), strict=True):
+        # the gradient of a bias of keys is 0 up to rounding
+        assert float((two - one).norm()) < tolerance * max(float(one.norm()), 0.01 * greatest)
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
+def test_the_kernels_are_used(monkeypatch):
+    from regard.fast.triton.attention import ShortAttention
+    from regard.fast.triton.cross_entropy import LinearCrossEntropy
+    from regard.fast.triton.elementwise import ActivateDropped
+    from regard.fast.triton.norm import AddNorm
+
+    called = []
+    for kind in (ShortAttention, LinearCrossEntropy, ActivateDropped, AddNorm):
+        usual = kind.apply
+        monkeypatch.setattr(
+            kind, "apply", lambda *given, kind=kind, usual=usual: (called.append(kind), usual(*given))[1]
+        )
+    sizes = {"d_model": 64, "num_heads": 4, "d_ff": 96, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    model = build_model(EncoderDecoderConfig(src_vocab_size=90, tgt_vocab_size=90, **sizes), seed=0)
+    model = model.to("cuda").train()
+    with fused(model), torch.autocast("cuda", torch.bfloat16):
+        CrossEntropy(smoothing=0.1)(model, pairs().to("cuda"))
+    counts = {kind.__name__: called.count(kind) for kind in called}
+    assert counts == {"ShortAttention": 3, "LinearCrossEntropy": 1, "ActivateDropped": 2, "AddNorm": 5}
