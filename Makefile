@@ -35,7 +35,7 @@ GPU_PYTHON = $$(if $(GPU_SEEN); then echo $(PYTHON); else echo $(GPU_VENV)/bin/p
 GPU_SEEN = $(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null
 GPU_NEEDS := beartype click hypothesis jaxtyping numpy pytest rich sacrebleu safetensors tokenizers torch transformers
 
-.PHONY: gpu gpu-install gpu-table $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check big-corpus export-check bench-serve bench-serve-install bench-exports proposals bench bench-quick bench-install audit sbom hashes picture pictures $(LONG) $(BENCHES) \
+.PHONY: gpu gpu-install gpu-table triton-check $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check big-corpus export-check bench-serve bench-serve-install bench-exports proposals bench bench-quick bench-install audit sbom hashes picture pictures $(LONG) $(BENCHES) \
   bench-quality bench-quality-install book book-pages
 
 help:
@@ -120,6 +120,11 @@ gpu: gpu-install
 
 $(GPU): gpu-%: gpu-install
 	@PYTHONPATH=src $(GPU_PYTHON) -m benchmarks.gpu $*
+
+# The kernels of a GPU on a machine without one, by Triton's interpreter.
+triton-check: install
+	@test -d build/triton || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/triton triton
+	TRITON_INTERPRET=1 PYTHONPATH=build/triton OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider tests/fast/test_gpu_training.py
 
 # The tables of docs/performance.md from the results that are there.
 gpu-table: install

@@ -48,7 +48,8 @@ def sources() -> str:
 
 def run(piece: Piece, device: str) -> dict[str, Any]:
     """The record of a piece that ran: how it ended, and its rows."""
-    environment = {**os.environ, "REGARD_DEVICE": device, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    paths = [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "REGARD_DEVICE": device, "PYTHONPATH": os.pathsep.join(paths)}
     began = time.perf_counter()
     try:
         done = subprocess.run(

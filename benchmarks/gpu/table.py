@@ -37,7 +37,9 @@ def of_card(found: dict[str, Any]) -> str:
         for name, each in pieces.items()
         if each["group"] != "check" and each["state"] != "done"
     ]
-    parts.append(_table(("piece", "state", "last line"), [*checks, *failed]))
+    parts += found.get("notes", [])
+    if checks or failed:
+        parts.append(_table(("piece", "state", "last line"), [*checks, *failed]))
     if training := _rows(pieces, "training "):
         parts.append(
             _table(

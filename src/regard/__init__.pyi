@@ -612,7 +612,7 @@ def evaluate(
     workers: int | None = None,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> Evaluation:
     """Score a model on the test data of its recipe, on `data`, or on its translations of `src`.
 
@@ -633,7 +633,8 @@ def evaluate(
             set]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+        precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+            "bfloat16" on a GPU.
 
     Raises:
         DataError: a file cannot be read, files have different numbers of lines, or the data hold classes or
@@ -657,7 +658,7 @@ def evaluate_sets(
     workers: int | None = None,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
     done: Callable[[TaskRecord], None] | None = None,
 ) -> TaskProgress:
     """Score a model on many test sets, each as `evaluate` does.
@@ -680,7 +681,8 @@ def evaluate_sets(
             set]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+        precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+            "bfloat16" on a GPU.
 
     Raises:
         RecipeError: the file of sets cannot be read. DataError: a file of a set is missing or cannot be read,
@@ -845,7 +847,7 @@ class Generator(_Generator):
         system: str | None = None,
         device: str = "auto",
         threads: int | None = None,
-        precision: Literal["float32", "int8"] = "float32",
+        precision: Literal["float32", "bfloat16", "int8"] = "float32",
     ) -> None:
         """Load the model; controls that are not given have the model's defaults.
 
@@ -892,7 +894,8 @@ class Generator(_Generator):
             system: The system message at the beginning of each conversation.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
-            precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+            precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+                "bfloat16" on a GPU.
         """
 
 
@@ -940,7 +943,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     system: str | None = None,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> str:
     """The prompt and its continuation, or those of each prompt of several; with `chat` the answer alone.
 
@@ -994,7 +997,8 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
         system: The system message at the beginning of each conversation.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+        precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+            "bfloat16" on a GPU.
 
     Returns:
         str for a str, list[str] for several; with `num` above 1 list[str] and list[list[str]].
@@ -1044,7 +1048,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     system: str | None = None,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> list[str]:
     ...
 
@@ -1092,7 +1096,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     system: str | None = None,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> list[str]:
     ...
 
@@ -1140,7 +1144,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     system: str | None = None,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> list[list[str]]:
     ...
 
@@ -1189,7 +1193,7 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
     system: str | None = None,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> list[str]:
     """The answers of `generate` to the lines of a file, plain or gzipped.
 
@@ -1239,7 +1243,8 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
         system: The system message at the beginning of each conversation.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+        precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+            "bfloat16" on a GPU.
     """
 
 @overload
@@ -1286,7 +1291,7 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
     system: str | None = None,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> list[list[str]]:
     ...
 
@@ -1689,7 +1694,7 @@ def generate_shard(
     into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
     done: Callable[[PartDone], None] | None = None,
 ) -> ShardReport:
     """Continue the lines of many files, or one shard of them, as JSON; `jobs_merge` makes one file of all.
@@ -1755,7 +1760,8 @@ def generate_shard(
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+        precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+            "bfloat16" on a GPU.
     """
 
 
@@ -1856,7 +1862,7 @@ def summarize_shard(
     into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
     done: Callable[[PartDone], None] | None = None,
 ) -> ShardReport:
     """Summarize the lines of many files, or one shard of them; `jobs_merge` makes one file of all shards.
@@ -1925,7 +1931,8 @@ def summarize_shard(
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+        precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+            "bfloat16" on a GPU.
     """
 
 
@@ -2032,7 +2039,7 @@ def translate_shard(
     into: str | None = None,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
     done: Callable[[PartDone], None] | None = None,
 ) -> ShardReport:
     """Translate the lines of many files, or one shard of them; `jobs_merge` makes one file of all shards.
@@ -2108,7 +2115,8 @@ def translate_shard(
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+        precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+            "bfloat16" on a GPU.
     """
 
 
@@ -2163,7 +2171,7 @@ class Summarizer(_Summarizer):
         n_best: int = 1,
         device: str = "auto",
         threads: int | None = None,
-        precision: Literal["float32", "int8"] = "float32",
+        precision: Literal["float32", "bfloat16", "int8"] = "float32",
     ) -> None:
         """Load the model; controls that are not given have the model's defaults.
 
@@ -2214,7 +2222,8 @@ class Summarizer(_Summarizer):
                 at least as wide.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
-            precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+            precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+                "bfloat16" on a GPU.
         """
 
 
@@ -2263,7 +2272,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     n_best: Literal[1] = 1,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> str:
     """The summary of a text, or of each text of several. For many calls keep a `Summarizer`.
 
@@ -2316,7 +2325,8 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
             at least as wide.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+        precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+            "bfloat16" on a GPU.
 
     Returns:
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
@@ -2367,7 +2377,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     n_best: int,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> list[str]:
     ...
 
@@ -2416,7 +2426,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     n_best: Literal[1] = 1,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> list[str]:
     ...
 
@@ -2465,7 +2475,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     n_best: int,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> list[list[str]]:
     ...
 
@@ -2516,7 +2526,7 @@ def summarize_file(
     n_best: int = 1,
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> int:
     """Summarize each line of a file into another, which appears when it is complete; returns the line count.
 
@@ -2571,7 +2581,8 @@ def summarize_file(
             at least as wide.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+        precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+            "bfloat16" on a GPU.
     """
 
 
@@ -2917,7 +2928,7 @@ class Translator(_Translator):
         engine: Literal["regard", "ctranslate2"] = "regard",
         device: str = "auto",
         threads: int | None = None,
-        precision: Literal["float32", "int8"] = "float32",
+        precision: Literal["float32", "bfloat16", "int8"] = "float32",
     ) -> None:
         """Load the model; controls that are not given have the model's defaults.
 
@@ -2975,7 +2986,8 @@ class Translator(_Translator):
                 does.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
-            precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+            precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+                "bfloat16" on a GPU.
         """
 
 
@@ -3028,7 +3040,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> str:
     """The translation of a text, or of each text of several, by `model` or the included model.
 
@@ -3092,7 +3104,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+        precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+            "bfloat16" on a GPU.
 
     Returns:
         str for a str, list[str] for several; with `n_best` above 1 list[str] and list[list[str]].
@@ -3147,7 +3160,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> list[str]:
     ...
 
@@ -3200,7 +3213,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> list[str]:
     ...
 
@@ -3253,7 +3266,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> list[list[str]]:
     ...
 
@@ -3308,7 +3321,7 @@ def translate_file(
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
-    precision: Literal["float32", "int8"] = "float32",
+    precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> int:
     """Translate a file line by line into another, which appears when it is complete; returns the line count.
 
@@ -3370,7 +3383,8 @@ def translate_file(
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
-        precision: Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.
+        precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
+            "bfloat16" on a GPU.
     """
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gpu import pieces as listed
+from benchmarks.gpu.__main__ import RESULTS
 from benchmarks.gpu.card import file_name, peak
 from benchmarks.gpu.pieces import BENCH, CHECK, RECIPE, Piece, pieces
 from benchmarks.gpu.table import BEGIN, END, NOTHING, PAGE, fill_page
@@ -109,6 +110,13 @@ def test_the_page_has_a_place_and_gets_a_table(tmp_path):
         "2 failed",
     ):
         assert part in text
+
+
+def test_the_page_shows_the_results_that_are_there(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(PAGE.read_text("utf-8"), "utf-8")
+    fill_page(RESULTS, page)
+    assert page.read_text("utf-8") == PAGE.read_text("utf-8"), "make gpu-table"
 
 
 def test_a_page_without_a_place_is_refused(tmp_path):

@@ -51,13 +51,13 @@ def _is_trained(x: Tensor, modules: tuple[nn.Module, ...]) -> bool:
         and torch.is_grad_enabled()
         and type(x) is Tensor
         and x.numel() > 0
-        and not is_transformed()
+        and not _is_transformed()
         and not any_module_is_hooked()
         and all(map(_may_be_passed_by, modules))
     )
 
 
-def is_transformed() -> bool:
+def _is_transformed() -> bool:
     """True within a transform of torch.func, or with forward-mode derivatives."""
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 

@@ -12,7 +12,6 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.fast.fusible import can_be_fused_on_gpu
-from regard.fast.half_linear import HalfLinear, half_product
 from regard.fast.unchanged import class_is_unchanged
 from regard.layers.feedforward import GELU_TANH, FeedForward
 from regard.layers.norm import RMSNorm
@@ -63,12 +62,12 @@ def fed_forward(
 ) -> Float[Tensor, "*batch d_model"] | None:
     """The feed-forward network with bias, activation and dropout in one pass over memory."""
     inner, outer = module.inner, module.outer
-    known = type(inner) in (nn.Linear, HalfLinear) and module.activation in ACTIVATIONS
+    known = type(inner) is nn.Linear and module.activation in ACTIVATIONS
     if not known or inner.bias is None or not can_be_fused_on_gpu(x, inner, module.dropout, outer):
         return None
     from regard.fast.triton.elementwise import ActivateDropped
 
-    hidden = half_product(inner, x, has_bias=False)
+    hidden = F.linear(x, inner.weight)
     if hidden.numel() >= 2**31:
         return None
     kind = ACTIVATIONS.index(module.activation)

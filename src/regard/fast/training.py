@@ -1,4 +1,4 @@
-"""Fused forms for training a built model, on a CPU in float32 or on a GPU, applied and removed from outside.
+"""Fused forms for training a built model on a CPU in float32 or on a GPU, applied from outside.
 
 `fuse` replaces the classes of modules of exactly known types by subclasses with a fused forward, and the
 `attend` of attentions; parameters and their names stay. Each fused forward checks at every call whether the
@@ -19,7 +19,6 @@ from regard.fast.bfloat16_products import BFLOAT16_FORMS, linear_layers_are_repl
 from regard.fast.causal_attention import causal_attentions, causal_training_attention
 from regard.fast.dropout import FastDropout, dropout_bits
 from regard.fast.fusible import can_be_fused
-from regard.fast.half_linear import HALF_FORMS, drop_narrow_weights, share_narrow_weights
 from regard.fast.linear_cross_entropy import output_layer
 from regard.fast.native.residual import AddDropped, AddNorm, DropoutBits, FeedForwardReLU
 from regard.fast.training_attention import training_attention
@@ -168,9 +167,7 @@ FUSED_FORMS: dict[type[nn.Module], type[nn.Module]] = {
     ReorderedNorm: FusedReorderedNorm,
     FeedForward: FusedFeedForward,
 }
-PLAIN_FORMS = {
-    fused: plain for forms in (FUSED_FORMS, BFLOAT16_FORMS, HALF_FORMS) for plain, fused in forms.items()
-}
+PLAIN_FORMS = {fused: plain for plain, fused in (FUSED_FORMS | BFLOAT16_FORMS).items()}
 
 
 def plain_type(module: nn.Module) -> type[nn.Module]:
@@ -227,10 +224,10 @@ def _is_known_norm(module: nn.Module) -> bool:
 def fuse(model: nn.Module) -> None:
     """Give all modules of known types their fused forms, except modules that were changed.
 
-    On a GPU, and within `bfloat16_products`, linear layers get theirs too, except the output layer, whose
-    loss is computed with it.
+    Within `bfloat16_products` linear layers get theirs too, except the output layer, whose loss is computed
+    with it.
     """
-    forms = FUSED_FORMS | _linear_forms(model)
+    forms = FUSED_FORMS | BFLOAT16_FORMS if linear_layers_are_replaced() else FUSED_FORMS
     output, causal = output_layer(model), set(causal_attentions(model))
     for module in model.modules():
         kind = None if module is output else forms.get(type(module))
@@ -239,15 +236,6 @@ def fuse(model: nn.Module) -> None:
         elif type(module) in ATTENTIONS and cast(MultiHeadAttention, module).attend is attention:
             attend = causal_training_attention if module in causal else training_attention
             cast(MultiHeadAttention, module).attend = attend
-    share_narrow_weights(model)
-
-
-def _linear_forms(model: nn.Module) -> dict[type[nn.Module], type[nn.Module]]:
-    """The forms of linear layers; none on a GPU if FSDP has divided the weights."""
-    weights = list(model.parameters())
-    if weights and all(weight.device.type == "cuda" for weight in weights):
-        return {} if any(hasattr(weight, "placements") for weight in weights) else HALF_FORMS
-    return BFLOAT16_FORMS if linear_layers_are_replaced() else {}
 
 
 def unfuse(model: nn.Module) -> None:
@@ -255,7 +243,6 @@ def unfuse(model: nn.Module) -> None:
     for module in model.modules():
         if type(module) in PLAIN_FORMS:
             module.__class__ = PLAIN_FORMS[type(module)]
-            drop_narrow_weights(module)
         elif isinstance(module, MultiHeadAttention) and module.attend in TRAINING_KERNELS:
             module.attend = attention
 

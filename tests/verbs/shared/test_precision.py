@@ -110,3 +110,19 @@ def test_calls_and_files_take_it_too(writer, any_size, tmp_path):
     assert generate(PROMPTS, model=writer, precision="int8") == expected
     (tmp_path / "prompts.txt").write_text("\n".join(PROMPTS))
     assert generate_file(tmp_path / "prompts.txt", model=writer, precision="int8") == expected
+
+
+def test_bfloat16_is_for_gpus(untrained, writer):
+    for make in (lambda: Translator(untrained, precision="bfloat16", device="cpu"),
+                 lambda: Generator(writer, precision="bfloat16", device="cpu")):  # fmt: skip
+        with pytest.raises(RecipeError, match="bfloat16 needs a GPU"):
+            make()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
+def test_bfloat16_on_a_gpu_gives_nearly_the_same_scores_and_is_named(untrained):
+    found = [next(Translator(untrained, precision=each)(["1 2 3"])) for each in ("float32", "bfloat16")]
+    scores = [each.candidates[0].log_prob for each in found]
+    assert scores[0] == pytest.approx(scores[1], rel=0.1)
+    assert found[1].to_dict()["precision"] == "bfloat16"

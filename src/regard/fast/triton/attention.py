@@ -1,7 +1,7 @@
-"""Attention of short sequences in training on a GPU: all of a head's scores in the registers of one program.
+"""Attention of short sequences in training on a GPU: one program computes a head of a row.
 
-PyTorch's kernels are made for long sequences: their tiles are larger than a sentence. Here a program computes
-a head of a row as a whole, and its gradients again from queries, keys and values.
+PyTorch's kernels are made for long sequences: their tiles are larger than a sentence. Here all scores of a
+head are in the registers, and its gradients are computed from queries, keys and values alone.
 """
 
 from typing import Any, no_type_check
@@ -18,7 +18,7 @@ from regard.fast.triton.norm import Drops
 LONGEST = 128  # queries and keys; scores of more do not fit into the registers
 BYTES = 10  # of shared memory that the backward pass takes, for each position and feature
 WIDTHS = (16, 32, 64, 128)  # of a head
-# no kernel is compiled anew for other values of these
+# for other values of these no kernel is compiled again
 CHANGING = ["seed", "targets", "sources", "mask_row", "mask_target"]
 
 

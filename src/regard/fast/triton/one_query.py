@@ -1,4 +1,4 @@
-"""Attention of one query a row to keys and values in a cache, of which each row has read its own number."""
+"""Attention of one query a row to the keys and values in a cache, of each row as many as it has."""
 
 from typing import no_type_check
 

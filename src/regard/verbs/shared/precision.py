@@ -1,4 +1,4 @@
-"""The precision of a model's linear layers: float32 or int8."""
+"""The precision of a model: float32, bfloat16 on a GPU, or int8 in the linear layers on a CPU."""
 
 from typing import Any
 
@@ -13,12 +13,19 @@ from regard.verbs.shared.runtime import Precision
 
 
 def compute_in(precision: Precision, model: nn.Module, device: torch.device) -> Precision:
-    """Give the linear layers of `model` this precision, int8 only where that is faster; the one it has then.
+    """Give `model` this precision, linear layers int8 only where that is faster; the one it has then.
 
     Raises:
-        RecipeError: this PyTorch, or a device other than a CPU, has no int8.
+        RecipeError: this PyTorch, or a device other than a CPU, has no int8; or this device no bfloat16.
     """
     if precision == "float32":
+        return precision
+    if precision == "bfloat16":
+        if device.type != "cuda" or not torch.cuda.is_bf16_supported(including_emulation=False):
+            raise RecipeError(
+                "precision bfloat16 needs a GPU that computes in it", "leave it out, or try int8 on a CPU"
+            )
+        model.to(torch.bfloat16)
         return precision
     if device.type != "cpu":
         raise RecipeError("precision int8 needs a CPU", "add --device cpu, or leave it out")

@@ -9,7 +9,7 @@ from typing import Literal
 from regard.verbs.shared.keyword_fields import keyword
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
-Precision = Literal["float32", "int8"]
+Precision = Literal["float32", "bfloat16", "int8"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +35,9 @@ class Runtime:
 class DecodingRuntime(Runtime):
     """Where and how a model decodes. With int8, which needs a CPU, linear layers are quantised."""
 
-    precision: Literal["float32", "int8"] = keyword(
-        "float32", 'Of matrix products: "float32"; "int8" is faster on a CPU and a little less exact.'
+    precision: Literal["float32", "bfloat16", "int8"] = keyword(
+        "float32",
+        'Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU, "bfloat16" on a GPU.',
     )
 
     @property
