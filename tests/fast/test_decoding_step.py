@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 
-from regard.fast.decoding_step import fast_step, why_plain
+from regard.fast.decoding_step import fast_step, forget_step, why_plain
 from regard.fast.int8 import Int8Linear, to_int8
 from regard.fast.native import kernels
 from regard.inspection.record import record_attention
@@ -211,6 +211,16 @@ def test_whoever_listens_hears_the_model_itself():
     handle.remove()
     assert fast_step(model) is not None
     assert fast_step(model.train()) is None
+
+
+def test_a_step_is_forgotten():
+    model = writer()
+    step = weakref.ref(fast_step(model))
+    forget_step(model)
+    forget_step(model)
+    gc.collect()
+    assert step() is None
+    same(model, model.start)
 
 
 def test_new_weights_are_noticed():

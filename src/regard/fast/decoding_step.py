@@ -81,6 +81,11 @@ def fast_step(model: nn.Module) -> FastStep | None:
     return None if isinstance(found, str) else found
 
 
+def forget_step(model: nn.Module) -> None:
+    """Free the fast step of `model`: its copies of weights, and on a GPU its caches and graphs."""
+    _steps.pop(model, None)
+
+
 def why_plain(model: nn.Module) -> str | None:
     """Why `model` decodes by its own `extend`; None if it has a fast step."""
     found = _found(model)

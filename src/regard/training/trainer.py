@@ -16,6 +16,7 @@ from regard.data.noise import derive_seed
 from regard.distributed.distributed_model import DistributedModel
 from regard.distributed.replicated import ReplicatedModel
 from regard.errors import RunError, Stopped
+from regard.fast.decoding_step import forget_step
 from regard.fast.training import fused
 from regard.models.adapters import merged
 from regard.training.best import better, record_best, reset_best
@@ -318,6 +319,7 @@ class Trainer:
         model.eval()
         with torch.no_grad():
             metrics = self.validate(model)
+        forget_step(model)  # its weights are about to change, and a GPU's memory is wanted for training
         model.train()
         return metrics
 
