@@ -319,7 +319,7 @@ class Trainer:
         model.eval()
         with torch.no_grad():
             metrics = self.validate(model)
-        forget_step(model)  # its weights are about to change, and a GPU's memory is wanted for training
+        forget_step(model)  # its weights will change, and training needs the memory of a GPU
         model.train()
         return metrics
 
