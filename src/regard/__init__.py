@@ -161,6 +161,7 @@ _ELSEWHERE = {
     "classify_images": "classify_images",
     "classify_nodes": "classify_nodes",
     "classify_shard": "shards",
+    "compare_runs": "compared_runs",
     "embed_images": "embed_images",
     "embed_shard": "shards",
     "evaluate_sets": "evaluate_sets",

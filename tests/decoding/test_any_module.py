@@ -1,13 +1,27 @@
 """A model decoded as a plain function, without its cache, gives what the model gives."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from regard.decoding import BeamSearch, GreedySearch, LengthLimits, Sampling, decode, decode_all
+from regard.decoding import (
+    BeamSearch,
+    ForbiddingRule,
+    GreedySearch,
+    LengthLimits,
+    Sampling,
+    batches,
+    decode,
+    decode_all,
+)
+from regard.decoding.base_search import check_search
+from regard.decoding.rules import refuse_other_rule
 from regard.decoding.speculative import PromptLookup, SpeculativeDecoding
 from regard.errors import ConfigError
 from regard.models import EncoderDecoderConfig
 from regard.models.build import build_model
+from regard.models.sequence_to_sequence import SequenceToSequence
 
 LIMITS = LengthLimits(ratio=0.0, offset=8)
 SEARCHES = [
@@ -47,3 +61,44 @@ def test_guesses_need_a_cache(model):
     search = SpeculativeDecoding.of(GreedySearch(), PromptLookup(), 2)
     with pytest.raises(ConfigError, match="cache"):
         decode(model, torch.tensor([[4, 3]]), torch.tensor([2]), search)
+
+
+def test_a_module_that_is_no_model_of_regard_is_refused_by_name(model):
+    class Bigram(torch.nn.Module):
+        """Logits of the next id, and nothing else."""
+
+    for wrong in (Bigram(), [model, Bigram()]):
+        with pytest.raises(ConfigError, match="needs a SequenceToSequence of regard"):
+            batches._models(wrong)
+    with pytest.raises(ConfigError, match="at least one model"):
+        batches._models([])
+    own = type("Own", (SequenceToSequence,), dict.fromkeys(SequenceToSequence.__abstractmethods__))
+    without = own()
+    with pytest.raises(ConfigError, match="Own has no d_head") as error:
+        decode_all(GreedySearch(), without, [[5]])
+    assert "set self.config" in error.value.hint
+    without.config = SimpleNamespace(d_model=16)
+    assert batches._models(without) == [without]
+
+
+@pytest.mark.parametrize("name", ["bos_id", "eos_id"])
+@pytest.mark.parametrize("value", [None, -1, "2"])
+def test_special_tokens_of_a_search_are_ids(name, value):
+    with pytest.raises(ConfigError, match=f"{name} = {value!r} is not the id of a token"):
+        check_search(SimpleNamespace(**{"bos_id": 2, "eos_id": 3, "rules": (), "n_best": 1, name: value}))
+
+
+def test_what_is_no_rule_is_refused_when_the_search_is_made():
+    def no_five(log_probs, generated):
+        log_probs[:, 5] = -torch.inf
+
+    class NoFive(ForbiddingRule):
+        def __call__(self, log_probs, generated):
+            no_five(log_probs, generated)
+
+    with pytest.raises(ConfigError, match="no_five in `rules` is not a Rule") as error:
+        refuse_other_rule(no_five)
+    assert "ForbiddingRule" in error.value.hint
+    with pytest.raises(ConfigError, match="NoFive in `rules` is not a Rule"):
+        refuse_other_rule(NoFive)
+    GreedySearch(rules=(NoFive(),))

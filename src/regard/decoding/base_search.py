@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from regard.decoding.penalties import RepetitionPenalty
 from regard.decoding.ranking import TopCandidates, without, without_choice
 from regard.decoding.request_constraints import FREE, RequestConstraints
 from regard.decoding.rows import SPARE, HypothesisRows
-from regard.decoding.rules import BannedTokens, GeneratedTokens, LengthLimits, Rule
+from regard.decoding.rules import BannedTokens, GeneratedTokens, LengthLimits, Rule, refuse_other_rule
 from regard.decoding.step import Stepper
 from regard.errors import ConfigError
 
@@ -69,8 +69,7 @@ class Search(ABC):
     cut: bool = False  # at the greatest length a hypothesis is finished as it is; else its end is forced
 
     def __post_init__(self) -> None:
-        if self.n_best < 1:
-            raise ConfigError(f"n_best is {self.n_best}, but must be at least 1")
+        check_search(self)
 
     @abstractmethod
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
@@ -292,6 +291,21 @@ class Search(ABC):
             sentence=rows.sentence[some],
             shift=shift,
         )
+
+
+def check_search(search: Any) -> None:
+    """Raise a ConfigError for settings with which no search can run."""
+    if search.n_best < 1:
+        raise ConfigError(f"n_best is {search.n_best}, but must be at least 1")
+    for name in ("bos_id", "eos_id"):
+        value = getattr(search, name)
+        if not isinstance(value, int) or value < 0:
+            raise ConfigError(
+                f"{name} = {value!r} is not the id of a token",
+                "a model without such a token begins and ends with another one, often the same for both",
+            )
+    for rule in search.rules:
+        refuse_other_rule(rule)
 
 
 @dataclass(frozen=True, kw_only=True)

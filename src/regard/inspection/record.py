@@ -144,16 +144,15 @@ def recording_bytes(
     config: Any = model.config
     chosen = _chosen(model, names, parts)
     refuse_unknown(model, chosen, parts, heads or {}, hidden)
-    total, by_name = 0, _by_name(parts)
+    total = 0
+    parts_of = _by_name(parts) if isinstance(parts, Mapping) else dict.fromkeys(chosen, tuple(parts))
     for site in attention_sites(model):
         if site.name in chosen:
             module = chosen[site.name]
             width = module.d_head if isinstance(module, MultiHeadAttention) else config.d_memory
             rows, columns = lengths[site.rows], lengths[site.columns]
             num_heads = len(_heads_of(site.name, module, heads or {}))
-            total += call_bytes(
-                by_name.get(site.name, parts), batch_size, num_heads, rows, columns, width=width
-            )
+            total += call_bytes(parts_of[site.name], batch_size, num_heads, rows, columns, width=width)
     longest = max(lengths.values())
     block_names = set(blocks(model))
     for name in hidden:

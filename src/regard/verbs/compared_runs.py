@@ -119,10 +119,9 @@ def _compared(path: Path, name: str, settings: dict[str, Any]) -> ComparedRun:
 def _validation(run: RunFolder) -> dict[str, float]:
     """The validation scores of the best model; none before the first validation."""
     try:
-        found = best_validation(run)
+        return _numbers(best_validation(run))
     except UserError:
         return {}
-    return {name: value for name, value in _numbers(found).items() if name != "epoch"}
 
 
 def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
