@@ -22,7 +22,7 @@ from regard.errors import RunError, UserError
 from regard.exports.look_page import ENGINE, held_model, looks_in_node, save_look_folder
 from regard.exports.refusal import NotExpressible
 from regard.inspection.passes import ForcedPass, continuation_pass, translation_pass
-from regard.inspection.positional import positions_of
+from regard.inspection.positional import depends_on_distance, positions_of
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.page.assets import HeldModel
@@ -161,6 +161,9 @@ def _positions(model: EncoderDecoder | DecoderOnly) -> tuple[dict[str, Any], dic
     if found.table is not None:
         return described, {"positions.npy": npy_bytes(to_array(found.table))}
     if found.bias is not None:
+        if not depends_on_distance(found.bias):
+            nearest = "its bias is not one of distance alone, which such a page has: leave --live out"
+            raise NotExpressible(ENGINE, "positions", found.scheme, nearest)
         before, after = found.bias[:, 1:, 0].flip(1), found.bias[:, 0]  # columns left of the row, and right
         by_distance = np.concatenate([to_array(before), to_array(after)], axis=1)
         return described, {"positions.npy": npy_bytes(by_distance)}
