@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,9 +15,9 @@ from regard.decoding.penalties import RepetitionPenalty
 from regard.decoding.ranking import TopCandidates, without, without_choice
 from regard.decoding.request_constraints import FREE, RequestConstraints
 from regard.decoding.rows import SPARE, HypothesisRows
-from regard.decoding.rules import BannedTokens, GeneratedTokens, LengthLimits, Rule, refuse_other_rule
+from regard.decoding.rules import BannedTokens, GeneratedTokens, LengthLimits, Rule
+from regard.decoding.search_checks import check_search
 from regard.decoding.step import Stepper
-from regard.errors import ConfigError
 
 Ranked = tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]
 Ranking = Callable[[Float[Tensor, "rows vocab"]], Ranked]
@@ -291,21 +291,6 @@ class Search(ABC):
             sentence=rows.sentence[some],
             shift=shift,
         )
-
-
-def check_search(search: Any) -> None:
-    """Raise a ConfigError for settings with which no search can run."""
-    if search.n_best < 1:
-        raise ConfigError(f"n_best is {search.n_best}, but must be at least 1")
-    for name in ("bos_id", "eos_id"):
-        value = getattr(search, name)
-        if not isinstance(value, int) or value < 0:
-            raise ConfigError(
-                f"{name} = {value!r} is not the id of a token",
-                "a model without such a token begins and ends with another one, often the same for both",
-            )
-    for rule in search.rules:
-        refuse_other_rule(rule)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,7 +83,7 @@ def decode_all(
         ConfigError: there is no model, or one is not a `SequenceToSequence`.
         DataError: a source or a prefix is longer than a model can read.
     """
-    models = _models(models)
+    models = ensemble_of(models)
     prefixes = [()] * len(sources) if prefixes is None else prefixes
     positions = max_positions(models)
     requests = [
@@ -119,15 +119,19 @@ def decode_all(
     return by_source
 
 
-def _models(models: Any) -> Sequence[SequenceToSequence]:
-    """The models of an ensemble, or the only one."""
-    found = [models] if isinstance(models, nn.Module) or callable(models) else models
+def ensemble_of(models: Any) -> Sequence[SequenceToSequence]:
+    """The models of an ensemble, or the only one.
+
+    Raises:
+        ConfigError: there is none, or one is not a `SequenceToSequence` with a config.
+    """
+    found = models if isinstance(models, Sequence | nn.ModuleList) else [models]
     if not found:
         raise ConfigError("an ensemble needs at least one model")
     for model in found:
         if not isinstance(model, SequenceToSequence):
             raise ConfigError(
-                f"decode_all needs a SequenceToSequence of regard.models, and {type(model).__name__} is none",
+                f"{type(model).__name__} is no SequenceToSequence of regard.models, which has a cache",
                 "decode(module, src_ids, src_lengths, search) needs logits alone, continue_all a DecoderOnly",
             )
         if not hasattr(model, "d_head"):  # whose default is the d_model of the config

@@ -15,8 +15,6 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from regard.errors import ConfigError
-
 SOURCE_PADDING = -1  # after the end of a source in a row of sources
 
 
@@ -70,16 +68,6 @@ class Rule(Protocol):
         ...
 
     def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None: ...
-
-
-def refuse_other_rule(rule: object) -> None:
-    """Raise a ConfigError if this is no rule: a plain function does not say what it may do to scores."""
-    if not isinstance(rule, Rule) or isinstance(rule, type):
-        what = getattr(rule, "__name__", type(rule).__name__)
-        raise ConfigError(
-            f"{what} in `rules` is not a Rule",
-            "its class inherits from ForbiddingRule, or has changes_scores, raises and __call__",
-        )
 
 
 class ForbiddingRule:
