@@ -75,7 +75,7 @@ def live_tables(loaded: LoadedModel, summary: Mapping[str, Any]) -> tuple[dict[s
     sides = {"source": loaded.tokenizers.source, "target": loaded.tokenizers.target}
     positions, files = _positions(model)
     table = {
-        "summary": {name: summary[name] for name in ("format", "model", "attentions")},
+        "summary": {name: summary[name] for name in ("format", "model", "attentions", "without_weights")},
         "most_tokens": MAX_TOKENS,
         "most_positions": model.max_length,
         "splits_at_spaces": len(sides["target"].words("x x")) == 2,
@@ -201,7 +201,7 @@ def look_difference(
     """What differs between a look of the page's JavaScript and this one; None if nothing does."""
     if "error" in found:
         return found["error"]
-    for name in ("format", "model", "sequences", "text", "attentions", "logits"):
+    for name in ("format", "model", "sequences", "text", "attentions", "without_weights", "logits"):
         if found["summary"][name] != json_of(summary[name]):
             return f"its {name} is another"
     for path, array in found["arrays"].items():
