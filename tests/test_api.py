@@ -89,7 +89,7 @@ COMMANDS = [  # command, the calls that it stands for, options without a keyword
     ("classify", ["classify", "classify_file", "classify_images", "classify_shard"], "", "done"),
     ("compare", ["compare"], "json", ""),
     ("convert", ["convert"], "", ""),
-    ("curves", ["curves"], "", ""),
+    ("curves", ["curves"], "json", ""),
     ("demo", ["demo"], "", ""),
     ("embed", ["embed", "embed_file", "embed_similar", "embed_images", "embed_shard"], "", "done"),
     ("evaluate", ["evaluate", "evaluate_sets"], "json", "done"),

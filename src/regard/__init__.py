@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from regard.verbs.classify_images import ImageClassifier, classify_images
     from regard.verbs.classify_nodes import NodeClassifier, classify_nodes
     from regard.verbs.compare import compare
+    from regard.verbs.compared_runs import compare_runs
     from regard.verbs.convert import convert
     from regard.verbs.curves import curves
     from regard.verbs.data import data_check, data_get, data_list, data_show
@@ -88,6 +89,7 @@ __all__ = [
     "classify_nodes",
     "classify_shard",
     "compare",
+    "compare_runs",
     "convert",
     "curves",
     "data_check",
@@ -159,6 +161,7 @@ _ELSEWHERE = {
     "classify_images": "classify_images",
     "classify_nodes": "classify_nodes",
     "classify_shard": "shards",
+    "compare_runs": "compared_runs",
     "embed_images": "embed_images",
     "embed_shard": "shards",
     "evaluate_sets": "evaluate_sets",

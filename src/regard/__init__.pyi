@@ -17,6 +17,7 @@ from regard.verbs.average import average as average
 from regard.verbs.classify import Classifier as _Classifier
 from regard.verbs.classify_images import ImageClassifier as _ImageClassifier
 from regard.verbs.classify_nodes import NodeClassifier as _NodeClassifier
+from regard.verbs.compared_runs import compare_runs as compare_runs
 from regard.verbs.convert import convert as convert
 from regard.verbs.curves import curves as curves
 from regard.verbs.data import data_check as data_check
@@ -81,6 +82,7 @@ __all__ = [
     "classify_nodes",
     "classify_shard",
     "compare",
+    "compare_runs",
     "convert",
     "curves",
     "data_check",

@@ -2,6 +2,9 @@
 
 import pytest
 
+from regard.layers.scaled_dot_product import plain_attention
+from regard.serving.look_store import LookStore
+from regard.verbs.look import Looker, LookRequest
 from tests.browser.conftest import KINDS
 from tests.browser.visit import file_address
 
@@ -67,3 +70,31 @@ def test_a_stranger_would_be_noticed(visit, addresses):
     assert "dialog: a dialog" in page_visit.messages
     assert page_visit.page.evaluate("() => window.reports.length") >= 2
     assert len(page_visit.strange()) == 1
+
+
+@pytest.mark.parametrize("changed", [1, 2])
+def test_an_attention_without_weights_is_named_above_the_views_that_are_left(
+    visit, serve, decoder_folder, changed
+):
+    """One attention of two, or both, are no weighted means of their values."""
+    looker = Looker(decoder_folder(num_layers=2, decoding={"max_new_tokens": 6}), device="cpu")
+    names = [f"blocks.{layer}.self_attention" for layer in range(changed)]
+    for name in names:
+        module = looker.loaded.model.get_submodule(name)
+        module.attend = lambda *given: plain_attention(*given).tanh()
+    page_visit = visit(serve(LookStore(looker, LookRequest(text="To be, or"))))
+    banner = page_visit.page.inner_text(".banner")
+    for name in names:
+        assert f"No weights of {name}: its attention is no weighted mean of the values" in banner
+    views = {*page_visit.views()}
+    missing = {"rollout"} if changed == 1 else {"rollout", "heads", "grid", "matrix", "arithmetic"}
+    assert VIEWS["decoder_only"] - missing - {"beam"} <= views
+    assert not missing & views
+    for view in views:
+        page_visit.view(view)
+        page_visit.open_all()
+        assert page_visit.page.query_selector_all("main [role=alert]") == [], view
+    page_visit.view("ablation")
+    page_visit.open_all()
+    assert page_visit.page.query_selector_all("button[aria-label='decoder 0, head 0']")
+    page_visit.assert_quiet()

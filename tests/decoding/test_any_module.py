@@ -1,13 +1,28 @@
 """A model decoded as a plain function, without its cache, gives what the model gives."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
-from regard.decoding import BeamSearch, GreedySearch, LengthLimits, Sampling, decode, decode_all
+from regard.decoding import (
+    BeamSearch,
+    ForbiddingRule,
+    GreedySearch,
+    LengthLimits,
+    Sampling,
+    batches,
+    decode,
+    decode_all,
+)
+from regard.decoding.any_module import _refuse_other_logits
+from regard.decoding.search_checks import check_search, refuse_other_rule
+from regard.decoding.special_tokens import refuse_other_id
 from regard.decoding.speculative import PromptLookup, SpeculativeDecoding
 from regard.errors import ConfigError
 from regard.models import EncoderDecoderConfig
 from regard.models.build import build_model
+from regard.models.sequence_to_sequence import SequenceToSequence
 
 LIMITS = LengthLimits(ratio=0.0, offset=8)
 SEARCHES = [
@@ -47,3 +62,70 @@ def test_guesses_need_a_cache(model):
     search = SpeculativeDecoding.of(GreedySearch(), PromptLookup(), 2)
     with pytest.raises(ConfigError, match="cache"):
         decode(model, torch.tensor([[4, 3]]), torch.tensor([2]), search)
+
+
+def test_a_module_that_is_no_model_of_regard_is_refused_by_name(model):
+    class Bigram(torch.nn.Module):
+        """Logits of the next id, and nothing else."""
+
+    for wrong in (Bigram(), [model, Bigram()]):
+        with pytest.raises(ConfigError, match="Bigram is no SequenceToSequence"):
+            batches.ensemble_of(wrong)
+    with pytest.raises(ConfigError, match="at least one model"):
+        batches.ensemble_of([])
+    own = type("Own", (SequenceToSequence,), dict.fromkeys(SequenceToSequence.__abstractmethods__))
+    without = own()
+    with pytest.raises(ConfigError, match="Own has no d_head") as error:
+        decode_all(GreedySearch(), without, [[5]])
+    assert "set self.config" in error.value.hint
+    without.config = SimpleNamespace(d_model=16)
+    assert batches.ensemble_of(without) == [without]
+
+
+@pytest.mark.parametrize("name", ["bos_id", "eos_id"])
+@pytest.mark.parametrize("value", [None, -1, "2"])
+def test_special_tokens_of_a_search_are_ids(name, value):
+    with pytest.raises(ConfigError, match=f"{name} = {value!r} is not the id of a token"):
+        check_search(SimpleNamespace(**{"bos_id": 2, "eos_id": 3, "rules": (), "n_best": 1, name: value}))
+
+
+def test_what_is_no_rule_is_refused_when_the_search_is_made():
+    def no_five(log_probs, generated):
+        log_probs[:, 5] = -torch.inf
+
+    class NoFive(ForbiddingRule):
+        def __call__(self, log_probs, generated):
+            no_five(log_probs, generated)
+
+    with pytest.raises(ConfigError, match="no_five in `rules` is not a Rule") as error:
+        refuse_other_rule(no_five)
+    assert "ForbiddingRule" in error.value.hint
+    with pytest.raises(ConfigError, match="NoFive in `rules` is not a Rule"):
+        refuse_other_rule(NoFive)
+    GreedySearch(rules=(NoFive(),))
+    with pytest.raises(ConfigError, match="`rules` is a single rule"):
+        check_search(SimpleNamespace(bos_id=2, eos_id=3, n_best=1, rules=NoFive()))
+
+
+def test_a_module_with_other_arguments_or_outputs_is_refused():
+    ids, lengths = torch.tensor([[4, 3]]), torch.tensor([2])
+    with pytest.raises(ConfigError, match=r"Linear cannot be called with \(src_ids, src_lengths, tgt_ids\)"):
+        decode(torch.nn.Linear(2, 2), ids, lengths, GreedySearch())
+    with pytest.raises(ConfigError, match="the function cannot be called"):
+        decode(lambda tgt_ids: tgt_ids, ids, lengths, GreedySearch())
+    wrong = {
+        r"the shape \[1, 1\], not logits": lambda source, lengths, target: target,
+        r"the shape \[1, 12\], not logits": lambda source, lengths, target: torch.zeros(1, 12),
+        "a tuple, not logits": lambda source, lengths, target: (torch.zeros(1, 1, 12),),
+    }
+    for message, function in wrong.items():
+        with pytest.raises(ConfigError, match=message):
+            _refuse_other_logits(function(ids, lengths, ids[:, :1]), ids[:, :1])
+    with pytest.raises(ConfigError, match="the shape"):
+        decode(lambda source, lengths, target: torch.zeros(1, 12), ids, lengths, GreedySearch())
+
+
+def test_other_doors_refuse_a_special_token_that_is_none():
+    with pytest.raises(ConfigError, match="bos_id = None is not the id of a token"):
+        refuse_other_id("bos_id", None)
+    refuse_other_id("bos_id", 0)

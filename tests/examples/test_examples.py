@@ -17,6 +17,7 @@ PRINTS = {  # among its output
     "positions": ["5 1 4 1 3"],
     "pretrained_family": ["registered: seed_oss"],
     "search": ["Wo ist der Bahnhof?", "Ich habe gestern meinen Regenschirm im Zug verloren."],
+    "stopping_rule": ["32 tokens: Buffalo Buffalo Buffalo Buffalo Buffalo Buffalo Buffalo Buffalo\n"],
     "task": ["31415>5"],
     "training_loop": ["0 1 2 3 4 5 6 7 -> 7 6 5 4 3 2 1 0"],
 }

@@ -12,7 +12,7 @@ from regard.fast.decoding_step import fast_step
 from regard.inspection import passes
 from regard.inspection.ablation import Ablation, ablate, ablated, ablations, layer_names
 from regard.inspection.passes import attention_sites
-from regard.inspection.switches import SUBLAYER_NAMES
+from regard.inspection.switches import SUBLAYER_NAMES, _refuse_unknown
 
 MODELS = [
     ("encoder_decoder", {}),
@@ -260,3 +260,8 @@ def test_what_is_not_there_cannot_be_switched_off(forced_pass):
 def test_an_answer_without_a_probability_cannot_become_less_likely(forced_pass):
     with pytest.raises(ConfigError, match="no probability"):
         ablations(forced_pass("encoder_only", head="regression"))
+
+
+def test_a_module_that_is_no_model_of_regard_is_refused_by_name():
+    with pytest.raises(ConfigError, match="parts of Linear cannot be switched off: it is not a Model"):
+        _refuse_unknown(torch.nn.Linear(2, 2), [])

@@ -12,7 +12,7 @@ from regard.fast.decoding_step import fast_step, why_plain
 from regard.inspection.architecture import architecture_of
 from regard.inspection.arithmetic import weight_arithmetic
 from regard.inspection.passes import continuation_pass
-from regard.inspection.record import record_attention, record_model
+from regard.inspection.record import record_attention, record_model, recording_bytes, refuse_unknown
 from regard.inspection.switches import Ablation, ablated
 from regard.layers.attention import SelfAttention
 from regard.layers.masks import causal_mask
@@ -21,10 +21,12 @@ from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.registered import ATTENTIONS
-from regard.verbs.look import look
+from regard.verbs.look import Changes, Looker, look
+from regard.verbs.views.terminal import print_look
 
 SIZES = {"d_model": 16, "num_heads": 4, "d_ff": 32}
 IDS = torch.tensor([[2, 8, 9, 4, 5, 7], [2, 10, 3, 5, 6, 1]])
+ALL = ("query", "key", "value", "mask", "bias", "weights", "head_output")
 NAME = "blocks.0.self_attention"
 
 
@@ -162,10 +164,85 @@ def test_a_look_shows_the_weights_of_such_a_model(decoder_folder):
         result._recorded.run.forced()
     torch.testing.assert_close(weights, recording.weights(place["name"]), atol=1e-3, rtol=1e-3)
     assert not {f"query/{place['name']}", f"key/{place['name']}"} & {*result.summary["resources"]}
-    with pytest.raises(UserError, match="no weighted mean"):
-        look("To be", decoder_folder(attention="squashed"), device="cpu", max_new_tokens=5).get(
-            f"attention/{place['name']}"
-        )
+
+
+@torch.no_grad()
+def test_parts_of_each_attention_are_recorded_by_name():
+    model = small("softmax")
+    other = "blocks.1.self_attention"
+    model.get_submodule(NAME).attend = Tempered(16, 4).attend
+    parts = {NAME: ("value", "weights"), other: ("query", "key", "mask", "bias")}
+    with record_model(model, parts=parts) as recording:
+        model(IDS)
+    held = {name: {*recording.calls_by_module[name][0].parts} for name in parts}
+    assert held[NAME] == {"value", "weights"}
+    assert held[other] == {"query", "key", "mask"}
+    with record_model(model) as everything:
+        model(IDS)
+    for name in parts:
+        torch.testing.assert_close(recording.weights(name), everything.weights(name))
+    bound = recording_bytes(model, {"read": 6}, parts=parts, batch_size=2)
+    assert recording.bytes_held <= bound < recording_bytes(model, {"read": 6}, parts=ALL, batch_size=2)
+    with record_model(model, parts={other: ("weights",)}) as one:
+        model(IDS)
+    assert [*one.heads] == [other]
+    with pytest.raises(ConfigError, match="names the attentions already"):
+        record_model(model, [NAME], parts=parts).__enter__()
+    with pytest.raises(ConfigError, match=r"no attention 'blocks\.2"):
+        record_model(model, parts={"blocks.2.self_attention": ("weights",)}).__enter__()
+    with pytest.raises(ConfigError, match="no part 'wights'"):
+        refuse_unknown(model, {}, {NAME: ("wights",)}, {}, ())
+
+
+def test_a_look_records_weights_only_of_the_attention_that_has_a_kernel_of_its_own(decoder_folder):
+    usual = look("To be", decoder_folder(num_layers=2), device="cpu", max_new_tokens=5)
+    own = Looker(decoder_folder(num_layers=2), device="cpu")
+    own.loaded.model.get_submodule(NAME).attend = Tempered(16, 2).attend
+    result = own.look("To be", max_new_tokens=5)
+    recording = result._recorded.recording
+    with_weights = [name for name in recording.heads if "weights" in recording.calls_by_module[name][0].parts]
+    assert with_weights == [NAME]
+    assert "weights" not in usual._recorded.recording.calls_by_module[NAME][0].parts
+    for name in recording.heads:
+        sums = torch.from_numpy(result.get(f"attention/{name}")).float().sum(dim=-1)
+        torch.testing.assert_close(sums, torch.ones_like(sums), atol=1e-2, rtol=1e-2)
+
+
+def test_a_look_shows_all_but_the_weights_of_an_attention_that_is_no_weighted_mean(decoder_folder, tmp_path):
+    result = look("To be", decoder_folder(attention="squashed"), device="cpu", max_new_tokens=5)
+    summary = result.summary
+    assert summary["attentions"] == []
+    [without] = summary["without_weights"]
+    assert (without["name"], without["why"]) == (NAME, "its attention is no weighted mean of the values")
+    missing = {"heads", "rollout/decoder", f"attention/{NAME}"}
+    assert not missing & {*summary["resources"]}
+    for path in result.paths():
+        result.get(path)
+    assert f"hidden/{NAME.removesuffix('.self_attention')}" in result.paths()
+    with pytest.raises(UserError, match=f"{NAME} has no weights to show: its attention is no weighted mean"):
+        result.get(f"attention/{NAME}")
+    with pytest.raises(UserError, match=f"of {NAME}, its attention is no weighted mean"):
+        result.heads_linking("0", "1")
+    assert f"no weights\t{NAME}\tits attention is no weighted mean of the values" in result.to_text()
+    assert '"without_weights":[{"name":"blocks.0.self_attention"' in result.to_json()
+    assert "no weighted mean of the values" in result.to_html(tmp_path / "look.html").read_text()
+    assert result.to_npz(tmp_path / "look.npz").exists()
+
+
+def test_the_other_attentions_are_shown_beside_one_without_weights(decoder_folder, capsys):
+    looker = Looker(decoder_folder(num_layers=2), device="cpu")
+    other = "blocks.1.self_attention"
+    looker.loaded.model.get_submodule(NAME).attend = Squashed(16, 2).attend
+    result = looker.look("To be", max_new_tokens=5)
+    assert [each["name"] for each in result.summary["attentions"]] == [other]
+    assert {head["name"] for head in result.get("heads")} == {other}
+    assert "rollout/decoder" not in result.paths()
+    assert result.get(f"attention/{other}").ndim == 3
+    assert {head.name for head in result.heads_linking("0", "1")} == {other}
+    print_look(result)
+    assert f"{NAME} has no weights to show: its attention is no weighted mean" in capsys.readouterr().out
+    without = looker.look("To be", max_new_tokens=5, changes=Changes(heads={NAME: [0]}))
+    assert without.summary["without_weights"][0]["name"] == NAME
 
 
 def test_a_page_with_its_model_is_refused_for_such_a_model(tmp_path):

@@ -1,11 +1,19 @@
 """Every scheme shows what the model really does with positions."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
+from regard.exports.refusal import NotExpressible
+from regard.inspection.plots import draw_positions
 from regard.inspection.positional import positions_of
-from regard.layers.positions import sinusoids
+from regard.layers.positions import RotaryPositions, sinusoids
+from regard.models.registered import POSITIONS, register_positions
+from regard.verbs.look import look
+from regard.verbs.views.live_page import _positions as page_positions
 
 
 def shown(forced_pass, scheme, kind="decoder_only", length=12, part="encoder", **changes):
@@ -82,3 +90,87 @@ def test_layers_of_two_types_have_two_bases_of_which_the_first_is_shown(forced_p
     torch.testing.assert_close(found.table, shown(forced_pass, "rotary", rotary_base=30.0).table)
     assert "the first layer" in found.note
     assert "the first layer" not in shown(forced_pass, "rotary", rotary_base=30.0).note
+
+
+class Table(nn.Module):
+    def __init__(self, config, bidirectional):
+        super().__init__()
+        self.table = torch.randn(20, config.d_model, generator=torch.Generator().manual_seed(0))
+
+    def forward(self, start, length):
+        return self.table[start : start + length]
+
+
+class Bias(nn.Module):
+    """A bias by the distance, or by the key alone."""
+
+    def __init__(self, by_distance):
+        super().__init__()
+        self.by_distance = by_distance
+
+    def forward(self, queries, keys):
+        key, query = torch.arange(keys), torch.arange(keys)[-queries:, None]
+        bias = (key - query if self.by_distance else key.expand(queries, -1)).float()
+        return torch.stack([bias, 2 * bias])[None].repeat(1, 2, 1, 1)
+
+
+class Turned(RotaryPositions):
+    """It rotates backwards."""
+
+    def forward(self, x, start=0):
+        return super().forward(x.flip(-1), start).flip(-1)
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setattr(POSITIONS, "added", dict(POSITIONS.added))
+    register_positions("table", "input")(Table)
+    register_positions("by_distance", "scores")(lambda config, bidirectional: Bias(True))
+    register_positions("by_key", "scores")(lambda config, bidirectional: Bias(False))
+    register_positions("turned", "queries_and_keys")(lambda config, bidirectional: Turned(config.d_head))
+
+
+@pytest.mark.parametrize("kind", ["decoder_only", "encoder_decoder"])
+def test_registered_positions_are_shown_as_their_module_gives_them(forced_pass, registered, kind):
+    table = shown(forced_pass, "table", kind)
+    assert (table.scheme, table.d, table.bias) == ("table", 16, None)
+    assert torch.equal(table.table, Table(SimpleNamespace(d_model=16), True).table[:12])
+    turned = shown(forced_pass, "turned", kind)
+    assert turned.scheme == "turned"
+    assert torch.equal(turned.table, Turned(4)(_vector(12))[0, 0])
+    for name in ("by_distance", "by_key"):
+        bias = shown(forced_pass, name, kind)
+        assert (bias.scheme, bias.table) == (name, None)
+        assert torch.equal(bias.bias, Bias(name == "by_distance")(12, 12)[0])
+        assert ("not on their distance alone" in bias.note) == (name == "by_key")
+
+
+def _vector(length):
+    vector = torch.zeros(1, 1, length, 4)
+    vector[..., :2] = 1.0
+    return vector
+
+
+def test_a_bias_that_distance_does_not_decide_is_drawn_as_a_matrix(tmp_path):
+    pytest.importorskip("matplotlib")
+    for name, by_distance in (("line", True), ("matrix", False)):
+        draw_positions(tmp_path / f"{name}.svg", bias=Bias(by_distance)(12, 12)[0].numpy())
+    line, matrix = ((tmp_path / f"{name}.svg").read_text("utf-8") for name in ("line", "matrix"))
+    assert "bias of the last position" in line
+    assert "bias of the last position" not in matrix
+    for head in range(4):
+        assert f"bias of head {head}" in matrix
+
+
+def test_a_look_has_the_positions_and_the_bias_of_a_registered_encoding(decoder_folder, registered):
+    result = look("To be", decoder_folder(positions="by_key", num_heads=4), device="cpu", max_new_tokens=5)
+    assert result.get("positions")["scheme"] == "by_key"
+    assert result.get("positions/bias").shape[0] == 4
+    bias = torch.from_numpy(result.get("bias/blocks.0.self_attention"))
+    assert torch.equal(bias, Bias(False)(bias.size(1), bias.size(2))[0])
+
+
+def test_a_page_with_its_model_refuses_a_bias_that_distance_does_not_decide(forced_pass, registered):
+    page_positions(forced_pass("decoder_only", positions="by_distance").model)
+    with pytest.raises(NotExpressible, match="cannot compute positions = 'by_key'"):
+        page_positions(forced_pass("decoder_only", positions="by_key").model)

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from regard.errors import ConfigError
+from regard.inspection.record import record_model
 from regard.layers.attention import SelfAttention
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -76,3 +77,77 @@ def test_registered_parts_of_a_config_are_named():
     config = DecoderOnlyConfig(**sizes, positions="mine", attention="own")
     assert registered_parts(config) == {"positions": "mine", "attention": "own"}
     assert registered_parts(RecurrentConfig(src_vocab_size=9, tgt_vocab_size=9, d_model=8)) == {}
+
+
+class Bias(nn.Module):
+    """A bias of scores that a function of the two counts gives."""
+
+    def __init__(self, give):
+        super().__init__()
+        self.give = give
+
+    def forward(self, queries, keys):
+        return self.give(queries, keys)
+
+
+WRONG = {
+    "no_heads": (lambda queries, keys: torch.zeros(1, 3, queries, keys), r"has the shape \[1, 3, 5, 5\]"),
+    "square": (lambda queries, keys: torch.zeros(keys + 1, keys + 1), r"has the shape \[6, 6\]"),
+    "of_five": (
+        lambda queries, keys: torch.zeros(1, 1, 4, queries, keys),
+        r"has the shape \[1, 1, 4, 5, 5\]",
+    ),
+    "number": (lambda queries, keys: 0.5, "is float, not a tensor"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_bias_that_does_not_fit_the_scores_is_refused_by_name(name):
+    give, message = WRONG[name]
+    register_positions(name, "scores")(lambda config, bidirectional: Bias(give))
+    with pytest.raises(ConfigError, match=f"the bias of the positional encoding '{name}' {message}") as error:
+        build(positions=name)(torch.ones(2, 5, dtype=torch.int64))
+    assert error.value.hint == (
+        "give [1, 4, queries, keys], or 1 for an axis that all share; here [1, 4, 5, 5]"
+    )
+
+
+@pytest.mark.parametrize("axes", [2, 3, 4])
+@torch.no_grad()
+def test_a_bias_may_leave_out_axes_that_all_share(axes):
+    def give(queries, keys):
+        distance = torch.arange(keys) - torch.arange(keys)[-queries:, None]
+        return (0.3 * distance)[(None,) * (axes - 2)]
+
+    def whole(queries, keys):
+        return give(queries, keys).expand(1, 4, -1, -1)
+
+    register_positions("mine", "scores")(lambda config, bidirectional: Bias(give))
+    register_positions("whole", "scores")(lambda config, bidirectional: Bias(whole))
+    mine, same = build(positions="mine").eval(), build(positions="whole").eval()
+    ids = torch.tensor([[3, 4, 5, 6, 7], [8, 9, 10, 3, 4]])
+    torch.testing.assert_close(mine(ids), same(ids))
+    with record_model(mine, parts=("bias", "weights", "scores")) as recording:
+        mine(ids)
+    assert recording.bias("blocks.0.self_attention").shape == (1, 5, 5)
+    cache = mine.start()
+    steps = torch.cat([mine.extend(ids[:, [t]], cache) for t in range(5)], dim=1)
+    torch.testing.assert_close(steps, mine(ids))
+
+
+def test_packed_documents_need_the_positions_of_an_encoding():
+    class Added(nn.Module):
+        def __init__(self, config, bidirectional):
+            super().__init__()
+            self.table = torch.zeros(20, config.d_model)
+
+        def forward(self, start, length):
+            return self.table[start : start + length]
+
+    register_positions("added", "input")(Added)
+    model, ids = build(positions="added"), torch.ones(1, 4, dtype=torch.int64)
+    model(ids)
+    with pytest.raises(ConfigError, match="Added gives no positions for packed documents: it has no `at`"):
+        model(ids, torch.tensor([[0, 0, 1, 1]]))
+    Added.at = lambda self, positions: self.table[positions]
+    model(ids, torch.tensor([[0, 0, 1, 1]]))

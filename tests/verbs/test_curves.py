@@ -33,7 +33,7 @@ def test_the_folder_of_a_sweep_names_its_runs(tmp_path):
             run.append_metrics({"kind": "train", "step": 1, "loss": 3.0, "learning_rate": 0.1})
     with pytest.raises(FolderError) as raised:
         curves(tmp_path)
-    assert raised.value.hint == "it has runs: lr-1, lr-2"
+    assert raised.value.hint == f"it has runs: lr-1, lr-2; `regard curves {tmp_path}` compares them"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """`regard curves`."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -9,15 +11,29 @@ from regard.cli.group import Command
 
 
 @click.command("curves", cls=Command)
-@click.argument("run", type=options.FILE_PATH)
-def command(run: Path) -> None:
-    """Draw loss and scores of a run.
+@click.argument("run", type=options.FILE_PATH, metavar="RUN")
+@options.as_json
+def command(run: Path, as_json: bool) -> None:
+    """Draw loss and scores of a run, or compare the runs in a folder.
 
-    Prints them to the terminal, and writes curves.svg and curves.png to the run folder.
+    Prints them to the terminal, and writes curves.svg and curves.png to the run folder. For a folder of runs,
+    such as that of a sweep, prints a table instead, the best run first: the settings that differ, the
+    validation and test scores of the best model, and the time.
     """
     from regard import console
-    from regard.verbs.curves import curves
+    from regard.verbs.compared_runs import compare_runs, run_table, runs_in
+    from regard.verbs.curves import curves, run_curves
 
+    if not (run / "metrics.jsonl").is_file() and runs_in(run):
+        compared = compare_runs(run)
+        if as_json:
+            click.echo(json.dumps(compared.to_dict(), indent=2, ensure_ascii=False))
+        else:
+            console.table(f"the best first, by validation {compared.metric}", *run_table(compared))
+        return
+    if as_json:
+        click.echo(json.dumps(asdict(run_curves(run)), indent=2))
+        return
     result = curves(run)
     found = result.curves
     console.plot(found.loss_label, {"train": found.train_loss, "validation": found.validation_loss}, log=True)

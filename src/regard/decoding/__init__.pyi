@@ -2,6 +2,7 @@ from regard.decoding.any_module import ModuleStepper as ModuleStepper
 from regard.decoding.any_module import decode as decode
 from regard.decoding.base_search import DecodingLoop as DecodingLoop
 from regard.decoding.base_search import Search as Search
+from regard.decoding.base_search import StopCondition as StopCondition
 from regard.decoding.batches import decode_all as decode_all
 from regard.decoding.batches import decode_stream as decode_stream
 from regard.decoding.continuation import ContinuationSettings as ContinuationSettings

@@ -1,6 +1,8 @@
 """Decode any module by regard's searches: a module that gives logits needs no cache and no base class."""
 
+import inspect
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int64
@@ -11,6 +13,7 @@ from regard.decoding.batches import deterministic
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.errors import ConfigError
 
+ARGUMENTS = ("src_ids", "src_lengths", "tgt_ids")
 Forward = Callable[[Tensor, Tensor, Tensor], Float[Tensor, "rows tgt_len vocab"]]
 
 
@@ -20,11 +23,15 @@ class ModuleStepper:
     Args:
         forward: `src_ids` [rows, src_len], `src_lengths` [rows], `tgt_ids` [rows, tgt_len] -> logits of the
             next id at each target position, [rows, tgt_len, vocab].
+
+    Raises:
+        ConfigError: `forward` does not take these three, or gives something else.
     """
 
     multiple = 1
 
     def __init__(self, forward: Forward) -> None:
+        _refuse_other_arguments(forward)
         self.forward = forward
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
@@ -34,12 +41,40 @@ class ModuleStepper:
     def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         self.targets = torch.cat([self.targets, ids[:, None].to(self.targets.device)], dim=1)
         logits = self.forward(self.sources, self.lengths, self.targets)
+        _refuse_other_logits(logits, self.targets)
         return logits[:, -1].float().log_softmax(dim=-1).cpu()
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
         rows = rows.to(self.sources.device)
         self.sources, self.lengths = self.sources[rows], self.lengths[rows]
         self.targets = self.targets[rows]
+
+
+def _refuse_other_arguments(forward: Any) -> None:
+    """Raise a ConfigError if a module or function cannot be called with three arguments."""
+    called = forward.forward if isinstance(forward, nn.Module) else forward
+    try:
+        inspect.signature(called).bind(*ARGUMENTS)
+    except TypeError as error:
+        name = type(forward).__name__ if isinstance(forward, nn.Module) else "the function"
+        raise ConfigError(
+            f"{name} cannot be called with ({', '.join(ARGUMENTS)}): {error}",
+            "of a language model give a function: lambda src_ids, src_lengths, tgt_ids: model(tgt_ids)",
+        ) from error
+    except ValueError:  # a built-in function without a signature
+        return
+
+
+def _refuse_other_logits(logits: Any, tgt_ids: Tensor) -> None:
+    """Raise a ConfigError if this is not a tensor [rows, tgt_len, vocab]."""
+    shape = [*logits.shape] if isinstance(logits, Tensor) else None
+    if shape is None or len(shape) != 3 or shape[:2] != [*tgt_ids.shape]:
+        what = f"the shape {shape}" if shape is not None else f"a {type(logits).__name__}"
+        rows, length = tgt_ids.shape
+        raise ConfigError(
+            f"the module gives {what}, not logits [rows, tgt_len, vocab], here [{rows}, {length}, vocab]",
+            "give the logits of the next id at each target position",
+        )
 
 
 def decode(
@@ -55,7 +90,8 @@ def decode(
     regard is faster with `decode_all`, because its cache keeps what was computed.
 
     Raises:
-        ConfigError: the search guesses tokens and takes them back.
+        ConfigError: the search guesses tokens and takes them back; or the module does not take these three
+            arguments, or gives something else.
     """
     if search.alone:
         raise ConfigError(

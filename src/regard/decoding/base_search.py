@@ -16,8 +16,8 @@ from regard.decoding.ranking import TopCandidates, without, without_choice
 from regard.decoding.request_constraints import FREE, RequestConstraints
 from regard.decoding.rows import SPARE, HypothesisRows
 from regard.decoding.rules import BannedTokens, GeneratedTokens, LengthLimits, Rule
+from regard.decoding.search_checks import check_search
 from regard.decoding.step import Stepper
-from regard.errors import ConfigError
 
 Ranked = tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]
 Ranking = Callable[[Float[Tensor, "rows vocab"]], Ranked]
@@ -69,8 +69,7 @@ class Search(ABC):
     cut: bool = False  # at the greatest length a hypothesis is finished as it is; else its end is forced
 
     def __post_init__(self) -> None:
-        if self.n_best < 1:
-            raise ConfigError(f"n_best is {self.n_best}, but must be at least 1")
+        check_search(self)
 
     @abstractmethod
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any, cast
 
 import torch
 from jaxtyping import Int64
@@ -79,12 +80,10 @@ def decode_all(
     (`Request.index`).
 
     Raises:
-        ConfigError: there is no model.
+        ConfigError: there is no model, or one is not a `SequenceToSequence`.
         DataError: a source or a prefix is longer than a model can read.
     """
-    models = [models] if isinstance(models, SequenceToSequence) else models
-    if not models:
-        raise ConfigError("an ensemble needs at least one model")
+    models = ensemble_of(models)
     prefixes = [()] * len(sources) if prefixes is None else prefixes
     positions = max_positions(models)
     requests = [
@@ -118,6 +117,30 @@ def decode_all(
         for index, hypotheses in zip(batch, hypotheses_of_batch, strict=True):
             by_source[index] = hypotheses
     return by_source
+
+
+def ensemble_of(models: Any) -> Sequence[SequenceToSequence]:
+    """The models of an ensemble, or the only one.
+
+    Raises:
+        ConfigError: there is none, or one is not a `SequenceToSequence` with a config.
+    """
+    found = models if isinstance(models, Sequence | nn.ModuleList) else [models]
+    if not found:
+        raise ConfigError("an ensemble needs at least one model")
+    for model in found:
+        if not isinstance(model, SequenceToSequence):
+            raise ConfigError(
+                f"{type(model).__name__} is no SequenceToSequence of regard.models, which has a cache",
+                "decode(module, src_ids, src_lengths, search) needs logits alone, continue_all a DecoderOnly",
+            )
+        if not hasattr(model, "d_head"):  # whose default is the d_model of the config
+            raise ConfigError(
+                f"{type(model).__name__} has no d_head, from which sources get their least length:"
+                " its config has no d_model",
+                "set self.config, with d_model, src_vocab_size, tgt_vocab_size and pad_id; or define d_head",
+            )
+    return cast(Sequence[SequenceToSequence], found)
 
 
 def _one_by_one(

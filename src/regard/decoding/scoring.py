@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from regard.decoding.batches import BATCH_TOKENS, by_length, deterministic, max_positions, padded
-from regard.errors import ConfigError, DataError
+from regard.decoding.batches import BATCH_TOKENS, by_length, deterministic, ensemble_of, max_positions, padded
+from regard.decoding.special_tokens import refuse_other_id
+from regard.errors import DataError
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 
@@ -35,9 +36,9 @@ def forced_scores(
 
     A batch has at most `batch_tokens` positions of the longer side, padding counted.
     """
-    models = [models] if isinstance(models, SequenceToSequence) else models
-    if not models:
-        raise ConfigError("an ensemble needs at least one model")
+    models = ensemble_of(models)
+    for name, value in (("bos_id", bos_id), ("eos_id", eos_id)):
+        refuse_other_id(name, value)
     sources = [[*source, eos_id] for source, _ in pairs]
     targets = [[bos_id, *target, eos_id] for _, target in pairs]
     lengths = [max(len(source), len(target) - 1) for source, target in zip(sources, targets, strict=True)]

@@ -112,9 +112,12 @@ def _found(model: nn.Module) -> FastStep | str:
         return why_unsupported(model) or "unknown"
     fingerprint = _fingerprint(model)
     known = _steps.get(model)
-    if known is None or known[0] != fingerprint:
-        known = _steps[model] = (fingerprint, _build(model))
-    return known[1]
+    if known is not None and known[0] == fingerprint:
+        return known[1]
+    found = _build(model)
+    if _fingerprint(model) == fingerprint:  # else another thread began or ended a recording meanwhile
+        _steps[model] = fingerprint, found
+    return found
 
 
 def _build(model: nn.Module) -> FastStep | str:

@@ -32,6 +32,8 @@ from regard.inspection.passes import continuation_pass as continuation_pass
 from regard.inspection.passes import encoder_pass as encoder_pass
 from regard.inspection.passes import image_pass as image_pass
 from regard.inspection.passes import translation_pass as translation_pass
+from regard.inspection.patching import Patch as Patch
+from regard.inspection.patching import patched as patched
 from regard.inspection.positional import Positional as Positional
 from regard.inspection.positional import positions_of as positions_of
 from regard.inspection.record import attentions as attentions

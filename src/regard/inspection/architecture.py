@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
 
+from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import ForcedPass, attention_sites
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.kernels import exchanged, has_own_kernel, softcap_of
@@ -121,8 +122,8 @@ def _count(forced: ForcedPass) -> _Counts:
     hooks = []
     for name, module in forced.model.named_modules():
         hooks += [
-            module.register_forward_pre_hook(before(name)),
-            module.register_forward_hook(after(name)),
+            module.register_forward_pre_hook(in_this_thread(before(name))),
+            module.register_forward_hook(in_this_thread(after(name))),
         ]
     try:
         with torch.no_grad(), _with_plain_attention(forced.model), _ProductCounter(add_flops):

@@ -85,7 +85,9 @@ def weight_arithmetic(
         column=column,
         query=query_row,
         key=keys[column],
-        value=recording.value(name, at)[number, column].float() if "value" in recording.parts else None,
+        value=recording.value(name, at)[number, column].float()
+        if "value" in recording.parts_of(name)
+        else None,
         products=products,
         dot=dot,
         scale=scale,

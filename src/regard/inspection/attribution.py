@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from regard.decoding.batches import deterministic
 from regard.errors import ConfigError
 from regard.inspection.answer import Answer, answer_of, max_batch_size
+from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import ForcedPass, SequenceName
 from regard.layers.embedding import TokenEmbedding
 from regard.models.decoder_only import DecoderOnly
@@ -156,7 +157,7 @@ def _replaced_output(embedding: TokenEmbedding, x: Float[Tensor, "rows columns w
         )  # a recurrent encoder pads its batch with copies of rows
         return x[rows]
 
-    handle = embedding.register_forward_hook(hook)
+    handle = embedding.register_forward_hook(in_this_thread(hook))
     try:
         yield
     finally:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.decoding.batches import deterministic
 from regard.errors import ConfigError
+from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import ForcedPass, SequenceName
 from regard.inspection.steps import TokenCandidate, entropies, most_likely_tokens, ranks
 from regard.models.decoder_only import DecoderOnly
@@ -101,8 +102,8 @@ def _record_states(blocks: nn.ModuleList) -> Iterator[list[Tensor]]:
     def after(_: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
         states.append(output)
 
-    hooks = [blocks[0].register_forward_pre_hook(before)]
-    hooks += [block.register_forward_hook(after) for block in blocks]
+    hooks = [blocks[0].register_forward_pre_hook(in_this_thread(before))]
+    hooks += [block.register_forward_hook(in_this_thread(after)) for block in blocks]
     try:
         yield states
     finally:

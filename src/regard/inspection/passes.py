@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.decoding.special_tokens import refuse_other_id
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.recurrent import SourceAttention
 from regard.models.decoder_only import DecoderOnly
@@ -51,7 +52,13 @@ class ForcedPass:
 def translation_pass(
     model: SequenceToSequence, src_ids: Sequence[int], tgt_ids: Sequence[int], *, bos_id: int, eos_id: int
 ) -> ForcedPass:
-    """The pass of an encoder-decoder that predicts `tgt_ids` from `src_ids`, both without special tokens."""
+    """The pass of an encoder-decoder that predicts `tgt_ids` from `src_ids`, both without special tokens.
+
+    Raises:
+        ConfigError: `bos_id` or `eos_id` is not the id of a token.
+    """
+    for name, value in (("bos_id", bos_id), ("eos_id", eos_id)):
+        refuse_other_id(name, value)
     source, read = (*src_ids, eos_id), (bos_id, *tgt_ids)
     return ForcedPass(
         model=model,

@@ -93,6 +93,9 @@ def draw_schedule(path: Path, rates: Sequence[float], *, title: str = "") -> Non
         axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
 
 
+MAX_BIASES = 8  # heads of which a figure has the matrix
+
+
 def draw_positions(
     path: Path,
     *,
@@ -103,13 +106,17 @@ def draw_positions(
 ) -> None:
     """Write a model's positions: their table and its waves, their similarity, or their bias.
 
+    A bias is a line for each head if it depends on distance alone, otherwise a matrix for each of the first
+    MAX_BIASES heads.
+
     Raises:
         ValueError: all three are None.
     """
     panels = [each for each in (table, similarity, bias) if each is not None]
     if not panels:
         raise ValueError("give a table, a similarity or a bias to draw")
-    count = len(panels) + (table is not None)
+    biases = [] if bias is None or _depends_on_distance(bias) else [*bias[:MAX_BIASES]]
+    count = len(panels) + (table is not None) + max(0, len(biases) - 1)
     with figure_at(path, 4.4 * count + 0.4, 4.2, title=title) as figure:
         axes: list[Any] = list(figure.subplots(1, count, squeeze=False)[0])
         if table is not None:
@@ -117,8 +124,16 @@ def draw_positions(
             _draw_waves(axes.pop(0), table)
         if similarity is not None:
             _draw_matrix(figure, axes.pop(0), similarity, "similarity", "position", "position")
-        if bias is not None:
+        if biases:
+            for head, matrix in enumerate(biases):
+                name = f"bias of head {head}" if len(biases) > 1 else "bias"
+                _draw_matrix(figure, axes.pop(0), matrix, name, "key", "query", symmetric=True)
+        elif bias is not None:
             _draw_bias(axes.pop(0), bias)
+
+
+def _depends_on_distance(bias: Float[np.ndarray, "heads len len"]) -> bool:
+    return np.array_equal(bias[:, 1:, 1:], bias[:, :-1, :-1])
 
 
 def _draw_matrix(

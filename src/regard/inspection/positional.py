@@ -1,10 +1,10 @@
 """A model's positions as a table, a similarity matrix or a bias of attention scores.
 
-Every scheme of layers/positions.py is covered; the numbers come from the model's own module.
+Every scheme of layers/positions.py is covered, and registered ones; the numbers come from the model's module.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,8 @@ from regard.layers.positions import (
     SinusoidalPositions,
 )
 from regard.models.model import Model
+from regard.models.parts import InputEmbedding
+from regard.models.registered import POSITIONS, Where
 
 Scheme = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
 Stack = Literal["encoder", "decoder"]
@@ -49,6 +51,16 @@ NOTES: dict[Scheme, str] = {
 }
 
 
+REGISTERED: dict[Where, str] = {
+    "input": "A registered encoding: row p is added to the embedding of the token at p. Similarity is the"
+    " cosine of two rows.",
+    "queries_and_keys": "A registered encoding, which changes queries and keys; row p is what it makes of one"
+    " vector at p. Similarity is the cosine of two rows.",
+    "scores": "A registered encoding: each head adds its bias to its scores.",
+}
+LAST_POSITION = (
+    "The bias depends on the positions, not on their distance alone: lines are those of the last one."
+)
 OTHER_LAYERS = "These are the positions of the first layer; layers of another type have another base."
 
 
@@ -56,7 +68,7 @@ OTHER_LAYERS = "These are the positions of the first layer; layers of another ty
 class Positional:
     """The first `length` positions of a scheme; arrays that the scheme does not have are None."""
 
-    scheme: Scheme
+    scheme: Scheme | str  # or the name of a registered encoding
     length: int
     d: int  # the width of the table; 0 without one
     note: str
@@ -72,6 +84,9 @@ def positions_of(model: Model, length: int, *, part: Stack = "encoder") -> Posit
     There are fewer than `length` if the model has learned fewer.
     """
     stack = getattr(model, part, model)
+    name = getattr(model.config, "positions", "none")
+    if name in POSITIONS.added:
+        return _registered(stack, name, POSITIONS.added[name].where, length)
     modules = [each for each in stack.modules() if isinstance(each, POSITION_MODULES)]
     found = _positional(modules[0] if modules else None, length)
     if len(modules) > 1 and found.scheme == "rotary":
@@ -96,7 +111,26 @@ def _positional(module: nn.Module | None, length: int) -> Positional:
     return Positional(scheme="none", length=length, d=0, note=NOTES["none"])
 
 
-def _from_table(scheme: Scheme, table: Float[Tensor, "len d"]) -> Positional:
+def _registered(stack: nn.Module, name: str, where: Where, length: int) -> Positional:
+    """The positions of a registered encoding, by what its module gives."""
+    if where == "input":
+        [module, *_] = [each.positions for each in stack.modules() if isinstance(each, InputEmbedding)]
+        return _from_table(name, module(0, length), REGISTERED[where])
+    if where == "queries_and_keys":
+        [module, *_] = [each for each in stack.modules() if isinstance(each, RotaryPositions)]
+        return _from_table(name, _rotation_table(module, length), REGISTERED[where])
+    [module, *_] = [each for part in stack.modules() if (each := getattr(part, "position_bias", None))]
+    bias = module(length, length)[0].expand(-1, length, -1)
+    note = REGISTERED[where] if depends_on_distance(bias) else f"{REGISTERED[where]} {LAST_POSITION}"
+    return _from_bias(name, bias, note)
+
+
+def depends_on_distance(bias: Float[Tensor, "heads len len"]) -> bool:
+    """True if the bias of each head is the same for all pairs of positions at one distance."""
+    return torch.equal(bias[:, 1:, 1:], bias[:, :-1, :-1])
+
+
+def _from_table(scheme: str, table: Float[Tensor, "len d"], note: str | None = None) -> Positional:
     table = table.float().cpu()
     directions = F.normalize(table, dim=-1)
     length, width = table.shape
@@ -104,7 +138,7 @@ def _from_table(scheme: Scheme, table: Float[Tensor, "len d"]) -> Positional:
         scheme=scheme,
         length=length,
         d=width,
-        note=NOTES[scheme],
+        note=note or NOTES[cast(Scheme, scheme)],
         table=table,
         similarity=directions @ directions.T,
     )
@@ -121,5 +155,6 @@ def _rotation_table(module: RotaryPositions, length: int) -> Float[Tensor, "{len
     return module(ones)[0, 0, :, : module.rotary_dim]
 
 
-def _from_bias(scheme: Scheme, bias: Float[Tensor, "heads len len"]) -> Positional:
-    return Positional(scheme=scheme, length=bias.size(1), d=0, note=NOTES[scheme], bias=bias.float().cpu())
+def _from_bias(scheme: str, bias: Float[Tensor, "heads len len"], note: str | None = None) -> Positional:
+    note = note or NOTES[cast(Scheme, scheme)]
+    return Positional(scheme=scheme, length=bias.size(1), d=0, note=note, bias=bias.float().cpu())

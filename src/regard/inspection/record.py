@@ -9,11 +9,13 @@ decoder bypasses its modules, so a recorded decoder takes the plain step, which 
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from typing import Any, get_args
 
 from torch import nn
 
 from regard.errors import ConfigError, did_you_mean
+from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import SequenceName, attention_sites, sequence_of
 from regard.inspection.recording import Recorded, Recording
 from regard.inspection.recording_kernels import (
@@ -31,6 +33,7 @@ from regard.models.conformer import ConformerBlock
 from regard.models.model import Model
 
 DEFAULT_LIMIT_BYTES = 2**30
+PartsToRecord = Collection[Recorded] | Mapping[str, Collection[Recorded]]  # of all attentions, or by name
 
 
 def attentions(model: nn.Module) -> dict[str, MultiHeadAttention | SourceAttention]:
@@ -53,13 +56,17 @@ def record_model(
     model: nn.Module,
     names: Collection[str] | None = None,
     *,
-    parts: Collection[Recorded] = ("weights",),
+    parts: PartsToRecord = ("weights",),
     heads: Mapping[str, Sequence[int]] | None = None,
     hidden: Collection[str] = (),
     logits: bool = False,
     limit: int = DEFAULT_LIMIT_BYTES,
+    require_weights: bool = True,
 ) -> Iterator[Recording]:
     """Record, inside the `with`, these `parts` of the attentions `names`, or of all attentions.
+
+    `parts` by name are those of the attentions that it names, and only these are recorded; no `names` then.
+    A recording is that of one thread: calls of the model in other threads are not recorded.
 
     `heads` limits the attentions it names to some heads. `hidden` names blocks (or any modules with one
     vector per position) whose outputs are stored; `logits` stores the model's output. A recording never
@@ -69,17 +76,20 @@ def record_model(
     queries and keys.
 
     Of an attention with a kernel that is none of regard's (an `attend` of one's own), weights are what that
-    kernel gives for one-hot values, and scores are not known.
+    kernel gives for one-hot values, and scores are not known. If its output is no weighted mean of the
+    values, that is an error, or with `require_weights` False it has no weights and
+    `Recording.no_weights` gives the reason.
 
     Raises:
         ConfigError: a name, part or head is unknown, or scores are not known; inside the `with`, the
             recording exceeds `limit`, or an attention is no weighted mean of its values.
     """
-    chosen = _chosen(model, names)
+    chosen = _chosen(model, names, parts)
     refuse_unknown(model, chosen, parts, heads or {}, hidden)
     recording = Recording(
         heads={name: _heads_of(name, module, heads or {}) for name, module in chosen.items()},
-        parts=tuple(parts),
+        parts=() if isinstance(parts, Mapping) else tuple(parts),
+        parts_by_name=_by_name(parts),
         self_attentions=frozenset(
             name for name, module in chosen.items() if isinstance(module, SelfAttention)
         ),
@@ -87,7 +97,7 @@ def record_model(
         own_kernels=frozenset(name for name, module in chosen.items() if has_own_kernel(module)),
     )
     _refuse_unknown_scores(chosen, recording)
-    budget = MemoryBudget(recording, limit)
+    budget = MemoryBudget(recording, limit, require_weights=require_weights)
     modules = dict(model.named_modules())
     outputs = {name: modules[name] for name in hidden}
     if logits:
@@ -95,9 +105,9 @@ def record_model(
     recording.calls_by_module = {name: [] for name in (*chosen, *outputs)}
     with ExitStack() as undo:
         for name, module in chosen.items():
-            undo.enter_context(exchanged(module, recording_kernel(name, module, budget, tuple(parts))))
+            undo.enter_context(exchanged(module, recording_kernel(name, module, budget)))
         for name, module in outputs.items():
-            undo.callback(module.register_forward_hook(output_hook(name, budget)).remove)
+            undo.callback(module.register_forward_hook(in_this_thread(output_hook(name, budget))).remove)
         yield recording
 
 
@@ -117,7 +127,7 @@ def recording_bytes(
     lengths: Mapping[SequenceName, int],
     names: Collection[str] | None = None,
     *,
-    parts: Collection[Recorded] = ("weights",),
+    parts: PartsToRecord = ("weights",),
     heads: Mapping[str, Sequence[int]] | None = None,
     hidden: Collection[str] = (),
     logits: bool = False,
@@ -132,16 +142,17 @@ def recording_bytes(
         ConfigError: a name, part or head is unknown.
     """
     config: Any = model.config
-    chosen = _chosen(model, names)
+    chosen = _chosen(model, names, parts)
     refuse_unknown(model, chosen, parts, heads or {}, hidden)
     total = 0
+    parts_of = _by_name(parts) if isinstance(parts, Mapping) else dict.fromkeys(chosen, tuple(parts))
     for site in attention_sites(model):
         if site.name in chosen:
             module = chosen[site.name]
             width = module.d_head if isinstance(module, MultiHeadAttention) else config.d_memory
             rows, columns = lengths[site.rows], lengths[site.columns]
             num_heads = len(_heads_of(site.name, module, heads or {}))
-            total += call_bytes(parts, batch_size, num_heads, rows, columns, width=width)
+            total += call_bytes(parts_of[site.name], batch_size, num_heads, rows, columns, width=width)
     longest = max(lengths.values())
     block_names = set(blocks(model))
     for name in hidden:
@@ -162,10 +173,19 @@ def _max_output_width(config: Any) -> int:
     return max(getattr(config, name, 0) for name in ("vocab_size", "num_labels", "d_model"))
 
 
+def _by_name(parts: PartsToRecord) -> dict[str, tuple[Recorded, ...]]:
+    """The parts of single attentions; none if all have the same."""
+    return {name: tuple(each) for name, each in parts.items()} if isinstance(parts, Mapping) else {}
+
+
 def _chosen(
-    model: nn.Module, names: Collection[str] | None
+    model: nn.Module, names: Collection[str] | None, parts: PartsToRecord
 ) -> dict[str, MultiHeadAttention | SourceAttention]:
     found = attentions(model)
+    if isinstance(parts, Mapping):
+        if names is not None:
+            raise ConfigError("`parts` names the attentions already", "leave `names` out")
+        names = parts.keys()
     for name in names or ():
         if name not in found:
             raise ConfigError(f"the model has no attention {name!r}", did_you_mean(name, found))
@@ -191,7 +211,7 @@ def refuse_unknown(
 ) -> None:
     """Raise a ConfigError for a part, head or module that there is not."""
     known = get_args(Recorded)
-    for part in parts:
+    for part in chain.from_iterable(parts.values()) if isinstance(parts, Mapping) else parts:
         if part not in known:
             raise ConfigError(f"an attention has no part {part!r} to record", did_you_mean(part, known))
     for name, numbers in heads.items():
@@ -212,9 +232,10 @@ def _refuse_unknown_scores(
     chosen: Mapping[str, MultiHeadAttention | SourceAttention], recording: Recording
 ) -> None:
     """Raise a ConfigError if scores are to be recorded of a kernel that may compute others."""
-    for name, module in chosen.items() if "scores" in recording.parts else ():
+    for name, module in chosen.items():
         # a source attention gives scores to its kernel
-        if name in recording.own_kernels and isinstance(module, MultiHeadAttention):
+        has_other = name in recording.own_kernels and isinstance(module, MultiHeadAttention)
+        if has_other and "scores" in recording.parts_of(name):
             raise ConfigError(
                 f"the scores of {name} are not known: its attention kernel is none of regard's",
                 "record its weights",

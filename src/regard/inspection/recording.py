@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.errors import ConfigError
 from regard.layers.scaled_dot_product import attention_weights
 
+OTHER_PARTS = "record other parts: query, key, value, mask, bias, head_output"  # of a kernel without weights
 Recorded = Literal["query", "key", "value", "mask", "bias", "scores", "weights", "head_output"]
 
 
@@ -54,13 +55,21 @@ class Recording:
     """
 
     heads: dict[str, tuple[int, ...]] = field(default_factory=dict)  # recorded heads of each attention
-    parts: tuple[str, ...] = ("weights",)  # recorded of each attention
+    parts: tuple[Recorded, ...] = (
+        "weights",
+    )  # recorded of each attention that `parts_by_name` does not name
+    parts_by_name: dict[str, tuple[Recorded, ...]] = field(default_factory=dict)  # of single attentions
     self_attentions: frozenset[str] = frozenset()  # names; their columns grow with their rows
     softcaps: dict[str, float] = field(default_factory=dict)  # of attentions with soft-capped scores
     own_kernels: frozenset[str] = frozenset()  # attentions whose kernel is none of regard's
+    no_weights: dict[str, str] = field(default_factory=dict)  # attentions without weights, and why
     calls_by_module: dict[str, list[ModuleCall]] = field(default_factory=dict)
     events: list[Int64[Tensor, " rows"] | None] = field(default_factory=list)  # selected rows; None: a step
     bytes_held: int = 0
+
+    def parts_of(self, name: str) -> tuple[Recorded, ...]:
+        """The recorded parts of the attention `name`."""
+        return self.parts_by_name.get(name, self.parts)
 
     # Attentions: [heads, rows, ...]; with `row=None`, [batch, heads, rows, ...]
 
@@ -70,10 +79,13 @@ class Recording:
         """The attention weights before dropout; 0 where a row had not yet the column in its cache.
 
         If weights were not recorded, they are computed from queries, keys, mask and bias; not those of
-        `own_kernels`, which must be recorded.
+        `own_kernels`, which must be recorded. An attention in `no_weights` has none.
         """
-        has_inputs = {"query", "key", "mask", "bias"} <= {*self.parts} and name not in self.own_kernels
-        if "weights" not in self.parts and has_inputs:
+        if name in self.no_weights:
+            raise ConfigError(f"{name} has no weights: {self.no_weights[name]}", OTHER_PARTS)
+        parts = self.parts_of(name)
+        has_inputs = {"query", "key", "mask", "bias"} <= {*parts} and name not in self.own_kernels
+        if "weights" not in parts and has_inputs:
             return self._computed_weights(name, row)
         return self._assembled(name, "weights", row, 0.0)
 
@@ -141,7 +153,11 @@ class Recording:
     @property
     def weights_by_call(self) -> dict[str, list[Tensor]]:
         """The weights of each attention, one tensor [batch, heads, rows, columns] for each call."""
-        return {name: [call.parts["weights"] for call in self.calls_by_module[name]] for name in self.heads}
+        return {
+            name: [call.parts["weights"] for call in self.calls_by_module[name]]
+            for name in self.heads
+            if name not in self.no_weights
+        }
 
     def last_weights(self, name: str) -> Float[Tensor, "batch heads rows columns"]:
         """The weights of the attention `name` in its last call."""
@@ -186,9 +202,12 @@ class Recording:
         calls = self.calls_by_module[name]
         if not calls:
             raise ConfigError(
-                f"{name} was not called while it was recorded", "run the model inside the `with`"
+                f"{name} was not called while it was recorded",
+                "run the model inside the `with`, in the same thread",
             )
-        recorded = calls[0].parts.keys() | ({"mask", "bias"} & {*self.parts} if name in self.heads else set())
+        recorded = calls[0].parts.keys() | (
+            {"mask", "bias"} & {*self.parts_of(name)} if name in self.heads else set()
+        )
         if part not in recorded:  # a call may have no mask or bias
             raise ConfigError(f"no {part} of {name} is recorded", f"recorded: {', '.join(sorted(recorded))}")
         return calls

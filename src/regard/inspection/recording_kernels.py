@@ -10,9 +10,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
-from regard.inspection.recording import ModuleCall, Recorded, Recording
+from regard.inspection.recording import OTHER_PARTS, ModuleCall, Recorded, Recording
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.kernels import Attend, around, kernel_of, weights_by_kernel
+from regard.layers.kernels import Attend, around, current_attend, kernel_of, weights_by_kernel
 from regard.layers.recurrent import SourceAttention
 from regard.layers.scaled_dot_product import attention_scores, masked_softmax
 
@@ -20,10 +20,13 @@ FLOAT32_BYTES = 4
 
 
 class MemoryBudget:
-    """Stores calls in a recording of at most `limit` bytes."""
+    """Stores calls in a recording of at most `limit` bytes.
 
-    def __init__(self, recording: Recording, limit: int) -> None:
-        self.recording, self.limit = recording, limit
+    An attention that is no weighted mean is an error, or with `require_weights` False stored without weights.
+    """
+
+    def __init__(self, recording: Recording, limit: int, *, require_weights: bool = True) -> None:
+        self.recording, self.limit, self.require_weights = recording, limit, require_weights
 
     def reserve(self, count: int) -> None:
         """Raise a ConfigError if `count` more bytes would exceed the limit."""
@@ -62,7 +65,7 @@ class _Call:
     mask: Tensor | None
     bias: Tensor | None
     output: Float[Tensor, "batch heads tgt_len d_value"]
-    own_weights: Callable[[], Tensor] | None
+    own_weights: Callable[[], Tensor | None] | None
 
     def of_heads(self, heads: list[int]) -> "_Call":
         """Copies of the tensors of these query heads; several may share a head of keys and values."""
@@ -76,23 +79,21 @@ class _Call:
             mask=None if self.mask is None else _select_heads(self.mask, heads),
             bias=None if self.bias is None else _select_heads(self.bias, heads),
             output=self.output[:, heads],
-            own_weights=None if own is None else lambda: own()[:, heads],
+            own_weights=None
+            if own is None
+            else lambda: None if (found := own()) is None else found[:, heads],
         )
 
 
-def recording_kernel(
-    name: str,
-    module: MultiHeadAttention | SourceAttention,
-    budget: MemoryBudget,
-    parts: tuple[Recorded, ...],
-) -> Attend:
+def recording_kernel(name: str, module: MultiHeadAttention | SourceAttention, budget: MemoryBudget) -> Attend:
     """A kernel that calls the kernel of `module` and stores its inputs and output."""
-    original: Attend = module.attend
+    parts = budget.recording.parts_of(name)
+    original = current_attend(module)
     kernel = kernel_of(module)
     is_own = name in budget.recording.own_kernels
 
-    def own_weights(mix: Callable[[Tensor], Tensor], value: Tensor) -> Callable[[], Tensor] | None:
-        return partial(_own_weights, name, mix, value) if is_own else None
+    def own_weights(mix: Callable[[Tensor], Tensor], value: Tensor) -> Callable[[], Tensor | None] | None:
+        return partial(_own_weights, budget, name, mix, value) if is_own else None
 
     if isinstance(module, SourceAttention):
 
@@ -125,19 +126,26 @@ def recording_kernel(
     return around(original, attend)
 
 
-def _own_weights(name: str, mix: Callable[[Tensor], Tensor], value: Tensor) -> Tensor:
-    """The weights of a kernel that is none of regard's.
+def _own_weights(
+    budget: MemoryBudget, name: str, mix: Callable[[Tensor], Tensor], value: Tensor
+) -> Tensor | None:
+    """The weights of a kernel that is none of regard's; None if it has none and they are not required.
 
     Raises:
         ConfigError: its output is no weighted mean of the values.
     """
+    if name in budget.recording.no_weights:
+        return None
     try:
         return weights_by_kernel(mix, value)
     except ValueError as error:
-        raise ConfigError(
-            f"{name} has no weights to record: its attention is no weighted mean of the values",
-            "record other parts: query, key, value, mask, bias, head_output",
-        ) from error
+        if budget.require_weights:
+            raise ConfigError(
+                f"{name} has no weights to record: its attention is no weighted mean of the values",
+                OTHER_PARTS,
+            ) from error
+        budget.recording.no_weights[name] = "its attention is no weighted mean of the values"
+        return None
 
 
 def _store_heads(budget: MemoryBudget, name: str, parts: tuple[Recorded, ...], call: _Call) -> None:
@@ -157,7 +165,7 @@ def _store_heads(budget: MemoryBudget, name: str, parts: tuple[Recorded, ...], c
         )
     )  # fmt: skip
     of = call.of_heads(heads)
-    tensors: dict[str, Callable[[], Tensor]] = {
+    tensors: dict[str, Callable[[], Tensor | None]] = {
         "query": lambda: of.query,
         "key": lambda: of.key[:, :, columns - new :].contiguous(),
         "value": lambda: of.value[:, :, columns - new :].contiguous(),
@@ -173,14 +181,15 @@ def _store_heads(budget: MemoryBudget, name: str, parts: tuple[Recorded, ...], c
         scores = attention_scores(of.query, of.key, of.bias, budget.recording.softcaps.get(name))
         tensors["scores"] = lambda: scores
         tensors["weights"] = lambda: masked_softmax(scores, of.mask)
-    budget.store(name, rows, columns, {part: tensors[part]() for part in parts if part in tensors})
+    made = {part: tensors[part]() for part in parts if part in tensors}
+    budget.store(name, rows, columns, {part: each for part, each in made.items() if each is not None})
 
 
 def _store_source_attention(
     budget: MemoryBudget,
     name: str,
     parts: tuple[Recorded, ...],
-    own_weights: Callable[[], Tensor] | None,
+    own_weights: Callable[[], Tensor | None] | None,
     scores: Tensor,
     values: Tensor,
     mask: Tensor | None,

@@ -21,11 +21,12 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
+from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import AttentionSite, attention_sites
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, Residual
 from regard.layers.cache import KeyValue
-from regard.layers.kernels import Attend, around, exchanged
+from regard.layers.kernels import Attend, around, current_attend, exchanged
 from regard.layers.recurrent import SourceAttention
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import PooledHead
@@ -57,7 +58,7 @@ def layer_names(model: Model) -> list[str]:
 
 @contextmanager
 def ablated(model: Model, *ablations: Ablation) -> Iterator[None]:
-    """A context in which the model runs without these parts.
+    """A context in which the model runs without these parts in this thread; others have the whole model.
 
     One of `ablations` applies to all rows of a batch, several apply to one row each.
 
@@ -81,7 +82,12 @@ def ablated(model: Model, *ablations: Ablation) -> Iterator[None]:
         yield
 
 
-def _refuse_unknown(model: Model, ablations: Sequence[Ablation]) -> None:
+def _refuse_unknown(model: nn.Module, ablations: Sequence[Ablation]) -> None:
+    if not isinstance(model, Model):
+        raise ConfigError(
+            f"parts of {type(model).__name__} cannot be switched off: it is not a Model of regard",
+            "inherit from Model of regard.models, which needs a config and initialise(generator)",
+        )
     heads = {site.name: site.num_heads for site in attention_sites(model)}
     layers = layer_names(model)
     for each in ablations:
@@ -126,7 +132,9 @@ def _rows_for_batch(of_rows: Tensor, batch_size: int) -> Tensor:
 def _without_heads(
     module: MultiHeadAttention | SourceAttention, on: Bool[Tensor, "rows heads"]
 ) -> Iterator[None]:
-    masked = _masked_kernel(module.attend, on, is_source_attention=isinstance(module, SourceAttention))
+    masked = _masked_kernel(
+        current_attend(module), on, is_source_attention=isinstance(module, SourceAttention)
+    )
     with exchanged(module, masked):
         yield
 
@@ -152,7 +160,7 @@ def _without_layer(model: Model, name: str, off: Bool[Tensor, " rows"]) -> Itera
         without = inputs[0] if is_block else _without_sublayer(module, inputs)
         return without.where(_rows_for_batch(off, len(output))[:, None, None], output)
 
-    hook = module.register_forward_hook(skip)
+    hook = module.register_forward_hook(in_this_thread(skip))
     try:
         yield
     finally:
@@ -176,11 +184,13 @@ def _without_tokens(model: Model, off: Sequence[Sequence[int]]) -> Iterator[None
                 hook = _hide_tokens(token_mask, _attention_module(model, site))
                 undo.callback(hook.remove)
         if isinstance(model, Recurrent):
-            undo.callback(model.encoder.register_forward_pre_hook(_skip_hook(token_mask)).remove)
+            undo.callback(
+                model.encoder.register_forward_pre_hook(in_this_thread(_skip_hook(token_mask))).remove
+            )
         if isinstance(model, EncoderOnly) and (head := _pooler(model)) is not None:
-            undo.callback(head.register_forward_pre_hook(_pooling_hook(token_mask)).remove)
+            undo.callback(head.register_forward_pre_hook(in_this_thread(_pooling_hook(token_mask))).remove)
         if isinstance(model, VisionTransformer) and model.class_token is None:
-            undo.callback(model.norm.register_forward_hook(_mean_hook(token_mask)).remove)
+            undo.callback(model.norm.register_forward_hook(in_this_thread(_mean_hook(token_mask))).remove)
         yield
 
 
@@ -193,7 +203,7 @@ def _hide_tokens(token_mask: Tensor, module: MultiHeadAttention | SourceAttentio
             visible = _rows_for_batch(_window(token_mask, 0, keys.size(1)), len(query))[:, None]
             return query, keys, memory, mask & visible
 
-        return module.register_forward_pre_hook(source_hook)
+        return module.register_forward_pre_hook(in_this_thread(source_hook))
 
     def hook(
         _: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]
@@ -206,7 +216,7 @@ def _hide_tokens(token_mask: Tensor, module: MultiHeadAttention | SourceAttentio
         given_mask = mask[0] if mask else kwargs.pop("mask", None)
         return (x, memory, visible if given_mask is None else given_mask & visible), kwargs
 
-    return module.register_forward_pre_hook(hook, with_kwargs=True)
+    return module.register_forward_pre_hook(in_this_thread(hook), with_kwargs=True)
 
 
 def _window(token_mask: Bool[Tensor, "rows len"], start: int, length: int) -> Bool[Tensor, "rows {length}"]:

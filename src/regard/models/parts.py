@@ -1,11 +1,13 @@
 """Layers built from a Transformer's config."""
 
 import dataclasses
+from functools import partial
 from typing import Any, Literal, TypeVar, cast
 
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from regard.errors import ConfigError
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import RESIDUALS, DecoderBlock, EncoderBlock, ParallelBlock, PreNorm, Residual
 from regard.layers.embedding import TokenEmbedding
@@ -48,10 +50,20 @@ class InputEmbedding(nn.Module):
         """`start` is the position of the first id; with `documents`, positions start from 0 in each."""
         x = self.embedding(ids)
         if self.positions is not None and documents is not None:
-            x = x + self.positions.at(positions_in(documents))
+            x = x + _positions_at(self.positions, positions_in(documents))
         elif self.positions is not None:
             x = x + self.positions(start, ids.size(1))
         return self.dropout(self.norm(x))
+
+
+def _positions_at(module: Any, positions: Int64[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
+    """The vectors of these positions; a registered encoding may lack the method for them."""
+    if not hasattr(module, "at"):
+        raise ConfigError(
+            f"{type(module).__name__} gives no positions for packed documents: it has no `at`",
+            "define at(positions) -> [batch, length, d_model], or set task.apart = false",
+        )
+    return module.at(positions)
 
 
 def positions(config: TransformerConfig) -> nn.Module | None:
@@ -76,7 +88,35 @@ def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> 
     made = encoding.make(config, bidirectional)
     if not isinstance(made, POSITION_KINDS[where]):
         raise wrong_positions(config.positions, where)
-    return _marked(made, is_own=config.positions in POSITIONS.own)
+    is_own = config.positions in POSITIONS.own
+    if where == "scores" and not is_own:
+        made.register_forward_hook(partial(_checked_bias, config.positions, config.num_heads))
+    return _marked(made, is_own=is_own)
+
+
+def _checked_bias(
+    name: str, num_heads: int, module: nn.Module, counts: tuple[int, int], bias: Any
+) -> Float[Tensor, "1 some_heads queries keys"]:
+    """The bias of a registered encoding with all four axes; a forward hook of its module.
+
+    Raises:
+        ConfigError: it does not broadcast to the scores.
+    """
+    wanted = (1, num_heads, *counts)
+    shape = tuple(bias.shape) if isinstance(bias, Tensor) else None
+    if (
+        shape is None
+        or len(shape) > 4
+        or any(have not in (1, want) for have, want in zip(reversed(shape), reversed(wanted), strict=False))
+    ):
+        what = f"has the shape {[*shape]}" if shape is not None else f"is {type(bias).__name__}, not a tensor"
+        raise ConfigError(
+            f"the bias of the positional encoding {name!r} {what}, which does not fit"
+            f" {counts[0]} queries and {counts[1]} keys",
+            f"give [1, {num_heads}, queries, keys], or 1 for an axis that all share; here {[*wanted]}",
+        )
+    bias = bias[(None,) * (4 - len(shape))]
+    return bias.expand(-1, -1, -1, counts[1])
 
 
 def _marked(part: Part, *, is_own: bool) -> Part:

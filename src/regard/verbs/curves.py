@@ -66,7 +66,9 @@ def run_curves(run: str | Path) -> Curves:
     if not found.train_loss and not found.validation_loss:
         runs = sorted(each.name for each in path.glob("*/") if (each / "metrics.jsonl").is_file())
         hint = (
-            f"it has runs: {', '.join(runs[:5])}" if runs else "`regard train` writes a run folder to runs/"
+            f"it has runs: {', '.join(runs[:5])}; `regard curves {run}` compares them"
+            if runs
+            else "`regard train` writes a run folder to runs/"
         )
         raise FolderError(f"{run} has no measurements", hint)
     return found

@@ -64,6 +64,10 @@ def plot_attention(
     found_look = look(text, model, target=target, runtime=runtime)
     summary = found_look.summary
     sites = {each["name"]: each for each in summary["attentions"]}
+    for each in summary["without_weights"]:
+        if attention in (None, each["name"]) and (attention or not sites):
+            hint = f"name another attention: {', '.join(sites)}" if sites else "name another model"
+            raise ConfigError(f"{each['name']} has no weights to plot: {each['why']}", hint)
     if not sites:
         raise FolderError("this model has no attention", "name another model with --model DIR")
     name = attention or list(sites)[-1]

@@ -163,8 +163,14 @@ function navigation(page) {
   return [opener, element("div", { class: "lists" }, lists)];
 }
 
-/** The list of what is switched off in this Look, and a button to switch it on again. */
+/** What is switched off in this Look, with a button to switch it on again, and which attentions have no weights. */
 function banner({ source }) {
+  const without = (source.summary?.without_weights ?? []).map(({ name, why }) =>
+    element("p", {}, element("strong", {}, `No weights of ${visible(name)}: `), visible(why)));
+  return [switchedOff(source), ...without];
+}
+
+function switchedOff(source) {
   const { changes, sequences } = source.summary ?? {};
   if (!changes) return null;
   const tokens = (sequences.source ?? sequences.text ?? sequences.read)?.tokens ?? [];

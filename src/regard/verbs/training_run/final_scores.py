@@ -72,7 +72,7 @@ def _sharded_scores(task: Task, run: RunFolder, distributed: DistributedModel) -
 
 def best_validation(run: RunFolder) -> dict[str, float]:
     """The validation scores of the best model, which may be a mean of the last checkpoints."""
-    folder = run.best()
+    folder = run.best(())  # its manifest alone: reading the weights would take long
     manifest = folder.manifest if folder else {}
     wanted = "average" if manifest.get("is_average") else "validation", manifest.get("step")
     for record in reversed(run.metrics()):

@@ -14,22 +14,26 @@ DECIMAL_PLACES = 5
 
 
 def alignment_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
-    """`heads`, `alignment` and `rollout/PART`, each only if the model has the attention that it needs."""
+    """`heads`, `alignment` and `rollout/PART`, each only if the model has the attention that it needs.
+
+    A rollout needs the weights of all layers of its part.
+    """
     found: dict[str, ResourceFunction] = {}
-    if recorded.sites:
+    if recorded.shown_sites:
         found["heads"] = partial(_heads, recorded)
     if has_cross_attention(recorded):
         found["alignment"] = partial(_alignment, recorded)
     parts: tuple[Part, ...] = ("encoder", "decoder")
     for part in parts:
-        if any(site.part == part for site in recorded.sites.values()):
+        sites = [site for site in recorded.sites.values() if site.part == part]
+        if sites and not any(site.name in recorded.no_weights for site in sites):
             found[f"rollout/{part}"] = partial(_rollout, recorded, part)
     return found
 
 
 def has_cross_attention(recorded: RecordedPass) -> bool:
-    """True if the model has attention from target tokens to a source."""
-    return any(site.part == "cross" for site in recorded.sites.values())
+    """True if the model has attention with weights from target tokens to a source."""
+    return any(site.part == "cross" for site in recorded.shown_sites)
 
 
 def _heads(recorded: RecordedPass) -> Resource:
@@ -40,7 +44,7 @@ def _heads(recorded: RecordedPass) -> Resource:
     end_token = source.tokens[-1] if source.special[-1] else None
     links = _clearest_alignment(recorded).links() if has_cross_attention(recorded) else ()
     found = []
-    for site in recorded.sites.values():
+    for site in recorded.shown_sites:
         # the inputs of a decoder are shifted by one: cross-attention is that of the tokens that it predicts
         rows = sequences["written" if site.part == "cross" else site.rows]
         weights = recorded.weights(site.name)
@@ -82,7 +86,7 @@ def _alignment(recorded: RecordedPass) -> Resource:
 
 
 def alignment_summary(recorded: RecordedPass) -> dict[str, Any] | None:
-    """The layer that aligns target and source, why it was chosen, and its links; None without a source."""
+    """The layer that aligns target and source, why it was chosen, and its links; None without weights."""
     if not has_cross_attention(recorded):
         return None
     alignment = _clearest_alignment(recorded)
@@ -98,7 +102,7 @@ def alignment_summary(recorded: RecordedPass) -> dict[str, Any] | None:
 
 
 def _clearest_alignment(recorded: RecordedPass) -> Alignment:
-    crosses = [site for site in recorded.sites.values() if site.part == "cross"]
+    crosses = [site for site in recorded.shown_sites if site.part == "cross"]
     return clearest_alignment({site.name: recorded.weights(site.name) for site in crosses}, crosses)
 
 

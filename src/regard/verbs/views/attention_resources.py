@@ -2,18 +2,19 @@
 
 from functools import partial
 
+from regard.models.registered import POSITIONS
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
 
 
 def attention_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
-    """`attention/NAME` for each attention, its inputs if it has queries and keys, and `hidden/NAME`.
+    """`attention/NAME` for each attention with weights, inputs if it has queries and keys, and `hidden/NAME`.
 
     Of a kernel that is none of regard's there are no queries, keys and biases: a reader would compute other
     weights from them.
     """
     found: dict[str, ResourceFunction] = {}
-    for name in recorded.sites:
-        found[f"attention/{name}"] = partial(_weights, recorded, name)
+    for site in recorded.shown_sites:
+        found[f"attention/{site.name}"] = partial(_weights, recorded, site.name)
     if recorded.has_keys:
         for name in recorded.sites:
             is_known = not recorded.has_own_kernel(name)
@@ -28,8 +29,8 @@ def attention_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
 
 def has_bias(recorded: RecordedPass, name: str) -> bool:
     """True if this attention has a position bias; cross-attentions never have one."""
-    config = recorded.run.loaded.config
-    return getattr(config, "positions", None) in ("alibi", "t5") and recorded.sites[name].part != "cross"
+    positions = getattr(recorded.run.loaded.config, "positions", "none")
+    return POSITIONS[positions].where == "scores" and recorded.sites[name].part != "cross"
 
 
 def _weights(recorded: RecordedPass, name: str) -> Resource:

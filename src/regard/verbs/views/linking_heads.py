@@ -31,9 +31,9 @@ def heads_linking(recorded: RecordedPass, attended: str, attending: str) -> list
     et al. 2019, section 4.1). A number that is not itself a word means the token at that position, from 0.
 
     Raises:
-        DataError: there is no such word, or the model has no attention.
+        DataError: there is no such word, or the model has no attention with weights.
     """
-    sites = list(recorded.sites.values())
+    sites = recorded.shown_sites
     cross_sites = [site for site in sites if site.part == "cross"]
     found: list[LinkingHead] = []
     for site in cross_sites or sites:
@@ -47,6 +47,9 @@ def heads_linking(recorded: RecordedPass, attended: str, attending: str) -> list
             LinkingHead(name=site.name, layer=site.layer, head=head, weight=weight)
             for head, weight in enumerate(weights.tolist())
         ]
+    if not found and recorded.no_weights:
+        name, why = next(iter(recorded.no_weights.items()))
+        raise DataError(f"this model has no attention weights: of {name}, {why}", "name another model")
     if not found:
         raise DataError("this model has no attention heads", "name another model")
     return sorted(found, key=lambda each: -each.weight)

@@ -22,7 +22,7 @@ from regard.errors import RunError, UserError
 from regard.exports.look_page import ENGINE, held_model, looks_in_node, save_look_folder
 from regard.exports.refusal import NotExpressible
 from regard.inspection.passes import ForcedPass, continuation_pass, translation_pass
-from regard.inspection.positional import positions_of
+from regard.inspection.positional import depends_on_distance, positions_of
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.page.assets import HeldModel
@@ -75,7 +75,7 @@ def live_tables(loaded: LoadedModel, summary: Mapping[str, Any]) -> tuple[dict[s
     sides = {"source": loaded.tokenizers.source, "target": loaded.tokenizers.target}
     positions, files = _positions(model)
     table = {
-        "summary": {name: summary[name] for name in ("format", "model", "attentions")},
+        "summary": {name: summary[name] for name in ("format", "model", "attentions", "without_weights")},
         "most_tokens": MAX_TOKENS,
         "most_positions": model.max_length,
         "splits_at_spaces": len(sides["target"].words("x x")) == 2,
@@ -161,6 +161,9 @@ def _positions(model: EncoderDecoder | DecoderOnly) -> tuple[dict[str, Any], dic
     if found.table is not None:
         return described, {"positions.npy": npy_bytes(to_array(found.table))}
     if found.bias is not None:
+        if not depends_on_distance(found.bias):
+            nearest = "its bias is not one of distance alone, which such a page has: leave --live out"
+            raise NotExpressible(ENGINE, "positions", found.scheme, nearest)
         before, after = found.bias[:, 1:, 0].flip(1), found.bias[:, 0]  # columns left of the row, and right
         by_distance = np.concatenate([to_array(before), to_array(after)], axis=1)
         return described, {"positions.npy": npy_bytes(by_distance)}
@@ -198,7 +201,7 @@ def look_difference(
     """What differs between a look of the page's JavaScript and this one; None if nothing does."""
     if "error" in found:
         return found["error"]
-    for name in ("format", "model", "sequences", "text", "attentions", "logits"):
+    for name in ("format", "model", "sequences", "text", "attentions", "without_weights", "logits"):
         if found["summary"][name] != json_of(summary[name]):
             return f"its {name} is another"
     for path, array in found["arrays"].items():

@@ -53,8 +53,10 @@ class Look:
         self.run = run
         self._lock, self._with_changes, self._factory = lock, with_changes, factory
         self._recorded = RecordedPass(run)
+        with self._lock, self._with_changes():  # which attentions have weights, a pass may have to tell
+            resources = resources_of(self._recorded)
         self._functions: dict[str, ResourceFunction] = {
-            "summary": partial(_summary, self._recorded, tuple(resources := resources_of(self._recorded))),
+            "summary": partial(_summary, self._recorded, tuple(resources)),
             **resources,
         }
         self._computed: dict[str, Resource] = {}
@@ -108,8 +110,14 @@ class Look:
         """One resource by its path.
 
         Raises:
-            DataError: there is no such resource.
+            DataError: there is no such resource, or the attention has no weights.
         """
+        name = path.removeprefix("attention/")
+        if path not in self._functions and name in self._recorded.no_weights:
+            raise DataError(
+                f"{name} has no weights to show: {self._recorded.no_weights[name]}",
+                f"its values are in value/{name}, what follows from them in the hidden states of its block",
+            )
         if path not in self._functions:
             raise DataError(f"there is no resource {path!r}", did_you_mean(path, self._functions))
         if (computed := self._computed.get(path)) is not None:  # without waiting for other computations

@@ -7,6 +7,7 @@ from typing import Any
 from regard.inspection.architecture import architecture_of
 from regard.inspection.neighbours import nearest_neighbours
 from regard.inspection.positional import Positional, positions_of
+from regard.models.registered import POSITIONS
 from regard.verbs.views.inspected_run import InspectedImage, InspectedRun
 from regard.verbs.views.pieces import pieces
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
@@ -24,12 +25,11 @@ def model_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
     if not recorded.has_keys:
         return found
     found["positions"] = partial(_positions, recorded)
-    config = recorded.run.loaded.config
-    scheme = getattr(config, "positions", "none")
-    if scheme in ("sinusoidal", "learned", "rotary"):
+    where = POSITIONS[getattr(recorded.run.loaded.config, "positions", "none")].where
+    if where in ("input", "queries_and_keys"):
         for part in ("table", "similarity"):
             found[f"positions/{part}"] = partial(_position_part, recorded, part)
-    elif scheme in ("alibi", "t5"):
+    elif where == "scores":
         found["positions/bias"] = partial(_position_part, recorded, "bias")
     return found
 

@@ -22,7 +22,8 @@ PATTERNS = {  # statistic -> name; in a tie the first wins
 def text_lines(summary: dict[str, Any], get: GetResource) -> Iterator[str]:
     """The lines of a look.
 
-    The first field is model, text, answer, label, tag, token, alignment, pharaoh, aligned or head.
+    The first field is model, text, answer, label, tag, token, alignment, pharaoh, aligned, head, or
+    "no weights" of an attention that has none.
     """
     model = summary["model"]
     yield _line("model", model["name"], model["kind"], f"{model['parameters']} parameters")
@@ -38,6 +39,8 @@ def text_lines(summary: dict[str, Any], get: GetResource) -> Iterator[str]:
         for head in get("heads"):
             pattern, share = head_pattern(head)
             yield _line("head", head["name"], head["head"], pattern, f"{share:.4f}")
+    for each in summary["without_weights"]:
+        yield _line("no weights", each["name"], each["why"])
 
 
 def head_pattern(head: dict[str, Any]) -> tuple[str, float]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.inspection.passes import AttentionSite, attention_sites
 from regard.inspection.record import blocks, record_model
-from regard.inspection.recording import Recording
+from regard.inspection.recording import Recorded, Recording
 from regard.layers.kernels import has_own_kernel
 from regard.verbs.views.inspected_run import InspectedRun
 
@@ -22,8 +22,8 @@ class RecordedPass:
     """A run, its attentions, and the recording of its forced pass.
 
     The recording has queries, keys, values and masks, but no weights, whose memory grows with the square of
-    the length: `weights` computes those of one attention. Weights are recorded if an attention has a kernel
-    that is none of regard's.
+    the length: `weights` computes those of one attention. Weights are recorded of the attentions whose kernel
+    is none of regard's; `no_weights` has those of them that have no weights.
     """
 
     def __init__(self, run: InspectedRun) -> None:
@@ -35,12 +35,19 @@ class RecordedPass:
     @cached_property
     def recording(self) -> Recording:
         """The recording of the forced pass."""
-        parts = ("query", "key", "value", "mask", "bias") if self.has_keys else ("weights", "mask")
-        if self.has_keys and any(map(self.has_own_kernel, self.sites)):
-            parts = (*parts, "weights")
-        with torch.no_grad(), record_model(self.model, parts=parts, hidden=self.blocks) as recording:
+        parts = {name: self._parts_of(name) for name in self.sites}
+        recorder = record_model(self.model, parts=parts, hidden=self.blocks, require_weights=False)
+        with torch.no_grad(), recorder as recording:
             self._output = self.run.forced()
         return recording
+
+    def _parts_of(self, name: str) -> tuple[Recorded, ...]:
+        """The parts of one attention that are recorded: its weights only if nothing else gives them."""
+        if not self.has_keys:
+            return ("weights", "mask")
+        if self.has_own_kernel(name):
+            return ("value", "mask", "weights")
+        return ("query", "key", "value", "mask", "bias")
 
     @cached_property
     def output(self) -> Tensor:
@@ -67,6 +74,19 @@ class RecordedPass:
         """True if the weights of this attention are not regard's softmax of its scores."""
         return has_own_kernel(self.model.get_submodule(name))
 
+    @cached_property
+    def no_weights(self) -> dict[str, str]:
+        """The attentions without weights, which are no weighted means of their values, and why.
+
+        The pass runs for it only if a kernel is none of regard's.
+        """
+        return dict(self.recording.no_weights) if any(map(self.has_own_kernel, self.sites)) else {}
+
+    @property
+    def shown_sites(self) -> list[AttentionSite]:
+        """The attentions that have weights."""
+        return [site for site in self.sites.values() if site.name not in self.no_weights]
+
     @property
     def writes(self) -> bool:
         """True if the model generates tokens."""
@@ -78,7 +98,11 @@ class RecordedPass:
         return self.output[0]
 
     def weights(self, name: str) -> Float[Tensor, "heads rows columns"]:
-        """The weights of one attention."""
+        """The weights of one attention.
+
+        Raises:
+            ConfigError: it is one of `no_weights`.
+        """
         return self.recording.weights(name)
 
 

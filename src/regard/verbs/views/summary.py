@@ -34,7 +34,10 @@ def make_summary(recorded: RecordedPass, resources: list[str], slow: list[str]) 
         "request": run.request.to_dict(),
         "image": image_summary(run),
         "answer": run.answer,
-        "attentions": [asdict(site) for site in recorded.sites.values()],
+        "attentions": [asdict(site) for site in recorded.shown_sites],
+        "without_weights": [
+            {**asdict(recorded.sites[name]), "why": why} for name, why in recorded.no_weights.items()
+        ],
         "alignment": alignment_summary(recorded),
         "logits": vocabulary,
         "changes": run.request.changes.to_dict(),

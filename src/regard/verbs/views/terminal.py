@@ -18,6 +18,8 @@ def print_look(look: Look) -> None:
         _show_alignment(look)
     elif summary["attentions"]:
         _show_attention(look, summary["attentions"][-1]["name"])
+    for each in summary["without_weights"]:
+        console.say(f"\n{each['name']} has no weights to show: {each['why']}")
     if "steps" in summary["resources"]:
         _show_steps(look)
     if "heads" in summary["resources"]:

@@ -87,7 +87,8 @@ function layerSwitches(ablation, off, tell) {
 }
 
 function headSwitches(summary, off, tell) {
-  const rows = PARTS.flatMap(({ part }) => summary.attentions.filter((attention) => attention.part === part)).map((attention) => {
+  const all = [...summary.attentions, ...(summary.without_weights ?? [])].sort((one, other) => one.layer - other.layer);
+  const rows = PARTS.flatMap(({ part }) => all.filter((attention) => attention.part === part)).map((attention) => {
     if (!off.heads.has(attention.name)) off.heads.set(attention.name, new Set());
     const set = off.heads.get(attention.name);
     const title = `${attention.part} ${attention.layer}`;

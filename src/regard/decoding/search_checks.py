@@ -1,0 +1,31 @@
+"""Settings with which no search can run, refused when the search is made."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from regard.decoding.rules import Rule
+from regard.decoding.special_tokens import refuse_other_id
+from regard.errors import ConfigError
+
+
+def check_search(search: Any) -> None:
+    """Raise a ConfigError for a number of hypotheses, a special token or a rule that a search cannot use."""
+    if search.n_best < 1:
+        raise ConfigError(f"n_best is {search.n_best}, but must be at least 1")
+    for name in ("bos_id", "eos_id"):
+        refuse_other_id(name, getattr(search, name))
+    rules = search.rules if isinstance(search.rules, Iterable) else (search.rules,)
+    for rule in rules:
+        refuse_other_rule(rule)
+    if rules is not search.rules:
+        raise ConfigError("`rules` is a single rule", "give a tuple: rules=(rule,)")
+
+
+def refuse_other_rule(rule: object) -> None:
+    """Raise a ConfigError if this is no rule: a plain function does not say what it may do to scores."""
+    if not isinstance(rule, Rule) or isinstance(rule, type):
+        what = getattr(rule, "__name__", type(rule).__name__)
+        raise ConfigError(
+            f"{what} in `rules` is not a Rule",
+            "its class inherits from ForbiddingRule, or has changes_scores, raises and __call__",
+        )
