@@ -18,6 +18,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 IMPORTED = [
+    "torch._dynamo",  # optimisers import it when they are made
     "torch.distributed.fsdp",
     "regard.cli",
     "regard.verbs.translate",
