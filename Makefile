@@ -72,7 +72,7 @@ check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright & types=$$!; $(BIN)/python -m pytest tests/test_house.py && \
-	  { mkdir -p build; $(BIN)/python -m pytest --collect-only --quiet >build/collected || { cat build/collected; false; }; }; \
+	  { found=$$($(BIN)/python -m pytest --collect-only --quiet 2>&1) || { echo "$$found"; false; }; }; \
 	  others=$$?; wait $$types && exit $$others
 
 bench: $(BENCHES)
