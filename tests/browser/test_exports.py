@@ -48,10 +48,17 @@ def test_every_view_is_saved_as_svg_png_and_csv(visit, addresses, tmp_path, kind
     page_visit.assert_quiet()
 
 
-@pytest.mark.parametrize("kind", [pytest.param("encoder_decoder", marks=pytest.mark.nightly), "vision"])
-def test_what_is_saved_is_on_white_whatever_the_theme(visit, addresses, tmp_path, kind):
+# for every change a view of each way of drawing: images, lines, cells and curves
+@pytest.mark.parametrize(
+    ("kind", "views"),
+    [
+        ("vision", ("patches", "heads", "matrix", "positions")),
+        *(pytest.param(kind, (), marks=pytest.mark.nightly) for kind in WHOLE),
+    ],
+)
+def test_what_is_saved_is_on_white_whatever_the_theme(visit, addresses, tmp_path, kind, views):
     page_visit = visit(addresses[kind])
-    for view in page_visit.views():
+    for view in views or page_visit.views():
         found = {}
         for theme in ("light", "dark"):
             page_visit.view(view, theme=theme)

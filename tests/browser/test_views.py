@@ -11,6 +11,7 @@ from tests.browser.visit import file_address
 WRITES = {"answer", "sampler", "beam", "lens"}
 LOOKS = {"heads", "grid", "matrix", "arithmetic", "rollout", "ablation", "attribution"}
 MODEL = {"positions", "neighbours", "architecture"}
+WHOLE = ("encoder_decoder", "vision")
 VIEWS = {
     "encoder_decoder": WRITES | LOOKS | MODEL | {"alignment"},
     "recurrent": {"answer", "sampler", "beam", "heads", "grid", "matrix", "alignment", "architecture"},
@@ -20,8 +21,15 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("place", ["served", "saved"])
-@pytest.mark.parametrize("kind", KINDS)
+# a file has the page and the data of the server: for every change two kinds that have all views between them
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        pytest.param(kind, place, marks=pytest.mark.nightly if place == "saved" and kind not in WHOLE else ())
+        for kind in KINDS
+        for place in ("served", "saved")
+    ],
+)
 def test_every_view_is_drawn_without_outside_requests(visit, addresses, files, kind, place):
     page_visit = visit(addresses[kind] if place == "served" else file_address(files[kind]))
     views = page_visit.views()

@@ -2,10 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
+
+from tests.warm_process import run_python
 
 NIGHTLY = pytest.mark.nightly  # each command is a process of its own
 
@@ -63,19 +63,18 @@ adapter = { rank = 2 }
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory, their_folder, their_encoder, sentence_encoder):
-    """Runs `regard`, beside the folders that it has converted; a command that fails fails the test."""
+    """Runs `regard`, beside the folders that it has converted; a command that fails fails the test.
+
+    A folder is converted by the first command that names it.
+    """
     place = tmp_path_factory.mktemp("shell")
 
     def regard(*arguments: str, fails: bool = False) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "regard", *arguments],
-            cwd=place,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        for name in folders.keys() & {*arguments}:
+            if arguments[0] != "convert" and not (place / name).exists():
+                assert regard("convert", str(folders[name][0]), "--out", name).splitlines() == [name]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = run_python(["-m", "regard", *arguments], place, environment)
         assert (done.returncode != 0) == fails, done.stderr
         return done.stderr if fails else done.stdout
 
@@ -91,8 +90,6 @@ def shell(tmp_path_factory, their_folder, their_encoder, sentence_encoder):
     config = folders["t5"][0] / "config.json"
     table = {**json.loads(config.read_text("utf-8")), "task_specific_params": TASKS}
     config.write_text(json.dumps(table), "utf-8")
-    for name, (folder, *_) in folders.items():
-        assert regard("convert", str(folder), "--out", name).splitlines() == [name]
     (place / "sentences.txt").write_text("".join(f"{line}\n" for line in SENTENCES), "utf-8")
     (place / "films.txt").write_text("1 a good film\n0 a bad film\n1 the good\n0 the bad .\n" * 5, "utf-8")
     (place / "lines.txt").write_text("a film of paris\nis the capital of france\n" * 20, "utf-8")

@@ -1,7 +1,5 @@
 """A process that dies while all save their shards leaves the last checkpoint, from which the run resumes."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -26,11 +24,8 @@ def recipe(tmp_path_factory):
 @pytest.fixture(scope="module")
 def uninterrupted(recipe):
     """A run of two processes, to the end."""
-    command = train(recipe, recipe.parent / "uninterrupted", *MORE, "--workers", "2")
-    done = subprocess.run(
-        [sys.executable, "-m", "regard", *command], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    codes, caught = side_by_side(*[train(recipe, recipe.parent / "uninterrupted", *MORE)] * 2)
+    assert codes == [0, 0], caught
     return RunFolder(recipe.parent / "uninterrupted")
 
 

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -15,6 +13,7 @@ from regard.distributed.group import SINGLE
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from regard.weights.shards import shard_name, shard_names
 from regard.weights.tensors import read_tensors
+from tests.warm_process import run_together
 
 SCRIPT = Path(__file__).with_name("train_together.py")
 STEPS = 20  # two epochs and a little
@@ -47,15 +46,10 @@ def together(folder, size, runs):
 
 def attempt(folder, size, runs):
     rendezvous_url = folder / f"meeting-{len(list(folder.glob('meeting*')))}"
-    command = [sys.executable, "-X", "faulthandler", str(SCRIPT), str(folder), rendezvous_url.as_uri()]
-    processes = [
-        subprocess.Popen(
-            [*command, str(rank), str(size), json.dumps(runs)], stdout=subprocess.PIPE, text=True
-        )
-        for rank in range(size)
-    ]
-    outputs = [process.communicate(timeout=240)[0] for process in processes]
-    return outputs, [process.returncode for process in processes]
+    command = [SCRIPT, folder, rendezvous_url.as_uri()]
+    done = run_together(*([*command, rank, size, json.dumps(runs)] for rank in range(size)), timeout=240)
+    print(*(each.stderr for each in done))
+    return [each.stdout for each in done], [each.returncode for each in done]
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
+from tests.warm_process import run_python, run_together
 
 HERE = Path(__file__).parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -65,22 +66,20 @@ def train(recipe, out, *more):
     return ["train", str(recipe), "--out", str(out), "--threads", "1", *more]
 
 
-def side_by_side(*commands, program=("-m", "regard")):
+REGARD = ("-m", "regard")
+
+
+def side_by_side(*commands, program=REGARD):
     """Starts regard with these arguments as the processes of one run; returns exit codes and stderrs."""
     with socket.create_server(("localhost", 0)) as free:
         port = str(free.getsockname()[1])
     place = {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": str(len(commands))}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, *program, *command],
-            env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank, command in enumerate(commands)
+    envs = [
+        {**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(len(commands))
     ]
-    caught = [process.communicate(timeout=120)[1] for process in processes]
-    return [process.returncode for process in processes], caught
+    programs = [[*program, *command] for command in commands]
+    done = run_together(*programs, envs=envs, warm=program == REGARD, timeout=120)
+    return [each.returncode for each in done], [each.stderr for each in done]
 
 
 def workers_of(agent):
@@ -178,12 +177,7 @@ def test_two_runs_in_one_folder_are_refused_once(recipe, tmp_path):
 def test_half_a_place_is_refused(recipe, tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    done = subprocess.run(
-        [sys.executable, "-m", "regard", *train(recipe, tmp_path / "run")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python(["-m", "regard", *train(recipe, tmp_path / "run")])
     assert done.returncode == 2
     reported_once(done.stderr, "RANK is set, but MASTER_ADDR is not")
 

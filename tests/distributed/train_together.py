@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import faulthandler
 import hashlib
 import json
 import sys
@@ -168,6 +169,7 @@ class Logged:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()
     where, rendezvous_url, rank, size, text = sys.argv[1:]
     main(
         Path(where),

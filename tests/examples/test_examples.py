@@ -1,10 +1,10 @@
 """Each example runs as it stands, in a process of its own, and prints what it should."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.warm_process import run_python
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PRINTS = {  # among its output
@@ -29,9 +29,7 @@ def test_every_example_is_here():
 
 @pytest.mark.parametrize("name", PRINTS)
 def test_the_example_prints_what_it_should(name, tmp_path):
-    run = subprocess.run(
-        [sys.executable, EXAMPLES / f"{name}.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600
-    )
+    run = run_python([EXAMPLES / f"{name}.py"], tmp_path, timeout=600)
     assert run.returncode == 0, run.stderr
     for line in PRINTS[name]:
         assert line in run.stdout

@@ -102,6 +102,17 @@ FAMILIES = {  # kind, base and settings
 }  # fmt: skip
 
 
+@pytest.fixture
+def answered_here(monkeypatch):
+    """transformers answers in this process, where it is imported; the command starts one of its own."""
+    from regard.exports.huggingface_process import answer
+
+    monkeypatch.setattr(
+        "regard.exports.certified_export.in_own_process", lambda module, engine, job: answer(job)
+    )
+
+
+@pytest.mark.usefixtures("answered_here")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_that_fits_is_written_without_code(family, tmp_path):
     kind, base, settings = FAMILIES[family]
@@ -112,6 +123,7 @@ def test_a_family_that_fits_is_written_without_code(family, tmp_path):
     assert "trust_remote_code" not in (tmp_path / "out/README.md").read_text("utf-8")
 
 
+@pytest.mark.usefixtures("answered_here")
 def test_a_family_whose_tokeniser_transformers_chooses_itself_is_not_written(tmp_path):
     loaded = small_model("decoder_only", "llama", attention_bias="inputs")  # as in Qwen2
     certificate = export_to_huggingface(loaded, tmp_path / "out", texts=TEXTS)

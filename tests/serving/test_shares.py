@@ -122,7 +122,7 @@ def test_a_deadline_ends_a_request_once_on_all_workers(model, workers):
 
 @forks
 def test_a_long_text_of_a_server_is_answered_as_by_one_worker_and_short_ones_meanwhile(serving, included):
-    text = " ".join(LINES * 2)
+    text = " ".join(LINES)
     wanted = post(serving(workers=1), "/api/v1/translate", {"text": text}).content
     answers = []
     thread = threading.Thread(

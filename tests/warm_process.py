@@ -1,0 +1,128 @@
+"""Processes of Python in which PyTorch and regard are imported already: forks of one that did only that.
+
+A start of Python with PyTorch takes two seconds, more than most of the commands that tests run. What such a
+process prints, its exit code and the signals that it hears are its own. Tests of starting, importing and
+ending start Python itself; so do these on systems that do not fork.
+"""
+
+import atexit
+import contextlib
+import multiprocessing
+import os
+import runpy
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+IMPORTED = [
+    "torch._dynamo",  # optimisers import it when they are made
+    "torch.distributed.fsdp",
+    "regard.cli",
+    "regard.verbs.translate",
+    "regard.verbs.train",
+    "regard.verbs.training_run",
+    __name__,
+]
+ROOT = Path(__file__).parents[1]
+FORKS = "forkserver" in multiprocessing.get_all_start_methods()
+
+
+class WarmProcess:
+    """`python ARGUMENTS`, begun: a file and its arguments, or "-m", a module and its arguments."""
+
+    def __init__(
+        self, arguments: Sequence[object], cwd: object = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.arguments = [str(each) for each in arguments]
+        self._folder = tempfile.TemporaryDirectory()
+        self._files = [Path(self._folder.name) / name for name in ("stdout", "stderr")]
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(IMPORTED)
+        given = (self.arguments, os.path.abspath(str(cwd or ".")), dict(env or os.environ), self._files)
+        self._process: BaseProcess = context.Process(target=_run, args=given)
+        self._process.start()
+
+    def wait(self, timeout: float) -> subprocess.CompletedProcess[str]:
+        """What it printed and its exit code, when it has ended; a process that lasts longer is killed."""
+        self._process.join(timeout)
+        code = self._process.exitcode
+        if code is None:
+            self._process.kill()
+            self._process.join()
+        output = [path.read_text("utf-8", "replace") if path.exists() else "" for path in self._files]
+        self._process.close()
+        self._folder.cleanup()
+        if code is None:
+            raise subprocess.TimeoutExpired(self.arguments, timeout, *output)
+        return subprocess.CompletedProcess(self.arguments, code, *output)
+
+
+def run_together(
+    *commands: Sequence[object],
+    envs: Sequence[Mapping[str, str]] | None = None,
+    warm: bool = True,
+    timeout: float = 300,
+) -> list[subprocess.CompletedProcess[str]]:
+    """Runs these processes at the same time.
+
+    `envs`: the environment of each. `warm`: False for programs that change regard before they import it.
+    """
+    if not (warm and FORKS):
+        return _started(commands, envs or [os.environ] * len(commands), timeout)
+    begun = [
+        WarmProcess(each, env=env) for each, env in zip(commands, envs or [None] * len(commands), strict=True)
+    ]
+    return [process.wait(timeout) for process in begun]
+
+
+def run_python(
+    arguments: Sequence[object],
+    cwd: object = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 300,
+) -> subprocess.CompletedProcess[str]:
+    """Runs one such process to its end."""
+    if FORKS:
+        return WarmProcess(arguments, cwd, env).wait(timeout)
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=str(cwd or "."), env=env, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def _started(commands, envs, timeout):
+    pipe = subprocess.PIPE
+    begun = [
+        subprocess.Popen([sys.executable, *map(str, each)], env=env, stdout=pipe, stderr=pipe, text=True)
+        for each, env in zip(commands, envs, strict=True)
+    ]
+    outputs = [process.communicate(timeout=timeout) for process in begun]
+    return [
+        subprocess.CompletedProcess(process.args, process.returncode, *output)
+        for process, output in zip(begun, outputs, strict=True)
+    ]
+
+
+def _run(arguments: list[str], cwd: str, env: dict[str, str], files: list[Path]) -> None:
+    """In the fork: what `python ARGUMENTS` does after its start."""
+    for number, path in enumerate(files, start=1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(env)
+    as_module = arguments[0] == "-m"
+    first = cwd if as_module else str(Path(arguments[0]).resolve().parent)
+    sys.path[:] = [first, *(each for each in sys.path if each != str(ROOT))]  # pytest has added it
+    sys.argv[:] = arguments[1:] if as_module else arguments
+    try:
+        if as_module:
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(arguments[0], run_name="__main__")
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.stdout.flush()
+        atexit._run_exitfuncs()  # which multiprocessing does not
