@@ -37,7 +37,11 @@ WRONG = [
     ("translate", {"beam_size": 10**6}, "beam_size is 1000000, but must be at most 1,000"),
     ("translate", {"beam_size": "5"}, "beam_size must be a whole number, not '5'"),
     ("translate", {"beam_size": True}, "beam_size must be a whole number, not True"),
-    ("translate", {"precision": "fp16"}, "precision must be one of 'float32', 'bfloat16', 'int8', not 'fp16'"),
+    (
+        "translate",
+        {"precision": "fp16"},
+        "precision must be one of 'float32', 'bfloat16', 'int8', not 'fp16'",
+    ),
     ("translate", {"n_best": -1}, "n_best is -1, but must be at least 1"),
     ("translate", {"n_best": 2.0}, "n_best must be a whole number, not 2.0"),
     ("translate", {"prefix": 7}, "prefix must be a str, not 7"),
