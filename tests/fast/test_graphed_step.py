@@ -10,10 +10,10 @@ import torch
 
 from regard.decoding import step as decoding_step
 from regard.decoding.batches import decode_all
-from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of
+from regard.decoding.continuation import ContinuationSettings, _batches, continue_all, prompts_of
 from regard.decoding.settings import GenerationSettings
 from regard.fast import graphed_step, static_cache
-from regard.fast.decoding_step import fast_step
+from regard.fast.decoding_step import DecodingStep, fast_step
 from regard.fast.graphed_step import GraphedStep
 from tests.fast.test_decoding_step import SHAPES, VOCAB, WINDOWS, translator, writer
 
@@ -243,6 +243,35 @@ def test_rows_that_leave_make_the_step_smaller(device):
     assert int(cache.places.max()) < static_cache.LEAST_PLACES
 
 
+@torch.no_grad()
+def test_a_source_of_which_nothing_is_attended_to_gives_what_the_model_gives(device):
+    model = translator(d_model=64).to(device)
+    memory = model.encode(torch.tensor([[5, 6], [7, 8]], device=device), torch.tensor([2, 0], device=device))
+    ids, step = torch.tensor([4, 4]), GraphedStep(model)
+    expected = model.extend(ids[:, None].to(device), model.start(memory))[:, -1]
+    torch.testing.assert_close(step(ids, step.slots(model.start(memory), 2)), expected, atol=2e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_a_small_cache_does_not_take_a_large_memory(device):
+    model = writer().to(device)
+    step = GraphedStep(model)
+    large = begun(step, model, [None] * 100)
+    memory = large.memory
+    del large
+    small = begun(step, model, [None])
+    assert small.memory is not memory
+    assert begun(step, model, [None] * 90).memory is memory
+
+
+def test_memory_that_is_padded_counts_as_such():
+    prompts = prompts_of([[5]] * 5 + [[5] * 60], begin_id=2)
+    batches = [
+        list(_batches(prompts, 3, 120, join=True, pads=step.pads)) for step in (DecodingStep, GraphedStep)
+    ]
+    assert [len(each) for each in batches] == [1, 2]
+
+
 def test_it_does_not_keep_its_model(device):
     model = writer().to(device)
     step = GraphedStep(model)
@@ -264,7 +293,6 @@ def test_a_replayed_graph_has_the_bits_of_the_step_that_was_recorded(dtype, monk
     step = fast_step(model)
     assert isinstance(step, GraphedStep)
     other, texts, rng = GraphedStep(copy.deepcopy(model)), sources(20, random.Random(2)), random.Random(3)
-    monkeypatch.setattr(graphed_step, "USES_BEFORE_A_GRAPH", 2)
     recorded, as_it_is = begun(step, model, texts), begun(other, model, texts)
     replays = []
     replay = torch.cuda.CUDAGraph.replay

@@ -319,8 +319,9 @@ def continue_all(
     found: list[list[Hypothesis]] = [[] for _ in prompts]
     most = 0 if strategy.alone else batch_tokens // strategy.n_best
     with torch.no_grad(), deterministic([model]):
-        join = can_join(strategy) and fast_step(model) is not None
-        for groups in _batches(prompts, max_new_tokens, most, join=join):
+        step = fast_step(model)
+        join = can_join(strategy) and step is not None
+        for groups in _batches(prompts, max_new_tokens, most, join=join, pads=step is None or step.pads):
             read = [
                 (
                     _started(model, max_context, [prompts[place] for place in places]),
@@ -370,11 +371,11 @@ def start(stepper: PromptStepper, prompts: Sequence[Prompt]) -> None:
 
 
 def _batches(
-    prompts: Sequence[Prompt], new: int, batch_tokens: int, *, join: bool
+    prompts: Sequence[Prompt], new: int, batch_tokens: int, *, join: bool, pads: bool
 ) -> Iterator[list[list[int]]]:
     """Places of prompts that are decoded together, in groups of which equally many tokens are prefilled.
 
-    Without `join` a batch is one group, and all of its rows are as long as the longest.
+    Without `join` a batch is one group. If the step `pads`, each row counts as the longest.
     """
     order = sorted(range(len(prompts)), key=lambda place: prompts[place].read)
     batch: list[int] = []
@@ -382,7 +383,7 @@ def _batches(
     for place in order:
         length = len(prompts[place].context) + new
         longest, total = max(longest, length), total + length
-        tokens = total if join else (len(batch) + 1) * longest
+        tokens = (len(batch) + 1) * longest if pads else total
         if batch and (tokens > batch_tokens or not (join or prompts[place].read == prompts[batch[0]].read)):
             yield _by_read(prompts, batch)
             batch, longest, total = [], length, length

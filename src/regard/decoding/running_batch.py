@@ -9,7 +9,8 @@
         batch.cancel(tickets[1])                     # its rows leave at the next step
 
 A batch has one strategy (a search with its settings) and one model, or an ensemble. The hypotheses of a
-request (ids, log-probabilities, scores) are those of `decode_all` or `continue_all` for it alone, to the bit.
+request (ids, log-probabilities, scores) are those of `decode_all` or `continue_all` for it alone, on a CPU to
+the bit.
 
 Requests of greedy search, sampling and beam search join each other if the model has a fast decoding step,
 whatever their lengths (`joins`). All others (a model without a fast step, an ensemble, groups of beams,

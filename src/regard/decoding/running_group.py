@@ -56,7 +56,7 @@ class Group(ABC):
     @property
     @abstractmethod
     def num_tokens(self) -> int:
-        """The tokens of these, prefixes included."""
+        """The tokens of these, prefixes included, and padding if it takes memory."""
 
 
 class JoinedGroup(Group):
@@ -74,7 +74,9 @@ class JoinedGroup(Group):
 
     @property
     def num_tokens(self) -> int:
-        return int(self._running.rows.lengths.sum())
+        lengths = self._running.rows.lengths
+        pads = isinstance(self._stepper, CacheStepper) and self._stepper.pads
+        return int(len(lengths) * lengths.max(initial=0) if pads else lengths.sum())
 
     def can_join(self, stepper: Stepper) -> bool:
         """True if the rows of this stepper can join."""

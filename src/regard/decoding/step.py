@@ -19,7 +19,7 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 
 # Rows of x @ W are equal to the bit in any number that is a multiple of this: 8 rows differ from 16 (MKL with
 # AVX-512, 256 features and more; with AVX2 all counts from 4 were equal, 1 and 2 threads, widths 64 to 2048,
-# vocabularies to 32,000). In the fast step a row has the same bits in any number of them.
+# vocabularies to 32,000). In the fast step of a CPU a row has the same bits in any number of them.
 ROW_MULTIPLE = 16
 
 
@@ -114,6 +114,11 @@ class CacheStepper:
     @property
     def multiple(self) -> int:
         return ROW_MULTIPLE if self._fast is None else 1
+
+    @property
+    def pads(self) -> bool:
+        """True if memory is taken for each row as for the longest."""
+        return self._fast is None or self._fast.pads
 
     def can_join(self, other: Stepper) -> bool:
         """True if the rows of `other` can join, whatever their lengths: both have the same fast step."""

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 import torch.nn.functional as F
 from torch import nn
 
+from regard.fast.gpu_training import short_attention
 from regard.fast.training_attention import training_attention
 from regard.fast.unchanged import class_is_unchanged
 from regard.layers.scaled_dot_product import Key, Mask, Mixed, PositionBias, Query, Value
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder, EncoderDecoder
-
-SHORT = 128  # longer than this a kernel that leaves out half of the scores is faster
 
 
 def causal_attentions(model: nn.Module) -> Iterator[nn.Module]:
@@ -57,8 +56,11 @@ def causal_training_attention(
         and tuple(mask.shape) == (1, 1, length, length)
         and key.size(2) == length
     )
-    if not is_causal or length <= SHORT:
+    if not is_causal:
         return training_attention(query, key, value, mask, position_bias, dropout)
+    found = short_attention(query, key, value, mask, dropout)
+    if found is not None:
+        return found
     grouped = key.size(1) != query.size(1)
     return F.scaled_dot_product_attention(
         query, key, value, dropout_p=dropout, is_causal=True, enable_gqa=grouped

@@ -3,7 +3,8 @@
 For few rows a step is some hundred small operations; half of its time is spent in Python between modules.
 Here a model of known parts (`supported.py`) is converted once to a plan (`decoder.py`, `encoder.py`) with
 copies of its weights in the layout of the kernels. The output of a row does not depend on its batch, to the
-bit. All other models, and all models on a machine without a C compiler, decode by their own `extend`.
+bit. On a GPU a step is a CUDA graph (`graphed_step.py`), whose last bits depend on the number of rows. All
+other models, and all models on a CPU without kernels in C, decode by their own `extend`.
 """
 
 import weakref
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from types import FunctionType
+from typing import ClassVar
 
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -40,6 +42,7 @@ class DecodingStep:
     output: PackedLinear | Callable[[Float[Tensor, "rows d_model"]], Float[Tensor, "rows vocab"]]
     start: Start | None  # sources and their lengths -> a cache; None if the model has no encoder
     window: int | None
+    pads: ClassVar[bool] = False  # True if memory is taken for each row as for the longest
 
     def slots(self, cache: StackCache | DecoderCache | SlotCache, rows: int) -> SlotCache:
         """`cache`, of so many rows, converted to the cache of this step; it must not be used any more."""

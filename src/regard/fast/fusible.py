@@ -1,6 +1,7 @@
 """When fused kernels may replace layers: in training, if nothing was changed; on a CPU in float32."""
 
 import importlib.util
+import warnings
 from functools import cache
 
 import torch
@@ -22,34 +23,52 @@ def can_be_fused(x: Tensor, *modules: nn.Module) -> bool:
         and x.device.type == "cpu"
         and x.dtype == torch.float32
         and not torch.is_autocast_enabled("cpu")
-        and _is_trained(x, modules)
+        and has_gradient(x)
+        and _is_unchanged(x, modules)
         and available()
     )
 
 
 def can_be_fused_on_gpu(x: Tensor, *modules: nn.Module) -> bool:
-    """The same for the kernels in Triton, whose inputs may be of half precision."""
+    """The same for the kernels in Triton, whose inputs may be of half precision.
+
+    They need no gradient: a checkpoint that computes a pass again then drops the same elements.
+    """
     return (
         not torch.compiler.is_compiling()
         and x.device.type == "cuda"
+        and x.device.index == torch.cuda.current_device()  # where kernels run
         and x.dtype in (torch.float32, torch.bfloat16, torch.float16)
         and x.numel() < 2**31  # elements are numbered in 32 bits
-        and _is_trained(x, modules)
+        and _is_unchanged(x, modules)
         and has_triton()
     )
 
 
 @cache
 def has_triton() -> bool:
-    """True if kernels in Triton can be compiled: it comes with PyTorch for CUDA on Linux."""
-    return importlib.util.find_spec("triton") is not None
+    """True if kernels in Triton can be compiled: it comes with PyTorch for CUDA, and needs a C compiler."""
+    if importlib.util.find_spec("triton") is None:
+        return False
+    from regard.fast.triton.elementwise import try_a_kernel
+
+    try:
+        try_a_kernel()
+    except Exception as error:  # noqa: BLE001, a compiler or a driver can fail in many ways
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        warnings.warn(f"Triton cannot compile kernels here, so PyTorch's are used: {reason}", stacklevel=2)
+        return False
+    return True
 
 
-def _is_trained(x: Tensor, modules: tuple[nn.Module, ...]) -> bool:
+def has_gradient(x: Tensor) -> bool:
+    """True if a gradient of `x` will be computed."""
+    return x.requires_grad and torch.is_grad_enabled()
+
+
+def _is_unchanged(x: Tensor, modules: tuple[nn.Module, ...]) -> bool:
     return (
-        x.requires_grad
-        and torch.is_grad_enabled()
-        and type(x) is Tensor
+        type(x) is Tensor
         and x.numel() > 0
         and not _is_transformed()
         and not any_module_is_hooked()

@@ -1,7 +1,8 @@
 """Fused forms for training on a GPU: what `fast.training` calls in place of modules there.
 
 Each function returns None if the kernels cannot compute what the modules compute. The kernels (`fast/triton`)
-are imported at the first use, because Triton exists only beside PyTorch for CUDA.
+are imported at the first use, because Triton exists only beside PyTorch for CUDA. They have first derivatives
+alone.
 """
 
 from typing import cast
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from regard.fast.fusible import can_be_fused_on_gpu
+from regard.fast.fusible import can_be_fused_on_gpu, has_gradient
 from regard.fast.unchanged import class_is_unchanged
 from regard.layers.feedforward import GELU_TANH, FeedForward
 from regard.layers.norm import RMSNorm
@@ -30,7 +31,7 @@ def added_norm(
 ) -> Float[Tensor, "*rows features"] | None:
     """norm(residual + dropout(x)), or norm(x), in this type (None: that of the sum)."""
     parts = [norm] if dropout is None else [norm, dropout]
-    if not _is_known_norm(norm, x) or not can_be_fused_on_gpu(x, *parts):
+    if not _has_kernel(norm, x) or not can_be_fused_on_gpu(x, *parts):
         return None
     if residual is not None and residual.shape != x.shape:
         return None
@@ -78,7 +79,8 @@ def short_attention(query: Query, key: Key, value: Value, mask: Mask | None, dro
     """Attention of sequences that are short enough for one program a head."""
     if query.device.type != "cuda" or query.dtype not in (torch.bfloat16, torch.float16):
         return None
-    if not can_be_fused_on_gpu(query) or not query.dtype == key.dtype == value.dtype:
+    wanted = dropout or has_gradient(query)  # without either PyTorch's kernels do as well
+    if not wanted or not can_be_fused_on_gpu(query) or not query.dtype == key.dtype == value.dtype:
         return None
     from regard.fast.triton.attention import ShortAttention, fits
 
@@ -96,11 +98,23 @@ def linear_cross_entropy(
     labels: Int64[Tensor, " tokens"],
     smoothing: float,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Summed cross-entropies with smoothing and without, of what `can_be_fused_on_gpu`."""
+    """Summed cross-entropies with smoothing and without, of what `has_linear_cross_entropy`."""
     from regard.fast.triton.cross_entropy import LinearCrossEntropy
 
-    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else states.dtype
+    dtype = product_dtype(states)
     return LinearCrossEntropy.apply(states, output.weight, output.bias, labels, smoothing, dtype)
+
+
+def has_linear_cross_entropy(states: Float[Tensor, "tokens d_model"], output: nn.Linear) -> bool:
+    """True if `linear_cross_entropy` can compute the loss of this output layer.
+
+    Not in float16: gradients are computed before a scaler of the loss could lift them.
+    """
+    return (
+        has_gradient(states)
+        and product_dtype(states) != torch.float16
+        and can_be_fused_on_gpu(states, output)
+    )
 
 
 def product_dtype(x: Tensor) -> torch.dtype:
@@ -108,7 +122,7 @@ def product_dtype(x: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
 
 
-def _is_known_norm(norm: nn.Module, x: Tensor) -> bool:
+def _has_kernel(norm: nn.Module, x: Tensor) -> bool:
     if type(norm) not in (nn.LayerNorm, RMSNorm) or norm.weight is None or norm.eps is None:
         return False
     return norm.normalized_shape == x.shape[-1:] and x.size(-1) <= WIDEST and class_is_unchanged(type(norm))

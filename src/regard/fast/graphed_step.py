@@ -5,6 +5,7 @@ Here they are recorded once for each shape and replayed as one. They are those o
 `StaticCache`.
 """
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
@@ -23,6 +24,7 @@ from regard.layers.cache import DecoderCache, StackCache
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 
+MOST_GRAPHS = 64  # of a memory: the one that was used longest ago is dropped
 USES_BEFORE_A_GRAPH = 2  # steps of a shape that run without a graph: recording costs as much as two
 # Kernels that take a mask, in this order. cuDNN's make a plan for each shape, which takes longer than a step.
 KERNELS = (SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH)
@@ -62,7 +64,7 @@ class Recorded:
         # not `torch.cuda.graph`, which gives all free memory back to the driver at each recording
         graph, here, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(), _stream(self._device)
         stream.wait_stream(here)
-        with torch.cuda.stream(stream), _kernels():
+        with _recording, torch.cuda.stream(stream), _kernels():
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
                 self._result = run()
@@ -80,6 +82,7 @@ class GraphedStep:
 
     start = None  # sources are read by the model itself
     has_top_candidates = True
+    pads = True  # memory is taken for each row as for the longest
 
     def __init__(self, model: EncoderDecoder | DecoderOnly) -> None:
         stack = model.decoder if isinstance(model, EncoderDecoder) else model
@@ -107,7 +110,8 @@ class GraphedStep:
         Log-probabilities and ids are in descending order; of equal ones the lower id comes first. They are on
         the host.
         """
-        found = self._step(ids, asked, cache, size).cpu()[torch.from_numpy(cache.places)]
+        many = 1 << (size - 1).bit_length()  # so that there are few graphs
+        found = self._step(ids, asked, cache, many).cpu()[torch.from_numpy(cache.places)]
         count = (found.size(1) - 1) // 2
         values, chosen, own = found[:, :count].float(), found[:, count:-1].long(), found[:, -1].float()
         return values[:, :size], chosen[:, :size], own
@@ -125,9 +129,12 @@ class GraphedStep:
             numbers[1, places] = asked.cpu()
         memory.asked[:, : read.places].copy_(numbers, non_blocking=True)
         shape = Shape(read, size)
-        if shape not in memory.graphs:
-            memory.graphs[shape] = Recorded(memory.lengths.device, memory.pool)
-        found = memory.graphs[shape](partial(self._run, memory, shape))
+        recorded = memory.graphs.pop(shape, None) or Recorded(memory.lengths.device, memory.pool)
+        memory.graphs[shape] = recorded  # the last one used is the last
+        if len(memory.graphs) > MOST_GRAPHS:
+            del memory.graphs[next(iter(memory.graphs))]
+        with torch.autocast(memory.lengths.device.type, enabled=False):
+            found = recorded(partial(self._run, memory, shape))
         cache.advance()
         return found
 
@@ -150,6 +157,9 @@ class GraphedStep:
         own = log_probs.gather(1, memory.asked[1, : shape.read.places, None])
         values, ids = largest(log_probs, min(shape.size, log_probs.size(1)))
         return torch.cat((values.double(), ids.double(), own.double()), dim=1)
+
+
+_recording = threading.Lock()  # the stream is one for all threads
 
 
 @cache

@@ -14,7 +14,12 @@ NewKeyValue = tuple[Float[Tensor, "places kv_heads 1 d_head"], Float[Tensor, "pl
 
 def has_kernel(module: MultiHeadAttention, query: Tensor) -> bool:
     """True if `one_query_attention` can compute this attention here."""
-    return query.device.type == "cuda" and module.d_head in WIDTHS and has_triton()
+    return (
+        query.device.type == "cuda"
+        and query.dtype in (torch.float32, torch.bfloat16, torch.float16)
+        and module.d_head in WIDTHS
+        and has_triton()
+    )
 
 
 def one_query_attention(

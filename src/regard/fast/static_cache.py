@@ -4,6 +4,7 @@ A row of the cache has a place in the memory. Selecting rows changes which place
 copies keys and values only for a row that is repeated. Each row has a length of its own.
 """
 
+import threading
 import weakref
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from torch import Tensor
 from regard.layers.cache import DecoderCache, StackCache
 
 LEAST_PLACES, LEAST_POSITIONS, LEAST_SOURCE = 16, 64, 32
+MOST_UNUSED = 4  # a memory is taken if it is at most so many times as large as needed: it is cleared
 UNUSED = -1  # the source of a place that has read none
 
 
@@ -26,6 +28,11 @@ class Size:
     places: int
     positions: int
     source: int  # 0 without an encoder
+
+    @property
+    def total(self) -> int:
+        """The positions of all places."""
+        return self.places * (self.positions + self.source)
 
     def holds(self, other: "Size") -> bool:
         """True if everything that fits into the other fits into this."""
@@ -99,25 +106,36 @@ class StaticMemories:
     heads: Heads
     limit: int | None  # no row has more positions
     _free: list[StaticMemory] = field(default_factory=list)
+    # a cache may be freed, and give its memory back, within any call of its thread
+    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def take(self, size: Size) -> StaticMemory:
         """A memory of at least this size."""
-        for memory in sorted(self._free, key=lambda each: each.targets.numel()):
-            if memory.size.holds(size):
+        rounded = size.rounded(self.limit)
+        with self._lock:
+            fitting = [
+                memory
+                for memory in self._free
+                if memory.size.holds(size) and memory.size.total <= MOST_UNUSED * rounded.total
+            ]
+            if fitting:
+                memory = min(fitting, key=lambda each: each.size.total)
                 self._free.remove(memory)
                 memory.clear()
                 return memory
-        rounded = size.rounded(self.limit)
-        self._free = [memory for memory in self._free if not rounded.holds(memory.size)]
+            self._free = [memory for memory in self._free if not rounded.holds(memory.size)]
         try:
             return StaticMemory(self.heads, rounded)
         except torch.OutOfMemoryError:
+            pass  # what was allocated in vain is freed after this block
+        with self._lock:
             self._free.clear()
-            return StaticMemory(self.heads, rounded)
+        return StaticMemory(self.heads, rounded)
 
     def give_back(self, memory: StaticMemory) -> None:
         """Take back a memory that is not used any more."""
-        self._free.append(memory)
+        with self._lock:
+            self._free.append(memory)
 
 
 class StaticCache:

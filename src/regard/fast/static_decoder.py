@@ -98,8 +98,7 @@ class Step:
         sides = torch.arange(2, device=device)
         self._where = (sides[:, None, None], places[:, None], heads, at[:, None])
         if size.source:
-            # a free place has read none
-            self._source_lengths = memory.source_lengths[: size.places].clamp(min=1)
+            self._source_lengths = memory.source_lengths[: size.places]
 
     def block(self, block: EncoderBlock | DecoderBlock, number: int, x: Tensor) -> Tensor:
         """The block with this number, for one position of each place."""
@@ -126,19 +125,21 @@ class Step:
             mixed = one_query_attention(module, query, (key, value), read, self._at, window)
             return module.output(mixed)
         read.index_put_(self._where, torch.stack((key[:, :, 0], value[:, :, 0])))
-        return _attend(module, query, read, self._mask(window))
+        return module.output(_attended(module, query, read, self._mask(window)))
 
     def _to_source(self, module: MultiHeadAttention, number: int, x: Tensor) -> Tensor:
         query = _heads(module.query(x), module.d_head)
         read = self._memory.sources[number, :, : self._size.places, :, : self._size.source]
         if has_kernel(module, query):
             return module.output(one_query_attention(module, query, None, read, self._source_lengths))
-        return _attend(module, query, read, self._source_mask())
+        mixed = _attended(module, query, read, self._source_mask())
+        has_source = self._source_lengths > 0  # else there is nothing to attend to, as at a free place
+        return module.output(mixed.where(has_source[:, None, None], 0.0))
 
     def _source_mask(self) -> Float[Tensor, "places 1 1 source"]:
         if SOURCE not in self._masks:
             positions = torch.arange(self._size.source, device=self._at.device)
-            seen = positions < self._source_lengths[:, None]
+            seen = positions < self._source_lengths[:, None].clamp(min=1)
             self._masks[SOURCE] = _additive(seen, self._memory.sources.dtype)
         return self._masks[SOURCE]
 
@@ -162,13 +163,13 @@ def _additive(seen: Tensor, dtype: torch.dtype) -> Float[Tensor, "places 1 1 len
     ]
 
 
-def _attend(
+def _attended(
     module: MultiHeadAttention,
     query: Float[Tensor, "places heads 1 d_head"],
     read: Float[Tensor, "2 places kv_heads len d_head"],
     mask: Float[Tensor, "places 1 1 len"],
-) -> Float[Tensor, "places 1 d_model"]:
-    """The output of an attention; the query heads that share a head of keys are queries of that head."""
+) -> Float[Tensor, "places 1 features"]:
+    """What an attention mixes; the query heads that share a head of keys are queries of that head."""
     grouped = query.reshape(len(query), module.num_kv_heads, -1, module.d_head)
     mixed = F.scaled_dot_product_attention(grouped, read[0], read[1], mask, scale=scale_of(module))
-    return module.output(mixed.reshape(len(query), 1, -1))
+    return mixed.reshape(len(query), 1, -1)

@@ -181,7 +181,7 @@ def plain_attend(module: MultiHeadAttention) -> Callable[..., Tensor]:
 
 
 def fusible_parts(model: nn.Module) -> dict[str, str | None]:
-    """Each attention, residual connection and feed-forward network by name, and why it has no fused form.
+    """Each attention, residual connection and feed-forward network by name, and why a CPU has no fused form.
 
     None if it has one. Whether the kernel is used is decided for each batch: it must be training in float32
     on a CPU, and for attention the shapes must be supported.

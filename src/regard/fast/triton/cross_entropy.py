@@ -21,6 +21,9 @@ def _cross_entropy(logits, labels, losses, classes, smoothing, BLOCK: tl.constex
     row = tl.program_id(0).to(tl.int64)
     start = logits + row * classes
     label = tl.load(labels + row)
+    is_class = (label >= 0) & (label < classes)
+    # before the sums, which wait for all: the second loop overwrites it
+    gold_logit = tl.load(start + label, mask=is_class, other=float("nan")).to(tl.float32)
     columns = tl.arange(0, BLOCK)
     greatest = tl.full((), float("-inf"), tl.float32)
     total = tl.full((), 0.0, tl.float32)
@@ -33,8 +36,7 @@ def _cross_entropy(logits, labels, losses, classes, smoothing, BLOCK: tl.constex
         linear += tl.sum(tl.where(inside, value, 0.0), 0)
         greatest = here
     log_sum = greatest + tl.log(total)
-    is_class = (label >= 0) & (label < classes)
-    nll = log_sum - tl.load(start + label, mask=is_class, other=float("nan")).to(tl.float32)
+    nll = log_sum - gold_logit
     tl.store(losses + 2 * row, (1.0 - smoothing) * nll + smoothing * (log_sum - linear / classes))
     tl.store(losses + 2 * row + 1, nll)
     for first in range(0, classes, BLOCK):

@@ -137,3 +137,10 @@ def _dropped(residual: Tensor | None, x: Tensor, drops: Drops, dtype: torch.dtyp
         residual, x, out, drops.seed, drops.p, x.numel(), ADDS=residual is not None, BLOCK=BLOCK
     )
     return out
+
+
+def try_a_kernel() -> None:
+    """Compile and run a kernel on the current GPU; any error means that none can be."""
+    one = torch.ones(1, device="cuda")
+    _dropped(None, one, Drops(0.5, 1), one.dtype)
+    torch.cuda.synchronize()

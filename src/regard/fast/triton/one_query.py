@@ -61,7 +61,7 @@ def _attend(
         mixed = mixed * faded[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
         greatest = here
     places = out + row * out_row + heads[:, None] * WIDTH + feature[None, :]
-    tl.store(places, mixed / total[:, None], mask=is_query)
+    tl.store(places, mixed / tl.maximum(total, 1e-30)[:, None], mask=is_query)  # zeros of nothing
 
 
 def attend(
