@@ -15,7 +15,7 @@ from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.verbs import doctor as doctor_module
-from regard.verbs.doctor import doctor, forms
+from regard.verbs.doctor import doctor, forms, forms_on_a_gpu
 from regard.verbs.shared.model_loading import included_model
 
 
@@ -134,6 +134,26 @@ def test_the_doctor_tells_that_there_are_no_kernels(monkeypatch):
     monkeypatch.setattr(doctor_module, "why_none", lambda: UserError("none"))
     monkeypatch.setattr(kernels, "available", lambda: False)
     assert set(forms_of(translator()).values()) == {"plain: this machine has no kernels in C"}
+
+
+@pytest.mark.parametrize("has_triton", [True, False])
+def test_the_doctor_tells_what_a_gpu_does(monkeypatch, has_triton):
+    """With a model that is on a CPU all the same: what it says of the parts is tested on GPUs."""
+    monkeypatch.setattr(doctor_module, "has_triton", lambda: has_triton)
+    monkeypatch.setattr(doctor_module, "why_plain", lambda model: None if has_triton else "a hook")
+    found = {each.topic: each.found for each in forms_on_a_gpu(translator())}
+    assert found == {
+        "decoding on a GPU": "fast: each step is a CUDA graph" if has_triton else "plain: a hook",
+        "training on a GPU": "fused where its parts have kernels" if has_triton else "plain",
+    }
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an accelerator")
+def test_the_doctor_finds_a_gpu():
+    found = {each.topic: each.found for each in doctor(included_model())}
+    assert found["kernels on a GPU"] == "compiled by Triton"
+    assert found["decoding on a GPU"] == "fast: each step is a CUDA graph"
 
 
 def test_the_doctor_reads_a_model_folder():

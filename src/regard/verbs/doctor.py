@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata, resources
@@ -14,6 +15,7 @@ import torch
 from regard.data.catalogue import cache_folder, check, data_folders, data_sets
 from regard.errors import FolderError
 from regard.fast.decoding_step import why_plain
+from regard.fast.fusible import has_triton
 from regard.fast.native import kernels
 from regard.fast.native.build import library_origin, try_again, why_none
 from regard.fast.training import fusible_parts
@@ -35,7 +37,7 @@ class Finding:
 
 
 def doctor(model: str | Path | None = None) -> list[Finding]:
-    """Report what regard finds on this machine, and which forms a `model` takes on its CPU.
+    """Report what regard finds on this machine, and which forms a `model` takes on its CPU and GPU.
 
     Changes nothing; missing things are not errors.
 
@@ -46,11 +48,28 @@ def doctor(model: str | Path | None = None) -> list[Finding]:
         FolderError: `model` is not a model folder.
     """
     found = [*_versions(), *_processors(), *_disk(), *_data(), _box()]
-    return found if model is None else [*found, *forms(load_named_model(model, torch.device("cpu")).model)]
+    if model is None:
+        return found
+    loaded = load_named_model(model, torch.device("cpu")).model
+    found += forms(loaded)
+    if torch.cuda.is_available():
+        found += forms_on_a_gpu(loaded.to("cuda"))
+    return found
+
+
+def forms_on_a_gpu(model: Model) -> Iterator[Finding]:
+    """As `forms`, of a model on a GPU."""
+    if model.config.generates:
+        reason = why_plain(model)
+        found = "fast: each step is a CUDA graph" if reason is None else f"plain: {reason}"
+        yield Finding(topic="decoding on a GPU", found=found)
+    yield Finding(
+        topic="training on a GPU", found="fused where its parts have kernels" if _triton() else "plain"
+    )
 
 
 def forms(model: Model) -> Iterator[Finding]:
-    """Whether a model decodes (if it writes text) and is trained in its fast or its plain form, and why."""
+    """Whether a model on a CPU decodes (if it writes text) and is trained in its fast form, or why not."""
     if model.config.generates:
         reason = why_plain(model)
         found = "fast: each step is one plan of kernels" if reason is None else f"plain: {reason}"
@@ -100,10 +119,23 @@ def _processors() -> Iterator[Finding]:
     for number in range(torch.cuda.device_count()):
         facts = torch.cuda.get_device_properties(number)
         yield Finding(topic=f"cuda:{number}", found=f"{facts.name}, {_gigabytes(facts.total_memory)}")
+    if torch.cuda.is_available():
+        yield Finding(
+            topic="kernels on a GPU",
+            found="compiled by Triton" if _triton() else "none; PyTorch's are used",
+            hint="" if _triton() else "Triton comes with PyTorch for CUDA, and needs a C compiler",
+        )
     if torch.backends.mps.is_available():
         yield Finding(topic="mps", found="Apple GPU")
     elif not torch.cuda.is_available():
         yield Finding(topic="GPU", found="none that this build of PyTorch can use")
+
+
+def _triton() -> bool:
+    """True if Triton compiles here; the report says so without a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return has_triton()
 
 
 def _kernels() -> Finding:
