@@ -124,9 +124,10 @@ gpu: gpu-install
 $(GPU): gpu-%: gpu-install
 	@PYTHONPATH=src $(GPU_PYTHON) -m benchmarks.gpu $*
 
-# The kernels of a GPU on a machine without one, by Triton's interpreter.
+# The kernels of a GPU on a machine without one: compiled for two generations of cards, run by Triton's interpreter.
 triton-check: install
 	@test -d build/triton || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/triton triton
+	PYTHONPATH=build/triton OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider tests/fast/test_triton_compiled.py
 	TRITON_INTERPRET=1 PYTHONPATH=build/triton OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p no:cacheprovider tests/fast/test_gpu_training.py
 
 # The tables of docs/performance.md from the results that are there.
