@@ -81,6 +81,12 @@ def test_a_higher_score_is_better_where_it_is_and_a_run_without_one_is_last(tmp_
     ]
 
 
+def test_of_equal_scores_the_lower_loss_is_better(tmp_path):
+    for name, loss in (("a", 3.2), ("b", 2.7)):
+        made(tmp_path, name, {"best_metric": "bleu"}, validation={"loss": loss, "bleu": 0.0})
+    assert [each.run for each in compare_runs(tmp_path).runs] == ["b", "a"]
+
+
 def test_runs_with_different_metrics_are_compared_by_their_loss(tmp_path):
     made(tmp_path, "a", {"best_metric": "bleu"}, validation={"loss": 3.0, "bleu": 20.0})
     made(tmp_path, "b", {}, validation={"loss": 2.0, "bleu": 10.0})

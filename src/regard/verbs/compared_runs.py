@@ -1,6 +1,7 @@
 """The runs of a folder side by side: the settings in which they differ, their scores and their time."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -68,9 +69,14 @@ def compare_runs(folder: str | Path) -> ComparedRuns:
     metric = metrics.pop() if len(metrics) == 1 else LOSS
     compared = [_compared(run, run.relative_to(path).as_posix(), _different(tables)[run]) for run in found]
     sign = -1 if METRICS.get(metric) else 1
-    worst = float("inf")
-    ranked = sorted(compared, key=lambda each: sign * each.validation.get(metric, sign * worst))
+    ranked = sorted(compared, key=lambda each: _rank(each.validation, metric, sign))
     return ComparedRuns(metric=metric, runs=tuple(ranked))
+
+
+def _rank(validation: Mapping[str, float], metric: str, sign: int) -> tuple[float, float]:
+    """Less is better: by the metric, of equal ones by the loss; without a score last."""
+    worst = math.inf
+    return sign * validation.get(metric, sign * worst), validation.get(LOSS, worst)
 
 
 def runs_in(folder: Path) -> list[Path]:
