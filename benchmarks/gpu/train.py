@@ -11,10 +11,10 @@ not count.
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -118,7 +118,7 @@ def texts(tiny: bool) -> Work:
 Update = Callable[[int], Any]  # of the model, with the batch of this number
 
 
-def regard(work: Work, device: torch.device, *, plain: bool = False) -> Iterator[Update]:
+def regard(work: Work, device: torch.device, *, plain: bool = False) -> Generator[Update]:
     """regard's update; `plain`: without its fused forms."""
     model = build_model(work.config, seed=1).to(device).train()
     optimizer = build_optimizer(model, OptimizerSettings())
@@ -140,7 +140,7 @@ def regard(work: Work, device: torch.device, *, plain: bool = False) -> Iterator
 
 def peer(
     model: nn.Module, logits: Callable[[nn.Module, Any], Tensor], work: Work, device: torch.device
-) -> Iterator[Update]:
+) -> Generator[Update]:
     """The update of a plain loop."""
     model = model.to(device).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE, fused=True)
@@ -163,7 +163,7 @@ def peer(
     yield update
 
 
-def contenders(name: str, work: Work, device: torch.device) -> dict[str, Callable[[], Iterator[Update]]]:
+def contenders(name: str, work: Work, device: torch.device) -> dict[str, Callable[[], Generator[Update]]]:
     """Whose updates are measured."""
     config, found = work.config, {"regard": lambda: regard(work, device)}
     weights = build_model(config, seed=1).state_dict()
@@ -176,10 +176,10 @@ def contenders(name: str, work: Work, device: torch.device) -> dict[str, Callabl
             device,
         )
         found["nanoGPT, compiled"] = lambda: peer(
-            torch.compile(nanogpt.made(config, weights)),
+            cast(nn.Module, torch.compile(nanogpt.made(config, weights))),
             lambda model, batch: model(batch.ids),
             work,
-            device,  # type: ignore[arg-type]
+            device,
         )
     else:
         found["Hugging Face Marian"] = lambda: peer(pair_model(config, weights), marian.logits, work, device)
@@ -196,7 +196,7 @@ def translator(config: Any, weights: Any) -> nn.Module:
 
 
 def measured(
-    work: Work, device: torch.device, make: Callable[[], Iterator[Update]], seconds: float, tiny: bool
+    work: Work, device: torch.device, make: Callable[[], Generator[Update]], seconds: float, tiny: bool
 ) -> dict[str, Any]:
     """Tokens a second over some seconds of updates."""
     memory_gib(device)
@@ -214,7 +214,7 @@ def measured(
                 synchronize(device)
         took = time.perf_counter() - began
     finally:
-        updates.close()  # type: ignore[attr-defined]
+        updates.close()
     return {
         "target_tokens_per_second": work.num_targets * steps / BATCHES / took,
         "updates_per_second": steps / took,

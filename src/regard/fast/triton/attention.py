@@ -24,6 +24,14 @@ CHANGING = ["seed", "targets", "sources", "mask_row", "mask_target"]
 
 @triton.jit
 @no_type_check
+def _head(tensor, row, head, by_row, by_head, by_position, position, positions, feature):
+    """The vectors of a head at these positions; zeros after the last one."""
+    places = row * by_row + head * by_head + position[:, None] * by_position + feature[None, :]
+    return tl.load(tensor + places, mask=(position < positions)[:, None], other=0.0)
+
+
+@triton.jit
+@no_type_check
 def _weights(
     q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target, MASKED: tl.constexpr
 ):
@@ -48,15 +56,11 @@ def _attend(
     MASKED: tl.constexpr, DROPS: tl.constexpr,
     TARGETS: tl.constexpr, SOURCES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    row, head = tl.program_id(0) // heads, tl.program_id(0) % heads
+    row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     target, source, feature = tl.arange(0, TARGETS), tl.arange(0, SOURCES), tl.arange(0, WIDTH)
-    is_target, is_source = (target < targets)[:, None], (source < sources)[:, None]
-    q = tl.load(query + row * query_row + head * query_head + target[:, None] * query_at + feature[None, :],
-                mask=is_target, other=0.0)  # fmt: skip
-    k = tl.load(key + row * key_row + head * key_head + source[:, None] * key_at + feature[None, :],
-                mask=is_source, other=0.0)  # fmt: skip
-    v = tl.load(value + row * value_row + head * value_head + source[:, None] * value_at + feature[None, :],
-                mask=is_source, other=0.0)  # fmt: skip
+    q = _head(query, row, head, query_row, query_head, query_at, target, targets, feature)
+    k = _head(key, row, head, key_row, key_head, key_at, source, sources, feature)
+    v = _head(value, row, head, value_row, value_head, value_at, source, sources, feature)
     weights = _weights(
         q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target, MASKED
     )
@@ -65,7 +69,7 @@ def _attend(
         weights = tl.where(tl.rand(seed, at) >= p, weights / (1.0 - p), 0.0)
     mixed = tl.dot(weights.to(v.dtype), v)
     places = out + row * out_row + head * out_head + target[:, None] * out_at + feature[None, :]
-    tl.store(places, mixed, mask=is_target)
+    tl.store(places, mixed, mask=(target < targets)[:, None])
 
 
 @triton.jit(do_not_specialize=CHANGING)
@@ -78,19 +82,13 @@ def _attend_backward(
     MASKED: tl.constexpr, DROPS: tl.constexpr,
     TARGETS: tl.constexpr, SOURCES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    row, head = tl.program_id(0) // heads, tl.program_id(0) % heads
+    row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     target, source, feature = tl.arange(0, TARGETS), tl.arange(0, SOURCES), tl.arange(0, WIDTH)
     is_target, is_source = (target < targets)[:, None], (source < sources)[:, None]
-    q = tl.load(query + row * query_row + head * query_head + target[:, None] * query_at + feature[None, :],
-                mask=is_target, other=0.0)  # fmt: skip
-    k = tl.load(key + row * key_row + head * key_head + source[:, None] * key_at + feature[None, :],
-                mask=is_source, other=0.0)  # fmt: skip
-    v = tl.load(value + row * value_row + head * value_head + source[:, None] * value_at + feature[None, :],
-                mask=is_source, other=0.0)  # fmt: skip
-    slope = tl.load(
-        gradient + row * slope_row + head * slope_head + target[:, None] * slope_at + feature[None, :],
-        mask=is_target, other=0.0,
-    ).to(v.dtype)  # fmt: skip
+    q = _head(query, row, head, query_row, query_head, query_at, target, targets, feature)
+    k = _head(key, row, head, key_row, key_head, key_at, source, sources, feature)
+    v = _head(value, row, head, value_row, value_head, value_at, source, sources, feature)
+    slope = _head(gradient, row, head, slope_row, slope_head, slope_at, target, targets, feature).to(v.dtype)
     weights = _weights(
         q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target, MASKED
     )
