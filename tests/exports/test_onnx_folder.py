@@ -13,6 +13,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import numpy_helper
 
 import regard
@@ -231,3 +232,22 @@ def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
     with pytest.raises(MissingExtra) as error:
         export_to_onnx(small_model("encoder_decoder"), tmp_path / "out")
     assert error.value.hint == "pip install 'regard[onnx]'"
+
+
+class Branching(torch.nn.Module):
+    """A part that no exporter can trace."""
+
+    def forward(self, ids):
+        return ids + 1 if ids.sum() > 3 else ids
+
+
+def test_a_model_that_cannot_be_traced_is_refused_by_what_went_wrong_first(tmp_path):
+    with pytest.raises(RunError) as caught:
+        onnx_graphs.save_graph(
+            Branching(), tmp_path / "encoder.onnx", (torch.ones(2, 3),), ({},), input_names=["ids"],
+            output_names=["out"],
+        )  # fmt: skip
+    assert "encoder.onnx" in str(caught.value)
+    assert "GuardOnDataDependentSymNode" in str(caught.value)  # not the exporter's own advice
+    assert "\x1b" not in str(caught.value)
+    assert not (tmp_path / "encoder.onnx").exists()

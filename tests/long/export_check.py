@@ -25,7 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from regard.errors import RegardError, UserError
-from regard.exports.plain_reference import PlainReference
+from regard.exports.plain_reference import ContinuationReference, PlainReference, TranslationReference
 from regard.verbs.export import export
 from regard.weights.model_folder import LoadedModel
 from tests.long.export_expectations import expected_refusals
@@ -167,16 +167,25 @@ def judged(record: dict[str, Any], expected: Sequence[str]) -> tuple[str, bool]:
 
 def remember_outputs() -> None:
     """regard's own outputs for a model and its texts are computed once, not once for each target."""
-    plain: Callable[..., Any] = PlainReference.outputs
+    for kind, name in (
+        (PlainReference, "outputs"),
+        (TranslationReference, "forced"),
+        (ContinuationReference, "forced"),
+    ):
+        setattr(kind, name, remembered(getattr(kind, name)))
+
+
+def remembered(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a reference that computes once for each model and sequences."""
     held: dict[Any, Any] = {}
 
-    def outputs(self: PlainReference, sources: Sequence[list[int]], *given: Any, **named: Any) -> Any:
-        key = id(self.model), json.dumps(list(sources)), given, repr(named)
+    def answer(self: PlainReference, sequences: Sequence[Any], *given: Any, **named: Any) -> Any:
+        key = id(self.model), json.dumps(list(sequences)), given, repr(named)
         if key not in held:
-            held[key] = self.model, plain(self, sources, *given, **named)  # the model keeps its id
+            held[key] = self.model, method(self, sequences, *given, **named)  # the model keeps its id
         return held[key][1]
 
-    PlainReference.outputs = outputs  # type: ignore[method-assign]
+    return answer
 
 
 def read_results() -> dict[str, dict[str, Any]]:

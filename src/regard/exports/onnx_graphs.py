@@ -180,15 +180,21 @@ def save_graph(
                 verbose=False,
             )
     except Exception as error:
-        why = str(error).strip().splitlines() or [type(error).__name__]
         raise RunError(
-            f"torch cannot export {path.name}: {why[0][:300]}",
+            f"torch cannot export {path.name}: {_reason(error)[:300]}",
             "nothing was written; registered parts must not branch on sizes, of others please report this",
         ) from error
     assert program is not None
     _strip(program.model)
     size = sum(weight.numel() * weight.element_size() for weight in graph.parameters())
     program.save(str(path), external_data=size > MAX_EMBEDDED_BYTES)
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong first, in a line: the exporter's own message is a page of advice about itself."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join([f"{type(error).__name__}:", *str(error).strip().splitlines()[:1]])
 
 
 def _strip(model: Any) -> None:
