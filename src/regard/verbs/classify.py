@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import ClassificationOptions
 from regard.verbs.shared.text_verb import TextVerb, one_or_several
+from regard.verbs.shared.unknown_tokens import UnknownTokens
 from regard.verbs.tasks.text import logits_of
 
 MAX_CHARACTERS = 100_000  # of a text; the rest is left out, with a warning
@@ -83,6 +85,7 @@ class Classifier(TextVerb[str, ClassPrediction]):
         )
         self.tokenizer = self.loaded.tokenizers.source
         self.labels, self.options = self.loaded.labels, options
+        self._unknown = UnknownTokens(self.tokenizer.unk_id)
 
     def answers(self, texts: Sequence[str], first: int) -> Iterator[ClassPrediction]:
         filled = [place for place, line in enumerate(texts) if line and not line.isspace()]
@@ -107,6 +110,7 @@ class Classifier(TextVerb[str, ClassPrediction]):
             console.warn(
                 f"line {number} is too long ({len(line):,} characters): only its beginning is classified"
             )
+        self._unknown.warn(f"line {number}", list(chain.from_iterable(pieces)))
         return encoded_text(pieces, [0], tokenizer=self.tokenizer, line=number, max_tokens=max_tokens)
 
 

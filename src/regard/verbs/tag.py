@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ import torch
 
 from regard.data.conllu import COLUMNS, Sentence, SentenceReader, read_sentences
 from regard.data.tagged import encode_word, split_words, tagged_texts, word_prefix
+from regard.data.texts import EncodedText
 from regard.errors import FolderError
 from regard.training.threads import unchanged_threads
 from regard.verbs.shared.any_model import AnyModel, open_model
@@ -23,6 +25,7 @@ from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import TaggingOptions
 from regard.verbs.shared.text_verb import TextVerb
 from regard.verbs.shared.texts import refuse_single_str
+from regard.verbs.shared.unknown_tokens import UnknownTokens
 from regard.verbs.tasks.tagging import WORDS_FILE
 from regard.verbs.tasks.text import logits_of
 from regard.weights.model_folder import LoadedModel
@@ -82,6 +85,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
         self.model = encoder_that("labels words", ("tokens",), self.loaded, options.allow_fresh_head)
         self.tokenizer = self.loaded.tokenizers.source
         self.labels, self.options = self.loaded.labels, options
+        self._unknown = UnknownTokens(self.tokenizer.unk_id)
         self._pieces = partial(
             encode_word, encode=self.tokenizer.encode_words, prefix=word_prefix(self.tokenizer)
         )
@@ -121,16 +125,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
             yield sentence.with_column(self.column, [word.label for word in words])
 
     def _tagged(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[Word, ...]]:
-        windows = [
-            tagged_texts(
-                [self._pieces(word) for word in words],
-                [0] * len(words),
-                tokenizer=self.tokenizer,
-                line=number,
-                max_tokens=self._most,
-            )
-            for number, words in enumerate(sentences)
-        ]
+        windows = [self._windows(words, number) for number, words in enumerate(sentences)]
         texts = [text for several in windows for text in several]
         logits = iter(logits_of(self.model, texts, self.tokenizer.pad_id, self.options.batch_tokens))
         for words, several in zip(sentences, windows, strict=True):
@@ -139,6 +134,13 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
                 continue
             rows = probabilities(torch.cat([next(logits) for _ in several]))
             yield tuple(self._word(*each) for each in zip(words, rows, strict=True))
+
+    def _windows(self, words: Sequence[str], number: int) -> list[EncodedText]:
+        pieces = [self._pieces(word) for word in words]
+        self._unknown.warn(f"sentence {' '.join(words)[:40]!r}", list(chain.from_iterable(pieces)))
+        return tagged_texts(
+            pieces, [0] * len(words), tokenizer=self.tokenizer, line=number, max_tokens=self._most
+        )
 
     def _word(self, form: str, probabilities: list[float]) -> Word:
         best = max(range(len(probabilities)), key=probabilities.__getitem__)

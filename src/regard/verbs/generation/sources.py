@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from regard import console
 from regard.data.tokenizer import Tokenizer
 from regard.verbs.generation.prefixes import Prefix
+from regard.verbs.shared.unknown_tokens import UnknownTokens
 
 
 class SourceEncoder:
@@ -14,15 +15,17 @@ class SourceEncoder:
     def __init__(self, tokenizer: Tokenizer, prefix: Prefix, most: int, max_characters: int) -> None:
         self._tokenizer, self._prefix = tokenizer, prefix
         self.most, self.max_characters = most, max_characters
+        self._unknown = UnknownTokens(tokenizer.unk_id)
 
     def ids(self, lines: Sequence[str], numbers: Sequence[int]) -> list[list[int]]:
-        """The ids of each line or sentence; what is too long is truncated, with a warning."""
+        """The ids of each line or sentence; what is too long is truncated, and what is unknown named."""
         encoded = self._encoded(lines)
         for number, line, ids in zip(numbers, lines, encoded, strict=True):
             if self._is_long(line, ids, self.most):
                 console.warn(
                     f"line {number} is too long ({len(line):,} characters): only its beginning is read"
                 )
+            self._unknown.warn(f"line {number}", ids)
         return [ids[: self.most] for ids in encoded]
 
     def ids_of(self, line: str) -> list[int]:

@@ -1,0 +1,27 @@
+"""Warnings of texts with tokens that a model does not know."""
+
+from collections.abc import Sequence
+
+from regard import console
+
+MOSTLY = 1 / 3  # of a text's tokens: what is written in another script, or mostly in other letters
+
+
+class UnknownTokens:
+    """Warns of the first text with unknown tokens, and of each that is largely unknown.
+
+    A file may have a rare character on every tenth line, and a line of warnings for each would hide those
+    about the rest. A text in a script that the model never saw is answered with nonsense, and always named.
+    """
+
+    def __init__(self, unk_id: int) -> None:
+        self._unk_id, self._warned = unk_id, False
+
+    def warn(self, name: str, ids: Sequence[int]) -> None:
+        """Warn of a text, `name` in messages, if it is to be named."""
+        unknown = ids.count(self._unk_id)
+        if not unknown or (self._warned and unknown < MOSTLY * len(ids)):
+            return
+        rest = "" if self._warned else "; of further texts only those with a third or more are named"
+        self._warned = True
+        console.warn(f"{name} has {unknown:,} of {len(ids):,} tokens unknown to the model{rest}")

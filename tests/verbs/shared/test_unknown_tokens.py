@@ -1,0 +1,56 @@
+"""Texts that a model cannot read are named: the first, and each that is largely unknown."""
+
+import pytest
+
+from regard.verbs.classify import classify
+from regard.verbs.embed import Embedder
+from regard.verbs.shared.unknown_tokens import UnknownTokens
+from regard.verbs.tag import tag
+from regard.verbs.translate import Translator, translate
+
+UNKNOWN = 1
+
+
+@pytest.fixture
+def warned(capsys):
+    return lambda: capsys.readouterr().err.splitlines()
+
+
+def test_the_first_text_with_an_unknown_token_is_named_by_its_counts(warned):
+    texts = UnknownTokens(UNKNOWN)
+    texts.warn("line 1", [4, 5, 6])
+    assert warned() == []
+    texts.warn("line 2", [4, 1, 5, 6, 7])
+    [line] = warned()
+    assert "line 2 has 1 of 5 tokens unknown to the model" in line
+
+
+@pytest.mark.parametrize(
+    ("ids", "named"), [([1, 5, 6, 7], False), ([1, 5, 6], True), ([1], True), ([5], False), ([], False)]
+)
+def test_later_texts_are_named_from_a_third_of_unknown_tokens_on(warned, ids, named):
+    texts = UnknownTokens(UNKNOWN)
+    texts.warn("line 1", [1, 5])
+    warned()
+    texts.warn("line 2", ids)
+    assert bool(warned()) is named
+
+
+def test_verbs_name_a_text_in_letters_that_the_model_never_saw(encoder_folder, warned):
+    text, known = "Привет мир", "the cat"
+    Embedder(model := encoder_folder("classification", ("a", "b"))).vector(text, "the query")
+    assert any("the query has" in line and "unknown" in line for line in warned())
+    classify([known, text], model=model)
+    assert any("line 2 has" in line and "unknown" in line for line in warned())
+    tag(text, model=encoder_folder("tokens", ("a", "b")))
+    assert any(f"sentence {text!r} has" in line for line in warned())
+    translate([known, text])
+    assert any("line 2 has" in line and "unknown" in line for line in warned())
+
+
+def test_a_translator_says_once_that_it_does_not_know_a_letter(warned):
+    translator = Translator()
+    translator._sources.ids(["A ♥ is a letter that the model does not know."], [1])
+    translator._sources.ids(["Here comes another ♥ and much else that it does know."], [2])
+    [line] = warned()
+    assert "line 1 has" in line
