@@ -42,6 +42,6 @@ def test_commands_that_grep_show_the_lines_it_finds():
 def test_a_call_gives_what_the_page_shows(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = list(calls(LOOK))
-    assert len(found) == 6
+    assert len(found) == 8
     for _, shown, said in found:
         assert alike(said, shown), said

@@ -14,6 +14,7 @@ from regard.decoding import batches
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
 from regard.training.threads import threads
 from regard.verbs.generation.translations import output_lines, write_lines
+from regard.verbs.load import load
 from regard.verbs.shared.device import choose_workers
 from regard.verbs.translate import MAX_CHARACTERS, Translator, translate, translate_file
 
@@ -43,6 +44,32 @@ def test_workers_change_no_translation(untrained, monkeypatch, precision):
     alone = translate(LINES, model=untrained, workers=1, precision=precision)
     assert translate(LINES, model=untrained, workers=3, precision=precision) == alone
     assert translate(LINES, model=untrained, workers=1, precision=precision, batch_tokens=1) == alone
+
+
+def test_workers_follow_a_model_that_changes(untrained, monkeypatch):
+    monkeypatch.setattr("regard.verbs.generation.pooled_decoding.FEW", 2)
+    loaded = load(untrained)
+    translator = Translator(loaded, workers=2)
+    before = [each.text for each in translator(LINES)]
+    with torch.no_grad():
+        loaded.model.output.weight.copy_(loaded.model.output.weight.flip(0))
+    changed = [each.text for each in translator(LINES)]
+    assert changed != before
+    assert changed == translate(LINES, model=loaded, workers=1)
+
+
+def test_a_hook_sees_every_line_whatever_the_number_of_workers(untrained, monkeypatch):
+    monkeypatch.setattr("regard.verbs.generation.pooled_decoding.FEW", 2)
+    loaded = load(untrained)
+    block, seen = loaded.model.get_submodule("encoder.blocks.0"), {}
+    for workers in (1, 2):
+        translator, rows = Translator(loaded, workers=workers, batch_tokens=1), []
+        list(translator(LINES))  # the workers start
+        hook = block.register_forward_hook(lambda module, given, found, rows=rows: rows.append(len(found)))
+        list(translator(LINES))
+        hook.remove()
+        seen[workers] = sum(rows)
+    assert seen[1] == seen[2] > 0
 
 
 def test_workers_are_for_a_cpu(untrained):

@@ -113,13 +113,13 @@ def _found(model: nn.Module) -> FastStep | str:
     """The step, or why there is none."""
     if why_not_here(model) is not None or any_module_is_hooked():
         return why_unsupported(model) or "unknown"
-    fingerprint = _fingerprint(model)
+    current = fingerprint(model)
     known = _steps.get(model)
-    if known is not None and known[0] == fingerprint:
+    if known is not None and known[0] == current:
         return known[1]
     found = _build(model)
-    if _fingerprint(model) == fingerprint:  # else another thread began or ended a recording meanwhile
-        _steps[model] = fingerprint, found
+    if fingerprint(model) == current:  # else another thread began or ended a recording meanwhile
+        _steps[model] = current, found
     return found
 
 
@@ -139,7 +139,7 @@ def _build(model: nn.Module) -> FastStep | str:
         return str(reason)
 
 
-def _fingerprint(model: nn.Module) -> Fingerprint:
+def fingerprint(model: nn.Module) -> Fingerprint:
     """A value that changes whenever weights, settings, methods, hooks or parts of the model change.
 
     It is computed before each batch, so it reads the modules' attributes directly: `modules()` and

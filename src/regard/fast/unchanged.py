@@ -68,6 +68,17 @@ def overrides(module: nn.Module) -> list[str]:
     ]
 
 
+def changed_part(model: nn.Module) -> str | None:
+    """The first module of `model` with a hook or a method of its own; "every module" for a global hook.
+
+    What is hooked is changed or observed in this process alone.
+    """
+    if any_module_is_hooked():
+        return "every module"
+    changed = (name for name, module in model.named_modules() if has_hooks(module) or overrides(module))
+    return next(changed, None)
+
+
 def is_unchanged(module: nn.Module) -> bool:
     """True if its class is unchanged and the module itself has no hooks and no overrides."""
     return not has_hooks(module) and class_is_unchanged(type(module)) and not overrides(module)

@@ -90,6 +90,13 @@ def test_a_registered_rule_and_search_are_refused(cache):
             regard.Translator("en-de", engine="ctranslate2", rules=("mine",))
 
 
+def test_a_hook_that_the_engine_cannot_call_is_refused_by_its_module(cache):
+    loaded = regard.load("en-de")
+    loaded.model.get_submodule("decoder.blocks.0").register_forward_hook(lambda *given: None)
+    with pytest.raises(ConfigError, match=r"the hook.* that decoder\.blocks\.0 has"):
+        regard.Translator(loaded, engine="ctranslate2")
+
+
 @pytest.mark.parametrize("controls", [{}, {"beam_size": 1}, {"alpha": 0.5}, {"length_penalty": "none"}])
 def test_texts_are_those_of_regard(cache, controls):
     early = {} if controls.get("beam_size") == 1 or "length_penalty" in controls else {"early_stopping": True}

@@ -13,6 +13,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError
 from regard.exports.ctranslate2_engine import CTranslate2Engine, EngineSearch, cached_export
+from regard.fast.unchanged import changed_part
 from regard.verbs.generation.controls import CONTROLS_BY_NAME
 from regard.verbs.shared.runtime import DecodingRuntime
 from regard.verbs.shared.text_options import SummaryOptions
@@ -62,7 +63,16 @@ class EngineDecoder:
 
 
 def opened_engine(loaded: LoadedModel, runtime: DecodingRuntime, workers: int) -> CTranslate2Engine:
-    """The engine with the weights of this model, which are exported if they are not in the cache."""
+    """The engine with the weights of this model, which are exported if they are not in the cache.
+
+    Raises:
+        ConfigError: a module has a hook, which the engine would not call.
+    """
+    if name := changed_part(loaded.model):
+        raise ConfigError(
+            f"{ENGINE} cannot call the hook, or the method of its own, that {name} has",
+            "remove it, or take engine = 'regard'",
+        )
 
     def begins() -> None:
         console.note(f"{ENGINE}: the model is exported and compared with regard's outputs, once")

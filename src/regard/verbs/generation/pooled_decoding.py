@@ -10,7 +10,8 @@ from regard.decoding.batches import Decoder, Job, decode_all, max_positions
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.pool import DecodingPool, one_thread
 from regard.decoding.running_batch import RunningTranslations
-from regard.fast.decoding_step import fast_step
+from regard.fast.decoding_step import Fingerprint, fast_step, fingerprint
+from regard.fast.unchanged import changed_part
 from regard.models.build import count_parameters
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.verbs.shared.runtime import DecodingRuntime
@@ -37,7 +38,7 @@ class PooledDecoder:
         self._strategy, self._model, self._workers = strategy, model, workers
         self._pad_id, self._eos_id, self._batch_tokens = target.pad_id, target.eos_id, options.batch_tokens
         self._threads_are_chosen = runtime.threads is not None or options.workers is not None
-        self._started: DecodingPool[Job, list[list[Hypothesis]]] | None = None
+        self._started: tuple[Fingerprint, DecodingPool[Job, list[list[Hypothesis]]]] | None = None
 
     @property
     def positions(self) -> int:
@@ -71,13 +72,19 @@ class PooledDecoder:
         return RunningTranslations(self._strategy, self._model, pad_id=self._pad_id, eos_id=self._eos_id)
 
     def _pool(self, lines: int) -> DecodingPool[Job, list[list[Hypothesis]]] | None:
-        """The workers, started when there are enough lines for them."""
-        if self._workers == 1 or lines < FEW * self._workers:
+        """The workers, started when there are enough lines for them, and again when the model has changed.
+
+        None for a model with a hook: workers are copies, and what it observes or keeps would stay in them.
+        """
+        if self._workers == 1 or lines < FEW * self._workers or changed_part(self._model) is not None:
             return None
-        if self._started is None:
+        current = fingerprint(self._model)
+        if self._started is None or self._started[0] != current:
+            if self._started is not None:
+                self._started[1].close()
             fast_step(self._model)  # built before the fork, so that the workers share it
-            self._started = DecodingPool(Decoder(self._strategy, [self._model]), self._workers)
-        return self._started
+            self._started = current, DecodingPool(Decoder(self._strategy, [self._model]), self._workers)
+        return self._started[1]
 
     @cached_property
     def _is_faster_with_one_thread(self) -> bool:
