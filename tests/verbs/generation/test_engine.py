@@ -1,6 +1,7 @@
 """`translate` by CTranslate2: the same texts, and each control that it does not have refused by its name."""
 
 import pytest
+import torch
 
 import regard
 from regard.decoding.registries import RULES
@@ -95,6 +96,16 @@ def test_a_hook_that_the_engine_cannot_call_is_refused_by_its_module(cache):
     loaded.model.get_submodule("decoder.blocks.0").register_forward_hook(lambda *given: None)
     with pytest.raises(ConfigError, match=r"the hook.* that decoder\.blocks\.0 has"):
         regard.Translator(loaded, engine="ctranslate2")
+
+
+def test_a_model_that_changed_since_its_export_is_refused(cache):
+    loaded = regard.load("en-de")
+    translator = regard.Translator(loaded, engine="ctranslate2")
+    assert [each.text for each in translator(TEXTS[:1])]
+    with torch.no_grad():
+        loaded.model.output.weight[5] += 1
+    with pytest.raises(ConfigError, match="the model has changed since it was exported"):
+        list(translator(TEXTS[:1]))
 
 
 @pytest.mark.parametrize("controls", [{}, {"beam_size": 1}, {"alpha": 0.5}, {"length_penalty": "none"}])

@@ -13,6 +13,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError
 from regard.exports.ctranslate2_engine import CTranslate2Engine, EngineSearch, cached_export
+from regard.fast.decoding_step import fingerprint
 from regard.fast.unchanged import changed_part
 from regard.verbs.generation.controls import CONTROLS_BY_NAME
 from regard.verbs.shared.runtime import DecodingRuntime
@@ -37,6 +38,7 @@ class EngineDecoder:
     ) -> None:
         self._search = engine_search(settings, loaded.tokenizers, strategy)
         self._engine = opened_engine(loaded, runtime, workers)
+        self._model, self._exported = loaded.model, fingerprint(loaded.model)
         self._batch_tokens = options.batch_tokens
 
     @property
@@ -51,7 +53,16 @@ class EngineDecoder:
         first_index: int = 0,  # of samples, which the engine does not have
         decoded: Callable[[Sequence[int]], None] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source; `decoded` is called once, with the places of all."""
+        """The hypotheses of each source; `decoded` is called once, with the places of all.
+
+        Raises:
+            ConfigError: the model is no longer what was exported.
+        """
+        if fingerprint(self._model) != self._exported:
+            raise ConfigError(
+                f"the model has changed since it was exported for {ENGINE}",
+                "make a new Translator: its weights are exported again",
+            )
         found = self._engine.decode(sources, self._search, batch_tokens=self._batch_tokens)
         if decoded is not None:
             decoded(range(len(sources)))
