@@ -226,7 +226,7 @@ class Translator:
         batch = self._decoder.running()
 
         def queue(piece: str, place: int) -> int:
-            [ticket] = batch.add(self._sources.ids([piece], [1]), first_index=place)
+            [ticket] = batch.add([self._sources.ids_of(piece)], first_index=place)
             return ticket
 
         def answer(piece: str, found: Sequence[Hypothesis]) -> Translation:
