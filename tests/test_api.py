@@ -106,7 +106,7 @@ COMMANDS = [  # command, the calls that it stands for, options without a keyword
     ("summarize", ["summarize", "summarize_file", "summarize_shard"], "", "done"),
     ("tag", ["tag", "tag_file", "tag_shard"], "", "done"),
     ("train", ["train", "sweep"], "", "on_report done"),
-    ("transcribe", ["transcribe"], "json", ""),
+    ("transcribe", ["transcribe"], "json subtitles", ""),
     ("translate", ["translate", "translate_file", "translate_shard"], "", "done"),
     ("plot alignment", ["plot_alignment"], "", ""),
     ("plot attention", ["plot_attention"], "", ""),

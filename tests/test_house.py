@@ -68,6 +68,7 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "zstandard": "jobs/members.py",
     "pyarrow": "jobs/parquet.py",
     "ray": "jobs/ray_engine.py",
+    "soundfile": "data/compressed_sound.py",
     "h11": "serving/",
     "starlette": "serving/",
     "uvicorn": "serving/",

@@ -2845,9 +2845,9 @@ def transcribe(
 ) -> list[str]:
     """The transcript of each recording in a file, or in a list of arrays.
 
-    A model like Whisper reads a WAV file, or arrays of samples at its rate; another model an NPZ file (arrays
-    `frames` and `lengths`), or arrays frames x features. Labels of the latter are separated by spaces. For
-    times, and for many calls, keep a `Transcriber`.
+    A model like Whisper reads a sound file (WAV, FLAC, MP3, Ogg), or arrays of samples at its rate; another
+    model an NPZ file (arrays `frames` and `lengths`), or arrays frames x features. Labels of the latter are
+    separated by spaces. For times, and for many calls, keep a `Transcriber`.
 
     Args:
         input: the file, or arrays.

@@ -99,7 +99,7 @@ def test_each_verb_is_listed_with_the_first_line_of_its_own_help(name):
 # How the command line prints, and nothing that the Python call knows.
 DOOR = {
     *("as_json", "as_text", "debug", "help", "html", "live", "no_browser", "no_jupyter", "npz"),
-    *("page_runtime", "pair", "port", "streamed"),
+    *("page_runtime", "pair", "port", "streamed", "subtitle_format"),
 }
 # What only the Python call knows.
 CODE = {

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from regard.cli.transcribe import command
+from regard.verbs.generation.subtitles import subtitles
 from regard.verbs.transcribe import Transcriber
 from tests.verbs.test_transcribe import write_wav
 from tests.whisper_folder import noise, whisper
@@ -26,6 +27,9 @@ def test_a_text_its_segments_or_json_are_printed(tmp_path):
 
     assert printed() == f"{expected.text}\n"
     assert json.loads(printed("--json", "--timestamps")) == {**expected.to_dict(), "line": 1}
+    assert printed("--subtitles", "srt") == subtitles(expected.segments, "srt")
+    both = CliRunner().invoke(command, [*call, "--subtitles", "vtt", "--json"])
+    assert "--json has no subtitles" in str(both.exception)
     lines = [line.split("\t") for line in printed("--timestamps").splitlines()]
     assert lines == [
         [f"{each.start:.2f}", f"{each.end:.2f}", each.text] for each in expected.segments or () if each.text

@@ -71,9 +71,9 @@ def test_what_cannot_be_read_is_refused_in_a_line(tmp_path, settings, message):
 
 
 def test_a_file_that_is_no_wav_file_is_refused_with_a_command(tmp_path):
-    (tmp_path / "a.mp3").write_bytes(b"ID3 and so on")
+    (tmp_path / "a.m4a").write_bytes(b"\0\0\0\x20ftypM4A ")
     for path, message, hint in (
-        (tmp_path / "a.mp3", "not a WAV file", CONVERT),
+        (tmp_path / "a.m4a", "not a WAV, FLAC, MP3 or Ogg file", CONVERT),
         (tmp_path / "none.wav", "no such file", "path"),
         (tmp_path, "is a folder", "name the file"),
     ):

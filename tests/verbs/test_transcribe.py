@@ -148,7 +148,7 @@ def test_what_is_no_sound_is_refused(tmp_path, folder):
         with pytest.raises(DataError, match=message):
             transcribe([samples], model=folder)
     (tmp_path / "a.npz").write_bytes(b"PK")
-    with pytest.raises(DataError, match=r"a.npz: not a WAV file"):
+    with pytest.raises(DataError, match=r"a.npz: not a WAV, FLAC, MP3 or Ogg file"):
         transcribe(tmp_path / "a.npz", model=folder)
 
 

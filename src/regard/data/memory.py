@@ -14,7 +14,7 @@ def total_memory() -> int:
         return 0
 
 
-def refuse_beyond_memory(size: int, path: Path) -> None:
+def refuse_beyond_memory(size: int, path: str | Path) -> None:
     """Raises a DataError if the unpacked `size` of a file, in bytes, is more than half of the memory."""
     limit = total_memory() // 2
     if limit and size > limit:

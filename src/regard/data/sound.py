@@ -1,4 +1,4 @@
-"""Sound files (WAV) -> samples of one channel, from -1 to 1, at the rate that a model reads."""
+"""Sound files -> samples of one channel, from -1 to 1, at the rate that a model reads."""
 
 import math
 import struct
@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float32
 from torch import Tensor
 
+from regard.data.compressed_sound import decoded, is_compressed
 from regard.data.memory import refuse_beyond_memory
 from regard.errors import DataError
 
@@ -51,22 +52,30 @@ class WavFormat:
 
 
 def read_sound(path: Path, rate: int) -> Samples:
-    """Reads a WAV file: the mean of its channels, resampled to `rate` samples a second.
+    """Reads a WAV, FLAC, MP3 or Ogg file: the mean of its channels, resampled to `rate` samples a second.
 
     Raises:
         DataError: the file is missing, damaged or empty, has another format, or samples that are not finite.
+        MissingExtra: it is compressed, and soundfile is not installed.
     """
-    content = _content(path)
-    stored, data = _parts(content, path)
-    samples = stored.samples(data).mean(axis=1, dtype=np.float32)
+    return sound_of(_content(path), path, rate)
+
+
+def sound_of(content: bytes, name: str | Path, rate: int) -> Samples:
+    """The sound of a file's bytes, as `read_sound` gives it; `name` is used in messages."""
+    if is_compressed(content):
+        samples, own_rate = decoded(content, name)
+    else:
+        stored, data = _parts(content, name)
+        samples, own_rate = stored.samples(data).mean(axis=1, dtype=np.float32), stored.rate
     if not len(samples):
-        raise DataError(f"{path}: the file has no sound", "give a recording")
+        raise DataError(f"{name}: the file has no sound", "give a recording")
     if not np.isfinite(samples).all():
-        raise DataError(f"{path}: a sample is not a finite number", COPY_AGAIN)
+        raise DataError(f"{name}: a sample is not a finite number", COPY_AGAIN)
     try:
-        return resampled(samples, stored.rate, rate)
+        return resampled(samples, own_rate, rate)
     except DataError as error:
-        raise DataError(f"{path}: {error.message}", error.hint) from None
+        raise DataError(f"{name}: {error.message}", error.hint) from None
 
 
 def resampled(samples: Samples, old: int, new: int) -> Float32[np.ndarray, " resampled"]:
@@ -116,10 +125,10 @@ def _content(path: Path) -> bytes:
         raise DataError(f"{path}: {error.strerror or error}", "check the file and its permissions") from None
 
 
-def _parts(content: bytes, path: Path) -> tuple[WavFormat, bytes]:
+def _parts(content: bytes, path: str | Path) -> tuple[WavFormat, bytes]:
     """The format, and the bytes of the samples."""
     if content[:4] != b"RIFF" or content[8:12] != b"WAVE":
-        raise DataError(f"{path}: not a WAV file", CONVERT)
+        raise DataError(f"{path}: not a WAV, FLAC, MP3 or Ogg file", CONVERT)
     found, at = None, 12
     while at + 8 <= len(content):
         name, size = struct.unpack_from("<4sI", content, at)
@@ -136,7 +145,7 @@ def _parts(content: bytes, path: Path) -> tuple[WavFormat, bytes]:
     raise DataError(f"{path}: the file has no sound, or no format of it", COPY_AGAIN)
 
 
-def _format(part: bytes, path: Path) -> WavFormat:
+def _format(part: bytes, path: str | Path) -> WavFormat:
     if len(part) < 16:
         raise DataError(f"{path}: the format of the sound is cut short", COPY_AGAIN)
     code, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", part)

@@ -17,6 +17,7 @@ from regard.models.speech_to_text import SpeechToText
 from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
 from regard.verbs.generation.decoding_defaults import default_beam
+from regard.verbs.generation.subtitles import subtitles
 from regard.verbs.generation.transcripts import RecordingTranscript, SpeechTranscriber
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -25,13 +26,14 @@ from regard.verbs.shared.load_encoder import refuse_other_labels
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
-from regard.verbs.shared.text_options import SpeechOptions
+from regard.verbs.shared.text_options import SpeechOptions, SubtitleFormat
 from regard.verbs.tasks.transcription import BATCH_FRAMES
 from regard.weights.model_folder import LoadedModel
 
 RecordedFrames = Float[np.ndarray, "_ features"]
 Recording = RecordedFrames | Float[np.ndarray, " _"]
 PLAIN = SpeechOptions()
+SOUND_SUFFIXES = (".wav", ".flac", ".mp3", ".oga", ".ogg", ".opus")
 
 
 class Transcriber:
@@ -71,7 +73,7 @@ class Transcriber:
     def file(self, path: str | Path) -> list[RecordingTranscript]:
         """The transcripts of the recordings in an NPZ file (arrays `frames` and `lengths`).
 
-        A model like Whisper reads a WAV file, which is one recording.
+        A model like Whisper reads a sound file (WAV, FLAC, MP3, Ogg), which is one recording.
         """
         return list(self._transcribe.file(Path(path)))
 
@@ -113,10 +115,10 @@ class FrameTranscriber:
 
     def file(self, path: Path) -> Iterator[RecordingTranscript]:
         """The transcripts of the recordings in an NPZ file (arrays `frames` and `lengths`)."""
-        if path.suffix.lower() == ".wav":
+        if path.suffix.lower() in SOUND_SUFFIXES:
             raise DataError(
                 f"{path}: this model reads frames of features in an NPZ file, not sound",
-                "a Whisper model reads WAV files (docs/pretrained.md)",
+                "a Whisper model reads sound (docs/pretrained.md)",
             )
         return self(read_frames(path))
 
@@ -143,9 +145,9 @@ def transcribe(
 ) -> list[str]:
     """The transcript of each recording in a file, or in a list of arrays.
 
-    A model like Whisper reads a WAV file, or arrays of samples at its rate; another model an NPZ file (arrays
-    `frames` and `lengths`), or arrays frames x features. Labels of the latter are separated by spaces. For
-    times, and for many calls, keep a `Transcriber`.
+    A model like Whisper reads a sound file (WAV, FLAC, MP3, Ogg), or arrays of samples at its rate; another
+    model an NPZ file (arrays `frames` and `lengths`), or arrays frames x features. Labels of the latter are
+    separated by spaces. For times, and for many calls, keep a `Transcriber`.
 
     Args:
         input: the file, or arrays.
@@ -160,8 +162,16 @@ def transcribe(
     return [each.text for each in transcripts]
 
 
-def output_lines(transcribed: RecordingTranscript, *, as_json: bool = False, timestamps: bool = False) -> str:
-    """What `regard transcribe` prints: the transcript, a line for each segment, or JSON."""
+def output_lines(
+    transcribed: RecordingTranscript,
+    *,
+    as_json: bool = False,
+    timestamps: bool = False,
+    subtitle_format: SubtitleFormat | None = None,
+) -> str:
+    """What `regard transcribe` prints: the transcript, a line for each segment, subtitles, or JSON."""
+    if subtitle_format is not None:
+        return subtitles(transcribed.segments or (), subtitle_format)
     if as_json:
         return json.dumps(transcribed.to_dict(), ensure_ascii=False) + "\n"
     if timestamps:

@@ -94,7 +94,7 @@ class SpeechTranscriber:
             yield self._transcript(samples.astype(np.float32), line)
 
     def file(self, path: Path) -> Iterator[RecordingTranscript]:
-        """The transcript of a WAV file."""
+        """The transcript of a sound file."""
         yield self._transcript(read_sound(path, self.config.sampling_rate), 1)
 
     def _refuse(self, samples: np.ndarray, line: int) -> None:

@@ -70,6 +70,9 @@ class LanguageOptions:
     )
 
 
+SubtitleFormat = Literal["srt", "vtt"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class SpeechOptions:
     """How a speech-to-text model, such as Whisper, transcribes."""
