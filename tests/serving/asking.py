@@ -1,7 +1,11 @@
 """Requests to a server under test."""
 
 import http.client
+import io
 import json
+import struct
+
+from tests.whisper_folder import RATE, noise
 
 
 class Answer:
@@ -34,3 +38,14 @@ def ask(server, method, path, body=None, *, raw=None, headers=None, timeout=60):
 def post(server, path, body, **more):
     """The answer to a POST of JSON."""
     return ask(server, "POST", path, body, **more)
+
+
+def recorded(samples=None, rate=RATE, name="speech.wav"):
+    """A WAV file of 32-bit floats, as it is uploaded; of noise by default."""
+    samples = noise(1.6) if samples is None else samples
+    data = samples.astype("<f4").tobytes()
+    header = struct.pack("<HHIIHH", 3, 1, rate, 4 * rate, 4, 32)
+    parts = b"WAVEfmt " + struct.pack("<I", 16) + header + b"data" + struct.pack("<I", len(data)) + data
+    file = io.BytesIO(b"RIFF" + struct.pack("<I", len(parts)) + parts)
+    file.name = name
+    return file

@@ -11,6 +11,7 @@ import pytest
 from regard.serving.access_log import AccessLog
 from regard.serving.run import ModelServer, ServeOptions, bound, service_of
 from tests.conftest import CHAT
+from tests.whisper_folder import whisper
 
 
 class Lines:
@@ -99,6 +100,20 @@ def serving():
 def included(serving):
     """A server of the included model."""
     return serving(workers=2)
+
+
+@pytest.fixture(scope="session")
+def hearing_folder(tmp_path_factory):
+    """A small speech-to-text model, whose weights are random."""
+    folder = tmp_path_factory.mktemp("whisper")
+    whisper(folder, likely_times=2.0)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def hearing(serving, hearing_folder):
+    """A server of it."""
+    return serving({"whisper": hearing_folder}, workers=1, limits={"recording_seconds": 30.0}, log_texts=True)
 
 
 @pytest.fixture(scope="session")

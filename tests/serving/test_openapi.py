@@ -9,9 +9,10 @@ import pytest
 
 from regard.serving.answer_types import ANSWERS, TEXT_ANSWERS
 from regard.serving.dialects.deepl import IMPOSSIBLE
+from regard.serving.dialects.openai_audio import GRANULARITIES, NEUTRAL
 from regard.serving.form_fields import FORMS, MULTIPART, URLENCODED
 from regard.serving.run import dialects
-from tests.serving.asking import ask, post
+from tests.serving.asking import ask, post, recorded
 
 TEXT = "Where is the station?"
 FIELDS = {  # of each name a value that the server takes
@@ -36,7 +37,12 @@ FIELDS = {  # of each name a value that the server takes
     "preserve_formatting": "1",
     "show_billed_characters": "1",
     "enable_beta_languages": "1",
+    "model": "whisper",
+    "language": "de",
+    "response_format": "verbose_json",
+    "timestamp_granularities[]": "segment",
 }
+SPEECH = "/v1/audio/"
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +56,13 @@ def sent(server, path, fields, *, multipart=False):
         return ask(server, "POST", path, raw=urlencode(fields).encode(), headers={"Content-Type": URLENCODED})
     boundary = secrets.token_hex(8)
     parts = [
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"'
-        + ('; filename="a.txt"' if name == "file" else "")
-        + f"\r\n\r\n{value}\r\n"
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"'.encode()
+        + (b'; filename="a.txt"' if name == "file" else b"")
+        + b"\r\n\r\n%b\r\n" % (value if isinstance(value, bytes) else value.encode())
         for name, value in fields.items()
     ]
     headers = {"Content-Type": f"{MULTIPART}; boundary={boundary}"}
-    return ask(server, "POST", path, raw="".join([*parts, f"--{boundary}--\r\n"]).encode(), headers=headers)
+    return ask(server, "POST", path, raw=b"".join([*parts, f"--{boundary}--\r\n".encode()]), headers=headers)
 
 
 @pytest.fixture(scope="module")
@@ -74,39 +80,46 @@ def schema_of(document, path):
 
 
 @pytest.mark.parametrize("path", FORMS)
-def test_a_form_has_the_fields_that_the_server_knows(document, included, kept, path):
+def test_a_form_has_the_fields_that_the_server_knows(document, included, hearing, kept, path):
+    server = hearing if path.startswith(SPEECH) else included
     kinds, schema = schema_of(document, path)
     assert kinds == {MULTIPART} if "file" in schema["properties"] else kinds > {URLENCODED, MULTIPART}
     asked = path.replace("{}", kept["document_id"])
-    refused = sent(included, asked, {"unknown": "1"}, multipart=MULTIPART in kinds)
+    refused = sent(server, asked, {"unknown": "1"}, multipart=MULTIPART in kinds)
     assert refused.status == 400
-    [known] = re.findall(r"known: ([\w, ]+)", refused.content.decode())
-    assert set(known.split(", ")) - {*IMPOSSIBLE} == set(schema["properties"])
+    [known] = re.findall(r"known: ([\w, \[\]]+)", refused.content.decode())
+    impossible = NEUTRAL if server is hearing else IMPOSSIBLE
+    assert set(known.split(", ")) - {*impossible} == set(schema["properties"])
     assert schema["additionalProperties"] is False
 
 
 @pytest.mark.parametrize("path", FORMS)
-def test_a_form_needs_what_is_required_and_takes_the_rest(document, included, kept, path):
+def test_a_form_needs_what_is_required_and_takes_the_rest(document, included, hearing, kept, path):
     _, schema = schema_of(document, path)
     several = "file" in schema["properties"]
-    values = {**FIELDS, **kept, "file": TEXT}
+    speaks = path.startswith(SPEECH)
+    server, file = (hearing, recorded().read()) if speaks else (included, TEXT)
+    values = {**FIELDS, **kept, "file": file}
     least = {name: values[name] for name in schema["required"]}
     asked = path.replace("{}", kept["document_id"])
     wanted = 403 if path == "/suggest" else 201 if path == "/v2/glossaries" else 200
     for multipart in (True,) if several else (False, True):
-        assert sent(included, asked, least, multipart=multipart).status == wanted
-    for name in least:
+        assert sent(server, asked, least, multipart=multipart).status == wanted
+    for name in {*least} - ({"model"} if speaks else set()):  # without it the model that hears is taken
         others = {other: value for other, value in least.items() if other != name}
         if path != "/suggest":  # it is refused whatever is sent
-            assert sent(included, asked, others, multipart=several).status in (400, 404, 415), name
+            assert sent(server, asked, others, multipart=several).status in (400, 404, 415), name
     for name in {*schema["properties"]} - {*least, "glossary_id", "glossary_ids"}:
         more = {**least, name: values[name]}
-        assert sent(included, asked, more, multipart=several).status == wanted, name
+        if name == GRANULARITIES:
+            assert sent(server, asked, more, multipart=several).status == 400
+            more["response_format"] = "verbose_json"
+        assert sent(server, asked, more, multipart=several).status == wanted, name
     for name, field in schema["properties"].items():
         for value in field.get("enum", ()):
-            assert sent(included, asked, {**least, name: value}, multipart=several).status in (wanted, 400)
+            assert sent(server, asked, {**least, name: value}, multipart=several).status in (wanted, 400)
         if "enum" in field:
-            assert sent(included, asked, {**least, name: "!"}, multipart=several).status == 400
+            assert sent(server, asked, {**least, name: "!"}, multipart=several).status == 400
 
 
 def test_every_route_of_a_form_is_described(included):
@@ -116,7 +129,7 @@ def test_every_route_of_a_form_is_described(included):
     assert described <= {(route.method, route.path) for route in routes}
 
 
-def answers(server, folder_server, kept):
+def answers(server, folder_server, hearing, kept):
     """Answers of routes with a type, by method and path."""
     chat = {"model": "en-de", "messages": [{"role": "user", "content": TEXT}], "logprobs": True, "n": 2}
     text = {"model": "en-de", "prompt": TEXT, "logprobs": 0}
@@ -150,6 +163,18 @@ def answers(server, folder_server, kept):
             post(folder_server, "/v1/embeddings", {**embeddings, "encoding_format": kind})
             for kind in ("float", "base64")
         ],
+        **{
+            ("POST", f"/v1/audio/{path}"): [
+                sent(
+                    hearing,
+                    f"/v1/audio/{path}",
+                    {"file": recorded().read(), "model": "whisper", "response_format": form},
+                    multipart=True,
+                )
+                for form in ("json", "verbose_json")
+            ]
+            for path in ("transcriptions", "translations")
+        },
         ("POST", "/translate"): [
             post(server, "/translate", libretranslate),
             post(server, "/translate", {**libretranslate, "q": TEXT}),
@@ -185,9 +210,11 @@ def answers(server, folder_server, kept):
     }
 
 
-def test_answers_have_the_fields_of_their_types_and_no_others(included, serving, encoder_folder, kept):
+def test_answers_have_the_fields_of_their_types_and_no_others(
+    included, serving, hearing, encoder_folder, kept
+):
     vectors = serving({"vectors": encoder_folder("classification", ("a", "b"))})
-    found = answers(included, vectors, kept)
+    found = answers(included, vectors, hearing, kept)
     assert set(found) == {*ANSWERS, *TEXT_ANSWERS}
     for route, given in found.items():
         for each in given:

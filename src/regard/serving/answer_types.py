@@ -104,6 +104,29 @@ class Embeddings(Answer):
     usage: EmbeddingUsage
 
 
+class DurationUsage(Answer):
+    type: Literal["duration"]
+    seconds: int
+
+
+class TranscribedSegment(Answer):
+    id: int
+    start: float  # seconds
+    end: float
+    text: str
+
+
+class Transcription(Answer):
+    """The last four are there with response_format verbose_json."""
+
+    text: str
+    usage: DurationUsage
+    task: Literal["transcribe", "translate"] | Unset = UNSET
+    language: str | Unset = UNSET
+    duration: float | Unset = UNSET
+    segments: list[TranscribedSegment] | Unset = UNSET
+
+
 # LibreTranslate
 
 
@@ -239,6 +262,8 @@ ANSWERS: dict[tuple[str, str], Any] = {  # method and path of a route -> the typ
     ("POST", "/v1/completions"): Completion,
     ("POST", "/v1/chat/completions"): ChatCompletion,
     ("POST", "/v1/embeddings"): Embeddings,
+    ("POST", "/v1/audio/transcriptions"): Transcription,
+    ("POST", "/v1/audio/translations"): Transcription,
     ("POST", "/translate"): LibreTranslation,
     ("POST", "/detect"): list[DetectedLanguage],
     ("POST", "/translate_file"): TranslatedFile,

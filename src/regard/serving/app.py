@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from starlette.types import Message, Receive, Scope, Send
 
 from regard import console
@@ -166,8 +167,13 @@ class App:
             texts=len(request.texts) or None,
             characters=sum(map(length_of, request.texts)) or None,
             output_tokens=request.output_tokens or None,
-            content=list(request.texts) if self.service.log.texts and request.texts else None,
+            content=_written(request.texts) if self.service.log.texts else None,
         )
+
+
+def _written(texts: Sequence[Any]) -> list[Any] | None:
+    """The texts for the log, without recordings."""
+    return [each for each in texts if not isinstance(each, np.ndarray)] or None
 
 
 def _milliseconds(seconds: float | None) -> float | None:

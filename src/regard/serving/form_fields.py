@@ -1,10 +1,10 @@
 """Bodies that come as JSON or as forms, for the OpenAPI document: from the dialects' names of fields."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from regard.serving.dialects import deepl, deepl_glossaries, libretranslate
+from regard.serving.dialects import deepl, deepl_glossaries, libretranslate, openai_audio
 from regard.serving.dialects.dialect import JSON
 from regard.serving.dialects.fields import FORMS as FORM_TYPES
 from regard.serving.limits import DEFAULT_LIMITS
@@ -20,6 +20,12 @@ TEXT_FILE = {  # how a part with a file is sent
         "Content-Disposition": {"schema": TEXT, "example": 'form-data; name="file"; filename="text.txt"'}
     },
 }
+SOUND_FILE = {
+    "contentType": "audio/wav, audio/flac, audio/mpeg, audio/ogg",
+    "headers": {
+        "Content-Disposition": {"schema": TEXT, "example": 'form-data; name="file"; filename="speech.wav"'}
+    },
+}
 SCHEMAS: dict[str, Schema] = {  # of the fields that are no text, or only some texts
     "alternatives": {"type": "integer", "minimum": 0, "maximum": DEFAULT_LIMITS.candidates - 1},
     "enable_beta_languages": {},  # without effect, whatever it is
@@ -31,11 +37,13 @@ SCHEMAS: dict[str, Schema] = {  # of the fields that are no text, or only some t
     "name": NOT_EMPTY,
     "preserve_formatting": {},
     "show_billed_characters": {},
+    "response_format": {"enum": list(openai_audio.FORMATS)},
     "source": NOT_EMPTY,
     "split_sentences": {"enum": ["0", "1"]},
     "tag_handling": {"enum": ["html"]},
     "target": NOT_EMPTY,
     "target_lang": NOT_EMPTY,
+    openai_audio.GRANULARITIES: {"type": "array", "items": {"enum": ["segment"]}},
 }
 URLENCODED, MULTIPART = FORM_TYPES
 
@@ -47,6 +55,7 @@ class Form:
     names: Sequence[str]
     required: Sequence[str]
     several: Sequence[str] = ()
+    file: Schema = field(default_factory=lambda: TEXT_FILE)
 
     def content(self) -> dict[str, Any]:
         """The content types of the body, each with the schema of its fields."""
@@ -57,7 +66,7 @@ class Form:
             "additionalProperties": False,
         }
         if "file" in self.names:
-            return {MULTIPART: {"schema": schema, "encoding": {"file": TEXT_FILE}}}
+            return {MULTIPART: {"schema": schema, "encoding": {"file": self.file}}}
         return {kind: {"schema": schema} for kind in (JSON, URLENCODED, MULTIPART)}
 
     def _schema(self, name: str) -> Schema:
@@ -69,12 +78,20 @@ def _possible(names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in deepl.IMPOSSIBLE]
 
 
+def _speech(names: Sequence[str]) -> Form:
+    """A form with a recording, without the fields that may only have their neutral value."""
+    possible = [name for name in names if name not in openai_audio.NEUTRAL]
+    return Form(names=possible, required=("file", "model"), file=SOUND_FILE)
+
+
 DOCUMENT_KEY = Form(names=("document_key",), required=("document_key",))
 FORMS = {
     "/translate": Form(names=libretranslate.FIELDS, required=("q", "source", "target"), several=("q",)),
     "/detect": Form(names=libretranslate.DETECT_FIELDS, required=("q",)),
     "/suggest": Form(names=libretranslate.SUGGEST_FIELDS, required=("q", "s", "source", "target")),
     "/translate_file": Form(names=libretranslate.FILE_FIELDS, required=("file", "source", "target")),
+    openai_audio.TRANSCRIPTIONS: _speech(openai_audio.TRANSCRIPTION_FIELDS),
+    openai_audio.TRANSLATIONS: _speech(openai_audio.TRANSLATION_FIELDS),
     "/v2/translate": Form(names=_possible(deepl.FIELDS), required=("text", "target_lang"), several=("text",)),
     "/v2/document": Form(names=_possible(deepl.DOCUMENT_FIELDS), required=("file", "target_lang")),
     "/v2/document/{}": DOCUMENT_KEY,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.verbs.serve import Answerer, DecodingAnswerer
+from regard.verbs.shared.answerer import Answerer, DecodingAnswerer
 
 MANY_PIECES = 16
 

@@ -11,6 +11,8 @@ class ServerLimits:
 
     body_bytes: int = 1_000_000
     upload_bytes: int = 5_000_000
+    recording_bytes: int = 25_000_000
+    recording_seconds: float = 600.0  # of sound
     header_bytes: int = 32_768  # all headers of a request together, and its first line
     header_seconds: float = 10.0
     body_seconds: float = 30.0

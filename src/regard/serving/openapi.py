@@ -126,6 +126,7 @@ def _responses(dialect: Dialect, route: Route) -> dict[str, Any]:
         content = {JSON: {"schema": schema}}
     if route.streams:
         content["text/event-stream"] = {"schema": {"type": "string"}}
+    content |= {kind: {"schema": {"type": "string"}} for kind in route.texts}
     answer: dict[str, Any] = {"description": "The answer."}
     found = {str(route.success): answer if route.success == 204 else {**answer, "content": content}}
     expected = [

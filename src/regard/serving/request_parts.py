@@ -13,7 +13,8 @@ from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
 from regard.serving.job import Job
 from regard.serving.scheduler import failure_of
-from regard.verbs.serve import Answerer, RequiredText, ServedModel, TranslationAnswerer
+from regard.verbs.serve import RequiredText, ServedModel, TranslationAnswerer
+from regard.verbs.shared.answerer import Answerer
 
 AT_ONCE = 16  # parts of a request, each of which takes a place of the queue
 Required = Callable[[str], tuple[RequiredText, ...]]  # what the translation of a piece must have

@@ -10,7 +10,7 @@ from typing import Any
 
 from regard.serving.job import Job
 from regard.verbs.generation.running_answers import RunningAnswers
-from regard.verbs.serve import DecodingAnswerer
+from regard.verbs.shared.answerer import DecodingAnswerer
 
 Done = tuple[Job, int, Any]  # a job, the number of one of its pieces, and the answer or the exception
 Key = tuple[DecodingAnswerer[Any, Any], bool]  # of a running batch; True: of long requests

@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 from regard.errors import RegardError, RunError
 from regard.serving.job import Job
 from regard.serving.running_jobs import RunningJobs
-from regard.verbs.serve import BatchAnswerer
+from regard.verbs.shared.answerer import BatchAnswerer
 
 ROWS = 64  # pieces of a batch, or that are decoded at a time, of long requests and of short ones
 MOST_ROWS = 128  # with those of requests that had none before, which the others would hold up

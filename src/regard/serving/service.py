@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
+
 from regard.serving.access_log import AccessLog
 from regard.serving.engine import Engine
 from regard.serving.glossaries import GlossaryStore
@@ -26,7 +28,8 @@ from regard.serving.request_parts import (
     refuse_missing,
 )
 from regard.serving.scheduler import Closed, DeadlinePassed, Job, failure_of
-from regard.verbs.serve import Answerer, AnswerSettings, ServedModel, Task
+from regard.verbs.serve import ServedModel
+from regard.verbs.shared.answerer import Answerer, AnswerSettings, Task
 
 T = TypeVar("T")
 LONG = 5000  # characters, which take up to 30 ms to split into sentences
@@ -292,5 +295,7 @@ async def _begun(parts: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 def length_of(text: Any) -> int:
-    """The characters of a text, or of a pair of texts."""
+    """The characters of a text, or of a pair of texts; a recording has none."""
+    if isinstance(text, np.ndarray):
+        return 0
     return len(text) if isinstance(text, str) else sum(map(len, text))

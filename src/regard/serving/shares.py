@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.serving.job import Job
-from regard.verbs.serve import Answerer, BatchAnswerer
+from regard.verbs.shared.answerer import Answerer, BatchAnswerer
 
 LEAST = 8  # pieces of a share: fewer take less together, as rows of one batch, than apart
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.verbs.serve import AnswerSettings
+from regard.verbs.shared.answerer import AnswerSettings
 
 
 @dataclass(frozen=True, kw_only=True)

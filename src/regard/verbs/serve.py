@@ -5,13 +5,13 @@ prompt. A server may so compute pieces of several requests together, where their
 """
 
 import threading
-from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from regard.data.chat_template import Message
+from regard.data.sound import sound_of
 from regard.decoding.batches import deterministic
 from regard.decoding.scoring import ForcedScore
 from regard.errors import ConfigError, DataError, FolderError
@@ -20,14 +20,17 @@ from regard.inspection.alignment import attentions_to_source, source_attentions
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.models.speech_to_text import SpeechToText
 from regard.verbs.classify import Classifier, ClassPrediction
 from regard.verbs.embed import EmbeddedLine, Embedder
 from regard.verbs.generate import Generator, PromptContinuations
-from regard.verbs.generation.controls import UNSET, Controls, beam_of
+from regard.verbs.generation.controls import beam_of
 from regard.verbs.generation.prompts import ChatPrompts, Rendered
 from regard.verbs.generation.running_answers import RunningAnswers
+from regard.verbs.generation.transcripts import RecordingTranscript, Sound
 from regard.verbs.generation.translations import Translation
 from regard.verbs.score import pair_scores, source_ids
+from regard.verbs.shared.answerer import Answerer, AnswerSettings, BatchAnswerer, DecodingAnswerer, Task
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.model_loading import MODEL_USES
 from regard.verbs.shared.precision import compute_in
@@ -36,91 +39,19 @@ from regard.verbs.shared.text_options import (
     ChatOptions,
     ClassificationOptions,
     PrefixOptions,
-    SplitMode,
     TranslationOptions,
 )
+from regard.verbs.transcribe import Transcriber
 from regard.verbs.translate import Translator
 from regard.weights.model_folder import LoadedModel
 
-Task = Literal["translate", "generate", "embed", "classify", "score"]
-Piece = TypeVar("Piece")
-Answer = TypeVar("Answer")
 KEPT = 64  # answerers with other settings than the model's own
 SURELY_SHORT = 128  # characters: such a text is not checked for its number of tokens
 CHARACTERS_OF_A_TOKEN = 3  # about
+SAMPLES_OF_A_CHARACTER = 800  # of a recording, about: 20 characters a second
 MAX_CHARACTERS = 100_000  # of a prompt or a text that is not split
 REQUIRING_BEAM = beam_of(5)  # where the model's own search is no beam
 RequiredText = tuple[str, ...]  # a text that an answer must have, in one of these forms
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnswerSettings:
-    """How texts are answered; `count`: candidates of a translation, texts of a prompt, or classes.
-
-    The texts of a `chat` are those that `ServedModel.rendered` gives.
-    """
-
-    task: Task
-    controls: Controls = UNSET
-    count: int = 1
-    prefix: str | None = None
-    split: SplitMode = "auto"
-    chat: bool = False
-    alignments: bool = False  # of the candidates of a translation
-
-
-class Answerer(ABC, Generic[Piece, Answer]):
-    """A model that answers texts in one way."""
-
-    def __init__(self, settings: AnswerSettings) -> None:
-        self.settings = settings
-
-    @abstractmethod
-    def pieces(self, texts: Sequence[Any]) -> list[list[Piece]]:
-        """The pieces of each text.
-
-        Raises:
-            DataError: a text is too long for the model, or empty where it must not be.
-        """
-
-    @abstractmethod
-    def joined(self, text: Any, pieces: Sequence[Piece], answers: Sequence[Answer]) -> Answer:
-        """The answer to a text, from those to its pieces."""
-
-    def size(self, piece: Piece) -> int:
-        """How much work a piece is, in characters."""
-        return len(str(piece)) + 1
-
-
-class DecodingAnswerer(Answerer[Piece, Answer]):
-    """One whose pieces are decoded a token at a time."""
-
-    @abstractmethod
-    def running(self) -> RunningAnswers[Piece, Answer]:
-        """A new running batch."""
-
-    @abstractmethod
-    def most_tokens(self, piece: Piece) -> int:
-        """How many tokens all hypotheses of a piece can have together, or a little fewer."""
-
-    @property
-    @abstractmethod
-    def longest_answer(self) -> int:
-        """How many tokens the answer to a piece has at most."""
-
-
-class BatchAnswerer(Answerer[Piece, Answer]):
-    """One that answers pieces in batches.
-
-    `alone`: only pieces of one request may be computed together, because an answer depends on its place, or
-    its digits on the batch.
-    """
-
-    alone: bool = False
-
-    @abstractmethod
-    def answers(self, pieces: Sequence[Piece], first: int) -> list[Answer]:
-        """The answer to each piece; `first` is the place of the first among those of its request."""
 
 
 class TranslationAnswerer(DecodingAnswerer[str, Translation]):
@@ -270,6 +201,34 @@ class ScoreAnswerer(BatchAnswerer[tuple[str, str], ForcedScore]):
         return answers[0]
 
 
+class RecordingAnswerer(BatchAnswerer[Sound, RecordingTranscript]):
+    """Transcribes recordings, each of them whole: the samples of one channel at the model's rate."""
+
+    alone = True
+
+    def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
+        super().__init__(settings)
+        speech = settings.speech
+        if speech.task == "transcribe" and loaded.generation.get("tasks") is None:
+            speech = replace(speech, task=None)  # a model of one language has no tasks, and transcribes
+        self.transcriber = Transcriber(loaded, options=speech, runtime=runtime)
+
+    def pieces(self, texts: Sequence[Sound]) -> list[list[Sound]]:
+        return [[recording] for recording in texts]
+
+    def answers(self, pieces: Sequence[Sound], first: int) -> list[RecordingTranscript]:
+        return self.transcriber(pieces)
+
+    def joined(
+        self, text: Sound, pieces: Sequence[Sound], answers: Sequence[RecordingTranscript]
+    ) -> RecordingTranscript:
+        return answers[0]
+
+    def size(self, piece: Sound) -> int:
+        """The samples of which a character takes about as long."""
+        return len(piece) // SAMPLES_OF_A_CHARACTER + 1
+
+
 class ServedModel:
     """A model, loaded once, with an answerer for each of the settings that are asked for.
 
@@ -277,7 +236,7 @@ class ServedModel:
         model: a model or run folder, what `regard.load` returns, or None for the included model.
 
     Raises:
-        FolderError: its kind has no task for texts.
+        FolderError: its kind has no task for texts or recordings. ConfigError: it has no such precision.
     """
 
     ANSWERERS: ClassVar[dict[Task, Callable[[LoadedModel, AnswerSettings, DecodingRuntime], Any]]] = {
@@ -286,12 +245,15 @@ class ServedModel:
         "embed": EmbeddingAnswerer,
         "classify": ClassAnswerer,
         "score": ScoreAnswerer,
+        "transcribe": RecordingAnswerer,
     }
 
     def __init__(
         self, model: AnyModel | None = None, runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME
     ) -> None:
         self.loaded = open_model(model, runtime)
+        if runtime.precision == "bfloat16" and isinstance(self.loaded.model, SpeechToText):
+            raise ConfigError("precision bfloat16 is for models of texts", "leave it out for one of speech")
         self.precision: Precision = compute_in(runtime.precision, self.loaded.model, self.loaded.model.device)
         self.loaded.model.eval()
         self.runtime = replace(runtime, precision="float32")  # the model has its precision already
@@ -304,6 +266,16 @@ class ServedModel:
         """Build the fast form now: the first answer is quicker, and forks of this process share it."""
         with deterministic([self.loaded.model]):
             fast_step(self.loaded.model)
+
+    def recording(self, content: bytes, name: str) -> tuple[Sound, int]:
+        """The samples of a sound file at the model's rate, and that rate; `name` is used in messages.
+
+        Raises:
+            FolderError: the model does not transcribe. DataError: the file is damaged, or of another format.
+        """
+        self._refuse_other("transcribe")
+        rate = self.loaded.model.config.sampling_rate
+        return sound_of(content, name, rate), rate
 
     @property
     def bytes(self) -> int:
@@ -322,9 +294,7 @@ class ServedModel:
         Raises:
             FolderError: the model has another task. ConfigError: a control cannot work.
         """
-        if settings.task not in self.tasks:
-            use = " and ".join(f"{task}s" for task in self.tasks)
-            raise FolderError(f"this model does not {settings.task}", f"it {use}")
+        self._refuse_other(settings.task)
         with self.lock:
             found = self._answerers.get(settings)
             if found is None:
@@ -334,6 +304,11 @@ class ServedModel:
                     self._answerers.popitem(last=False)
             self._answerers.move_to_end(settings)
             return found
+
+    def _refuse_other(self, task: Task) -> None:
+        if task not in self.tasks:
+            use = " and ".join(f"{each}s" for each in self.tasks)
+            raise FolderError(f"this model does not {task}", f"it {use}")
 
     @property
     def has_chat(self) -> bool:
@@ -361,7 +336,7 @@ class ServedModel:
 
 
 def tasks_of(loaded: LoadedModel) -> tuple[Task, ...]:
-    """What a model can do with texts.
+    """What a model can do with texts, or with recordings.
 
     Raises:
         FolderError: nothing; the hint names its use.
@@ -374,6 +349,8 @@ def tasks_of(loaded: LoadedModel) -> tuple[Task, ...]:
     if isinstance(model, EncoderOnly):
         classifies = model.config.head in ("classification", "regression")
         return ("embed", "classify") if classifies else ("embed",)
+    if isinstance(model, SpeechToText):
+        return ("transcribe",)
     use = MODEL_USES.get(loaded.config.kind, "has another use").format(path=loaded.path)
     raise FolderError(f"{loaded.path}: this model cannot be served", f"it {use}")
 

@@ -45,7 +45,8 @@ class Route:
     """An operation: a method and a path, which may have a variable part, "{}".
 
     `open`: it needs no key. `body` and `answer` are types, `about` a line, `query` the names of fields in the
-    address, and `success` the status of a request that is answered, for the OpenAPI document.
+    address, `texts` the types of an answer that is no JSON if a field says so, and `success` the status of a
+    request that is answered, for the OpenAPI document.
     """
 
     method: str
@@ -62,6 +63,7 @@ class Route:
     success: int = 200
     statuses: Sequence[int] = ()
     streams: bool = False
+    texts: Sequence[str] = ()
 
 
 class Dialect(ABC):

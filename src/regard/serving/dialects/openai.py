@@ -1,4 +1,4 @@
-"""OpenAI's dialect: completions, chat completions, embeddings, models.
+"""OpenAI's dialect: completions, chat completions, embeddings, models; speech is in `openai_audio.py`.
 
 What changes an answer and cannot be honoured is refused by name; an unknown field is refused, as OpenAI does.
 Fields that only describe the client or the account (`user`, `metadata`, `store`) are accepted.
@@ -16,6 +16,7 @@ from starlette.responses import Response
 from regard.errors import RegardError
 from regard.serving.dialects.controls import checked_controls, count_in, refuse_set
 from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_response, json_response
+from regard.serving.dialects.openai_audio import AUDIO_ROUTES
 from regard.serving.dialects.openai_messages import conversation, last_user_message
 from regard.serving.dialects.openai_shapes import ChatShape, CompletionShape, Shape, TextLimit
 from regard.serving.dialects.openai_types import (
@@ -36,7 +37,8 @@ from regard.serving.event_stream import DONE, EventStream, event
 from regard.serving.http_error import HttpProblem, problem_of, unsupported
 from regard.serving.models import Engine, Slot
 from regard.serving.request import ClientGone
-from regard.verbs.serve import AnswerSettings, DecodingAnswerer, Task, TranslationAnswerer
+from regard.verbs.serve import TranslationAnswerer
+from regard.verbs.shared.answerer import AnswerSettings, DecodingAnswerer, Task
 
 TYPES = {
     400: "invalid_request_error",
@@ -78,6 +80,7 @@ class OpenAIDialect(Dialect):
                 True,
             ),
             post("/v1/embeddings", self.embeddings, EmbeddingRequest, "Embed texts as vectors."),
+            *AUDIO_ROUTES,
         ]
 
     def error(self, problem: HttpProblem, request_id: str) -> Response:

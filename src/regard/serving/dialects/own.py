@@ -38,7 +38,7 @@ from regard.serving.http_error import HttpProblem, problem_of, unsupported
 from regard.serving.models import Slot
 from regard.verbs.classify import ClassPrediction
 from regard.verbs.generation.translations import Translation
-from regard.verbs.serve import AnswerSettings, Task
+from regard.verbs.shared.answerer import AnswerSettings, Task
 
 PREFIX = "/api/v1"
 DIGITS = 6  # of vectors and probabilities: beyond them digits may depend on the batch

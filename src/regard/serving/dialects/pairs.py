@@ -13,7 +13,8 @@ from regard.serving.http_error import HttpProblem
 from regard.serving.languages import detected_among
 from regard.serving.markup import Markup
 from regard.serving.models import ModelStore, Slot
-from regard.verbs.serve import AnswerSettings, RequiredText
+from regard.verbs.serve import RequiredText
+from regard.verbs.shared.answerer import AnswerSettings
 from regard.verbs.shared.text_options import SplitMode
 
 Entries = Callable[[str], Mapping[str, str]]

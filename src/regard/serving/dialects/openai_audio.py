@@ -1,0 +1,133 @@
+"""OpenAI's dialect for speech: transcripts of recordings, and their translations into English."""
+
+import asyncio
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from starlette.responses import Response
+
+from regard.serving.dialects.dialect import Call, Route, json_response
+from regard.serving.dialects.fields import Fields, fields_of, wrong
+from regard.serving.http_error import HttpProblem, unsupported
+from regard.serving.models import Engine
+from regard.verbs.generation.subtitles import subtitles
+from regard.verbs.generation.transcripts import RecordingTranscript
+from regard.verbs.shared.answerer import AnswerSettings
+from regard.verbs.shared.text_options import SpeechOptions
+
+TRANSCRIPTIONS, TRANSLATIONS = "/v1/audio/transcriptions", "/v1/audio/translations"
+OF_BOTH = ("file", "model", "prompt", "response_format", "temperature")
+TRANSLATION_FIELDS = OF_BOTH
+GRANULARITIES = "timestamp_granularities[]"
+TRANSCRIPTION_FIELDS = (*OF_BOTH, "language", GRANULARITIES, "stream", "include[]", "chunking_strategy")
+WITH_TIMES = ("srt", "vtt", "verbose_json")  # formats
+FORMATS = ("json", "text", *WITH_TIMES)
+SpeechTask = Literal["transcribe", "translate"]
+UNKNOWN_NAME = "the file"  # of an upload without a name
+NEUTRAL = {  # what leaves the answer alone -> why nothing else is honoured
+    "prompt": ("", "a window is read without a text before it"),
+    "temperature": ("0", "transcripts are searched, not sampled"),
+    "stream": ("false", "a transcript is known at its end"),
+    "include[]": ("", "no model here gives more"),
+    "chunking_strategy": ("", "a recording is divided at the model's own timestamps"),
+}
+
+
+async def transcriptions(call: Call) -> Response:
+    """The transcript of a recording in its own language."""
+    return await _transcribed(call, TRANSCRIPTION_FIELDS, "transcribe")
+
+
+async def translations(call: Call) -> Response:
+    """The transcript of a recording in English."""
+    return await _transcribed(call, TRANSLATION_FIELDS, "translate")
+
+
+def _route(path: str, handler: Any, about: str) -> Route:
+    return Route(method="POST", path=path, handler=handler, form=True, about=about, texts=("text/plain",))
+
+
+AUDIO_ROUTES = (
+    _route(TRANSCRIPTIONS, transcriptions, "Transcribe a recording."),
+    _route(TRANSLATIONS, translations, "Translate a recording into English."),
+)
+
+
+async def _transcribed(call: Call, names: Sequence[str], task: SpeechTask) -> Response:
+    limits = call.service.limits
+    fields = await fields_of(call, limits=dataclasses.replace(limits, upload_bytes=limits.recording_bytes))
+    fields.refuse_others(names)
+    _refuse_what_is_not_honoured(fields)
+    form = fields.text("response_format") or "json"
+    if form not in FORMATS:
+        raise wrong("response_format", f"must be one of {', '.join(FORMATS)}")
+    if fields.given(GRANULARITIES) is not None and form != "verbose_json":
+        raise wrong(GRANULARITIES, "is for response_format verbose_json")
+    slot = call.service.slot(fields.text("model"), "transcribe")
+    samples, rate = await _recording(call, fields, await call.service.models.engine(slot))
+    speech = SpeechOptions(language=fields.text("language") or None, task=task, timestamps=form in WITH_TIMES)
+    settings = AnswerSettings(task="transcribe", speech=speech)
+    found = await call.service.answer(call.request, slot, settings, [samples])
+    return _response(found.answers[0], form, task, len(samples) / rate)
+
+
+def _refuse_what_is_not_honoured(fields: Fields) -> None:
+    for name, (neutral, why) in NEUTRAL.items():
+        given = fields.text(name)
+        if given not in (None, "", neutral) and not (name == "temperature" and _is_zero(given)):
+            raise unsupported(name, why)
+    granularities = fields.texts(GRANULARITIES)
+    if granularities not in (None, "segment", ["segment"]):
+        raise unsupported(f"{GRANULARITIES} of words", "times are those of segments", of=GRANULARITIES)
+
+
+def _is_zero(text: str) -> bool:
+    try:
+        return float(text) == 0
+    except ValueError:
+        raise wrong("temperature", "must be a number") from None
+
+
+async def _recording(call: Call, fields: Fields, engine: Engine) -> tuple[np.ndarray, int]:
+    """The samples of the uploaded file at the model's rate, and that rate.
+
+    Raises:
+        HttpProblem: there is no file, or it is too long. FolderError, DataError: see `ServedModel.recording`.
+    """
+    file = fields.file("file")
+    if file is None:
+        raise HttpProblem(400, "file is missing", "send a recording", parameter="file")
+    content, most = await file.read(), call.service.limits.recording_seconds
+    samples, rate = await asyncio.to_thread(engine.model.recording, content, file.filename or UNKNOWN_NAME)
+    if len(samples) > most * rate:
+        raise HttpProblem(
+            413,
+            f"the recording has {len(samples) / rate:,.0f} seconds, but may have {most:,.0f}",
+            "send it in parts",
+            parameter="file",
+        )
+    return samples, rate
+
+
+def _response(transcript: RecordingTranscript, form: str, task: str, duration: float) -> Response:
+    if form == "text":
+        return Response(transcript.text + "\n", media_type="text/plain; charset=utf-8")
+    segments = transcript.segments or ()
+    if form in ("srt", "vtt"):
+        return Response(subtitles(segments, form), media_type="text/plain; charset=utf-8")
+    usage = {"type": "duration", "seconds": math.ceil(duration)}
+    if form == "json":
+        return json_response({"text": transcript.text, "usage": usage})
+    return json_response(
+        {
+            "task": task,
+            "language": transcript.language or "",
+            "duration": round(duration, 2),
+            "text": transcript.text,
+            "segments": [{"id": number, **each.to_dict()} for number, each in enumerate(segments)],
+            "usage": usage,
+        }
+    )
