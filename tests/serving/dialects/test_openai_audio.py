@@ -168,6 +168,12 @@ def test_a_precision_for_texts_is_refused(hearing_folder):
         ServedModel(hearing_folder, DecodingRuntime(precision="bfloat16"))
 
 
+def test_a_model_without_a_look_names_no_page_of_it(hearing):
+    [model] = ask(hearing, "GET", "/api/v1/models").json["models"]
+    assert model["tasks"] == ["transcribe"]
+    assert model["look"] is None
+
+
 def test_no_recording_is_in_the_log(hearing, client):
     client.audio.transcriptions.create(
         file=recorded(), model="whisper", extra_headers={"X-Request-Id": "spoken"}

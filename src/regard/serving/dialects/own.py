@@ -275,6 +275,6 @@ def _info(slot: Slot, *, looks: bool) -> ModelInfo:
         parameters_bytes=model.bytes if model else None,
         source_language=source,
         target_language=target,
-        look=f"/look/{slot.name}/" if looks else None,
+        look=f"/look/{slot.name}/" if looks and not (model and "transcribe" in model.tasks) else None,
         aligns=model.aligns if model else None,
     )
