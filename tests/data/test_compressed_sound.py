@@ -89,6 +89,18 @@ def test_other_formats_are_refused_with_a_command(content):
     assert caught.value.hint == CONVERT
 
 
+def test_a_longer_sound_than_may_be_is_refused_before_it_is_all_decoded(monkeypatch):
+    monkeypatch.setattr("regard.data.compressed_sound.BLOCK", 1600)
+    hour = stored("FLAC", np.zeros((16000 * 600, 1), np.float32))
+    assert len(hour) < 100_000
+    checked = []
+    monkeypatch.setattr("regard.data.compressed_sound.refuse_beyond_memory", lambda *_: checked.append(1))
+    with pytest.raises(DataError, match=r"a\.flac: the sound is longer than 2 seconds"):
+        sound_of(hour, "a.flac", 16000, 2.0)
+    assert len(checked) <= 20
+    assert len(sound_of(stored("FLAC"), "a.flac", 16000, 1.5)) == len(TIMES)
+
+
 def test_sound_that_memory_cannot_hold_is_refused(monkeypatch):
     monkeypatch.setattr("regard.data.memory.total_memory", lambda: 2**22)
     with pytest.raises(DataError, match="half of this machine's memory"):

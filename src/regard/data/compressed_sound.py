@@ -1,6 +1,7 @@
 """Compressed sound (FLAC, MP3, Ogg with Opus or Vorbis) -> samples, by libsndfile."""
 
 import io
+import math
 import struct
 from pathlib import Path
 
@@ -22,12 +23,14 @@ def is_compressed(content: bytes) -> bool:
     return content.startswith((b"fLaC", b"OggS", b"ID3")) or begins_with_frame
 
 
-def decoded(content: bytes, name: str | Path) -> tuple[Float32[np.ndarray, " samples"], int]:
+def decoded(
+    content: bytes, name: str | Path, most_seconds: float = math.inf
+) -> tuple[Float32[np.ndarray, " samples"], int]:
     """The mean of the channels, from -1 to 1, and the number of samples a second; `name` is used in messages.
 
     Raises:
-        DataError: the file is damaged, has another format, or is longer than memory allows. MissingExtra:
-            soundfile is not installed.
+        DataError: the file is damaged, has another format, or is longer than `most_seconds` or memory allows.
+        MissingExtra: soundfile is not installed.
     """
     try:
         import soundfile
@@ -42,10 +45,17 @@ def decoded(content: bytes, name: str | Path) -> tuple[Float32[np.ndarray, " sam
                 raise DataError(f"{name}: sound of format {file.format}", "give WAV, FLAC, MP3 or Ogg")
             for block in file.blocks(BLOCK, dtype="float32", always_2d=True):
                 blocks.append(block.mean(axis=1, dtype=np.float32))
+                refuse_longer(sum(map(len, blocks)), file.samplerate, most_seconds, name)
                 refuse_beyond_memory(2 * 4 * BLOCK * len(blocks), name)
             return np.concatenate(blocks), file.samplerate
     except soundfile.LibsndfileError as error:
         raise DataError(f"{name}: not readable: {error.error_string.rstrip('.')}", COPY_AGAIN) from None
+
+
+def refuse_longer(samples: int, rate: int, most_seconds: float, name: str | Path) -> None:
+    """Raise a DataError if so many samples last longer than they may."""
+    if samples > most_seconds * rate:
+        raise DataError(f"{name}: the sound is longer than {most_seconds:,.0f} seconds", "cut it into parts")
 
 
 def _missing_bytes(content: bytes) -> int:

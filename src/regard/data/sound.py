@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float32
 from torch import Tensor
 
-from regard.data.compressed_sound import decoded, is_compressed
+from regard.data.compressed_sound import decoded, is_compressed, refuse_longer
 from regard.data.memory import refuse_beyond_memory
 from regard.errors import DataError
 
@@ -61,15 +61,20 @@ def read_sound(path: Path, rate: int) -> Samples:
     return sound_of(_content(path), path, rate)
 
 
-def sound_of(content: bytes, name: str | Path, rate: int) -> Samples:
-    """The sound of a file's bytes, as `read_sound` gives it; `name` is used in messages."""
+def sound_of(content: bytes, name: str | Path, rate: int, most_seconds: float = math.inf) -> Samples:
+    """The sound of a file's bytes, as `read_sound` gives it; `name` is used in messages.
+
+    More than `most_seconds` of sound are refused before they are all in memory: a megabyte of compressed
+    silence has an hour of it.
+    """
     if is_compressed(content):
-        samples, own_rate = decoded(content, name)
+        samples, own_rate = decoded(content, name, most_seconds)
     else:
         stored, data = _parts(content, name)
         samples, own_rate = stored.samples(data).mean(axis=1, dtype=np.float32), stored.rate
     if not len(samples):
         raise DataError(f"{name}: the file has no sound", "give a recording")
+    refuse_longer(len(samples), own_rate, most_seconds, name)
     if not np.isfinite(samples).all():
         raise DataError(f"{name}: a sample is not a finite number", COPY_AGAIN)
     try:

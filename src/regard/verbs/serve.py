@@ -267,15 +267,16 @@ class ServedModel:
         with deterministic([self.loaded.model]):
             fast_step(self.loaded.model)
 
-    def recording(self, content: bytes, name: str) -> tuple[Sound, int]:
+    def recording(self, content: bytes, name: str, most_seconds: float) -> tuple[Sound, int]:
         """The samples of a sound file at the model's rate, and that rate; `name` is used in messages.
 
         Raises:
-            FolderError: the model does not transcribe. DataError: the file is damaged, or of another format.
+            FolderError: the model does not transcribe. DataError: the file is damaged, of another format, or
+                longer than `most_seconds`.
         """
         self._refuse_other("transcribe")
         rate = self.loaded.model.config.sampling_rate
-        return sound_of(content, name, rate), rate
+        return sound_of(content, name, rate, most_seconds), rate
 
     @property
     def bytes(self) -> int:

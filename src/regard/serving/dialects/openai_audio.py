@@ -95,21 +95,14 @@ async def _recording(call: Call, fields: Fields, engine: Engine) -> tuple[np.nda
     """The samples of the uploaded file at the model's rate, and that rate.
 
     Raises:
-        HttpProblem: there is no file, or it is too long. FolderError, DataError: see `ServedModel.recording`.
+        HttpProblem: there is no file. FolderError, DataError: see `ServedModel.recording`.
     """
     file = fields.file("file")
     if file is None:
         raise HttpProblem(400, "file is missing", "send a recording", parameter="file")
-    content, most = await file.read(), call.service.limits.recording_seconds
-    samples, rate = await asyncio.to_thread(engine.model.recording, content, file.filename or UNKNOWN_NAME)
-    if len(samples) > most * rate:
-        raise HttpProblem(
-            413,
-            f"the recording has {len(samples) / rate:,.0f} seconds, but may have {most:,.0f}",
-            "send it in parts",
-            parameter="file",
-        )
-    return samples, rate
+    most = call.service.limits.recording_seconds
+    name = file.filename or UNKNOWN_NAME
+    return await asyncio.to_thread(engine.model.recording, await file.read(), name, most)
 
 
 def _response(transcript: RecordingTranscript, form: str, task: str, duration: float) -> Response:
