@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.layers.masks import causal_mask
-from tests.first_calls import FIRST, first_calls
+from tests.first_calls import FIRST, begin_test, first_calls
 
 checked = jaxtyping.jaxtyped(typechecker=first_calls)  # as the import hook writes it
 
@@ -74,6 +74,7 @@ def test_a_dataclass_is_checked_when_it_is_made():
         pass
 
     for kind in (Base, Below):
+        begin_test()
         assert kind(3).size == 3
         with pytest.raises(jaxtyping.TypeCheckError, match="parameter 'size'"):
             kind("three")

@@ -1,32 +1,27 @@
-"""Torch's exporter calls functions with symbols for sizes, which are no ints: types are not checked then."""
+"""What the tests of exports share."""
 
 import functools
 import json
+import os
 import shutil
 import subprocess
 import tempfile
 
-import jaxtyping
 import pytest
 import torch
 
 import regard
+from tests.exports.traced_once import operators_read_once, traced_once
 
 
 @pytest.fixture(autouse=True, scope="package")
-def exporter_without_checks():
-    own = torch.onnx.export
-
-    def export(*given, **named):
-        before = jaxtyping.config.jaxtyping_disable
-        jaxtyping.config.update("jaxtyping_disable", True)
-        try:
-            return own(*given, **named)
-        finally:
-            jaxtyping.config.update("jaxtyping_disable", before)
-
+def exporter_without_checks(tmp_path_factory):
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "traces"  # of all workers
+    folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.onnx, "export", export)
+        operators_read_once(patch)
+        patch.setattr(torch.onnx, "export", traced_once(torch.onnx.export, folder))
         yield
 
 

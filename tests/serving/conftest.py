@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -46,7 +46,7 @@ class Running:
         self.port = self.socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.server = ModelServer(self.service, [self.socket])
-        self.loop = None
+        self.loop, self.ending = None, False
         self.thread = threading.Thread(target=self._run, args=(options.lazy,), daemon=True)
 
     def _run(self, lazy):
@@ -68,20 +68,25 @@ class Running:
     def stop(self):
         self.loop.call_soon_threadsafe(self.server.stop)
 
-    def __exit__(self, *error):
-        if self.thread.is_alive():
+    def begin_to_end(self):
+        if self.thread.is_alive() and not self.ending:
+            self.ending = True
             self.stop()
-            self.thread.join(120)
+
+    def __exit__(self, *error):
+        self.begin_to_end()
+        self.thread.join(120)
         assert not self.thread.is_alive()
 
 
-@pytest.fixture(scope="session")
-def serving():
-    """Starts a server with these models (name -> folder) and options, stopped at the end.
+@contextmanager
+def servers():
+    """Starts a server with these models (name -> folder) and options; stops all of them at the end, together.
 
     Without `workers` a thread of this process answers.
     """
     with ExitStack() as stack:
+        running = []
 
         def started(models=None, *, limits=None, **options):
             given = ServeOptions(
@@ -91,15 +96,32 @@ def serving():
             )
             if limits:
                 given = replace(given, limits=replace(given.limits, **limits))
-            return stack.enter_context(Running(given))
+            running.append(stack.enter_context(Running(given)))
+            return running[-1]
 
+        yield started
+        for server in running:
+            server.begin_to_end()
+
+
+@pytest.fixture(scope="module")
+def serving():
+    """`servers` of a module: each has threads, and a model in memory."""
+    with servers() as started:
         yield started
 
 
 @pytest.fixture(scope="session")
-def included(serving):
+def lasting():
+    """`servers` of all modules."""
+    with servers() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def included(lasting):
     """A server of the included model."""
-    return serving(workers=2)
+    return lasting(workers=2)
 
 
 @pytest.fixture(scope="session")
@@ -111,18 +133,18 @@ def hearing_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def hearing(serving, hearing_folder):
+def hearing(lasting, hearing_folder):
     """A server of it."""
-    return serving({"whisper": hearing_folder}, workers=1, limits={"recording_seconds": 30.0}, log_texts=True)
+    return lasting({"whisper": hearing_folder}, workers=1, limits={"recording_seconds": 30.0}, log_texts=True)
 
 
 @pytest.fixture(scope="session")
-def generating(serving, decoder_folder):
+def generating(lasting, decoder_folder):
     """A server of a small language model."""
-    return serving({"chars": decoder_folder()})
+    return lasting({"chars": decoder_folder()})
 
 
 @pytest.fixture(scope="session")
-def talking(serving, decoder_folder):
+def talking(lasting, decoder_folder):
     """A server of a small chat model."""
-    return serving({"chat": decoder_folder("bytes", chat=CHAT)}, workers=2)
+    return lasting({"chat": decoder_folder("bytes", chat=CHAT)}, workers=2)

@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 __all__ = ["importing"]
 
@@ -11,12 +12,18 @@ __all__ = ["importing"]
 def importing() -> Iterator[None]:
     """Turn garbage collection off during imports, since importing torch makes next to no garbage.
 
-    This shortens the time to a first translation (`docs/log.md`). Later collections skip the objects that
-    exist by then.
+    This shortens the time to a first translation (`docs/log.md`). Collections after a process's first command
+    skip the objects that exist by then.
     """
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
+        _freeze_once()
         gc.enable()
+
+
+@cache
+def _freeze_once() -> None:
+    """Exclude all that exists from collection; at each command it would keep what earlier ones left, too."""
+    gc.freeze()
