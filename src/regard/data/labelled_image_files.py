@@ -152,7 +152,7 @@ def read_labelled_files(images: str, base: Path, first: int = 0) -> LabelledImag
         DataError: a file is missing, an image has no class, or a class has no image.
     """
     path = locate(images, base)
-    found = _of_folder(path) if path.is_dir() else _of_table(path)
+    found = rows_of_folder(path) if path.is_dir() else _of_table(path)
     rows = found[: first or len(found)]
     return LabelledImageFiles(
         files=tuple(file for file, _, _ in rows),
@@ -186,7 +186,8 @@ def class_folders(folder: Path) -> list[Path]:
     return folders
 
 
-def _of_folder(folder: Path) -> list[tuple[Path, str, int]]:
+def rows_of_folder(folder: Path) -> list[tuple[Path, str, int]]:
+    """The path, the class and the number of each image of a folder with a folder for each class."""
     found = [(file, each.name) for each in class_folders(folder) for file in image_files(each)]
     return [(file, label, line) for line, (file, label) in enumerate(found, start=1)]
 
@@ -212,5 +213,5 @@ def labelled_rows(path: Path, columns: Sequence[int]) -> Iterator[tuple[Path, st
     """The path, the label and the line of each row of a table, in these columns."""
     table = open_table(path, format_of(path) or "csv")
     for record in table.records():
-        image, label = ((record.cells[column] or "").strip() for column in columns)
-        yield path.parent / Path(image).expanduser(), label, record.line
+        image, label = (record.cells[column] or "" for column in columns)
+        yield path.parent / image, label.strip(), record.line
