@@ -85,8 +85,8 @@ def _read_idx(file: io.BufferedIOBase, path: Path) -> np.ndarray:
     zeros, kind, axes = struct.unpack(">HBB", start)
     if zeros or kind not in (0x08, 0x09, 0x0B, 0x0C, 0x0D, 0x0E) or not axes:
         raise DataError(
-            f"{path}: neither IDX nor NPZ",
-            "IDX begins with two zero bytes, NPZ with PK; images are PNG, JPEG, WebP, GIF or BMP",
+            f"{path}: neither IDX nor NPZ, nor an image that can be read",
+            "IDX begins with two zero bytes, NPZ with PK; of images PNG, JPEG, WebP, GIF and BMP are read",
         )
     if kind != BYTES:
         raise DataError(

@@ -131,7 +131,7 @@ def pixels_of(image: Any, channels: int, fit: ImageFit | None = None, name: str 
             f"{name}: {width:,} x {height:,} pixels are too many, {MAX_PIXELS:,} at most", "make it smaller"
         )
     with _damage_named(name):
-        pixels = np.asarray(_eight_bits(image_ops.exif_transpose(image)).convert(MODES[channels]))
+        pixels = np.asarray(_convertible(image_ops.exif_transpose(image)).convert(MODES[channels]))
     pixels = pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
     if fit is not None:
         refuse_narrow(height, width, name)
@@ -147,8 +147,10 @@ def resized_by_pillow(image: Pixels, height: int, width: int, resampling: Resamp
     return np.stack([np.asarray(channel) for channel in channels])
 
 
-def _eight_bits(image: Any) -> Any:
-    """An image of at most 8 bits a channel; Pillow would make each grey value above 255 of 16 bits white."""
+def _convertible(image: Any) -> Any:
+    """An image that Pillow converts well: it would make each grey value above 255 of 16 bits white."""
+    if image.mode == "P" and "transparency" in image.info:
+        return image.convert("RGBA")  # the same colours, without a warning
     if not image.mode.startswith("I"):
         return image
     pillow, _ = _pillow()
@@ -162,9 +164,9 @@ def _opened(path: Path) -> Iterator[Any]:
     if path.is_dir():
         raise DataError(f"{path} is a folder", "name the file in it")
     if path.is_file() and not is_image_file(path):
-        raise DataError(f"{path}: not an image of {', '.join(FORMATS)}, whatever its name is", CONVERT)
+        raise DataError(f"{path}: not a {', '.join(FORMATS)} image, in spite of its name", CONVERT)
     with _damage_named(str(path)), OPENING, warnings.catch_warnings():
-        warnings.simplefilter("ignore", pillow.DecompressionBombWarning)  # MAX_PIXELS is the bound
+        warnings.simplefilter("ignore")  # of size, which MAX_PIXELS bounds, and of damaged metadata
         try:
             image = pillow.open(path, formats=FORMATS)
         except pillow.DecompressionBombError:
