@@ -17,7 +17,7 @@ from regard.data.images import Images
 from regard.data.labelled import LabelSet
 from regard.data.memory import refuse_beyond_memory
 from regard.data.resizing import ImageFit
-from regard.data.tables import SUFFIXES, format_of, open_table
+from regard.data.tables import SUFFIXES, Table, format_of, open_table
 from regard.errors import DataError, RunError
 
 COLUMNS = "image", "label"  # of a table
@@ -195,10 +195,13 @@ def rows_of_folder(folder: Path) -> list[tuple[Path, str, int]]:
 def _of_table(path: Path) -> list[tuple[Path, str, int]]:
     table = open_table(path, format_of(path) or "csv")
     if not table.named:
-        raise DataError(f"{path}:1: the columns have no names", f"write a first line: {','.join(COLUMNS)}")
-    rows = list(labelled_rows(path, table.columns(COLUMNS)))
-    if not rows:
-        raise DataError(f"{path}: no image in this table", "give a line for each image")
+        first = next(table.records()).cells
+        if not {*COLUMNS} <= {*first}:
+            raise DataError(
+                f"{path}:1: the columns have no names", f"write a first line: {','.join(COLUMNS)}"
+            )
+        table = replace(table, names=tuple(map(str, first)), named=True)  # a class is called "label", too
+    rows = list(labelled_rows(table, table.columns(COLUMNS)))
     for file, label, line in rows:
         if not label:
             raise DataError(f"{path}:{line}: an image without a label", "give each image a label")
@@ -209,9 +212,8 @@ def _of_table(path: Path) -> list[tuple[Path, str, int]]:
     return rows
 
 
-def labelled_rows(path: Path, columns: Sequence[int]) -> Iterator[tuple[Path, str, int]]:
+def labelled_rows(table: Table, columns: Sequence[int]) -> Iterator[tuple[Path, str, int]]:
     """The path, the label and the line of each row of a table, in these columns."""
-    table = open_table(path, format_of(path) or "csv")
     for record in table.records():
         image, label = (record.cells[column] or "" for column in columns)
-        yield path.parent / image, label.strip(), record.line
+        yield table.path.parent / image, label.strip(), record.line

@@ -92,7 +92,9 @@ def new_images(
             )
     plan = _plan(parts["train"], train.shapes, classes, budget)
     about = f"{len(parts['train'].files):,} images of {files.path('train').name} and their classes"
-    data = "\n".join([_data_section(plan), *(_section(part, location) for part in PART_COMMENTS if part in parts)])
+    data = "\n".join(
+        [_data_section(plan), *(_section(part, location) for part in PART_COMMENTS if part in parts)]
+    )
     size = plan.image_size
     cores = "" if plan.threads is None else f" of {plan.threads} core{'s' * (plan.threads > 1)}"
     return WrittenRecipe(
@@ -118,7 +120,7 @@ def _read(path: Path, columns: Sequence[str]) -> ImagePart:
         found.skipped["not named as images"] = _other_files(path)
     else:
         table = table_of(str(path))
-        rows = list(labelled_rows(table.path, table.columns(columns or COLUMNS)))
+        rows = list(labelled_rows(table, table.columns(columns or COLUMNS)))
     for file, label, line in rows:
         label = " ".join(label.split())
         if not label or label.lower() == "nan":
