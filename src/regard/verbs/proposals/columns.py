@@ -196,10 +196,11 @@ def _named(columns: Sequence[Column], names: Sequence[str]) -> Column | None:
 
 
 def _image_and_label(columns: Sequence[Column]) -> list[Column]:
-    """The names of image files and their labels: by name, else the only other column."""
+    """The names of image files and their labels: by name, else the only label, or the only other column."""
     images = [each for each in columns if each.names_images]
-    others = [each for each in columns if each.filled and each not in images]
-    label = _named(others, LABEL_NAMES) or (others[0] if len(others) == 1 else None)
+    others = [each for each in columns if each.kind != "other" and each not in images]
+    labels = [each for each in others if each.kind == "label"] or others
+    label = _named(others, LABEL_NAMES) or (labels[0] if len(labels) == 1 else None)
     return [images[0], label] if images and label else []
 
 

@@ -83,7 +83,7 @@ def measure_image_speed(
     per_second, count = _timed(model, LabelCrossEntropy(smoothing=0.0), batches, device, threads)
     return Speed(
         target_tokens_per_second=per_second,
-        target_tokens_per_update=batch_size,
+        target_tokens_per_update=float(batch_size),
         target_tokens_per_pair=1.0,
         threads=count,
     )
