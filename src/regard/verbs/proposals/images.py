@@ -4,15 +4,16 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from regard.data.files import file_digest
 from regard.data.image_files import has_image_name, size_and_channels
 from regard.data.images import ImageExamples
 from regard.data.labelled import LabelSet
 from regard.data.labelled_image_files import COLUMNS, LabelledImageFiles, labelled_rows, rows_of_folder
-from regard.data.resizing import ImageFit
 from regard.errors import DataError, did_you_mean
 from regard.models.build import build_model
 from regard.models.vision import VisionConfig
@@ -32,6 +33,7 @@ from regard.verbs.proposals.template import head
 from regard.verbs.proposals.training_speed import measure_image_speed
 from regard.verbs.proposals.translation import minutes_in_words
 from regard.verbs.proposals.written_recipe import WrittenRecipe, held_out, split_digest
+from regard.verbs.shared.model_images import fit_of
 
 MIN_IMAGES = 20
 TIMED_IMAGES = 400
@@ -50,21 +52,10 @@ class ImagePart:
     """The readable images of one part, and counts of the files that were left out."""
 
     path: Path
-    files: list[Path] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-    digests: list[str] = field(default_factory=list)
-    shapes: Counter[tuple[int, int, int]] = field(default_factory=Counter)  # height, width, channels
-    skipped: Counter[str] = field(default_factory=Counter)
-    problems: list[str] = field(default_factory=list)  # why files cannot be read
-
-    def select(self, keep: Sequence[int]) -> "ImagePart":
-        """The images with these indices."""
-        lists = {
-            name: [getattr(self, name)[number] for number in keep]
-            for name in ("files", "labels", "lines", "digests")
-        }
-        return ImagePart(path=self.path, **lists)
+    images: LabelledImageFiles
+    shapes: Counter[tuple[int, int, int]]  # height, width, channels
+    skipped: Counter[str]
+    problems: list[str]  # why files cannot be read
 
 
 def new_images(
@@ -81,25 +72,26 @@ def new_images(
     classes = _check_classes(parts)
     skipped = sum((each.skipped for each in parts.values()), Counter[str]())
     problems = [problem for each in parts.values() for problem in each.problems]
-    if "valid" not in parts:
-        parts = {**parts, **_split(train)}
-    for part, each in parts.items():
+    images = {part: each.images for part, each in parts.items()}
+    if "valid" not in images:
+        images |= _split(train.images)
+    for part, each in images.items():
         with (folder / f"{part}.tsv").open("w", encoding="utf-8", newline="\n") as file:
             file.write("\t".join(COLUMNS) + "\n")
             file.writelines(
                 f"{_relative(path, location)}\t{label}\n"
                 for path, label in zip(each.files, each.labels, strict=True)
             )
-    plan = _plan(parts["train"], train.shapes, classes, budget)
-    about = f"{len(parts['train'].files):,} images of {files.path('train').name} and their classes"
+    plan = _plan(images["train"], train.shapes, classes, budget)
+    about = f"{len(images['train']):,} images of {files.path('train').name} and their classes"
     data = "\n".join(
-        [_data_section(plan), *(_section(part, location) for part in PART_COMMENTS if part in parts)]
+        [_data_section(plan), *(_section(part, location) for part in PART_COMMENTS if part in images)]
     )
     size = plan.image_size
     cores = "" if plan.threads is None else f" of {plan.threads} core{'s' * (plan.threads > 1)}"
     return WrittenRecipe(
         text=adapted(IMAGES.text(), head(location.name, about), data, plan.changes),
-        counts={part: len(each.files) for part, each in parts.items()},
+        counts={part: len(each) for part, each in images.items()},
         unit="images",
         skipped=skipped,
         summary=f"{len(classes.names)} classes, images of {size} x {size} pixels, the model of"
@@ -114,33 +106,33 @@ def new_images(
 
 def _read(path: Path, columns: Sequence[str]) -> ImagePart:
     """The images of a part whose headers can be read."""
-    found = ImagePart(path=path)
+    skipped, shapes, problems = Counter[str](), Counter[tuple[int, int, int]](), list[str]()
     if path.is_dir():
         rows = rows_of_folder(path)
-        found.skipped["not named as images"] = _other_files(path)
+        skipped["not named as images"] = _other_files(path)
     else:
         table = table_of(str(path))
         rows = list(labelled_rows(table, table.columns(columns or COLUMNS)))
+    found = list[tuple[Path, str, int, str]]()  # file, label, line, digest
     for file, label, line in rows:
         label = " ".join(label.split())
         if not label or label.lower() == "nan":
-            found.skipped["without a label"] += 1
+            skipped["without a label"] += 1
             continue
         if any(character in str(file) for character in "\t\r\n"):
-            found.skipped["with a tab or a line feed in the name"] += 1
+            skipped["with a tab or a line feed in the name"] += 1
             continue
         try:
             shape, digest = size_and_channels(file), file_digest(file)
         except DataError as error:
-            found.skipped["unreadable"] += 1
-            found.problems.append(f"left out: {error.message}")
+            skipped["unreadable"] += 1
+            problems.append(f"left out: {error.message}")
             continue
-        found.shapes[shape] += 1
-        found.files.append(file)
-        found.labels.append(label)
-        found.lines.append(line)
-        found.digests.append(digest)
-    return found
+        shapes[shape] += 1
+        found.append((file, label, line, digest))
+    files, labels, lines, digests = zip(*found, strict=True) if found else ((), (), (), ())
+    images = LabelledImageFiles(files=files, labels=labels, lines=lines, digests=digests, name=str(path))
+    return ImagePart(path=path, images=images, shapes=shapes, skipped=skipped, problems=problems)
 
 
 def _other_files(folder: Path) -> int:
@@ -155,10 +147,10 @@ def _other_files(folder: Path) -> int:
 def _check_classes(parts: Mapping[str, ImagePart]) -> LabelSet:
     """The classes of the training images; refuses too few, and others in other parts."""
     train = parts["train"]
-    counts = Counter(train.labels)
-    if len(train.files) < MIN_IMAGES:
+    counts = Counter(train.images.labels)
+    if len(train.images) < MIN_IMAGES:
         raise DataError(
-            f"{train.path}: {len(train.files)} images are too few to learn from"
+            f"{train.path}: {len(train.images)} images are too few to learn from"
             f" ({sum(train.skipped.values())} files were left out)",
             f"give {MIN_IMAGES} or more; a usable model needs some hundreds of each class",
         )
@@ -167,21 +159,21 @@ def _check_classes(parts: Mapping[str, ImagePart]) -> LabelSet:
             f"{train.path}: all images have one class, {next(iter(counts))!r}",
             "give images of two classes or more, each in a folder of its own",
         )
-    if len(counts) > len(train.files) / 2:
+    if len(counts) > len(train.images) / 2:
         raise DataError(
-            f"{train.path}: {len(counts):,} classes for {len(train.files):,} images are too many",
+            f"{train.path}: {len(counts):,} classes for {len(train.images):,} images are too many",
             "name the columns: --columns IMAGE,LABEL",
         )
     for part in parts.values():
-        for file, label in zip(part.files, part.labels, strict=True):
+        for file, label in zip(part.images.files, part.images.labels, strict=True):
             if label not in counts:
                 raise DataError(
                     f"{file}: no training image has the class {label!r}", did_you_mean(label, counts)
                 )
-    return LabelSet.of(train.labels, {})
+    return LabelSet.of(train.images.labels, {})
 
 
-def _split(train: ImagePart) -> dict[str, ImagePart]:
+def _split(train: LabelledImageFiles) -> dict[str, LabelledImageFiles]:
     """The images to train on and to validate on: a share of each class, chosen by the digest of the file."""
     groups: dict[str, list[str]] = {}
     for digest, label in zip(train.digests, train.labels, strict=True):
@@ -191,8 +183,8 @@ def _split(train: ImagePart) -> dict[str, ImagePart]:
     for number, digest in enumerate(train.digests):
         numbers["valid" if split_digest(digest) in chosen else "train"].append(number)
     if not numbers["valid"] or not numbers["train"]:
-        raise DataError(f"{train.path}: all its images are the same", "give different images")
-    return {part: train.select(keep) for part, keep in numbers.items()}
+        raise DataError(f"{train.name}: all its images are the same", "give different images")
+    return {part: train.select(np.array(keep)) for part, keep in numbers.items()}
 
 
 def _relative(file: Path, location: RecipeLocation) -> str:
@@ -227,7 +219,7 @@ class ImagePlan:
 
 
 def _plan(
-    train: ImagePart, shapes: Mapping[tuple[int, int, int], int], classes: LabelSet, budget: Budget
+    train: LabelledImageFiles, shapes: Mapping[tuple[int, int, int], int], classes: LabelSet, budget: Budget
 ) -> ImagePlan:
     """A run of as many updates as the amount of images deserves and the time allows."""
     size = image_size(shapes)
@@ -235,7 +227,7 @@ def _plan(
     if size != MEASURED_SIZE:
         patch = next(each for each in range(-(-size // MOST_PATCHES), size + 1) if size % each == 0)
     channels = max(channels for _, _, channels in shapes)
-    table, count = IMAGES.table(), len(train.files)
+    table, count = IMAGES.table(), len(train)
     batch = min(table["batches"]["batch_examples"], max(10, count // 5))
     config = VisionConfig.from_table(
         {**table["model"], "patch_size": patch},
@@ -289,25 +281,10 @@ def image_size(shapes: Mapping[tuple[int, int, int], int]) -> int:
     return min(LARGEST_SIZE, max(16, 2 ** round(math.log2(sides[len(sides) // 2]))))
 
 
-def _sample(train: ImagePart, classes: LabelSet, config: VisionConfig) -> ImageExamples:
+def _sample(train: LabelledImageFiles, classes: LabelSet, config: VisionConfig) -> ImageExamples:
     """Some of the images, evenly spaced, to measure the speed with."""
-    every = range(0, len(train.files), -(-len(train.files) // TIMED_IMAGES))
-    some = train.select(every)
-    files = LabelledImageFiles(
-        files=tuple(some.files),
-        labels=tuple(some.labels),
-        lines=tuple(some.lines),
-        digests=tuple(some.digests),
-        name=str(train.path),
-    )
-    fit = ImageFit(
-        image_size=config.image_size,
-        resizing=config.resizing,
-        resized_size=None,
-        resampling=config.resampling,
-        cropped=config.cropped,
-    )
-    images = files.decoded(classes, fit, config.channels, None, lambda _: None)
+    some = train.select(np.arange(0, len(train), -(-len(train) // TIMED_IMAGES)))
+    images = some.decoded(classes, fit_of(config), config.channels, None, lambda _: None)
     mean, deviation = images.mean_and_deviation()
     return ImageExamples(images, mean=mean, deviation=deviation)
 
