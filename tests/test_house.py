@@ -76,6 +76,7 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "gguf": "exports/gguf_package.py",
     "llama_cpp": "exports/gguf_package.py",
     "transformers": ("exports/huggingface_process.py", "exports/huggingface_files/"),
+    "PIL": "data/image_files.py",
     "onnx": "exports/onnx_package.py",
     "triton": "fast/triton/",
     "onnxruntime": ("exports/onnx_package.py", "exports/onnx_files/"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from numpy import ndarray
 from pathlib import Path
+from regard.data.image_files import PillowImage
 from regard.errors import RegardError as RegardError
 from regard.errors import UserError as UserError
 from regard.evaluation.translation import Comparison
@@ -302,7 +303,7 @@ class ImageClassifier(_ImageClassifier):
 
 @overload
 def classify_images(  # pyright: ignore[reportOverlappingOverload]
-    input: str | Path | ndarray,
+    input: str | Path | PillowImage | ndarray | Sequence[str | Path | PillowImage | ndarray],
     *,
     model: str | Path | LoadedModel,
     top: Literal[1] = 1,
@@ -310,15 +311,17 @@ def classify_images(  # pyright: ignore[reportOverlappingOverload]
     device: str = "auto",
     threads: int | None = None,
 ) -> list[str]:
-    """The class of each image of an IDX or NPZ file (its array `images`), or of an array of bytes.
+    """The class of each image: of files and folders, IDX and NPZ files, Pillow's images, arrays of bytes.
 
-    A file is a path, or NAME:FILE of a known data set.
+    A folder means the images in it and in its folders, sorted by name.
 
     With `top` above 1 the result for an image is a list of `top` (label, probability), most likely first.
     For many calls keep an `ImageClassifier`.
 
     Args:
-        input: the file, or the array: images x channels x height x width.
+        input: a path (an image file, a folder of them, an IDX or NPZ file, NAME:FILE of a known data set),
+            an image of Pillow, or a list of these and of arrays [channels, height, width]; or one array
+            [images, channels, height, width].
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each image, most likely first.
         labels: for an image-text model (CLIP), the text of each class, such as "a photo of a cat".
@@ -326,13 +329,14 @@ def classify_images(  # pyright: ignore[reportOverlappingOverload]
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        DataError: the file is damaged, or its images do not fit the model.
+        DataError: a file is damaged, or its images do not fit the model.
         FolderError: the model is not for images. UserError: the model needs labels, or has its own.
+        MissingExtra: image files need Pillow.
     """
 
 @overload
 def classify_images(  # pyright: ignore[reportOverlappingOverload]
-    input: str | Path | ndarray,
+    input: str | Path | PillowImage | ndarray | Sequence[str | Path | PillowImage | ndarray],
     *,
     model: str | Path | LoadedModel,
     top: int,
@@ -576,27 +580,28 @@ class ImageEmbedder(_ImageEmbedder):
 
 
 def embed_images(
-    images: str | Path | ndarray,
+    images: str | Path | PillowImage | ndarray | Sequence[str | Path | PillowImage | ndarray],
     *,
     model: str | Path | LoadedModel,
     device: str = "auto",
     threads: int | None = None,
 ) -> Tensor:
-    """The vectors of the images of an IDX or NPZ file (its array `images`), or of an array of bytes.
+    """The vectors of images: of files and folders, IDX and NPZ files, images of Pillow, or arrays of bytes.
 
     They are in the space of the vectors that `embed` gives of texts, and have length 1. For many calls keep
     an `ImageEmbedder`.
 
     Args:
-        images: a file (a path, or NAME:FILE of a known data set), or the array: images x channels x height x
-            width.
+        images: a path (an image file, a folder of them, an IDX or NPZ file, NAME:FILE of a known data set),
+            an image of Pillow, or a list of these and of arrays [channels, height, width]; or one array
+            [images, channels, height, width].
         model: a model folder, a Hugging Face folder of CLIP, or what `regard.load` gives.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        DataError: the file is damaged, or its images do not fit the model.
-        FolderError: the model embeds no images.
+        DataError: a file is damaged, or its images do not fit the model.
+        FolderError: the model embeds no images. MissingExtra: image files need Pillow.
     """
 
 

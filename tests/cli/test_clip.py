@@ -73,8 +73,9 @@ def test_mistakes_are_one_error_and_one_hint(capsys, place, vision_folder, encod
         "gets 0 labels": ["classify", *file, *both],
         "gets 1 labels": ["classify", *file, *both, "--label", CAT],
         "the label 'x' twice": ["classify", *file, *both, "--label", "x", "--label", "y", "--label", "x"],
-        "there are no images": ["classify", "a text", *both, *labels],
-        "not a model that classifies texts": ["classify", "a text", *both],
+        "there are no images": ["classify", *both, *labels],
+        "no such file: a text": ["classify", "a text", *both, *labels],
+        "not a model that classifies texts": ["classify", *both],
         "3 classes of its own": [
             *("classify", "--input", vision.parent / "images.npz", "--model", vision), *labels
         ],
@@ -84,7 +85,8 @@ def test_mistakes_are_one_error_and_one_hint(capsys, place, vision_folder, encod
         ],
         "no text tower": ["classify", *file, "--model", place / "images", *labels],
         "no image tower": ["classify", *file, "--model", place / "text", *labels],
-        "embeds images, and nothing else": ["embed", "x", "--images", place / "images.npz", *both],
+        "embeds images, and nothing else": ["embed", *file, "--images", place / "images.npz", *both],
+        "no such file: x": ["embed", "--images", place / "images.npz", "x", *both],
         "is a file of lines": ["embed", *file, *both],
         "no such file": ["embed", "--images", place / "nothing.npz", *both],
         "`look` does not support image_text models": ["look", "x", *both],

@@ -8,6 +8,7 @@ import torch
 
 from regard.cli import run
 from regard.data import files
+from regard.data.resizing import resized
 from regard.errors import DataError, FolderError, UserError
 from regard.models.build import build_model
 from regard.models.vision import VisionConfig
@@ -20,10 +21,9 @@ from tests.clip_folder import clip
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 1, 6, 6), dtype=np.uint8)
 
 
-def write(folder, labels=("cat", "dog", "fish")):
-    config = VisionConfig(
-        num_labels=3, image_size=6, channels=1, patch_size=3, d_model=8, num_heads=2, d_ff=16, num_layers=1
-    )
+def write(folder, labels=("cat", "dog", "fish"), **settings):
+    small = {"d_model": 8, "num_heads": 2, "d_ff": 16, "num_layers": 1, "channels": 1}
+    config = VisionConfig(num_labels=3, image_size=6, patch_size=3, **{**small, **settings})
     files = model_files(config, labels, {}, 'name = "animals"\n')
     weights = model_tensors(build_model(config, seed=3))
     write_folder(folder, {**files, "model.safetensors": weights, "README.md": b"# animals\n"})
@@ -69,10 +69,14 @@ def test_a_file_may_be_one_of_a_data_set(animals, tmp_path, monkeypatch, capsys)
         classify_images(tmp_path / "nothing", model=animals)
 
 
-def test_images_of_the_wrong_size_are_refused_by_name(animals, tmp_path):
+def test_images_of_another_size_are_resized_as_the_model_s_config_says(animals, tmp_path):
+    small = np.random.default_rng(1).integers(0, 256, (1, 1, 4, 5), dtype=np.uint8)
+    fitted = resized(small[0], 6, 6, "bilinear")[None]
+    assert classify_images(small, model=animals, top=3) == classify_images(fitted, model=animals, top=3)
     (tmp_path / "images").write_bytes(struct.pack(">HBB3I", 0, 8, 3, 1, 4, 4) + bytes(16))
+    strict = write(tmp_path / "strict", resizing=None)
     with pytest.raises(DataError, match="images of 4 x 4 pixels in 1 channels, but the model reads 6 x 6"):
-        classify_images(tmp_path / "images", model=animals)
+        classify_images(tmp_path / "images", model=strict)
 
 
 def test_a_model_of_something_else_is_refused(untrained):
@@ -91,7 +95,7 @@ def test_the_shell_reads_images_from_a_file(animals, tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("\t")[0] for line in lines] == classify_images(PIXELS, model=animals)
     assert run(["classify", "--model", str(animals), "a text"]) == 2
-    assert "--input FILE" in capsys.readouterr().err
+    assert "no such file: a text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("count", [2, 5])

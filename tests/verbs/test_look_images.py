@@ -100,8 +100,8 @@ def test_what_is_no_image_is_refused(vision_folder, tmp_path):
         looker.look(f"{images}:0", prefix="a")
     with pytest.raises(DataError, match="no image is named"):
         looker.look(" ")
-    np.savez(tmp_path / "small.npz", images=np.zeros((1, 8, 8, 3), np.uint8))
-    with pytest.raises(DataError, match="8 x 8"):
-        looker.look(f"{tmp_path / 'small.npz'}:0")
+    np.savez(tmp_path / "grey.npz", images=np.zeros((1, 12, 12, 4), np.uint8))
+    with pytest.raises(DataError, match="4 channels, but the model reads 3"):
+        looker.look(f"{tmp_path / 'grey.npz'}:0")
     first = looker.look(str(images))
     torch.testing.assert_close(first.run.forced.inputs, looker.look(f"{images}:0").run.forced.inputs)

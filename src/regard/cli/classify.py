@@ -26,9 +26,10 @@ from regard.verbs.shared.text_options import ClassificationOptions, ShardOptions
         help="For images and an image-text model (CLIP): the text of a class, such as 'a photo of a cat';"
         " again for more.",
     ),
+    several=True,
 )
 def command(
-    text: str | None,
+    text: tuple[str, ...],
     model: Path,
     input: Place | None,
     output: Place | None,
@@ -38,18 +39,21 @@ def command(
     as_json: bool,
     runtime: Runtime,
 ) -> None:
-    """Classify a text, each line of a file or of a pipe.
+    """Classify texts, each line of a file or of a pipe, or images.
 
     Without TEXT and --input standard input is read. Each line of input gives a line of output, LABEL and
-    PROBABILITY separated by a tab, in the same order; an empty line gives an empty line. A vision model reads
-    images from --input, an IDX file or an NPZ file with an array `images`, and gives a line for each. A graph
-    model reads a graph from --input, an NPZ file with `features` and `edges`, and gives a line for each node.
-    FILE may be NAME:FILE of a known data set.
+    PROBABILITY separated by a tab, in the same order; an empty line gives an empty line.
 
-    An image-text model (CLIP) gives each image from --input the --label that fits it best, of two or more.
+    With a vision model each TEXT is a file: an image (PNG, JPEG, WebP, GIF, BMP), a folder of them, which is
+    read with the folders in it, or an IDX or NPZ file. Each image gives a line: FILE, LABEL and PROBABILITY.
+    An IDX file, or an NPZ file with an array `images`, may also follow --input; then no line has a FILE. An
+    image-text model (CLIP) gives each image the --label that fits it best, of two or more.
+
+    A graph model reads a graph from --input, an NPZ file with `features` and `edges`, and gives a line for
+    each node. FILE may be NAME:FILE of a known data set.
     """
-    refuse_two(text is not None, input)
-    refuse_half_a_job(sharding, text=text is not None, input=input, output=output)
+    refuse_two(text, input)
+    refuse_half_a_job(sharding, text=bool(text), input=input, output=output)
 
     with importing():
         from regard.verbs.classify import Classifier, output_lines
@@ -62,21 +66,22 @@ def command(
         raise UserError(
             "--label is for images, but --shard and --on answer lines of text", "leave one of them out"
         )
-    if labels and (file is None or not reads_images(model)):
+    if labels and not ((text or file is not None) and reads_images(model)):
         raise UserError(
             "--label describes a class of images, and there are no images",
-            "give --input FILE, and an image-text model such as CLIP",
+            "give image files, and an image-text model such as CLIP",
         )
     if sharding.is_job:
         settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
         run(classify_shard, sharding, output, input=input, **settings)
         return
-    if file is not None and reads_images(model):
-        found = ImageClassifier(model, top=options.top, labels=labels, runtime=runtime).file(file)
+    if (text or file is not None) and reads_images(model):
+        images = ImageClassifier(model, top=options.top, labels=labels, runtime=runtime)
+        found = images(text) if file is None else images.file(file)
     elif file is not None and reads_graphs(model):
         found = NodeClassifier(model, top=options.top, runtime=runtime)(file)
     else:
         classifier = Classifier(model, options=options, runtime=runtime)
-        lines = None if text is None else text.split("\n")
+        lines = [line for each in text for line in each.split("\n")] if text else None
         found = classifier.in_chunks(chunks_of(lines, file, "type a line to classify it"))
     write_output(output_lines(each, ranked=options.top > 1, as_json=as_json) for each in found)

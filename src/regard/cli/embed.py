@@ -23,9 +23,10 @@ from regard.verbs.shared.text_options import BatchOptions, ShardOptions
 @click.option(
     "--images",
     type=shared.FILE_PATH,
+    multiple=True,
     metavar="FILE",
-    help="Embed each image of an IDX file, or of an NPZ file with an array `images`, by an image-text model"
-    " (CLIP).",
+    help="Embed an image, each image of a folder, or of an IDX or NPZ file, by an image-text model (CLIP);"
+    " files may follow: --images a.jpg b.jpg.",
 )
 @click.option(
     "--similar-to",
@@ -42,7 +43,7 @@ def command(
     input: Place | None,
     output: Place | None,
     sharding: ShardOptions,
-    images: Path | None,
+    images: tuple[Path, ...],
     similar_to: str | None,
     options: BatchOptions,
     as_json: bool,
@@ -56,11 +57,13 @@ def command(
     read first, and printed with their cosine similarity, the most similar first.
 
     An image-text model (CLIP) also embeds images, with --images. Vectors of its texts and images have length
-    1, and can be compared with each other: --images FILE --similar-to TEXT ranks images by a text.
+    1, and can be compared with each other: --images FILE --similar-to TEXT ranks images by a text. A FILE is
+    an image (PNG, JPEG, WebP, GIF, BMP), a folder of them, which is read with the folders in it, or an IDX
+    file, or an NPZ file with an array `images`. The line of an image that is a file begins with its name.
     """
+    if images and (input is not None or output is not None or sharding.is_job):
+        raise UserError("--images embeds images, and nothing else", "leave out --input and --output")
     refuse_two(text, input)
-    if images is not None and (text or input is not None or output is not None or sharding.is_job):
-        raise UserError("--images embeds images, and nothing else", "leave out TEXT, --input and --output")
     if input is not None and str(input).endswith(".npz"):
         raise UserError(f"{input}: --input is a file of lines", f"give images with --images {input}")
     refuse_half_a_job(sharding, text=bool(text), input=input, output=output)
@@ -78,12 +81,14 @@ def command(
         settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
         run(embed_shard, sharding, output, input=input, **settings)
         return
-    if images is not None:
-        looker = embed_images.ImageEmbedder(model, runtime=runtime)
-        seen = looker.file(images)
-        found = seen if similar_to is None else looker.similar(seen, similar_to)
+    if images:
+        image_embedder = embed_images.ImageEmbedder(model, runtime=runtime)
+        files = [*map(str, images), *text]
+        found = image_embedder(files) if len(files) > 1 else image_embedder.file(files[0])
+        found = found if similar_to is None else image_embedder.similar(found, similar_to)
         write_output(embed_images.output_lines(each, as_json=as_json) for each in found)
         return
+    embed_images.refuse_image_files(text)
     embedder = Embedder(model, options=options, runtime=runtime)
     lines = [line for each in text for line in each.split("\n")] if text else None
     embedded = embedder.in_chunks(chunks_of(lines, path_of(input), "type a line to embed it"))

@@ -46,7 +46,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option(
     "--task",
     metavar="TASK",
-    help="translation, classification, regression, tagging or language_model. [default: detected]",
+    help="translation, classification, regression, tagging, language_model or images. [default: detected]",
 )
 @click.option(
     "--valid",
@@ -66,13 +66,14 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
     "--columns",
     callback=_names,
     metavar="NAME,NAME",
-    help="Columns of a table, by name or number from 0: source,target or text,label. [default: detected]",
+    help="Columns of a table, by name or number from 0: source,target, text,label or image,label."
+    " [default: detected]",
 )
 @click.option(
     "--minutes",
     type=float,
     metavar="N",
-    help="Training time of a translation; its speed on this machine is measured. [default: 60]",
+    help="Training time of a translation or for images; the speed on this machine is measured. [default: 60]",
 )
 @click.option(
     "--cores",
@@ -114,11 +115,12 @@ def command(
 
     SOURCE and TARGET are two aligned text files for a translation. SOURCE alone is a table (CSV, TSV, JSON
     Lines) of pairs or of texts with labels, a CoNLL-U file, a word and its label per line, or running text.
-    All may be gzipped.
+    All may be gzipped. For images it is a folder with a folder for each class, or a table of paths and
+    labels; or a folder of such folders, called train, and valid or test.
 
-    Holds out some lines for validation, reports problems in the files, and proposes a model and a run for the
-    amount of text and the time; with --init the run continues from a trained model. The lines are written
-    into a folder next to the recipe; the files themselves do not change.
+    Holds out some lines or images for validation, reports problems in the files, and proposes a model and a
+    run for the amount of data and the time; with --init the run continues from a trained model. The lines are
+    written into a folder next to the recipe; the files themselves do not change.
     """
     from regard import console
     from regard.verbs.new import new
@@ -141,7 +143,7 @@ def command(
     skipped = "".join(f", {count:,} {reason} left out" for reason, count in sorted(written.skipped.items()))
     tested = f", {written.test:,} to test" if written.test else ""
     trained = f"{written.train:,} {written.unit} to train"
-    validated = f"{written.valid:,} {'to validate' if valid else 'held out'}"
+    validated = f"{written.valid:,} {'held out' if written.holds_out else 'to validate'}"
     click.echo(f"{written.recipe}: {trained}, {validated}{tested}{skipped}")
     for warning in written.warnings:
         console.warn(warning)

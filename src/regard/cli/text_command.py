@@ -12,13 +12,15 @@ from regard.cli.options import Decorator
 from regard.errors import UserError
 
 
-def text_command(does: str, *decorators: Decorator, argument: str = "text") -> Decorator:
-    """The argument TEXT, --model, --input, those of a job, and then these options.
+def text_command(
+    does: str, *decorators: Decorator, argument: str = "text", several: bool = False
+) -> Decorator:
+    """The argument TEXT, or `several`, --model, --input, those of a job, and then these options.
 
     `does`: the help of --input.
     """
     return options.stacked(
-        click.argument(argument, required=False),
+        click.argument(argument, nargs=-1 if several else 1, required=False),
         options.own_model,
         input_option(does, PLACE),
         job_output,

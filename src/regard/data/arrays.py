@@ -79,12 +79,15 @@ def _read_idx(file: io.BufferedIOBase, path: Path) -> np.ndarray:
     start = _read_exactly(file, 4, path)
     if start in (b"\x89PNG", *(b"\xff\xd8\xff" + bytes([each]) for each in range(0xC0, 0x100))):
         raise DataError(
-            f"{path} is a PNG or JPEG image, and images are read from IDX and NPZ files",
-            "numpy.savez(FILE, images=ARRAY) writes one: bytes, images x height x width x channels",
+            f"{path} is one PNG or JPEG image, and this reads many, from an IDX or NPZ file",
+            "name a folder of images, or a table of their paths and labels",
         )
     zeros, kind, axes = struct.unpack(">HBB", start)
     if zeros or kind not in (0x08, 0x09, 0x0B, 0x0C, 0x0D, 0x0E) or not axes:
-        raise DataError(f"{path}: neither IDX nor NPZ", "IDX begins with two zero bytes, NPZ with PK")
+        raise DataError(
+            f"{path}: neither IDX nor NPZ, nor an image that can be read",
+            "IDX begins with two zero bytes, NPZ with PK; of images PNG, JPEG, WebP, GIF and BMP are read",
+        )
     if kind != BYTES:
         raise DataError(
             f"{path}: IDX of type {kind:#04x}, not of bytes", "store it as unsigned bytes, type 0x08"

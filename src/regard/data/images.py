@@ -23,14 +23,15 @@ PixelNumber = float | tuple[float, ...]  # of all channels, or of each
 
 @dataclass(frozen=True, kw_only=True)
 class ImageSettings:
-    """The files of images and labels: two IDX files (plain or gzipped), or arrays of NPZ files.
+    """The files of images and labels: two IDX files (plain or gzipped), arrays of NPZ files, or image files.
 
     A file is a path, or `NAME:FILE` of the catalogue. `images_array` and `labels_array` are the names of the
-    arrays in an NPZ file. `first`: read only so many images (0: all).
+    arrays in an NPZ file. `first`: read only so many images (0: all). For image files `images` is a folder
+    with a folder for each class, or a table with the columns `image` and `label`, and `labels` is left out.
     """
 
-    images: str  # the file of the images
-    labels: str  # the file of their labels
+    images: str  # the file of the images; or a folder of class folders, or a table of paths and labels
+    labels: str = ""  # the file of their labels, unless images is a folder or a table
     images_array: str = "images"
     labels_array: str = "labels"
     first: int = 0

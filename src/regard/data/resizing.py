@@ -7,44 +7,66 @@ lines if an image becomes much lower than narrower; older versions give slightly
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Float64, UInt8
 
+from regard.errors import DataError
+
 Resampling = Literal["bicubic", "bilinear"]
 Resizing = Literal["shortest_edge", "square"]
 PRECISION_BITS = 22  # of the fraction of Pillow's weights
 Pixels = UInt8[np.ndarray, "channels height width"]
 Fitted = UInt8[np.ndarray, "channels new_height new_width"]
+MOST_RATIO = 100  # of the sides of an image, whose shorter one is resized to that of the model
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageFit:
     """How images of any size become `image_size` x `image_size` pixels.
 
-    `resizing`: "shortest_edge" resizes so that the shorter side has `resized_size` pixels, "square" both
-    sides, None neither. If `cropped`, the centre of the result is the image; what it lacks in size is black.
+    `resizing`: "shortest_edge" resizes so that the shorter side has `resized_size` pixels (None:
+    `image_size`), "square" both sides, None neither. If `cropped`, the centre of the result is the image;
+    what it lacks in size is black.
     """
 
     image_size: int
     resizing: Resizing | None
-    resized_size: int
+    resized_size: int | None
     resampling: Resampling
     cropped: bool
 
-    def __call__(self, image: Pixels) -> Fitted:
-        """The image as the model reads it; of another size if neither resizing nor cropping gives that."""
+    def __call__(self, image: Pixels, resize: "Resize | None" = None) -> Fitted:
+        """The image as the model reads it; of another size if neither resizing nor cropping gives that.
+
+        `resize`: what resizes it; None is `resized`.
+        """
         height, width = image.shape[1:]
+        resize, size = resize or resized, self.resized_size or self.image_size
         if self.resizing == "square":
-            image = resized(image, self.resized_size, self.resized_size, self.resampling)
+            image = resize(image, size, size, self.resampling)
         elif self.resizing == "shortest_edge":
-            short, size = min(height, width), self.resized_size
-            image = resized(
+            short = min(height, width)
+            image = resize(
                 image, int(size * height / short), int(size * width / short), self.resampling
             )  # as in transformers, the longer side is rounded down
         return center_cropped(image, self.image_size) if self.cropped else image
+
+
+Resize = Callable[[Pixels, int, int, Resampling], Fitted]
+
+
+def refuse_narrow(height: int, width: int, name: str) -> None:
+    """Raises a DataError if one side of an image is more than MOST_RATIO times the other."""
+    short, long = sorted((height, width))
+    if not 0 < long <= MOST_RATIO * short:
+        raise DataError(
+            f"{name}: images of {height} x {width} pixels are too narrow",
+            f"crop them: one side may be at most {MOST_RATIO} times the other",
+        )
 
 
 def resized(image: Pixels, height: int, width: int, resampling: Resampling) -> Fitted:

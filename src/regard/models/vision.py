@@ -25,7 +25,8 @@ class VisionConfig(TransformerConfig):
 
     `image_size`, `channels`, `pixel_mean` and `pixel_std` describe the training images. The input is
     (pixels - `pixel_mean`) / `pixel_std`, with pixels between 0 and 1; both are a number, or one for each
-    channel.
+    channel. `resizing`, `resized_size`, `resampling` and `cropped` are how images of other sizes become
+    `image_size` x `image_size` pixels (see `ImageFit` of regard.data.resizing).
 
     `distillation` adds a distillation token after the class token (DeiT, Touvron et al. 2021): with "head" it
     has a head of its own, and the logits are the mean of both; with "token" no head reads it.
@@ -47,6 +48,10 @@ class VisionConfig(TransformerConfig):
     patch_size: int = 16  # height and width of a patch in pixels
     pixel_mean: float | tuple[float, ...] = 0.5
     pixel_std: float | tuple[float, ...] = 0.5
+    resizing: Literal["shortest_edge", "square"] | None = "square"  # which sides get resized_size
+    resized_size: int | None = None  # in pixels; None: image_size
+    resampling: Literal["bicubic", "bilinear"] = "bilinear"  # of resized images
+    cropped: bool = False  # take the centre of the resized image
     num_layers: int = 12  # blocks of the model
     pooling: Literal["cls", "mean"] = "cls"  # classify the class token, or the mean of all patches
     distillation: Literal["token", "head"] | None = None
@@ -58,7 +63,8 @@ class VisionConfig(TransformerConfig):
     positions: str = "learned"  # or "none"
 
     def __post_init__(self) -> None:
-        self.require_positive("num_labels", "image_size", "channels", "patch_size", "num_layers")
+        self.require_positive("num_labels", "image_size", "channels", "patch_size")
+        self.require_positive("num_layers", "resized_size")
         super().__post_init__()
         check_patches(self.image_size, self.patch_size)
         if self.positions not in ("learned", "none"):

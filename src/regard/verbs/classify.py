@@ -37,12 +37,16 @@ class ClassProbability:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassPrediction:
-    """A line and its classes, most probable first, none for an empty line; or the `value` of a regression."""
+    """A line and its classes, most probable first, none for an empty line; or the `value` of a regression.
+
+    An image has its number as its line, no text, and the name of its file, if it has one.
+    """
 
     line: int
     text: str
     candidates: tuple[ClassProbability, ...] = ()
     value: float | None = None
+    file: str | None = None
 
     @property
     def label(self) -> str | None:
@@ -59,7 +63,8 @@ class ClassPrediction:
         candidates = [
             {"label": each.label, "probability": round(each.probability, 6)} for each in self.candidates
         ]
-        return {"line": self.line, "text": self.text, "label": self.label, "candidates": candidates}
+        source = {"text": self.text} if self.file is None else {"file": self.file}
+        return {"line": self.line, **source, "label": self.label, "candidates": candidates}
 
 
 class Classifier(TextVerb[str, ClassPrediction]):
@@ -183,16 +188,16 @@ def class_answer(classified: ClassPrediction, top: int) -> ClassAnswer:
 def output_lines(classified: ClassPrediction, *, ranked: bool = False, as_json: bool = False) -> str:
     """A line of output: LABEL, PROBABILITY; `ranked`: LINE, LABEL, PROBABILITY for each candidate; or JSON.
 
-    An empty text gives an empty line, and none when `ranked`.
+    An empty text gives an empty line, and none when `ranked`. The lines of an image begin with its file, if
+    it has one: FILE, LABEL, PROBABILITY.
     """
     if as_json:
         return json.dumps(classified.to_dict(), ensure_ascii=False) + "\n"
     if classified.value is not None:
         return f"{classified.value:.6g}\n"
-    if ranked:
-        return "".join(
-            f"{classified.line}\t{each.label}\t{each.probability:.4f}\n" for each in classified.candidates
-        )
+    if ranked or classified.file is not None:
+        name = classified.line if classified.file is None else classified.file
+        return "".join(f"{name}\t{each.label}\t{each.probability:.4f}\n" for each in classified.candidates)
     if not classified.candidates:
         return "\n"
     return f"{classified.label}\t{classified.probability:.4f}\n"

@@ -1,15 +1,13 @@
 """Classify images: the class and the probability of each image, in order."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.files import locate
-from regard.data.images import normalise, read_images, refuse_other_sizes
 from regard.errors import UserError
 from regard.models.image_text import ImageText, ImageTextConfig
 from regard.models.vision import VisionConfig, VisionTransformer
@@ -21,13 +19,12 @@ from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.load_encoder import probabilities, refuse_other_labels
+from regard.verbs.shared.model_images import Images, array_or_path, image_batches
 from regard.verbs.shared.model_loading import config_class_of, model_that
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.tasks.images import IMAGES_PER_BATCH
 from regard.weights.model_folder import LoadedModel
-
-Pixels = UInt8[np.ndarray, "images channels height width"]
 
 
 class ImageClassifier:
@@ -68,21 +65,31 @@ class ImageClassifier:
             self.labels = loaded.labels
         self.model = loaded.model
 
-    def __call__(self, images: Pixels, name: str = "images") -> Iterator[ClassPrediction]:
+    def __call__(self, images: Images, name: str = "images") -> Iterator[ClassPrediction]:
         """The classes of each image; `name` is used in messages.
 
+        Args:
+            images: an array [images, channels, height, width], uint8; or one or several files, folders,
+                images of Pillow, and arrays [channels, height, width].
+
         Raises:
-            DataError: the images do not fit the model.
+            DataError: an image cannot be read, or does not fit the model.
         """
-        number = 0
-        for logits in self._logits(images, name):
-            for row in probabilities(logits):
-                number += 1
-                yield ClassPrediction(line=number, text="", candidates=candidates(row, self.labels, self.top))
+        number = itertools.count(1)
+        for files, logits in self._logits(images, name):
+            for file, row in zip(files, probabilities(logits), strict=True):
+                found = candidates(row, self.labels, self.top)
+                yield ClassPrediction(line=next(number), text="", candidates=found, file=file)
 
     def file(self, path: str | Path) -> Iterator[ClassPrediction]:
-        """The classes of the images in an IDX file or NPZ file (its array `images`): a path or NAME:FILE."""
-        return self(read_images(locate(str(path), Path())), str(path))
+        """The classes of the images in an image file, a folder, an IDX file or NPZ file (its array `images`).
+
+        The path may be NAME:FILE of a known data set. Images of arrays have no file.
+        """
+        return self(array_or_path(path), str(path))
+
+
+Logits = Iterator[tuple[Sequence[str | None], Float[Tensor, "images labels"]]]  # with the files
 
 
 class _TrainedClasses:
@@ -97,15 +104,10 @@ class _TrainedClasses:
             )
         refuse_other_labels(loaded, self.model.config.num_labels)
 
-    def __call__(self, images: Pixels, name: str) -> Iterator[Float[Tensor, "images labels"]]:
-        config = self.model.config
-        refuse_other_sizes(images, name, size=config.image_size, channels=config.channels)
-        for start in range(0, len(images), IMAGES_PER_BATCH):
-            chunk = normalise(
-                images[start : start + IMAGES_PER_BATCH], mean=config.pixel_mean, deviation=config.pixel_std
-            )
+    def __call__(self, images: Images, name: str) -> Logits:
+        for files, batch in image_batches(self.model.config, images, name, IMAGES_PER_BATCH):
             with torch.inference_mode():
-                yield self.model(chunk.to(self.model.device))
+                yield files, self.model(batch.to(self.model.device))
 
 
 class _DescribedClasses:
@@ -124,12 +126,12 @@ class _DescribedClasses:
         vectors = [texts.vector(label, f"label {number}") for number, label in enumerate(labels, start=1)]
         self.labels = torch.stack(vectors)
 
-    def __call__(self, images: Pixels, name: str) -> Iterator[Float[Tensor, "images labels"]]:
+    def __call__(self, images: Images, name: str) -> Logits:
         model = self.images.model
         for image in self.images(images, name):
             with torch.inference_mode():
                 vectors = self.labels.to(model.device), image.vector[None].to(model.device)
-                yield model.logits(*vectors).T
+                yield [image.file], model.logits(*vectors).T
 
 
 def reads_images(model: str | Path) -> bool:
@@ -142,30 +144,32 @@ def reads_images(model: str | Path) -> bool:
 @keyword_fields
 @unchanged_threads()
 def classify_images(
-    input: str | Path | Pixels,
+    input: Images,
     *,
     model: AnyModel,
     top: int = 1,
     labels: Sequence[str] = (),
     runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[ClassAnswer]:
-    """The class of each image of an IDX or NPZ file (its array `images`), or of an array of bytes.
+    """The class of each image: of files and folders, IDX and NPZ files, Pillow's images, arrays of bytes.
 
-    A file is a path, or NAME:FILE of a known data set.
+    A folder means the images in it and in its folders, sorted by name.
 
     With `top` above 1 the result for an image is a list of `top` (label, probability), most likely first.
     For many calls keep an `ImageClassifier`.
 
     Args:
-        input: the file, or the array: images x channels x height x width.
+        input: a path (an image file, a folder of them, an IDX or NPZ file, NAME:FILE of a known data set),
+            an image of Pillow, or a list of these and of arrays [channels, height, width]; or one array
+            [images, channels, height, width].
         model: a model or run folder, or what `regard.load` gives.
         top: how many classes to return for each image, most likely first.
         labels: for an image-text model (CLIP), the text of each class, such as "a photo of a cat".
 
     Raises:
-        DataError: the file is damaged, or its images do not fit the model.
+        DataError: a file is damaged, or its images do not fit the model.
         FolderError: the model is not for images. UserError: the model needs labels, or has its own.
+        MissingExtra: image files need Pillow.
     """
     classifier = ImageClassifier(model, top=top, labels=labels, runtime=runtime)
-    images = classifier.file(input) if isinstance(input, str | Path) else classifier(input)
-    return [class_answer(image, top) for image in images]
+    return [class_answer(image, top) for image in classifier(input)]

@@ -1,58 +1,63 @@
 """Embed images: the vector of each image, in the space of the vectors of texts (CLIP)."""
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.files import locate
-from regard.data.images import normalise, read_images, refuse_other_sizes
-from regard.data.resizing import ImageFit
-from regard.errors import DataError, FolderError
-from regard.models.image_text import ImageText, ImageTextConfig
+from regard.data.image_files import has_image_name
+from regard.errors import FolderError, UserError
+from regard.models.image_text import ImageText
 from regard.training.threads import unchanged_threads
 from regard.verbs.embed import DECIMAL_PLACES, Embedder
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.model_images import Images, array_or_path, image_batches
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 
 IMAGES_PER_BATCH = 32
-MOST_RATIO = 100  # of the sides of an image, whose shorter one is resized to that of the model
-Pixels = UInt8[np.ndarray, "images channels height width"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddedImage:
-    """An image, by its number from 1, and its vector, which has length 1."""
+    """An image, by its number from 1 and its file, if it has one, and its vector, which has length 1."""
 
     image: int
     vector: Float[Tensor, " d_model"]
+    file: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The line of `regard embed --images FILE --json`."""
-        return {"image": self.image, "vector": [round(x, DECIMAL_PLACES) for x in self.vector.tolist()]}
+        vector = [round(x, DECIMAL_PLACES) for x in self.vector.tolist()]
+        return {"image": self.image, **_file_field(self.file), "vector": vector}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarImage:
-    """An image, by its number from 1, and the cosine similarity of its vector to that of a text."""
+    """An image, as an `EmbeddedImage` has it, and the cosine similarity of its vector to that of a text."""
 
     image: int
     similarity: float
+    file: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The line of `regard embed --images FILE --similar-to TEXT --json`."""
-        return {"image": self.image, "similarity": round(self.similarity, DECIMAL_PLACES)}
+        similarity = round(self.similarity, DECIMAL_PLACES)
+        return {"image": self.image, **_file_field(self.file), "similarity": similarity}
+
+
+def _file_field(file: str | None) -> dict[str, str]:
+    return {} if file is None else {"file": file}
 
 
 class ImageEmbedder:
@@ -80,23 +85,29 @@ class ImageEmbedder:
                 f"it embeds texts: `regard embed --model {self.loaded.path} TEXT`",
             )
 
-    def __call__(self, images: np.ndarray, name: str = "images") -> Iterator[EmbeddedImage]:
-        """The vector of each image [images, channels, height, width], uint8; `name` is used in messages.
+    def __call__(self, images: Images, name: str = "images") -> Iterator[EmbeddedImage]:
+        """The vector of each image; `name` is used in messages.
+
+        Args:
+            images: an array [images, channels, height, width], uint8; or one or several files, folders,
+                images of Pillow, and arrays [channels, height, width].
 
         Raises:
-            DataError: the array is no such one, or the images have other channels, or another size where the
-                model does not resize them.
+            DataError: an image cannot be read, or does not fit the model.
         """
-        for start in range(0, len(images), IMAGES_PER_BATCH):
-            chunk = model_input(self.model.config, images[start : start + IMAGES_PER_BATCH], name)
+        number = itertools.count(1)
+        for files, batch in image_batches(self.model.config, images, name, IMAGES_PER_BATCH):
             with torch.inference_mode():
-                vectors = F.normalize(self.model.image_features(chunk.to(self.model.device)), dim=-1)
-            for number, vector in enumerate(vectors.float().cpu(), start=start + 1):
-                yield EmbeddedImage(image=number, vector=vector)
+                vectors = F.normalize(self.model.image_features(batch.to(self.model.device)), dim=-1)
+            for file, vector in zip(files, vectors.float().cpu(), strict=True):
+                yield EmbeddedImage(image=next(number), vector=vector, file=file)
 
     def file(self, path: str | Path) -> Iterator[EmbeddedImage]:
-        """The vectors of the images in an IDX file or NPZ file (its array `images`): a path or NAME:FILE."""
-        return self(read_images(locate(str(path), Path())), str(path))
+        """The vectors of the images in an image file, a folder, an IDX file or NPZ file (its array `images`).
+
+        The path may be NAME:FILE of a known data set. Images of arrays have no file.
+        """
+        return self(array_or_path(path), str(path))
 
     def similar(self, images: Iterable[EmbeddedImage], to: str) -> list[SimilarImage]:
         """All images by their similarity to a text, most similar first; ties stay in their order.
@@ -106,49 +117,14 @@ class ImageEmbedder:
         """
         text = Embedder(self.loaded, runtime=self.runtime).vector(to, "the query")
         found = [
-            SimilarImage(image=each.image, similarity=float(F.cosine_similarity(each.vector, text, dim=0)))
+            SimilarImage(
+                image=each.image,
+                similarity=float(F.cosine_similarity(each.vector, text, dim=0)),
+                file=each.file,
+            )
             for each in images
         ]
         return sorted(found, key=lambda each: -each.similarity)
-
-
-def model_input(
-    config: ImageTextConfig, images: np.ndarray, name: str
-) -> Float[Tensor, "images {config.channels} {config.image_size} {config.image_size}"]:
-    """Images as the model reads them: resized, cropped and normalised.
-
-    Raises:
-        DataError: they are no bytes, have other channels, are too narrow, or have another size after that.
-    """
-    assert config.image_size is not None
-    if images.dtype != np.uint8 or images.ndim != 4:
-        raise DataError(
-            f"{name}: an array of {images.dtype} and {images.ndim} dimensions is no array of images",
-            "give bytes (uint8, 0 to 255): images x channels x height x width",
-        )
-    short, long = sorted(images.shape[2:])
-    if not 0 < long <= MOST_RATIO * short:
-        raise DataError(
-            f"{name}: images of {images.shape[2]} x {images.shape[3]} pixels are too narrow",
-            f"crop them: one side may be at most {MOST_RATIO} times the other",
-        )
-    if config.channels == 3 and images.shape[1] == 1:
-        images = images.repeat(3, axis=1)
-    if images.shape[1] != config.channels:
-        raise DataError(
-            f"{name}: images of {images.shape[1]} channels, but the model reads {config.channels}",
-            "convert them to the channels that the model was trained on",
-        )
-    fit = ImageFit(
-        image_size=config.image_size,
-        resizing=config.resizing,
-        resized_size=config.resized_size or config.image_size,
-        resampling=config.resampling,
-        cropped=config.cropped,
-    )
-    fitted = np.stack([fit(image) for image in images])
-    refuse_other_sizes(fitted, name, size=config.image_size, channels=config.channels)
-    return normalise(fitted, mean=config.pixel_mean, deviation=config.pixel_std)
 
 
 @needs_model
@@ -156,32 +132,43 @@ def model_input(
 @keyword_fields
 @unchanged_threads()
 def embed_images(
-    images: str | Path | Pixels, *, model: AnyModel, runtime: Runtime = DEFAULT_RUNTIME
+    images: Images, *, model: AnyModel, runtime: Runtime = DEFAULT_RUNTIME
 ) -> Float[Tensor, "images d_model"]:
-    """The vectors of the images of an IDX or NPZ file (its array `images`), or of an array of bytes.
+    """The vectors of images: of files and folders, IDX and NPZ files, images of Pillow, or arrays of bytes.
 
     They are in the space of the vectors that `embed` gives of texts, and have length 1. For many calls keep
     an `ImageEmbedder`.
 
     Args:
-        images: a file (a path, or NAME:FILE of a known data set), or the array: images x channels x height x
-            width.
+        images: a path (an image file, a folder of them, an IDX or NPZ file, NAME:FILE of a known data set),
+            an image of Pillow, or a list of these and of arrays [channels, height, width]; or one array
+            [images, channels, height, width].
         model: a model folder, a Hugging Face folder of CLIP, or what `regard.load` gives.
 
     Raises:
-        DataError: the file is damaged, or its images do not fit the model.
-        FolderError: the model embeds no images.
+        DataError: a file is damaged, or its images do not fit the model.
+        FolderError: the model embeds no images. MissingExtra: image files need Pillow.
     """
     embedder = ImageEmbedder(model, runtime=runtime)
-    embedded = embedder.file(images) if isinstance(images, str | Path) else embedder(images)
-    vectors = [each.vector for each in embedded]
+    vectors = [each.vector for each in embedder(images)]
     return torch.stack(vectors) if vectors else torch.zeros(0, embedder.model.config.d_model)
 
 
+def refuse_image_files(texts: Iterable[str]) -> None:
+    """Raise a UserError if a text is the name of an image file that exists: the image may be meant."""
+    for text in texts:
+        if "\n" not in text and has_image_name(Path(text)) and Path(text).is_file():
+            raise UserError(f"{text} is an image file, and texts are embedded", f"give --images {text}")
+
+
 def output_lines(found: EmbeddedImage | SimilarImage, *, as_json: bool = False) -> str:
-    """One line of output, separated by tabs: the numbers of a vector, or SIMILARITY, IMAGE; or JSON."""
+    """One line of output, separated by tabs: the numbers of a vector, or SIMILARITY, IMAGE; or JSON.
+
+    An image of a file has its name: FILE before the numbers, or instead of IMAGE.
+    """
     if as_json:
-        return json.dumps(found.to_dict()) + "\n"
+        return json.dumps(found.to_dict(), ensure_ascii=False) + "\n"
     if isinstance(found, SimilarImage):
-        return f"{found.similarity:.4f}\t{found.image}\n"
-    return "\t".join(f"{number:.{DECIMAL_PLACES}f}" for number in found.vector.tolist()) + "\n"
+        return f"{found.similarity:.4f}\t{found.image if found.file is None else found.file}\n"
+    numbers = [f"{number:.{DECIMAL_PLACES}f}" for number in found.vector.tolist()]
+    return "\t".join(numbers if found.file is None else [found.file, *numbers]) + "\n"

@@ -1,4 +1,4 @@
-"""New: write a commented recipe for text files, and hold out lines to validate on."""
+"""New: write a commented recipe for text or image files, and hold out examples to validate on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,8 @@ from regard.errors import RecipeError
 from regard.verbs.proposals.budget import Budget
 from regard.verbs.proposals.expressible import fitted_to, refuse_targets
 from regard.verbs.proposals.fine_tuning import StartingModel
-from regard.verbs.proposals.input_files import InputFiles, Paths, input_files
+from regard.verbs.proposals.images import new_images
+from regard.verbs.proposals.input_files import InputFiles, Paths, by_part_folders, input_files
 from regard.verbs.proposals.labelled import new_labelled
 from regard.verbs.proposals.language_model import new_language_model
 from regard.verbs.proposals.recipe_location import RecipeLocation, location_for
@@ -29,6 +30,7 @@ class NewRecipe:
         train, valid, test: the number of examples of each part; `unit`: what they are ("texts").
         skipped: the number of lines that were left out, by reason.
         summary: the model and its training time, in words.
+        holds_out: True if the validation examples were held out of those to train on.
         warnings: problems of the data, a line each; `notes`: other remarks.
     """
 
@@ -42,11 +44,14 @@ class NewRecipe:
     unit: str
     skipped: dict[str, int]
     summary: str
+    holds_out: bool = True
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, location: RecipeLocation, detected: DetectedTask, written: WrittenRecipe) -> "NewRecipe":
+    def of(
+        cls, location: RecipeLocation, detected: DetectedTask, written: WrittenRecipe, *, holds_out: bool
+    ) -> "NewRecipe":
         """What was written where."""
         return cls(
             recipe=location.recipe,
@@ -59,6 +64,7 @@ class NewRecipe:
             unit=written.unit,
             skipped={reason: count for reason, count in written.skipped.items() if count},
             summary=written.summary,
+            holds_out=holds_out,
             warnings=tuple(written.warnings),
             notes=tuple(written.notes),
         )
@@ -83,19 +89,23 @@ def new(
 
     The corpus is two aligned files, or one file: a table (CSV, TSV, JSON Lines, or lines that begin with a
     label), words in columns (CoNLL-U, or a word and its label per line), or running text. All may be gzipped.
+    Images are a folder with a folder for each class, or a table of paths and labels.
     The SHA-256 of the source line alone decides which lines are held out: they are the same each time, and a
     sentence that occurs twice is never on both sides. The proposed settings were measured
-    (docs/recipes-by-size.md). For a translation the training speed of this machine is measured for some
-    seconds, so that the run fits the time.
+    (docs/recipes-by-size.md). For a translation and for images the training speed of this machine is measured
+    for some seconds, so that the run fits the time.
 
     Args:
-        source: the file of sources, or the only file of the corpus; plain or gzipped.
+        source: the file of sources, or the only file of the corpus; plain or gzipped. For images a folder, or
+            a table of paths and labels.
         target: the file of targets, if there are two aligned files.
-        task: "translation", "classification", "regression", "tagging" or "language_model"; None detects it.
+        task: "translation", "classification", "regression", "tagging", "language_model" or "images"; None
+            detects it.
         valid: one or two files to validate on; then no line is held out.
         test: one or two files to test on.
-        columns: names or numbers (from 0) of the columns of a table: source and target, or text and label.
-        minutes: the training time of a translation; None is an hour.
+        columns: names or numbers (from 0) of the columns of a table: source and target, or text and label, or
+            image and label.
+        minutes: the training time of a translation or of an image classifier; None is an hour.
         cores: CPU cores for the training; None is all.
         init: a trained translation model to fine-tune: its folder, or "en-de", the included one.
         targets: targets of `regard export`, such as "ctranslate2", which the model must fit: settings that
@@ -109,12 +119,13 @@ def new(
         UserError: the machine has fewer cores; or a target has no such models.
         FolderError: `init` names no translation model.
     """
-    files = input_files([source] if target is None else [source, target], valid, test)
+    named = input_files([source] if target is None else [source, target], valid, test)
+    files = by_part_folders(named)
     detected = detect_task(files, task, columns)
     budget = Budget.of(minutes, cores, detected.task)
     refuse_targets(targets, detected.task)
     start = _starting_model(init, detected.task, targets)
-    location = location_for(out, files.train)
+    location = location_for(out, named.train)
     recipes: list[WrittenRecipe] = []
 
     def fill(folder: Path) -> str:
@@ -127,7 +138,7 @@ def new(
 
     location.write(fill)
     [written] = recipes
-    return NewRecipe.of(location, detected, written)
+    return NewRecipe.of(location, detected, written, holds_out=not files.valid)
 
 
 def _starting_model(init: str | Path | None, task: TaskName, targets: Sequence[str]) -> StartingModel | None:
@@ -161,6 +172,8 @@ def _written(
             return new_translation(files, columns, budget, start, location, folder)
         case "classification" | "regression":
             return new_labelled(detected.task, files, columns, location, folder)
+        case "images":
+            return new_images(files, columns, budget, location, folder)
         case "tagging":
             return new_tagging(files, columns, location, folder)
         case "language_model":

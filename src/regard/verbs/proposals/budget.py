@@ -10,6 +10,7 @@ from regard.verbs.shared.device import choose_device
 from regard.verbs.shared.limits import LIMITS
 
 DEFAULT_MINUTES = 60.0
+TIMED_TASKS = "translation", "images"  # whose speed on this machine is measured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,12 +27,12 @@ class Budget:
         """The budget for `minutes` and `cores`, as far as they are set.
 
         Raises:
-            RecipeError: the time is not above 0, or the task is not a translation.
+            RecipeError: the time is not above 0, or the task has no measured speed.
             UserError: the machine has fewer cores.
         """
-        if task != "translation" and (minutes is not None or cores is not None):
+        if task not in TIMED_TASKS and (minutes is not None or cores is not None):
             raise RecipeError(
-                f"minutes and cores are for translations, not for {task}",
+                f"minutes and cores are for translations and images, not for {task}",
                 "leave them out; training.max_steps of the recipe sets the length of the run",
             )
         if minutes is not None and not (0 < minutes < math.inf):

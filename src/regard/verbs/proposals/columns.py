@@ -4,8 +4,10 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
+from regard.data.image_files import has_image_name
 from regard.data.tables import (
     LABEL_NAMES,
     LANGUAGE_CODES,
@@ -23,7 +25,7 @@ MAX_CLASSES = 500
 MAX_LABEL_LENGTH = 40  # mean characters of a label
 
 CellKind = Literal["text", "label", "number", "other"]
-TableTask = Literal["translation", "classification", "regression", "language_model"]
+TableTask = Literal["images", "translation", "classification", "regression", "language_model"]
 
 
 @dataclass(kw_only=True)
@@ -55,6 +57,11 @@ class Column:
     def short_name(self) -> str:
         """The last part of a dotted name: `translation.en` is "en"."""
         return self.name.rpartition(".")[2].casefold()
+
+    @property
+    def names_images(self) -> bool:
+        """True if all cells are names of image files."""
+        return bool(self.values) and all(has_image_name(Path(value)) for value in self.values)
 
     @property
     def mean_length(self) -> float:
@@ -123,6 +130,8 @@ def _task_of_columns(named: Sequence[Column], table: Table) -> TableTask:
         return "language_model"
     if len(named) != 2:
         raise DataError(f"{table.path}: {len(named)} columns are named", "name two: --columns FIRST,SECOND")
+    if named[0].names_images:
+        return "images"
     kinds: dict[CellKind, TableTask] = {"label": "classification", "number": "regression"}
     return kinds.get(named[1].kind, "translation")
 
@@ -186,14 +195,25 @@ def _named(columns: Sequence[Column], names: Sequence[str]) -> Column | None:
     return next(itertools.chain(exact, parts), None)
 
 
+def _image_and_label(columns: Sequence[Column]) -> list[Column]:
+    """The names of image files and their labels: by name, else the only label, or the only other column."""
+    images = [each for each in columns if each.names_images]
+    others = [each for each in columns if each.kind != "other" and each not in images]
+    labels = [each for each in others if each.kind == "label"] or others
+    label = _named(others, LABEL_NAMES) or (labels[0] if len(labels) == 1 else None)
+    return [images[0], label] if images and label else []
+
+
 _Finder = Callable[[Sequence[Column]], list[Column]]
 _DETECTORS: dict[TableTask, _Finder] = {  # if the task is not known, in the order in which they are tried
+    "images": _image_and_label,
     "translation": _pair_without_label,
     "classification": _text_and("label"),
     "regression": _text_and("number"),
     "language_model": _only_text,
 }
 _FINDERS_OF_TASK: dict[TableTask, _Finder] = {
+    "images": _image_and_label,
     "translation": _pair,
     "classification": _text_and("label", "number"),
     "regression": _text_and("number", "label"),

@@ -27,16 +27,20 @@ class InputFiles:
         """The parts that have files, and their files."""
         return ((part, files) for part in ("train", "valid", "test") if (files := getattr(self, part)))
 
+    def paths(self) -> list[Path]:
+        """The files of all parts."""
+        return [path_of(file) for _, files in self.parts() for file in files]
+
     def path(self, part: str) -> Path:
         """The first file of a part."""
         return path_of(getattr(self, part)[0])
 
 
 def input_files(train: Paths, valid: Paths = (), test: Paths = ()) -> InputFiles:
-    """The files of each part, after checking that each exists and is text.
+    """The files of each part, after checking that each exists and is text, or a folder, as images are in.
 
     Raises:
-        DataError: a file is missing, empty, a folder or not text, or is named twice.
+        DataError: a file is missing, empty or not text, or is named twice.
         RecipeError: a part has more than two files.
     """
     inputs = InputFiles(train=_names(train), valid=_names(valid), test=_names(test))
@@ -54,6 +58,32 @@ def input_files(train: Paths, valid: Paths = (), test: Paths = ()) -> InputFiles
     return inputs
 
 
+PART_FOLDERS = {  # names of folders, as data sets of images have them
+    "train": ("train", "training"),
+    "valid": ("valid", "val", "validation", "dev"),
+    "test": ("test", "testing"),
+}
+
+
+def by_part_folders(inputs: InputFiles) -> InputFiles:
+    """The folders of the parts, if the only folder has nothing but a folder for each part; else `inputs`."""
+    if len(inputs.train) != 1 or not (folder := inputs.path("train")).is_dir():
+        return inputs
+    entries = sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
+    parts = {name: part for part, names in PART_FOLDERS.items() for name in names}
+    found = {parts[name.lower()]: (str(folder / name),) for name in entries if name.lower() in parts}
+    if "train" not in found or len(found) < len(entries):
+        return inputs
+    named = {part: files for part, files in inputs.parts() if part != "train"}
+    if both := [part for part in named if part in found]:
+        raise DataError(
+            f"{folder} has a folder to {'validate' if both[0] == 'valid' else 'test'} on, and so has"
+            f" --{both[0]}",
+            f"leave --{both[0]} out, or name {found['train'][0]}",
+        )
+    return InputFiles(**{**found, **named})
+
+
 def path_of(file: str) -> Path:
     """The path of a file that the user named: a path, or NAME:FILE of the catalogue."""
     return locate(file, Path(), once=True)
@@ -65,7 +95,7 @@ def _names(files: Paths) -> tuple[str, ...]:
 
 def _refuse_other_than_text(path: Path) -> None:
     if path.is_dir():
-        raise DataError(f"{path} is a folder", "name a file in it")
+        return
     if not path.is_file():
         raise DataError(f"{path} cannot be read twice, as a pipe", "write its text to a file first")
     try:

@@ -7,11 +7,11 @@ from typing import Literal, get_args
 
 from regard.data.tables import SUFFIXES, format_of, open_table
 from regard.data.word_columns import word_format
-from regard.errors import RecipeError, did_you_mean
+from regard.errors import DataError, RecipeError, did_you_mean
 from regard.verbs.proposals.columns import roles_of
-from regard.verbs.proposals.input_files import InputFiles
+from regard.verbs.proposals.input_files import InputFiles, path_of
 
-TaskName = Literal["translation", "classification", "regression", "tagging", "language_model"]
+TaskName = Literal["translation", "classification", "regression", "tagging", "language_model", "images"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +27,23 @@ def detect_task(files: InputFiles, task: str | None, columns: Sequence[str]) -> 
     """The task of the files; `task` and `columns` are used if they are set.
 
     Raises:
-        DataError: the task cannot be detected from the columns of a table, or the columns do not exist.
+        DataError: the task cannot be detected from the columns of a table, or the columns do not exist; or a
+            folder is given for another task than images.
         RecipeError: the task is unknown, or needs another number of files.
     """
     wanted = _task_name(task)
     _check_number_of_files(files, wanted)
+    found = _detected(files, wanted, columns)
+    if found.task != "images" and (folders := [each for each in files.paths() if each.is_dir()]):
+        raise DataError(f"{folders[0]} is a folder", "name a file in it")
+    return found
+
+
+def _detected(files: InputFiles, wanted: TaskName | None, columns: Sequence[str]) -> DetectedTask:
+    if len(files.train) == 1 and files.path("train").is_dir() and wanted in (None, "images"):
+        return DetectedTask(task="images", reading="images (a folder for each class)")
+    if folders := [path for path in map(path_of, files.train) if path.is_dir()]:
+        raise DataError(f"{folders[0]} is a folder", "name a file in it")
     if len(files.train) == 2:
         if columns:
             raise RecipeError("two aligned files have no columns", "leave out --columns")
@@ -43,7 +55,7 @@ def detect_task(files: InputFiles, task: str | None, columns: Sequence[str]) -> 
         kind = "CoNLL-U" if words == "conllu" else "a word and its label per line"
         return DetectedTask(task="tagging", columns=tuple(columns), reading=f"tagging ({kind})")
     kind = format_of(path)
-    if kind is None and wanted in ("translation", "regression"):
+    if kind is None and wanted in ("translation", "regression", "images"):
         kind = "tsv"
     if kind is None and wanted == "classification":
         kind = "labelled"

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from regard.data.batch import PairBatch, collate
+from regard.data.batch import Batch, PairBatch, collate
 from regard.data.corpus import Pair
+from regard.data.images import ImageExamples
 from regard.data.loader import bucket_by_length
 from regard.data.tokenizer import TokenizerPair
 from regard.distributed.group import SINGLE
@@ -17,7 +18,7 @@ from regard.distributed.replicated import ReplicatedModel
 from regard.fast.training import fused
 from regard.models.model import Model
 from regard.training.gradients import Gradients
-from regard.training.objective import Objective, build_objective
+from regard.training.objective import LabelCrossEntropy, Objective, build_objective
 from regard.training.optimizer import OptimizerSettings, build_optimizer
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.settings import TrainingSettings
@@ -62,14 +63,7 @@ def measure_speed(
     batches = _batches(pairs, tokenizers, batch_tokens)
     model = model.to(device).train()
     objective = build_objective(label_smoothing=0.1, r_drop=0.0, pad_id=tokenizers.target.pad_id)
-    with torch.random.fork_rng(), fused(model):
-        setting = choose_precision("auto", model.config.d_model, device)
-        with matmul_precision(setting):
-            update = _update(model, objective, batches, device)
-            most = torch.get_num_threads()
-            count = threads or (choose_threads(update, most) if device.type == "cpu" else most)
-            with with_threads(count):
-                tokens_per_second = _measure(update)
+    tokens_per_second, count = _timed(model, objective, batches, device, threads)
     targets = sum(batch.num_targets for batch in batches)
     return Speed(
         target_tokens_per_second=tokens_per_second,
@@ -77,6 +71,36 @@ def measure_speed(
         target_tokens_per_pair=targets / len(pairs),
         threads=count,
     )
+
+
+def measure_image_speed(
+    model: Model, images: ImageExamples, batch_size: int, device: torch.device, threads: int | None = None
+) -> Speed:
+    """Measure the training speed of an image classifier; targets are images. Its weights change."""
+    order = np.random.default_rng(1).permutation(len(images))
+    batches = [images.batch(order[at : at + batch_size], 0) for at in range(0, len(order), batch_size)]
+    model = model.to(device).train()
+    per_second, count = _timed(model, LabelCrossEntropy(smoothing=0.0), batches, device, threads)
+    return Speed(
+        target_tokens_per_second=per_second,
+        target_tokens_per_update=float(batch_size),
+        target_tokens_per_pair=1.0,
+        threads=count,
+    )
+
+
+def _timed(
+    model: Model, objective: Objective, batches: Sequence[Batch], device: torch.device, threads: int | None
+) -> tuple[float, int]:
+    """The targets per second of updates, and the CPU threads with which they were timed."""
+    with torch.random.fork_rng(), fused(model):
+        setting = choose_precision("auto", model.config.d_model, device)
+        with matmul_precision(setting):
+            update = _update(model, objective, batches, device)
+            most = torch.get_num_threads()
+            count = threads or (choose_threads(update, most) if device.type == "cpu" else most)
+            with with_threads(count):
+                return _measure(update), count
 
 
 def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int) -> list[PairBatch]:
@@ -101,7 +125,7 @@ def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int
 
 
 def _update(
-    model: Model, objective: Objective, batches: Sequence[PairBatch], device: torch.device
+    model: Model, objective: Objective, batches: Sequence[Batch], device: torch.device
 ) -> Callable[[], int]:
     """An update like the trainer's, of the next batch; it returns the number of target tokens."""
     distributed = ReplicatedModel(model, SINGLE)

@@ -101,11 +101,11 @@ def _summary(proposal: RunPlan, budget: Budget) -> str:
     limit = "" if budget.has_minutes else "; at most an hour, since --minutes is not set"
     return (
         f"a model of {proposal.parameters / 1e6:.1f} M parameters, {proposal.max_steps:,} updates"
-        f" ({proposal.epochs:.0f} epochs), {_minutes(proposal.minutes)}{cores} on this machine{limit}"
+        f" ({proposal.epochs:.0f} epochs), {minutes_in_words(proposal.minutes)}{cores} on this machine{limit}"
     )
 
 
-def _minutes(minutes: float) -> str:
+def minutes_in_words(minutes: float) -> str:
     if minutes < 1:
         return f"about {60 * minutes:.0f} seconds"
     return f"about {minutes:.0f} minute{'s' * (round(minutes) > 1)}"

@@ -28,9 +28,9 @@ MODEL_USES = {  # kind of model -> what it does, and the command
     "encoder_only": "labels texts or words: `regard classify` or `regard tag --model {path}`",
     "gat": "labels nodes of a graph: `regard classify --model {path} --input GRAPH.npz`",
     "graph_transformer": "labels nodes of a graph: `regard classify --model {path} --input GRAPH.npz`",
-    "vision": "labels images: `regard classify --model {path} --input FILE`",
+    "vision": "labels images: `regard classify --model {path} FILE`",
     "image_text": "compares texts and images: `regard embed --model {path}`, with --images FILE too, or"
-    " `regard classify --model {path} --input FILE --label TEXT`",
+    " `regard classify --model {path} FILE --label TEXT`",
     "translation_metric": "scores translations: `regard evaluate --metric {path}`",
     "conformer": "transcribes recordings: `regard transcribe --model {path} FILE`",
     "speech_to_text": "transcribes speech: `regard transcribe --model {path} FILE.wav`",

@@ -8,10 +8,11 @@ import torch
 from jaxtyping import UInt8
 
 from regard.data.files import locate
-from regard.data.images import normalise, read_images, refuse_other_sizes
+from regard.data.images import normalise, read_images
 from regard.errors import DataError
 from regard.inspection.passes import image_pass
-from regard.models.vision import VisionTransformer
+from regard.models.vision import VisionConfig, VisionTransformer
+from regard.verbs.shared.model_images import array_pixels, file_pixels, holds_one_image
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.views.encoder_only_reader import top_labels
 from regard.verbs.views.inspected_run import AnswerToken, InspectedImage, InspectedRun, TokenSequence
@@ -23,7 +24,10 @@ SPECIAL_LABELS = ("<class>", "<distillation>")
 
 
 class VisionReader:
-    """Classifies an image; the text of a request is FILE:NUMBER, counted from 0, or FILE for the first."""
+    """Classifies an image; the text of a request is an image file, or FILE:NUMBER, counted from 0.
+
+    The image is shown as the model reads it, resized and cropped.
+    """
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
@@ -32,8 +36,7 @@ class VisionReader:
     def read(self, request: LookRequest) -> InspectedRun:
         refuse_answers(request)
         config = self.model.config
-        pixels = read_image(request.text.strip())
-        refuse_other_sizes(pixels[None], request.text, size=config.image_size, channels=config.channels)
+        pixels = read_image(request.text.strip(), config)
         before = config.num_special_tokens
         refuse_many_tokens(config.grid**2 + before, "the image", None)
         request.changes.refuse_tokens_beyond(config.grid**2 + before)
@@ -60,24 +63,27 @@ class VisionReader:
         return iter(())
 
 
-def read_image(spec: str) -> UInt8[np.ndarray, "channels height width"]:
-    """One image of an IDX or NPZ file, given by a path or by NAME:FILE of a known data set.
+def read_image(spec: str, config: VisionConfig) -> UInt8[np.ndarray, "channels size size"]:
+    """An image file, or one image of an IDX or NPZ file (a path or NAME:FILE), as the model reads it.
 
     Raises:
-        DataError: there is no such file or image, or the file has no images.
+        DataError: there is no such file or image, or the file has no images, or does not fit the model.
     """
     if not spec:
-        raise DataError("no image is named", "FILE:NUMBER, such as test-images.npz:0")
+        raise DataError("no image is named", "an image file, or FILE:NUMBER, such as test-images.npz:0")
     file, colon, number = spec.rpartition(":")
     try:
         if not (colon and number.isdecimal() and len(number) < 10) or Path(spec).expanduser().exists():
             file, number = spec, "0"
-        images = read_images(locate(file, Path()))
+        path = locate(file, Path())
+        if holds_one_image(path) and file == spec:
+            return file_pixels(config, path)
+        images = read_images(path)
     except (OSError, RuntimeError, ValueError) as error:  # invalid file names
         raise DataError(f"{spec[:60]} names no image ({error})", "give FILE:NUMBER") from error
     if int(number) >= len(images):
         raise DataError(f"{file} has no image {number}", f"its {len(images):,} images count from 0")
-    return images[int(number)]
+    return array_pixels(config, images[int(number)], file)
 
 
 def patch_sequence(image: InspectedImage) -> TokenSequence:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 
 from regard.errors import FolderError
 from regard.models.image_text import ImageTextConfig
-from regard.weights.families.clip_images import preprocessor_table, with_preprocessing
 from regard.weights.families.family import (
     ACTIVATION_NAMES,
     ConfigReader,
@@ -15,6 +14,8 @@ from regard.weights.families.family import (
     Family,
     activation_name,
 )
+from regard.weights.families.image_preprocessing import CLIP as CLIP_IMAGES
+from regard.weights.families.image_preprocessing import preprocessor_table, with_preprocessing
 from regard.weights.families.preprocessor import PREPROCESSOR, read_preprocessor
 from regard.weights.names import Entry, linear, same, stacked_tensors
 from regard.weights.strict_json import json_bytes
@@ -68,8 +69,7 @@ class CLIP(Family):
         if config.image_size is None:
             return described
         settings = read_preprocessor(folder, "image_processor")
-        config = with_preprocessing(config, config.image_size, settings)
-        settings.finish()
+        config = with_preprocessing(config, config.image_size, settings, CLIP_IMAGES)
         return dataclasses.replace(described, config=config)
 
     def write(self, config: ImageTextConfig, labels: Sequence[str]) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class CLIP(Family):
     def other_files(self, config: ImageTextConfig) -> dict[str, bytes]:
         if config.image_size is None:
             return {}
-        return {PREPROCESSOR: json_bytes(preprocessor_table(config, config.image_size))}
+        return {PREPROCESSOR: json_bytes(preprocessor_table(config, config.image_size, CLIP_IMAGES))}
 
     def table(self, config: ImageTextConfig) -> list[Entry]:
         entries = []

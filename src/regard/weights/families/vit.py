@@ -16,9 +16,13 @@ from regard.weights.families.family import (
     activation_name,
     widths,
 )
-from regard.weights.families.pixels import of_each, pixel_scale
-from regard.weights.families.preprocessor import PREPROCESSOR
-from regard.weights.huggingface_files import read_table
+from regard.weights.families.image_preprocessing import (
+    DEIT,
+    VIT,
+    preprocessor_table,
+    with_preprocessing,
+)
+from regard.weights.families.preprocessor import PREPROCESSOR, PROCESSOR, read_preprocessor
 from regard.weights.names import Entry, linear, same, stacked_tensors
 from regard.weights.strict_json import json_bytes
 
@@ -28,7 +32,7 @@ class ViT(Family):
 
     name = "vit"
     config = VisionConfig
-    class_prefix = "ViT"
+    processors: ClassVar = (VIT, DEIT)  # that folders name; the first is the family's own
     unused: ClassVar = (r"^(vit|deit)\.pooler\.",)
     architectures: ClassVar[Mapping[str, str | None]] = {"ViTForImageClassification": None}  # distillation
 
@@ -60,13 +64,13 @@ class ViT(Family):
         return ConvertedConfig(config=config, labels=labels, unused=self.unused)
 
     def with_other_files(self, described: ConvertedConfig, folder: Path) -> ConvertedConfig:
-        """Adds the scaling of pixels from preprocessor_config.json."""
-        path = folder / PREPROCESSOR
-        if not os.path.isfile(path) or not isinstance(described.config, VisionConfig):
+        """Adds how images are resized, cropped and scaled, from preprocessor_config.json, if it is there."""
+        config = described.config
+        assert isinstance(config, VisionConfig)
+        if not any(os.path.isfile(folder / name) for name in (PREPROCESSOR, PROCESSOR)):
             return described
-        channels = described.config.channels
-        mean, std = pixel_scale(ConfigReader(read_table(path), str(path)), channels)
-        config = dataclasses.replace(described.config, pixel_mean=mean, pixel_std=std)
+        settings = read_preprocessor(folder, "image_processor")
+        config = with_preprocessing(config, config.image_size, settings, *self.processors)
         return dataclasses.replace(described, config=config)
 
     def write(self, config: VisionConfig, labels: Sequence[str]) -> dict[str, Any]:
@@ -96,18 +100,7 @@ class ViT(Family):
         return known[0] if known else next(iter(self.architectures))
 
     def other_files(self, config: VisionConfig) -> dict[str, bytes]:
-        table = {
-            "image_processor_type": f"{self.class_prefix}ImageProcessor",
-            "do_resize": True,
-            "do_center_crop": False,
-            "size": {"height": config.image_size, "width": config.image_size},
-            "do_rescale": True,
-            "rescale_factor": 1 / 255,
-            "do_normalize": True,
-            "image_mean": of_each(config.pixel_mean, config.channels),
-            "image_std": of_each(config.pixel_std, config.channels),
-        }
-        return {PREPROCESSOR: json_bytes(table)}
+        return {PREPROCESSOR: json_bytes(preprocessor_table(config, config.image_size, self.processors[0]))}
 
     def table(self, config: VisionConfig) -> list[Entry]:
         embeddings, width = f"{self.name}.embeddings", config.d_model
@@ -144,7 +137,7 @@ class DeiT(ViT):
     """DeiT (Touvron et al. 2021): ViT with a distillation token, which may have a classifier of its own."""
 
     name = "deit"
-    class_prefix = "DeiT"
+    processors: ClassVar = (DEIT, VIT)
     architectures: ClassVar = {
         "DeiTForImageClassification": "token",
         "DeiTForImageClassificationWithTeacher": "head",
