@@ -1,4 +1,4 @@
-"""The parts of a request: which pieces go together, what a translation must have, and how many run at once."""
+"""The parts of a request: which pieces go together, what they require, and how many run at once."""
 
 import asyncio
 from dataclasses import replace

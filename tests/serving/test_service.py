@@ -1,4 +1,4 @@
-"""The core that all dialects call: how much a request may have, which model answers, when it is tried again."""
+"""The core that all dialects call: how much a request may have, and which model answers it."""
 
 import asyncio
 import time

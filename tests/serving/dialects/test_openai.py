@@ -3,11 +3,12 @@
 import base64
 import re
 import struct
+from types import SimpleNamespace
 
 import openai
 import pytest
 
-from regard.serving.dialects.openai_shapes import text_offsets
+from regard.serving.dialects.openai_shapes import TextLimit, text_offsets
 from regard.verbs.generate import Generator
 from regard.verbs.translate import Translator
 from tests.serving.asking import post
@@ -322,6 +323,36 @@ REFUSED = [
 )
 def test_offsets_are_places_in_the_text(tokens, text, offsets):
     assert text_offsets(tokens, text) == offsets
+
+
+def text_of(tokens, *, ended, parts=()):
+    """A text of so many tokens, which has the log-probability of its end if it has ended."""
+    log_probs = [-1.0] * (tokens + ended)
+    return SimpleNamespace(tokens=["x"] * tokens, token_log_probs=log_probs, parts=parts)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "ended", "stops", "searched", "reason"),
+    [
+        (3, True, False, False, "stop"),
+        (4, True, False, False, "stop"),
+        (4, True, False, True, "length"),
+        (3, True, False, True, "stop"),
+        (4, False, False, False, "length"),
+        (4, False, True, False, "length"),
+        (3, False, False, False, "length"),
+        (3, False, True, False, "stop"),
+        (0, False, False, False, "stop"),
+    ],
+)
+def test_a_text_is_cut_at_its_limit_unless_it_ends_or_a_stop_text_comes(
+    tokens, ended, stops, searched, reason
+):
+    limit = TextLimit(most=4, stops=stops, searched=searched)
+    assert limit.finish_reason(text_of(tokens, ended=ended)) == reason
+    whole, cut = text_of(2, ended=True), text_of(tokens, ended=ended)
+    assert limit.finish_reason(text_of(9, ended=True, parts=(whole, cut))) == reason
+    assert limit.finish_reason(text_of(9, ended=True, parts=(cut, whole))) == reason
 
 
 @pytest.mark.parametrize(("path", "body", "named"), REFUSED, ids=lambda value: str(value)[:60])
