@@ -14,6 +14,7 @@ from regard.serving.scheduler import (
     SHORT_SECONDS,
     SIMILAR,
     SMALL,
+    Batch,
     Closed,
     DeadlinePassed,
     Job,
@@ -348,3 +349,37 @@ def job_of(answerer, *sizes):
     """A job whose pieces count so many characters."""
     pieces = ["x" * (size - 1) for size in sizes]
     return Job(answerer=answerer, pieces=pieces, finished=lambda error: None)
+
+
+def test_a_piece_that_fails_alone_is_not_computed_again(still):
+    echo = Echo()
+    Asked(still, echo, ["bad"])
+    still._compute(still._take_batch())
+    assert len(echo.batches) == 1
+    jobs = [job_of(echo, 1), Job(answerer=echo, pieces=["bad"], finished=lambda error: None)]
+    one, other = Batch(echo, [(job, job.take()) for job in jobs]).results()
+    assert one == ""
+    assert isinstance(other, ValueError)
+    assert [batch for batch, _ in echo.batches[1:]] == [["", "bad"], [""], ["bad"]], (
+        "each of several is tried"
+    )
+
+
+def test_what_is_refused_at_the_end_is_told_like_an_answer(still):
+    told, asked = [], Asked(still, Echo(), ["a"])
+    still._after_turn = lambda: told.append(asked.error)
+    cancelled = Asked(still, Echo(), ["b"])
+    cancelled.job.cancelled = True
+    still._refuse_all()
+    assert isinstance(told[0], Closed)
+    assert (still.busy, asked.job.cancelled, cancelled.done.is_set()) == (False, True, False)
+
+
+def test_an_answer_for_nobody_is_not_told_and_a_request_ends_with_its_last_answer(still):
+    asked, gone = Asked(still, Echo(), ["a", "b"]), Asked(still, Echo(), ["c"])
+    gone.job.cancelled = True
+    still._deliver(gone.job, 0, "c")
+    still._deliver(asked.job, 1, "b")
+    assert (gone.found, asked.found, asked.done.is_set()) == ({}, {1: "b"}, False)
+    still._deliver(asked.job, 0, "a")
+    assert (asked.found, asked.done.is_set(), asked.error) == ({0: "a", 1: "b"}, True, None)
