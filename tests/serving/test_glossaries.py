@@ -96,6 +96,14 @@ def test_glossaries_are_listed_by_their_age_after_a_restart_too(tmp_path):
     assert [each.name for each in GlossaryStore(tmp_path).all()] == ["3", "2", "1", "0"]
 
 
+def test_a_glossary_whose_file_is_gone_can_be_deleted(tmp_path):
+    store = GlossaryStore(tmp_path)
+    made = store.create("a", ONE)
+    (tmp_path / f"{made.id}.json").unlink()
+    store.delete(made.id)
+    assert store.all() == []
+
+
 @pytest.mark.parametrize("spoil", ["{", '{"name": 1}', None, "entries"])
 def test_a_file_that_is_no_glossary_stops_the_start(tmp_path, spoil):
     made = GlossaryStore(tmp_path).create("a", ONE)

@@ -2,10 +2,11 @@
 
 import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
 
-from regard.errors import DataError
+from regard.errors import DataError, RunError
 from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
 from regard.serving.limits import ServerLimits
@@ -121,6 +122,86 @@ def test_a_request_that_nobody_answers_ends_after_its_deadline(monkeypatch):
     assert runner.calls == ["cancel"], "nobody waits for it any more"
     assert runner.jobs[0].deadline == request.begun
     assert (request.queue_seconds, GRACE > 1) == (None, True)
+
+
+class Parting(Runner):
+    """Calls a job's functions in this order: (name, arguments)."""
+
+    def __init__(self, *events, closed=0):
+        super().__init__()
+        self.events, self.closed = events, closed
+
+    def submit(self, job):
+        super().submit(job)
+        if len(self.jobs) <= self.closed:
+            raise Closed
+        job.started = time.monotonic()
+        for name, *arguments in self.events:
+            getattr(job, name)(*arguments)
+
+
+class Sentences(Pieces):
+    """An answer has the text of its pieces' answers."""
+
+    def joined(self, text, pieces, answers):
+        return SimpleNamespace(text=" ".join(each.text for each in answers))
+
+
+def sentence(text):
+    return SimpleNamespace(text=text, candidates=[SimpleNamespace(tokens=text.split())])
+
+
+def streamed(runner, task, text="one two"):
+    """The request, the parts of its answer, and the service."""
+    model = MadeModel(Sentences())
+    model.count_output_tokens = len
+    service, request = service_with({"a": Engine(model, runner)}, ServerLimits(characters=10)), request_of()
+
+    async def main():
+        parts = await service.parts(request, service.slot("a"), AnswerSettings(task=task), text)
+        assert request.first_part_seconds is not None
+        return [part async for part in parts]
+
+    return request, asyncio.run(main()), service
+
+
+def test_a_text_is_streamed_as_it_is_known_and_counted_like_another():
+    runner = Parting(("part", "ab"), ("part", "c"), ("finished", None))
+    request, parts, service = streamed(runner, "generate")
+    assert parts == ["ab", "c"]
+    assert (request.output_tokens, request.model, request.texts) == (3, "a", ["one two"])
+    assert request.queue_seconds is not None
+    assert runner.calls == ["cancel"]
+    assert (list(runner.jobs[0].pieces), runner.jobs[0].in_parts) == (["one two"], True)
+    count = service.metrics.registry.get_sample_value("regard_first_part_seconds_count", {"model": "a"})
+    assert count == 1.0
+
+
+@pytest.mark.parametrize(
+    ("order", "parts"),
+    [([0, 1, 2], ["A", " B C", " D"]), ([1, 0, 2], ["A B C", " D"]), ([2, 1, 0], ["A B C D"])],
+)
+def test_sentences_are_streamed_in_order_whichever_is_known_first(order, parts):
+    texts = ["A", "B C", "D"]
+    events = [("answered", place, sentence(texts[place])) for place in order]
+    request, found, _ = streamed(Parting(*events, ("finished", None)), "translate", "a b c")
+    assert found == parts
+    assert request.output_tokens == 4
+
+
+@pytest.mark.parametrize("task", ["generate", "translate"])
+def test_a_stream_is_refused_before_its_first_part_and_ends_with_a_later_error(task):
+    with pytest.raises(HttpProblem, match="11 characters, but may have 10") as refused:
+        streamed(Parting(), task, "x" * 11)
+    assert refused.value.status == 413
+    part = ("part", "a") if task == "generate" else ("answered", 0, sentence("a"))
+    for events in ([("finished", ValueError("x"))], [part, ("finished", ValueError("x"))]):
+        with pytest.raises(RunError, match="the model failed: ValueError"):
+            streamed(Parting(*events), task)
+    _, parts, _ = streamed(Parting(part, ("finished", None), closed=TRIES - 1), task)
+    assert parts == ["a"]
+    with pytest.raises(Closed):
+        streamed(Parting(part, ("finished", None), closed=TRIES), task)
 
 
 def collected(parts):
