@@ -370,6 +370,7 @@ def test_a_server_that_ends_answers_what_it_accepted_and_refuses_the_rest(servin
     assert [each.status for each in found] == [200] * 4
     server.thread.join(30)
     assert not server.thread.is_alive()
+    assert not server.server.lost
 
 
 def test_a_second_signal_ends_at_once_and_what_is_lost_gets_the_503_of_its_dialect(serving, decoder_folder):

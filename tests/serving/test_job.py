@@ -35,7 +35,7 @@ def test_only_what_is_decoded_comes_to_have_tokens():
     assert (made(Echo(), ["1"]).decoded, made(Echo(), ["1"]).most_tokens(0)) == (False, 0)
 
 
-def test_a_job_waits_for_ever_and_reports_to_nobody_unless_it_is_told():
+def test_a_job_waits_for_ever_and_reports_to_nobody_by_default():
     job = made(Echo(), ["a"])
     assert job.deadline == float("inf")
     assert (job.cancelled, job.in_parts, job.started, list(job.shares)) == (False, False, None, [])

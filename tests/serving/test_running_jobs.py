@@ -341,7 +341,7 @@ def still(monkeypatch):
     return Scheduler(QueueLimits(requests=1000, characters=100_000))
 
 
-def test_a_piece_of_each_new_request_joins_beyond_the_room_of_those_that_have_begun(still):
+def test_a_piece_of_each_new_request_joins_before_more_pieces_of_those_that_have_begun(still):
     counter = Counter()
     few = [submitted(still, counter, "1", "1")[0] for _ in range(ROWS - 10)]
     taken = still._take_pieces()
@@ -355,7 +355,7 @@ def test_a_piece_of_each_new_request_joins_beyond_the_room_of_those_that_have_be
     assert many[-1].started is None
 
 
-def test_long_requests_and_short_ones_have_rooms_of_their_own(still):
+def test_long_requests_and_short_ones_have_limits_of_their_own(still):
     counter = Counter()
     long = submitted(still, counter, *["1"] * (ROWS + 1))[0]
     short = submitted(still, counter, *["1"] * MANY_PIECES)[0]

@@ -365,17 +365,17 @@ def test_a_piece_that_fails_alone_is_not_computed_again(still):
     )
 
 
-def test_what_is_refused_at_the_end_is_told_like_an_answer(still):
-    told, asked = [], Asked(still, Echo(), ["a"])
-    still._after_turn = lambda: told.append(asked.error)
+def test_what_is_refused_at_the_end_is_reported_like_an_answer(still):
+    reported, asked = [], Asked(still, Echo(), ["a"])
+    still._after_turn = lambda: reported.append(asked.error)
     cancelled = Asked(still, Echo(), ["b"])
     cancelled.job.cancelled = True
     still._refuse_all()
-    assert isinstance(told[0], Closed)
+    assert isinstance(reported[0], Closed)
     assert (still.busy, asked.job.cancelled, cancelled.done.is_set()) == (False, True, False)
 
 
-def test_an_answer_for_nobody_is_not_told_and_a_request_ends_with_its_last_answer(still):
+def test_an_answer_for_nobody_is_not_reported_and_a_request_ends_with_its_last_answer(still):
     asked, gone = Asked(still, Echo(), ["a", "b"]), Asked(still, Echo(), ["c"])
     gone.job.cancelled = True
     still._deliver(gone.job, 0, "c")

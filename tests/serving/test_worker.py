@@ -72,7 +72,7 @@ def server(echo):
     made.close()
 
 
-def test_each_answer_is_told_with_its_place_and_then_the_end_with_what_was_computed(server):
+def test_each_answer_is_reported_with_its_place_and_then_the_end_with_what_was_computed(server):
     server.submit(7, "a", "b", places=[4, 2])
     *answers, ended = server.until_ended(7)
     assert answers == [Answered(7, 4, "a"), Answered(7, 2, "b")]
@@ -82,10 +82,10 @@ def test_each_answer_is_told_with_its_place_and_then_the_end_with_what_was_compu
     assert rows == 2
     assert seconds >= 0
     server.submit(8, "c")
-    assert [rows for rows, _ in server.until_ended(8)[-1].batches] == [1], "each batch is told once"
+    assert [rows for rows, _ in server.until_ended(8)[-1].batches] == [1], "each batch is reported once"
 
 
-def test_parts_are_told_before_the_end():
+def test_parts_are_reported_before_the_end():
     counter = Counter()
     server = Server(counter)
     server.submit(1, "3", in_parts=True)
@@ -100,7 +100,7 @@ def test_a_cancelled_request_ends_at_once_and_once(server, echo):
     assert echo.begun.wait(10)
     server.submit(2, "waits")
     server.own.send(Cancel(2))
-    server.own.send(Cancel(2))  # it has ended: nothing is told
+    server.own.send(Cancel(2))  # it has ended: nothing is reported
     server.own.send(Cancel(99))
     [ended] = server.until_ended(2)
     assert (ended.error, ended.started, ended.queued) == (None, None, 0)
@@ -108,7 +108,7 @@ def test_a_cancelled_request_ends_at_once_and_once(server, echo):
     assert server.until_ended(1)[0] == Answered(1, 0, "held")
 
 
-def test_a_request_that_has_no_place_is_refused_and_the_length_of_the_queue_is_told(echo):
+def test_a_request_that_has_no_place_is_refused_and_the_length_of_the_queue_is_reported(echo):
     server = Server(echo, QueueLimits(requests=1))
     echo.gate.clear()
     server.submit(1, "held")
@@ -123,7 +123,7 @@ def test_a_request_that_has_no_place_is_refused_and_the_length_of_the_queue_is_t
     server.close()
 
 
-def test_an_error_of_the_program_is_logged_here_and_told_without_its_text(server, echo, capsys):
+def test_an_error_of_the_program_is_logged_here_and_reported_without_its_text(server, echo, capsys):
     server.submit(1, "bad")
     ended = server.until_ended(1)[-1]
     assert type(ended.error) is RunError
@@ -138,8 +138,8 @@ def test_no_more_batches_are_kept_than_have_room(server, echo):
     for number in range(KEPT_BATCHES + 3):
         server.worker.batch(number, 0.0)
     server.worker._end(5, DataError("a", "b"))
-    [told] = server.worker._messages
-    assert [rows for rows, _ in told.batches] == list(range(3, KEPT_BATCHES + 3))
+    [reported] = server.worker._messages
+    assert [rows for rows, _ in reported.batches] == list(range(3, KEPT_BATCHES + 3))
 
 
 def test_a_worker_whose_server_has_ended_refuses_what_it_has_and_ends(echo, exits):

@@ -354,7 +354,7 @@ def ended(queued, *batches):
     return Ended(number=1, error=None, started=None, queued=queued, batches=batches)
 
 
-def test_the_requests_that_wait_are_those_of_all_workers_and_told_when_they_change():
+def test_the_requests_that_wait_are_those_of_all_workers_and_reported_when_they_change():
     observer = Reported()
     queued = QueuedRequests(observer)
     queued.report(11, ended(2, (3, 0.5), (1, 0.25)))
@@ -384,7 +384,7 @@ def test_the_places_of_the_queue_are_shared_but_each_worker_has_some(
     assert given == [(QueueLimits(requests=each, characters=7), 3)] * number
 
 
-def test_how_a_worker_has_ended_is_said():
+def test_the_end_of_a_worker_is_a_signal_or_an_exit_code():
     assert [_end_of(code) for code in (-9, 0, 1, None)] == [
         "signal 9",
         "exit code 0",
