@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,7 @@ from regard.errors import FolderError, RunError, UserError
 from regard.serving.access_log import AccessLog
 from regard.serving.app import App, _variable_part
 from regard.serving.keys import ApiKeys, read_keys
-from regard.serving.run import ServeOptions, dialects, service_of
+from regard.serving.run import ModelServer, ServeOptions, dialects, service_of
 from regard.serving.scheduler import QueueFull
 from tests.serving.asking import ask, post
 from tests.serving.conftest import Lines
@@ -514,3 +515,21 @@ def test_a_server_that_is_ending_refuses_all_but_questions_about_itself(app, mon
     assert called(app, "GET", "/health/ready")[0] == 503
     monkeypatch.setattr(app.service, "draining", False)
     assert "connection" not in called(app, "GET", "/api/v1/models")[1]
+
+
+@pytest.mark.parametrize("held_up", [0.0, 10.0])
+def test_a_loop_that_is_held_up_for_a_while_does_not_make_a_server_drop_what_it_answers(monkeypatch, held_up):
+    service = service_with({"en-de": None})
+    server, now, turns = ModelServer(service, []), [0.0], []
+
+    async def sleep(seconds):
+        turns.append(1)
+        now[0] += 0.02 + held_up
+        service.in_flight = int(len(turns) < 4)
+
+    monkeypatch.setattr("regard.serving.run.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("regard.serving.run.asyncio", SimpleNamespace(sleep=sleep))
+    service.in_flight = 1
+    asyncio.run(server._drain())
+    assert len(turns) >= 4
+    assert (server.should_exit, server.lost) == (True, False)
