@@ -231,3 +231,11 @@ def test_lengths_are_padded_to_a_multiple():
     assert ids.shape == (3, 32)
     assert ids.sum() == 5 * 17 + 6 + 9 * (3 * 32 - 18)
     assert padded([[5]], pad_id=9, least=33)[0].shape == (1, 48)
+
+
+def test_each_source_is_reported_once_when_it_is_decoded_and_the_answers_are_the_same():
+    model, reported = model_of(), []
+    found = decode_all(SEARCHES[0], model, SOURCES[:4], batch_tokens=1, decoded=reported.append)
+    assert found == decode_all(SEARCHES[0], model, SOURCES[:4])
+    assert sorted(index for batch in reported for index in batch) == [0, 1, 2, 3]
+    assert len(reported) == 4

@@ -132,3 +132,14 @@ def test_too_little_room_is_refused_with_both_numbers(make_table):
     for empty in ((), ((),), (((),),)):
         with pytest.raises(ConfigError, match="cannot be met"):
             search_of(empty, beam_size=2)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3, 6])
+def test_a_search_that_stops_early_has_what_is_required_too(make_table, beam_size):
+    search = search_of(CONSTRAINTS[0], beam_size=beam_size, n_best=beam_size, longest=6, early_stopping=True)
+    table = make_table(vocab=7)
+    found = search(table.read(SOURCES), ask(SOURCES))
+    for hypotheses in found:
+        assert hypotheses
+        assert all(meets(each.ids, CONSTRAINTS[0]) for each in hypotheses)
+    assert found == [search(make_table(vocab=7).read([each]), ask([each]))[0] for each in SOURCES]

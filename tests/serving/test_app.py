@@ -1,17 +1,25 @@
 """Who may ask, what is refused, and what is logged and counted, whatever the dialect."""
 
+import asyncio
 import json
 import socket
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from regard.errors import FolderError, UserError
+from regard.errors import FolderError, RunError, UserError
+from regard.serving.access_log import AccessLog
+from regard.serving.app import App, _variable_part
 from regard.serving.keys import ApiKeys, read_keys
-from regard.serving.run import ServeOptions, service_of
+from regard.serving.run import ModelServer, ServeOptions, dialects, service_of
+from regard.serving.scheduler import QueueFull
 from tests.serving.asking import ask, post
+from tests.serving.conftest import Lines
+from tests.serving.made_models import request_of, service_with
 
 KEY = "0123456789abcdef01234567"
 CANARY = "canary-5f1e"
@@ -363,6 +371,7 @@ def test_a_server_that_ends_answers_what_it_accepted_and_refuses_the_rest(servin
     assert [each.status for each in found] == [200] * 4
     server.thread.join(30)
     assert not server.thread.is_alive()
+    assert not server.server.lost
 
 
 def test_a_second_signal_ends_at_once_and_what_is_lost_gets_the_503_of_its_dialect(serving, decoder_folder):
@@ -380,3 +389,147 @@ def test_a_second_signal_ends_at_once_and_what_is_lost_gets_the_503_of_its_diale
     assert (found[0].status, found[0].json["error"]) == (503, "the server is ending")
     assert found[0].headers["Retry-After"] == "5"
     assert server.server.lost
+
+
+@pytest.mark.parametrize(
+    ("template", "path", "part"),
+    [("/v1/models/{}", "/v1/models/a", "a"), ("/v1/models/{}", "/v1/models/a/b", "a/b"),
+     ("/v1/models/{}", "/v1/models/", ""), ("/v1/models/{}", "/v1/model/a", ""),
+     ("/v2/document/{}/result", "/v2/document/a/result", "a"),
+     ("/v2/document/{}/result", "/v2/document/a/b/result", ""),
+     ("/v2/document/{}/result", "/v2/document/result", ""),
+     ("/v2/document/{}/result", "/v2/document/a", "")],
+)  # fmt: skip
+def test_the_variable_part_of_a_path_may_have_a_slash_at_the_end_only(template, path, part):
+    assert _variable_part(template, path) == part
+
+
+@pytest.fixture(scope="module")
+def app():
+    """All dialects, with a model that is not loaded."""
+    service = service_with({"en-de": None})
+    return App(service, dialects(service.glossaries))
+
+
+def called(app, method, path, headers=None, body=()):
+    """The status, the headers and the body of an answer."""
+    sent, request = [], request_of(*body, headers={"Host": "localhost", **(headers or {})})
+    scope = {**request.http.scope, "method": method, "path": path}
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(app(scope, request._receive, send))
+    fields = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], fields, b"".join(each["body"] for each in sent[1:])
+
+
+def test_a_path_with_more_after_it_belongs_to_the_longer_operation(app):
+    for path, found in (
+        ("/v2/document/x", "/v2/document/{}"),
+        ("/v2/document/x/result", "/v2/document/{}/result"),
+        ("/v1/models/a/b", "/v1/models/{}"),
+        ("/v1/models", "/v1/models"),
+    ):
+        method = "POST" if "document" in path else "GET"
+        assert app._found(method, path)[1].path == found
+    assert app._found("HEAD", "/health")[1].method == "GET"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "fields"),
+    [
+        ("GET", "/v1/nothing", 404, {"error"}),
+        ("GET", "/v2/nothing", 404, {"message", "detail"}),
+        ("GET", "/v3", 404, {"message", "detail"}),
+        ("GET", "/v1", 404, {"error"}),
+        ("GET", "/v10/x", 404, {"error", "hint", "parameter", "request_id"}),
+        ("PUT", "/v2/translate", 405, {"message", "detail"}),
+        ("GET", "/translate", 405, {"error"}),
+    ],
+)
+def test_an_unknown_path_is_refused_as_the_dialect_of_its_beginning_does(app, method, path, status, fields):
+    found, headers, body = called(app, method, path)
+    assert (found, set(json.loads(body))) == (status, fields)
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_whatever_fails_in_an_operation_is_answered_logged_and_counted(app, capsys, monkeypatch):
+    def broken(error):
+        async def handler(call):
+            raise error
+
+        return handler
+
+    lines = Lines()
+    monkeypatch.setattr(app.service, "log", AccessLog(lines))
+    dialect, route = app._exact["/health"]["GET"]
+    for error, status, said in (
+        (KeyError("secret"), 500, "the server failed"),
+        (QueueFull(7), 429, "too many requests"),
+        (RunError("the model failed", "h"), 500, "the model failed"),
+    ):
+        handler = {"GET": (dialect, replace(route, handler=broken(error)))}
+        monkeypatch.setitem(app._exact, "/health", handler)
+        found, headers, body = called(app, "GET", "/health", {"X-Request-Id": "mine"})
+        assert (found, headers["x-request-id"]) == (status, "mine")
+        assert said in body.decode()
+        assert b"secret" not in body
+        assert (headers.get("Retry-After", headers.get("retry-after")) == "7") is (status == 429)
+        logged = json.loads(lines.lines[-1])
+        assert (logged["status"], logged["route"], logged["method"], logged["id"]) == (
+            status,
+            "/health",
+            "GET",
+            "mine",
+        )
+        assert not {"model", "texts", "characters", "output_tokens", "content", "queue_ms"} & set(logged)
+    assert [line.removeprefix("warning: mine: ") for line in capsys.readouterr().err.splitlines()] == [
+        "KeyError: 'secret'",
+        "the server failed",
+        "the model failed",
+    ]
+    registry = app.service.metrics.registry
+    assert registry.get_sample_value("regard_rejected_requests_total", {"reason": "overloaded"}) == 1.0
+    assert registry.get_sample_value("regard_requests_in_flight") == app.service.in_flight == 0
+    labels = {"route": "/health", "status": "500"}
+    assert registry.get_sample_value("regard_requests_total", labels) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("method", "logged"), [("GET", "GET"), ("X" * 9, "X" * 9), ("X" * 10, "other"), ("a-b", "other")]
+)
+def test_a_method_that_nobody_knows_is_logged_if_it_is_a_short_word(app, method, logged, monkeypatch):
+    lines = Lines()
+    monkeypatch.setattr(app.service, "log", AccessLog(lines))
+    called(app, method, "/nothing")
+    [line] = map(json.loads, lines.lines)
+    assert (line["method"], line["route"], line["status"]) == (logged, "none", 404)
+
+
+def test_a_server_that_is_ending_refuses_all_but_questions_about_itself(app, monkeypatch):
+    monkeypatch.setattr(app.service, "draining", True)
+    found, headers, body = called(app, "GET", "/api/v1/models")
+    assert (found, headers["connection"], b"the server is ending" in body) == (503, "close", True)
+    assert called(app, "GET", "/health")[0] == 200
+    assert called(app, "GET", "/health/ready")[0] == 503
+    monkeypatch.setattr(app.service, "draining", False)
+    assert "connection" not in called(app, "GET", "/api/v1/models")[1]
+
+
+@pytest.mark.parametrize("held_up", [0.0, 10.0])
+def test_a_loop_that_is_held_up_for_a_while_does_not_make_a_server_drop_what_it_answers(monkeypatch, held_up):
+    service = service_with({"en-de": None})
+    server, now, turns = ModelServer(service, []), [0.0], []
+
+    async def sleep(seconds):
+        turns.append(1)
+        now[0] += 0.02 + held_up
+        service.in_flight = int(len(turns) < 4)
+
+    monkeypatch.setattr("regard.serving.run.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("regard.serving.run.asyncio", SimpleNamespace(sleep=sleep))
+    service.in_flight = 1
+    asyncio.run(server._drain())
+    assert len(turns) >= 4
+    assert (server.should_exit, server.lost) == (True, False)

@@ -57,6 +57,20 @@ def test_beyond_a_limit_nothing_changes(tmp_path, monkeypatch, limit, most):
     assert len(list(tmp_path.iterdir())) == len(kept)
 
 
+@pytest.mark.parametrize(
+    ("limit", "most"), [("MOST", 3), ("MOST_ENTRIES", 6), ("MOST_BYTES", 15), ("MOST_DICTIONARIES", 1)]
+)
+def test_up_to_a_limit_there_is_room_and_a_glossary_that_is_changed_counts_once(monkeypatch, limit, most):
+    store = GlossaryStore()
+    for name in ("a", "b"):
+        store.create(name, ONE)
+    monkeypatch.setattr(glossaries, limit, most)
+    made = store.create("c", ONE)
+    assert store.change(made.id, name="d" * 1024, replaced=ONE).name == "d" * 1024
+    assert store.change(made.id, merged=ONE).name == "d" * 1024
+    assert [(each.entries, each.bytes) for each in store.all()] == [(2, 5)] * 3
+
+
 def test_a_missing_dictionary_and_a_wrong_name_are_refused():
     store = GlossaryStore()
     made = store.create("a", ONE)
@@ -66,6 +80,28 @@ def test_a_missing_dictionary_and_a_wrong_name_are_refused():
         with pytest.raises(HttpProblem, match="the name of a glossary"):
             store.change(made.id, name=name)
     assert store.all() == [made]
+    with pytest.raises(HttpProblem) as refused:
+        dictionary_of(made, ("x" * 99, "y" * 99))
+    assert refused.value.message == f"the glossary has no dictionary of {'x' * 20} to {'y' * 20}"
+    assert (refused.value.status, refused.value.hint) == (404, "it has en to de")
+
+
+def test_glossaries_are_listed_by_their_age_after_a_restart_too(tmp_path):
+    store = GlossaryStore(tmp_path)
+    made = [store.create(str(number), ONE) for number in range(4)]
+    for number, each in enumerate(made):  # the names of the files say nothing
+        file = tmp_path / f"{each.id}.json"
+        content = json.loads(file.read_text("utf-8"))
+        file.write_text(json.dumps(content | {"created": f"2026-01-0{9 - number}"}))
+    assert [each.name for each in GlossaryStore(tmp_path).all()] == ["3", "2", "1", "0"]
+
+
+def test_a_glossary_whose_file_is_gone_can_be_deleted(tmp_path):
+    store = GlossaryStore(tmp_path)
+    made = store.create("a", ONE)
+    (tmp_path / f"{made.id}.json").unlink()
+    store.delete(made.id)
+    assert store.all() == []
 
 
 @pytest.mark.parametrize("spoil", ["{", '{"name": 1}', None, "entries"])

@@ -46,6 +46,31 @@ def test_wrong_entries_are_refused_by_their_number(content, kind, named):
     assert named in refused.value.message
 
 
+def test_a_term_may_have_as_many_bytes_as_the_limit_in_utf_8():
+    assert read("a\t" + "\u00fc" * 512) == {"a": "\u00fc" * 512}
+    with pytest.raises(HttpProblem, match="entry 1 has a term of more than"):
+        read("a\t" + "\u00fc" * 512 + "b")
+
+
+def test_a_language_in_csv_may_have_white_space_and_capitals_and_other_fields_are_refused():
+    assert read("a,b, EN ,De", "csv") == {"a": "b"}
+    assert read(",\n\na,b", "csv") == {"a": "b"}
+    for content in ("a", "a,b,en", "a,b,en,de,x"):
+        with pytest.raises(HttpProblem, match=r"entry 1 has \d columns"):
+            read(content, "csv")
+
+
+def test_the_size_of_a_dictionary_is_that_of_its_terms_in_utf_8():
+    assert Dictionary({"a": "\u00fc", "bc": "d"}).bytes == 6
+    assert Dictionary({"a": "\u00fc", "bc": "d"}).lengths == {1, 2}
+
+
+def test_terms_that_follow_each_other_are_all_found_and_none_twice():
+    terms = Dictionary(dict.fromkeys(["a", "a b", "b", "c"], "x"))
+    assert list(occurring("a b c a b a", [terms])) == ["a b", "c", "a"]
+    assert list(occurring("c,b-a", [terms])) == ["c", "b", "a"]
+
+
 @pytest.mark.parametrize(
     ("sentence", "found"),
     [

@@ -1,5 +1,7 @@
 """`/look` in `regard serve`: the page of `regard look`, from a process of its own."""
 
+import asyncio
+import http.client
 import json
 import os
 import signal
@@ -7,11 +9,18 @@ import time
 
 import pytest
 
-from regard.errors import UserError
+from regard.errors import DataError, UserError
+from regard.serving.engine import Engine
+from regard.serving.http_error import HttpProblem
+from regard.serving.look_process import LookProcess
+from regard.serving.looks import AT_ONCE, Looks
+from regard.serving.models import Slot
 from regard.serving.run import ServeOptions, service_of
 from regard.verbs.look import Looker, LookRequest
+from regard.verbs.shared.runtime import Runtime
 from regard.verbs.views.files import json_text, npy_bytes
 from tests.serving.asking import ask, post
+from tests.serving.made_models import MadeModel, Runner
 
 TEXT = "A man is sitting."
 
@@ -166,3 +175,131 @@ def test_a_server_with_keys_has_none(tmp_path):
     assert service_of(ServeOptions(api_keys=keys)).looks is None
     with pytest.raises(UserError, match="--look with --api-keys"):
         service_of(ServeOptions(api_keys=keys, look=True))
+
+
+class Response(http.client.HTTPResponse):
+    """A response in parts."""
+
+    def __init__(self, *parts, chunked):
+        self.parts, self.chunked, self.status, self.closed_too = [*parts], chunked, 200, False
+
+    def getheader(self, name, default=None):
+        return default
+
+    def read(self):
+        return b"".join(self.parts)
+
+    def read1(self, most):
+        part = self.parts.pop(0) if self.parts else b""
+        if isinstance(part, Exception):
+            raise part
+        return part
+
+    def close(self):
+        self.closed_too = True
+
+
+class Process(LookProcess):
+    """A process that answers with what a test gives, or fails with it."""
+
+    made, found, failure, alive = [], [], None, True
+
+    def __init__(self, path, runtime):
+        if self.failure:
+            raise self.failure
+        self.closed = False
+        self.made.append(self)
+
+    def open(self, method, path, body, seconds):
+        found = self.found[-1]
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """Looks of such processes, and what asks for one."""
+    monkeypatch.setattr("regard.serving.looks.LookProcess", Process)
+    monkeypatch.setattr(Process, "made", [])
+    made = Looks(Runtime())
+    slot = Slot(name="a", path=None)
+
+    def asked(found):
+        Process.found = [found]
+        return asyncio.run(made.answer(slot, "GET", "/", b"", 1.0))
+
+    return made, slot, asked
+
+
+@pytest.mark.parametrize(
+    ("failure", "raised"),
+    [
+        (OSError("gone"), HttpProblem),
+        (http.client.BadStatusLine("x"), HttpProblem),
+        (KeyError("x"), KeyError),
+    ],
+    ids=["system", "http", "program"],
+)
+def test_a_look_that_fails_makes_room_for_the_next(looks, failure, raised):
+    made, _, asked = looks
+    for _ in range(AT_ONCE + 1):
+        with pytest.raises(raised) as caught:
+            asked(failure)
+    if raised is HttpProblem:
+        assert (caught.value.status, caught.value.code, caught.value.retry_after) == (503, "unavailable", 2)
+    for _ in range(AT_ONCE + 1):
+        found = asked(Response(b"a", b"b", chunked=False))
+        assert (found.status, found.content_type, found.content) == (200, "application/json", b"ab")
+    assert made._now == 0
+
+
+def test_so_many_looks_are_computed_at_once_and_streamed_ones_until_they_are_closed(looks):
+    _, _, asked = looks
+    streams = [asked(Response(b"a", b"b", chunked=True)) for _ in range(AT_ONCE)]
+    with pytest.raises(HttpProblem, match="too many looks") as caught:
+        asked(Response(chunked=False))
+    assert (caught.value.status, caught.value.code, caught.value.retry_after) == (429, "overloaded", 2)
+    assert [*streams[0].content] == [b"a", b"b"]
+    streams[0].close()
+    assert asked(Response(b"c", chunked=False)).content == b"c"
+
+
+def test_a_stream_that_breaks_off_ends_and_is_closed(looks):
+    _, _, asked = looks
+    response = Response(b"a", OSError("gone"), b"b", chunked=True)
+    assert [*asked(response).content] == [b"a"]
+    assert response.closed_too
+
+
+def test_a_process_answers_until_it_dies_or_its_model_is_loaded_again(looks):
+    made, slot, asked = looks
+    for _ in range(2):
+        asked(Response(chunked=False))
+    assert len(Process.made) == 1
+    slot.engine = Engine(MadeModel(), Runner())
+    asked(Response(chunked=False))
+    Process.made[-1].alive = False
+    asked(Response(chunked=False))
+    assert [each.closed for each in Process.made] == [True, True, False]
+    made.close()
+    assert [each.closed for each in Process.made] == [True, True, True]
+    asked(Response(chunked=False))
+    assert len(Process.made) == 4, "after an end it begins again"
+
+
+def test_a_model_without_looks_is_refused_and_may_be_asked_again(looks, capsys):
+    made, _, asked = looks
+    Process.failure = DataError("no", "h")
+    try:
+        for _ in range(AT_ONCE + 1):
+            with pytest.raises(HttpProblem, match="there are no looks of a") as caught:
+                asked(Response(chunked=False))
+    finally:
+        Process.failure = None
+    assert (caught.value.status, caught.value.code) == (503, "model_unavailable")
+    assert "looks of a: no" in capsys.readouterr().err
+    assert (made._now, made._processes) == (0, {})

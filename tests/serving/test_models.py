@@ -1,14 +1,20 @@
 """Several models: found by name, loaded when needed, unloaded by a budget, reloaded."""
 
+import asyncio
 import shutil
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from regard.errors import UserError
-from regard.serving.models import named_paths
+from regard.serving.engine import Engine
+from regard.serving.http_error import HttpProblem
+from regard.serving.metrics import Metrics
+from regard.serving.models import ModelStore, Slot, named_paths
 from tests.serving.asking import ask, post
+from tests.serving.made_models import MadeModel, Runner
 
 
 def test_models_are_named():
@@ -85,8 +91,6 @@ def test_a_model_that_cannot_be_loaded_again_keeps_its_weights(serving, untraine
         await server.service.models.reload()
         done.set()
 
-    import asyncio
-
     asyncio.run_coroutine_threadsafe(reload(), server.loop)
     assert done.wait(20)
     assert server.service.models.default.engine is engine
@@ -101,3 +105,145 @@ def test_a_damaged_model_is_unavailable_and_the_server_lives(serving, untrained,
     assert (answer.status, answer.headers["Retry-After"]) == (503, "30")
     assert str(folder) not in answer.content.decode()
     assert post(server, "/api/v1/translate", {"text": "1", "model": "digits"}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "languages"),
+    [("en-de", ("en", "de")), ("eng-deu", ("eng", "deu")), ("en-de.v2", ("en", "de")),
+     ("en-de-big", ("en", "de")), ("en-dex", ("en", "dex")), ("e-de", None), ("en-deux", None),
+     ("EN-DE", None), ("chat", None)],
+)  # fmt: skip
+def test_a_name_says_the_languages(name, languages):
+    assert Slot(name=name, path=None).languages == languages
+
+
+def test_a_name_has_at_most_64_characters():
+    assert named_paths(["a" * 64 + "=x"]) == {"a" * 64: Path("x")}
+    with pytest.raises(UserError, match="is not a name"):
+        named_paths(["a" * 65 + "=x"])
+
+
+class Store:
+    """Models of these sizes, loaded when they are asked for; `broken` ones cannot be."""
+
+    def __init__(self, budget=None, **sizes):
+        self.loads, self.broken, self.metrics = [], set(), Metrics()
+        paths = {name: Path(name) for name in sizes}
+
+        def load(path, observer):
+            self.loads.append(path.name)
+            if path.name in self.broken:
+                raise ValueError("a secret")
+            return Engine(MadeModel(size=sizes[path.name]), Runner())
+
+        self.store = ModelStore(paths, load, metrics=self.metrics, budget_bytes=budget)
+        self.slots = self.store.slots
+
+    def use(self, *names):
+        for name in names:
+            asyncio.run(self.store.engine(self.slots[name]))
+
+    @property
+    def loaded(self):
+        return [name for name, slot in self.slots.items() if slot.engine is not None]
+
+    def metric(self, name, **labels):
+        return self.metrics.registry.get_sample_value(f"regard_{name}", labels)
+
+
+def test_models_fill_the_budget_and_the_least_recently_used_one_makes_room():
+    models = Store(budget=30, a=10, b=20, c=10)
+    models.use("a", "b")
+    assert (models.loaded, models.metric("loaded_model_bytes")) == (["a", "b"], 30.0)
+    models.use("a")
+    runner = models.slots["b"].engine.runner
+    models.use("c")
+    assert (models.loaded, models.metric("loaded_model_bytes")) == (["a", "c"], 20.0)
+    assert (runner.calls, models.loads) == (["close"], ["a", "b", "c"])
+    assert models.metric("model_unloads_total", model="b") == 1.0
+    assert models.metric("model_unloads_total", model="a") is None
+
+
+def test_a_busy_model_and_the_one_that_is_asked_for_stay_beyond_the_budget():
+    models = Store(budget=5, a=10, b=10, c=10)
+    models.use("a")
+    assert models.loaded == ["a"]
+    models.slots["a"].engine.runner.busy = True
+    models.use("b", "c")
+    assert models.loaded == ["a", "c"]
+    without = Store(a=10**15, b=10**15)
+    without.use("a", "b")
+    assert without.loaded == ["a", "b"]
+
+
+def test_a_model_is_loaded_once_though_two_requests_ask_for_it():
+    models = Store(a=1)
+
+    async def both():
+        slot = models.slots["a"]
+        return await asyncio.gather(models.store.engine(slot), models.store.engine(slot))
+
+    one, other = asyncio.run(both())
+    assert one is other
+    assert (models.loads, models.metric("model_loads_total", model="a")) == (["a"], 1.0)
+
+
+def test_only_loaded_models_are_reloaded_ended_and_waited_for(capsys):
+    models = Store(a=1, b=1, c=1)
+    assert not models.store.busy
+    models.use("a", "b")
+    old = [models.slots[name].engine for name in "ab"]
+    models.broken.add("b")
+    asyncio.run(models.store.reload())
+    new = [models.slots[name].engine for name in "ab"]
+    assert (new[0] is old[0], new[1] is old[1], models.loaded) == (False, True, ["a", "b"])
+    assert (old[0].runner.calls, old[1].runner.calls) == (["close"], [])
+    assert "b keeps its weights" in capsys.readouterr().err
+    assert models.metric("model_loads_total", model="b") == 1.0, "a load that fails is none"
+    new[1].runner.busy = True
+    assert models.store.busy
+    models.store.abort()
+    models.store.close()
+    assert [each.runner.calls for each in new] == [["abort", "close"]] * 2
+
+
+def test_a_reload_keeps_the_budget_and_may_find_its_model_unloaded():
+    models = Store(budget=10, a=10)
+    models.use("a")
+    load = models.store._load
+
+    def unloading(path, observer):
+        models.slots["a"].engine = None
+        return load(path, observer)
+
+    models.store._load = unloading
+    asyncio.run(models.store.reload())
+    assert models.loaded == ["a"]
+    models.slots["b"] = Slot(name="b", path=None, engine=Engine(MadeModel(size=1), Runner()))
+    models.store._load = load
+    asyncio.run(models.store.reload())
+    assert models.loaded == ["a"]
+
+
+def test_a_model_that_cannot_be_loaded_is_unavailable_for_a_while_and_says_no_secret():
+    models = Store(a=1)
+    models.broken.add("a")
+    with pytest.raises(HttpProblem, match="the model a cannot be loaded") as refused:
+        models.use("a")
+    found = refused.value
+    assert (found.status, found.code, found.retry_after) == (503, "model_unavailable", 30)
+    assert "secret" not in found.text
+
+
+def test_a_model_that_is_not_there_is_named_and_without_a_name_it_is_the_first():
+    store = Store(first=1, second=1).store
+    assert store.slot(None) is store.default is store.slots["first"]
+    assert store.slot("second").name == "second"
+    with pytest.raises(HttpProblem, match="there is no model 'secand'") as refused:
+        store.slot("secand")
+    found = refused.value
+    assert (found.status, found.code, found.parameter) == (404, "model_not_found", "model")
+    assert "second" in found.hint
+    with pytest.raises(HttpProblem) as refused:
+        store.slot("x" * 1000)
+    assert len(refused.value.message) < 130

@@ -289,3 +289,84 @@ def test_an_aborted_scheduler_refuses_what_is_not_answered():
     assert not scheduler.busy
     with pytest.raises(Closed):
         submitted(scheduler, counter, "1")
+
+
+def test_a_broken_batch_and_one_that_nobody_could_join_leave_nothing_behind():
+    running, counter = RunningJobs(), Counter()
+    running.add(job(counter, "refused"), 0)
+    running.add(job(counter, "1"), 0)
+    assert counter.batches == 2, "the batch without a piece is dropped"
+    counter.broken = True
+    running.step()
+    assert (running.pieces, running.tokens, running.jobs()) == (0, 0, set())
+    counter.broken = False
+    running.add(job(counter, "1"), 0)
+    assert counter.batches == 3
+    running.add(job(counter, "refused"), 0)
+    running.add(job(counter, "1"), 0)
+    assert counter.batches == 3, "a batch with a piece is kept when another is refused"
+
+
+def test_pieces_are_counted_by_the_length_of_their_requests_and_by_step():
+    running, counter = RunningJobs(Clock()), Counter()
+    long = job(counter, *["2"] * (MANY_PIECES + 1))
+    short = job(counter, "1", "2")
+    for number in range(3):
+        running.add(long, number)
+    for number in range(2):
+        running.add(short, number)
+    assert running.pieces_by_length() == {True: 3, False: 2}
+    assert (running.pieces, running.tokens, running.jobs()) == (5, 5, {long, short})
+    running.step()
+    assert (running.stepped, running.pieces) == (5, 4)
+    running.step()
+    assert (running.stepped, running.pieces) == (4, 0)
+    running.step()
+    assert running.stepped == 0
+
+
+def test_jobs_expire_after_their_deadline():
+    running, counter = RunningJobs(), Counter()
+    one, other = job(counter, "1", deadline=5.0), job(counter, "1", deadline=6.0)
+    running.add(one, 0)
+    running.add(other, 0)
+    assert running.expired(5.0) == set()
+    assert running.expired(5.5) == {one}
+
+
+@pytest.fixture
+def still(monkeypatch):
+    """A scheduler whose thread does nothing: the test takes its turns."""
+    monkeypatch.setattr(Scheduler, "_run", lambda self: None)
+    return Scheduler(QueueLimits(requests=1000, characters=100_000))
+
+
+def test_a_piece_of_each_new_request_joins_before_more_pieces_of_those_that_have_begun(still):
+    counter = Counter()
+    few = [submitted(still, counter, "1", "1")[0] for _ in range(ROWS - 10)]
+    taken = still._take_pieces()
+    assert taken == [*((each, 0) for each in few), *((each, 1) for each in few[:10])]
+    for each, number in taken:
+        still._decoded.add(each, number)
+    many = [submitted(still, counter, "1", "1")[0] for _ in range(MOST_ROWS - ROWS + 1)]
+    assert still._take_pieces() == [(each, 0) for each in many[:-1]]
+    assert all(each.started is not None for each in many[:-1])
+    assert list(still._jobs)[: ROWS - 20] == few[10:], "who has begun waits for room"
+    assert many[-1].started is None
+
+
+def test_long_requests_and_short_ones_have_limits_of_their_own(still):
+    counter = Counter()
+    long = submitted(still, counter, *["1"] * (ROWS + 1))[0]
+    short = submitted(still, counter, *["1"] * MANY_PIECES)[0]
+    taken = still._take_pieces()
+    assert sum(each is long for each, _ in taken) == ROWS
+    assert sum(each is short for each, _ in taken) == MANY_PIECES
+    assert list(still._jobs) == [long]
+
+
+def test_the_tokens_that_are_decoded_may_fill_their_memory(still):
+    counter = Counter()
+    counter.tokens_each = RUNNING_TOKENS // 2
+    asked = [submitted(still, counter, "1")[0] for _ in range(3)]
+    assert still._take_pieces() == [(asked[0], 0), (asked[1], 0)]

@@ -5,15 +5,24 @@ import time
 
 import pytest
 
+from regard.errors import DataError, RunError
+from regard.serving.running_jobs import RunningJobs
 from regard.serving.scheduler import (
+    OUTLIER,
     ROWS,
     SECONDS,
+    SHORT_SECONDS,
+    SIMILAR,
+    SMALL,
+    Batch,
     Closed,
     DeadlinePassed,
     Job,
     QueueFull,
     QueueLimits,
     Scheduler,
+    _rows,
+    failure_of,
 )
 from regard.verbs.serve import AnswerSettings, BatchAnswerer
 
@@ -105,7 +114,8 @@ def test_pieces_of_different_sizes_do_not_share_a_batch(scheduler):
     assert [[len(piece) for piece in batch] for batch, _ in echo.batches[1:]] == [[10, 60], [300]]
 
 
-def test_a_batch_has_no_more_than_it_computes_in_its_time():
+def test_a_batch_has_no_more_than_it_computes_in_its_time(monkeypatch):
+    monkeypatch.setattr(Scheduler, "_measure", lambda self, *measured, **kind: None)  # whatever it took
     scheduler, echo = Scheduler(), Echo()
     scheduler._seconds_per_character[False] = SECONDS / 5000
     held(scheduler, echo)
@@ -203,3 +213,173 @@ def test_a_closed_scheduler_answers_what_it_accepted_and_takes_no_more():
     assert waiting.wait() == ["waits"]
     scheduler.close(wait=True)
     assert not scheduler.busy
+
+
+class Seen:
+    """What a scheduler reports."""
+
+    def __init__(self):
+        self.batches, self.queued = [], []
+
+    def batch(self, rows, seconds):
+        self.batches.append((rows, seconds))
+
+    def queue(self, requests):
+        self.queued.append(requests)
+
+
+@pytest.fixture
+def still(monkeypatch):
+    """A scheduler whose thread does nothing: the test takes its turns. The clock stands at 50 s."""
+    monkeypatch.setattr(Scheduler, "_run", lambda self: None)
+    monkeypatch.setattr(time, "monotonic", lambda: 50.0)
+    return Scheduler(QueueLimits(requests=8, characters=1000), Seen())
+
+
+def test_as_many_characters_may_wait_as_the_limit_says(still):
+    Asked(still, Echo(), ["x" * 599])  # a piece counts a character more than it has
+    with pytest.raises(QueueFull):
+        Asked(still, Echo(), ["x" * 400])
+    Asked(still, Echo(), ["x" * 399])
+    with pytest.raises(QueueFull):
+        Asked(still, Echo(), [""])
+
+
+def test_a_request_that_would_wait_past_its_deadline_is_refused_at_once(still):
+    still._seconds_per_character = {False: 2**-6, True: 100.0}
+    Asked(still, Echo(), ["in time"], deadline=49.0)  # nobody waits: its turn decides
+    still.cancel(still._jobs[0])
+    Asked(still, Echo(), ["x" * 127])
+    with pytest.raises(QueueFull) as refused:
+        Asked(still, Echo(), ["late"], deadline=51.75)
+    assert refused.value.retry_after == 2
+    Asked(still, Echo(), ["just in time"], deadline=52.0)
+
+
+@pytest.mark.parametrize(("wait", "shown"), [(0.1, 1), (2.6, 3), (599.0, 599), (9999.0, 600)])
+def test_when_to_try_again_is_from_a_second_to_ten_minutes(still, wait, shown):
+    still._seconds_per_character[False] = wait / 8
+    for _ in range(8):
+        Asked(still, Echo(), [""])
+    with pytest.raises(QueueFull, match="too many requests") as refused:
+        Asked(still, Echo(), [""])
+    assert refused.value.retry_after == shown
+    assert refused.value.hint == f"try again in {shown} s"
+
+
+def test_the_length_of_the_queue_and_each_batch_are_reported(still):
+    asked = [Asked(still, Echo(), [name]) for name in "abc"]
+    still.cancel(asked[0].job)
+    still.cancel(asked[0].job)  # it waits no more
+    assert still._observer.queued == [1, 2, 3, 2, 2]
+    assert still._compute(still._take_batch()) == 0.0
+    assert still._observer.batches == [(1, 0.0)]
+
+
+def test_a_scheduler_is_busy_until_it_has_answered(scheduler):
+    echo = Echo()
+    assert not scheduler.busy
+    first = held(scheduler, echo)
+    assert scheduler.busy, "a batch is computed, though nobody waits"
+    echo.gate.set()
+    first.wait()
+    ends = time.monotonic() + 10
+    while scheduler.busy:
+        assert time.monotonic() < ends
+
+
+def test_a_request_may_take_until_its_deadline_and_no_longer(still):
+    at, before = Asked(still, Echo(), [""]), Asked(still, Echo(), [""])
+    at.job.deadline, before.job.deadline = 50.0, 49.9
+    assert still._take_expired() == [before.job]
+    assert before.job.cancelled
+    assert list(still._jobs) == [at.job]
+    assert not at.job.cancelled
+
+
+@pytest.mark.parametrize("size", [300, 1000])
+def test_pieces_of_a_batch_differ_at_most_by_a_factor(size):
+    echo = Echo()
+    sizes = [size, size * SIMILAR, size * SIMILAR + 1, size // SIMILAR, size // SIMILAR - 1]
+    jobs = [job_of(echo, each) for each in sizes]
+    assert [job for job, _ in _rows(jobs, 1e9)] == [jobs[0], jobs[1], jobs[3]]
+
+
+def test_short_pieces_go_together_whatever_their_sizes():
+    jobs = [job_of(Echo(), each) for each in (1, SMALL, SMALL * SIMILAR, SMALL * SIMILAR + 1)]
+    assert [job for job, _ in _rows(jobs, 1e9)] == jobs[:3]
+
+
+@pytest.mark.parametrize(("room", "rows"), [(0.0, 1), (20.0, 2), (21.0, 3), (30.0, 3), (1e6, 5)])
+def test_a_batch_is_full_when_its_room_is_used_and_has_one_piece_in_any_case(room, rows):
+    found = _rows([job_of(Echo(), *[10] * 5)], room)
+    assert [number for _, number in found] == list(range(rows))
+
+
+def test_the_time_of_a_character_follows_what_is_measured_but_no_outlier(still):
+    still._seconds_per_character = {True: 1.0, False: 2.0}
+    still._measure(12.0, 3, decodes=False)
+    assert still._seconds_per_character == {True: 1.0, False: pytest.approx(2.0 + (4.0 - 2.0) / 10)}
+    for seconds in (1.0 * OUTLIER, 1000.0 * OUTLIER):
+        still._seconds_per_character[True] = 1.0
+        still._measure(seconds, 1, decodes=True)
+        assert still._seconds_per_character[True] == pytest.approx(1.0 + (OUTLIER - 1.0) / 10)
+    still._seconds_per_character[True] = 1.0
+    still._measure(0.5, 0, decodes=True)  # empty texts
+    assert still._seconds_per_character[True] == pytest.approx(0.95)
+
+
+def test_other_work_takes_less_time_while_texts_are_decoded(still, monkeypatch):
+    still._seconds_per_character[False] = 0.01
+    assert still._batch_size == pytest.approx(100 * SECONDS)
+    monkeypatch.setattr(RunningJobs, "pieces", 1)
+    assert still._batch_size == pytest.approx(100 * SHORT_SECONDS)
+
+
+def test_an_error_for_a_client_has_a_message_but_not_that_of_the_program():
+    known = DataError("a", "b")
+    assert failure_of(known) is known
+    found = failure_of(ValueError("a secret"))
+    assert type(found) is RunError
+    assert str(found).startswith("the model failed: ValueError")
+    assert "secret" not in str(found)
+
+
+def job_of(answerer, *sizes):
+    """A job whose pieces count so many characters."""
+    pieces = ["x" * (size - 1) for size in sizes]
+    return Job(answerer=answerer, pieces=pieces, finished=lambda error: None)
+
+
+def test_a_piece_that_fails_alone_is_not_computed_again(still):
+    echo = Echo()
+    Asked(still, echo, ["bad"])
+    still._compute(still._take_batch())
+    assert len(echo.batches) == 1
+    jobs = [job_of(echo, 1), Job(answerer=echo, pieces=["bad"], finished=lambda error: None)]
+    one, other = Batch(echo, [(job, job.take()) for job in jobs]).results()
+    assert one == ""
+    assert isinstance(other, ValueError)
+    assert [batch for batch, _ in echo.batches[1:]] == [["", "bad"], [""], ["bad"]], (
+        "each of several is tried"
+    )
+
+
+def test_what_is_refused_at_the_end_is_reported_like_an_answer(still):
+    reported, asked = [], Asked(still, Echo(), ["a"])
+    still._after_turn = lambda: reported.append(asked.error)
+    cancelled = Asked(still, Echo(), ["b"])
+    cancelled.job.cancelled = True
+    still._refuse_all()
+    assert isinstance(reported[0], Closed)
+    assert (still.busy, asked.job.cancelled, cancelled.done.is_set()) == (False, True, False)
+
+
+def test_an_answer_for_nobody_is_not_reported_and_a_request_ends_with_its_last_answer(still):
+    asked, gone = Asked(still, Echo(), ["a", "b"]), Asked(still, Echo(), ["c"])
+    gone.job.cancelled = True
+    still._deliver(gone.job, 0, "c")
+    still._deliver(asked.job, 1, "b")
+    assert (gone.found, asked.found, asked.done.is_set()) == ({}, {1: "b"}, False)
+    still._deliver(asked.job, 0, "a")
+    assert (asked.found, asked.done.is_set(), asked.error) == ({0: "a", 1: "b"}, True, None)

@@ -12,7 +12,8 @@ import pytest
 from regard.errors import DataError, MissingExtra
 from regard.serving.job import Job
 from regard.serving.scheduler import Closed, QueueFull, QueueLimits, Scheduler
-from regard.serving.workers import CAN_FORK, WorkerHandle, Workers
+from regard.serving.worker_messages import Ended
+from regard.serving.workers import CAN_FORK, QueuedRequests, WorkerHandle, Workers, _end_of
 from regard.verbs.generation.controls import Controls
 from regard.verbs.serve import AnswerSettings, ServedModel
 from tests.serving.asking import ask, post
@@ -334,3 +335,59 @@ def model_folder():
     from regard.verbs.shared.model_loading import included_model
 
     return included_model()
+
+
+class Reported:
+    """What workers report."""
+
+    def __init__(self):
+        self.batches, self.queued = [], []
+
+    def batch(self, rows, seconds):
+        self.batches.append((rows, seconds))
+
+    def queue(self, requests):
+        self.queued.append(requests)
+
+
+def ended(queued, *batches):
+    return Ended(number=1, error=None, started=None, queued=queued, batches=batches)
+
+
+def test_the_requests_that_wait_are_those_of_all_workers_and_reported_when_they_change():
+    observer = Reported()
+    queued = QueuedRequests(observer)
+    queued.report(11, ended(2, (3, 0.5), (1, 0.25)))
+    queued.report(12, ended(5))
+    queued.report(12, ended(5))
+    queued.report(11, ended(0))
+    queued.forget(12)
+    queued.forget(13)  # of which nobody knew
+    assert (observer.queued, observer.batches) == ([2, 7, 5, 0], [(3, 0.5), (1, 0.25)])
+    nobody = QueuedRequests(None)
+    nobody.report(11, ended(2, (3, 0.5)))
+    nobody.forget(11)
+
+
+@pytest.mark.parametrize(
+    ("requests", "number", "each"), [(256, 2, 128), (256, 100, 16), (256, 16, 16), (5, 4, 5), (40, 1, 40)]
+)
+def test_the_places_of_the_queue_are_shared_but_each_worker_has_some(
+    model, monkeypatch, requests, number, each
+):
+    given = []
+    monkeypatch.setattr(
+        "regard.serving.workers.WorkerHandle",
+        lambda model, limits, threads, queued: given.append((limits, threads)),
+    )
+    Workers(model, number, threads=3, limits=QueueLimits(requests=requests, characters=7))
+    assert given == [(QueueLimits(requests=each, characters=7), 3)] * number
+
+
+def test_the_end_of_a_worker_is_a_signal_or_an_exit_code():
+    assert [_end_of(code) for code in (-9, 0, 1, None)] == [
+        "signal 9",
+        "exit code 0",
+        "exit code 1",
+        "exit code None",
+    ]

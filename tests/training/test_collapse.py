@@ -310,6 +310,11 @@ def test_the_entropy_is_that_of_the_targets_without_padding(shards):
     assert target_entropy([]) == 0.0
 
 
+def test_a_single_target_has_no_entropy():
+    examples = TensorExamples(torch.zeros(1, 1), torch.tensor([3]))
+    assert target_entropy([examples.batch(np.arange(1), 0)]) == 0.0
+
+
 def test_the_entropy_is_that_of_as_many_batches_as_have_enough_targets():
     def batch(*labels):
         return TensorExamples(torch.zeros(len(labels), 1), torch.tensor(labels)).batch(

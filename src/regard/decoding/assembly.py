@@ -49,9 +49,9 @@ def assembled(
         ConfigError: the controls hold texts, and there is no tokeniser or it has no tokens for them; or
             they hold a token that is not in its vocabulary.
     """
-    named = {"end_ids": max(special.ends, default=0), "forced_bos_id": special.first or 0}
-    for name, token in named.items():
-        if tokenizer is not None and token >= tokenizer.vocab_size:
+    named = [*(("end_ids", token) for token in special.ends), ("forced_bos_id", special.first)]
+    for name, token in named:
+        if tokenizer is not None and token is not None and token >= tokenizer.vocab_size:
             raise ConfigError(
                 f"{name} = {token} is not a token: there are {tokenizer.vocab_size}, counted from 0",
                 "use an id of the vocabulary, or leave it out",

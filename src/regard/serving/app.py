@@ -108,7 +108,7 @@ class App:
                     methods, rest = found, part
         if methods is None:
             raise HttpProblem(404, "there is nothing at this path", "see /openapi.json", code="not_found")
-        found_route = methods.get("GET" if method == "HEAD" else method) or methods.get("*")
+        found_route = methods.get("GET" if method == "HEAD" else method)
         if found_route is None:
             allowed = ", ".join(sorted(methods))
             raise HttpProblem(

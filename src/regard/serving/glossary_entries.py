@@ -22,10 +22,10 @@ class Dictionary:
     """The entries of one pair of languages: source term -> target term."""
 
     entries: Mapping[str, str]
-    lengths: tuple[int, ...] = field(init=False)  # of the source terms, in characters, longest first
+    lengths: frozenset[int] = field(init=False)  # of the source terms, in characters
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lengths", tuple(sorted({len(term) for term in self.entries}, reverse=True)))
+        object.__setattr__(self, "lengths", frozenset(map(len, self.entries)))
 
     @property
     def bytes(self) -> int:

@@ -36,10 +36,10 @@ def problem_of(error: RegardError) -> HttpProblem:
         return HttpProblem(504, error.message, error.hint, code="timeout")
     if isinstance(error, Closed):
         return HttpProblem(503, error.message, error.hint, code="unavailable", retry_after=1)
-    if isinstance(error, UserError) and not isinstance(error, FolderError):
-        return HttpProblem(400, error.message, error.hint, code="invalid_value")
     if isinstance(error, FolderError):
         return HttpProblem(400, error.message, error.hint, code="model_cannot")
+    if isinstance(error, UserError):
+        return HttpProblem(400, error.message, error.hint, code="invalid_value")
     return HttpProblem(500, error.message, error.hint, code="model_failed")
 
 

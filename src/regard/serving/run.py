@@ -188,9 +188,11 @@ class ModelServer(uvicorn.Server):
     async def _drain(self) -> None:
         ends = time.monotonic() + self.service.limits.drain_seconds
         quiet_since = time.monotonic()
-        while time.monotonic() < ends and time.monotonic() - quiet_since < QUIET:
+        while (now := time.monotonic()) < ends:
             if self.service.in_flight or self.service.models.busy:
-                quiet_since = time.monotonic()
+                quiet_since = now
+            elif now - quiet_since >= QUIET:  # seen now, however long the loop was held up
+                break
             await asyncio.sleep(0.02)
         if self.service.models.busy:
             self.lost = True

@@ -6,6 +6,9 @@ import deepl
 import pytest
 
 from regard.serving.dialects import pairs
+from regard.serving.dialects.deepl import IMPOSSIBLE, _glossary_ids, _handling
+from regard.serving.dialects.fields import Fields
+from regard.serving.http_error import HttpProblem
 from regard.verbs.translate import Translator
 from tests.serving.asking import ask, post
 
@@ -162,3 +165,65 @@ def test_the_key_is_in_its_header(serving, tmp_path):
             with pytest.raises(deepl.AuthorizationException):
                 client.translate_text("Yes.", target_lang="DE")
         client.close()
+
+
+def given(is_form=False, **values):
+    return Fields({name: [value] for name, value in values.items()} if is_form else values, is_form=is_form)
+
+
+@pytest.mark.parametrize("is_form", [False, True])
+@pytest.mark.parametrize(
+    ("values", "handling"),
+    [
+        ({}, (False, "auto")),
+        ({"tag_handling": "", "split_sentences": "", "formality": ""}, (False, "auto")),
+        ({"tag_handling": "html", "split_sentences": "1"}, (True, "auto")),
+        ({"split_sentences": "0"}, (False, "off")),
+        ({"formality": "prefer_less", "model_type": "latency_optimized"}, (False, "auto")),
+        ({"formality": "prefer_more", "model_type": "prefer_quality_optimized"}, (False, "auto")),
+        ({"formality": "default", "context": "", "outline_detection": "0"}, (False, "auto")),
+    ],
+    ids=str,
+)
+def test_what_is_possible_is_html_or_not_and_split_or_not(values, handling, is_form):
+    assert _handling(given(is_form, **values)) == handling
+
+
+@pytest.mark.parametrize("neutral", [None, "", [], False])
+def test_a_field_that_asks_for_nothing_impossible_is_accepted(neutral):
+    assert _handling(given(**dict.fromkeys(IMPOSSIBLE, neutral), split_sentences=None)) == (False, "auto")
+    assert _handling(given(outline_detection=0, split_sentences=0)) == (False, "off")
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_each_field_that_is_impossible_is_refused_by_name(name):
+    for value in ("x", ["x"], True, "1"):
+        with pytest.raises(HttpProblem, match=f"{name} is not supported") as refused:
+            _handling(given(**{name: value}))
+        assert refused.value.parameter == name
+
+
+@pytest.mark.parametrize(
+    ("values", "ids"),
+    [
+        ({}, []),
+        ({"glossary_id": "a"}, ["a"]),
+        ({"glossary_id": "", "glossary_ids": " a, b,,"}, ["a", "b"]),
+        ({"glossary_ids": ["a", " ", "b "]}, ["a", "b"]),
+        ({"glossary_id": "a", "glossary_ids": []}, ["a"]),
+        ({"glossary_ids": ",".join("abcde")}, [*"abcde"]),
+    ],
+    ids=str,
+)
+def test_glossaries_are_named_by_one_id_or_several(values, ids):
+    assert _glossary_ids(given(**values)) == ids
+
+
+def test_too_many_glossaries_and_two_ways_to_name_them_are_refused():
+    for values, message in (
+        ({"glossary_ids": ",".join("abcdef")}, "may have 5 glossaries"),
+        ({"glossary_id": "a", "glossary_ids": "b"}, "do not go together"),
+    ):
+        with pytest.raises(HttpProblem, match=message) as refused:
+            _glossary_ids(given(**values))
+        assert refused.value.parameter == "glossary_ids"

@@ -3,14 +3,20 @@
 import base64
 import re
 import struct
+from types import SimpleNamespace
 
 import openai
 import pytest
 
-from regard.serving.dialects.openai_shapes import text_offsets
+from regard.serving.dialects.openai import _controls, _most_tokens, _texts
+from regard.serving.dialects.openai_shapes import TextLimit, text_offsets
+from regard.serving.dialects.openai_types import ChatRequest, Sampling
+from regard.serving.engine import Engine
+from regard.serving.http_error import HttpProblem
 from regard.verbs.generate import Generator
 from regard.verbs.translate import Translator
 from tests.serving.asking import post
+from tests.serving.made_models import MadeModel, Runner
 
 TEXT = "Thank you. See you tomorrow!"
 
@@ -317,11 +323,43 @@ REFUSED = [
         ([" Ja", ".", " Nein", "."], "Ja. Nein.", [0, 2, 3, 8]),
         ([" Ja", ".", " Nein", "."], "Ja.\nNein.", [0, 2, 4, 8]),
         (["", "x"], "x", [0, 0]),
+        (["a", "a", " a"], "aa a", [0, 1, 2]),
+        (["?", "a"], "a", [0, 0]),
         ([" Ja", ".", " Nein", ".", " Nein", "."], "Ja.\nNein. Nein.", [0, 2, 4, 8, 9, 14]),
     ],
 )
 def test_offsets_are_places_in_the_text(tokens, text, offsets):
     assert text_offsets(tokens, text) == offsets
+
+
+def text_of(tokens, *, ended, parts=()):
+    """A text of so many tokens, which has the log-probability of its end if it has ended."""
+    log_probs = [-1.0] * (tokens + ended)
+    return SimpleNamespace(tokens=["x"] * tokens, token_log_probs=log_probs, parts=parts)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "ended", "stops", "searched", "reason"),
+    [
+        (3, True, False, False, "stop"),
+        (4, True, False, False, "stop"),
+        (4, True, False, True, "length"),
+        (3, True, False, True, "stop"),
+        (4, False, False, False, "length"),
+        (4, False, True, False, "length"),
+        (3, False, False, False, "length"),
+        (3, False, True, False, "stop"),
+        (0, False, False, False, "stop"),
+    ],
+)
+def test_a_text_is_cut_at_its_limit_unless_it_ends_or_a_stop_text_comes(
+    tokens, ended, stops, searched, reason
+):
+    limit = TextLimit(most=4, stops=stops, searched=searched)
+    assert limit.finish_reason(text_of(tokens, ended=ended)) == reason
+    whole, cut = text_of(2, ended=True), text_of(tokens, ended=ended)
+    assert limit.finish_reason(text_of(9, ended=True, parts=(whole, cut))) == reason
+    assert limit.finish_reason(text_of(9, ended=True, parts=(cut, whole))) == reason
 
 
 @pytest.mark.parametrize(("path", "body", "named"), REFUSED, ids=lambda value: str(value)[:60])
@@ -351,3 +389,94 @@ def test_a_wrong_key_is_the_clients_authentication_error(serving, tmp_path):
         client.models.list()
     with openai.OpenAI(base_url=url, api_key="0123456789abcdef01234567") as client:
         assert client.models.list().data
+
+
+class Tokens:
+    """A tokeniser of four tokens: nothing, a space, "a", and one that is read otherwise."""
+
+    vocab_size, texts = 4, ["", " ", "a", "bc"]
+
+    def decode(self, ids):
+        return "".join(self.texts[each] for each in ids)
+
+    def encode(self, text):
+        return {"a": [2], " bc": [1, 3]}.get(text, [1])
+
+
+def controls_of(task, most=None, **fields):
+    model = MadeModel()
+    model.loaded = SimpleNamespace(tokenizers=SimpleNamespace(target=Tokens()))
+    return _controls(Sampling(model="a", **fields), most, Engine(model, Runner()), task)
+
+
+def test_a_bias_bans_a_token_or_boosts_it():
+    assert controls_of("generate", logit_bias={"2": -100.0}) == {"ban": ("a",)}
+    assert controls_of("generate", logit_bias={"2": -99.5}) == {"boost": ("a=-99.5",)}
+    assert controls_of("translate", logit_bias={"2": 100.0}) == {"boost": ("a=100",)}
+    for name in ("4", "-1", "x", "²", "1" * 10, ""):
+        with pytest.raises(HttpProblem, match=f"logit_bias: {name} is no token") as refused:
+            controls_of("generate", logit_bias={name: 1.0})
+        assert refused.value.parameter == "logit_bias"
+    for name in ("0", "1", "3"):
+        with pytest.raises(HttpProblem, match="is not a text of its own"):
+            controls_of("generate", logit_bias={name: 1.0})
+
+
+@pytest.mark.parametrize(
+    ("fields", "sampled"),
+    [
+        ({}, {}),
+        ({"temperature": 0.0}, {}),
+        ({"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}, {}),
+        ({"temperature": 0.5}, {"temperature": 0.5}),
+        ({"top_p": 0.5}, {"top_p": 0.5}),
+        ({"top_k": 1, "temperature": 1.0}, {"top_k": 1, "temperature": 1.0}),
+        ({"min_p": 0.5, "top_p": 1.0}, {"min_p": 0.5, "top_p": 1.0}),
+    ],
+    ids=str,
+)
+def test_a_translation_is_sampled_if_a_field_asks_for_it_and_a_text_has_what_is_sent(fields, sampled):
+    more = {"seed": 7, "stop": "."}
+    searched = {"stop": (".",), "max_new_tokens": 3}
+    expected = {**searched, **sampled, "sample": True, "seed": 7} if sampled else searched
+    assert controls_of("translate", 3, **more, **fields) == expected
+    assert controls_of("generate", 3, **more, **fields) == {**searched, "seed": 7, **fields}
+
+
+def test_penalties_are_controls_and_what_is_not_sent_is_none():
+    fields = {"presence_penalty": 0.0, "frequency_penalty": 1.0, "repetition_penalty": 1.5}
+    assert controls_of("translate", **fields) == fields
+    assert controls_of("generate", stop=["a", "b"]) == {"stop": ("a", "b")}
+    assert controls_of("generate", stop=[]) == controls_of("generate") == {}
+    for task in ("translate", "generate"):
+        with pytest.raises(HttpProblem, match="top_p = 0 leaves no token"):
+            controls_of(task, top_p=0.0)
+
+
+def test_the_two_names_of_one_limit_agree():
+    def most(**fields):
+        return _most_tokens(ChatRequest(model="a", messages=[], **fields))
+
+    assert most() is None
+    assert (
+        most(max_tokens=5)
+        == most(max_completion_tokens=5)
+        == most(max_tokens=5, max_completion_tokens=5)
+        == 5
+    )
+    with pytest.raises(HttpProblem, match="differ"):
+        most(max_tokens=5, max_completion_tokens=6)
+
+
+def test_texts_are_one_or_several_but_no_tokens_and_not_none():
+    assert _texts("a", "prompt") == ["a"]
+    assert _texts(["a", ""], "prompt") == ["a", ""]
+    assert _texts(None, "prompt") == [""]
+    for given, message in (
+        ([], "prompt is empty"),
+        ([1, 2], "prompt as tokens"),
+        (["a", [3]], "prompt as tokens"),
+    ):
+        with pytest.raises(HttpProblem, match=message) as refused:
+            _texts(given, "prompt")
+        assert refused.value.parameter == "prompt"

@@ -1,0 +1,64 @@
+"""Settings with which no search can run are refused when the search is made."""
+
+import pytest
+
+from regard.decoding.rules import BannedTokens, ForbiddingRule
+from regard.decoding.search import GreedySearch
+from regard.decoding.search_checks import refuse_other_rule
+from regard.decoding.special_tokens import refuse_other_id
+from regard.errors import ConfigError
+
+RULE = BannedTokens(ids=(0,))
+
+
+def replaced(**settings):
+    """A search with settings that the types refuse too, which are not checked outside of tests."""
+    search = GreedySearch()
+    for name, value in settings.items():
+        object.__setattr__(search, name, value)
+    search.__post_init__()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_best": 0}, "n_best is 0, but must be at least 1"),
+        ({"bos_id": -1}, "bos_id = -1 is not the id of a token"),
+        ({"eos_id": None}, "eos_id = None is not the id of a token"),
+        ({"rules": RULE}, "`rules` is a single rule"),
+        ({"rules": (RULE, print)}, "print in `rules` is not a Rule"),
+        ({"rules": (BannedTokens,)}, "BannedTokens in `rules` is not a Rule"),
+        ({"rules": 7}, "int in `rules` is not a Rule"),
+    ],
+    ids=str,
+)
+def test_a_search_that_cannot_run_is_refused_by_name(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        replaced(**settings)
+
+
+def test_any_iterable_of_rules_and_the_first_id_do():
+    replaced(n_best=1, bos_id=0, eos_id=0, rules=[RULE])
+    replaced(rules=())
+
+
+def test_a_rule_has_what_a_search_asks_of_it():
+    class Odd(ForbiddingRule):
+        def __call__(self, log_probs, generated): ...
+
+    class Silent:
+        changes_scores = False
+
+        def __call__(self, log_probs, generated): ...
+
+    refuse_other_rule(Odd())
+    for other in (Silent(), Odd, None):
+        with pytest.raises(ConfigError, match="is not a Rule"):
+            refuse_other_rule(other)
+
+
+def test_an_id_is_a_whole_number_from_0_on():
+    refuse_other_id("bos_id", 0)
+    for other in (-1, None, "2", 1.0):
+        with pytest.raises(ConfigError, match="is not the id of a token"):
+            refuse_other_id("bos_id", other)

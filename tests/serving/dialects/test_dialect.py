@@ -1,0 +1,94 @@
+"""What all dialects share: the key of a request, JSON as a type, and the headers of an error."""
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+import pytest
+
+from regard.serving.dialects.dialect import Call, decoded, error_response, json_response
+from regard.serving.dialects.own import OwnDialect
+from regard.serving.http_error import HttpProblem
+from tests.serving.made_models import request_of, service_with
+
+KEY = "abcdef0123456789"
+
+
+class Inner(msgspec.Struct, forbid_unknown_fields=True):
+    count: int
+
+
+class Body(msgspec.Struct, forbid_unknown_fields=True):
+    text: str
+    inner: Inner | None = None
+    few: Annotated[list[int], msgspec.Meta(max_length=2)] = []
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [(f"Bearer {KEY}", KEY), (f"bearer  {KEY} ", KEY), (f"DeepL-Auth-Key {KEY}", KEY), ("Bearer", None),
+     ("Bearer  ", None), (f"Basic {KEY}", None), (KEY, None), (None, None)],
+)  # fmt: skip
+def test_a_key_is_in_one_header_after_its_scheme(given, key):
+    headers = {} if given is None else {"Authorization": given}
+    assert OwnDialect().key(request_of(headers=headers)) == key
+
+
+def test_two_keys_are_none():
+    request = request_of(headers={"Authorization": f"Bearer {KEY}"})
+    request.http.scope["headers"] *= 2
+    assert OwnDialect().key(request) is None
+
+
+def test_json_is_read_as_its_type():
+    found = decoded('{"text": "é", "inner": {"count": 2}}'.encode(), Body)
+    assert (found.text, found.inner.count) == ("é", 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "parameter", "code"),
+    [
+        (b"", "the body is not JSON", None, "invalid_json"),
+        (b"{", "the body is not JSON", None, "invalid_json"),
+        (b'{"text": "\xff"}', "the body is not JSON", None, "invalid_json"),
+        (b'{"text": "a", "secret": 1}', "there is no field secret", "secret", "unknown_field"),
+        (b'{"text": 7}', "text: Expected `str`, got `int`", "text", "invalid_type"),
+        (b'{"text": "a", "inner": {"count": "x"}}', "inner.count: Expected `int`, got `str`", "inner.count",
+         "invalid_type"),
+        (b'{"inner": null}', "Object missing required field `text`", None, "invalid_type"),
+        (b"[]", "Expected `object`, got `array`", None, "invalid_type"),
+        (b'{"text": "a", "few": [1, 2, 3]}', "few: Expected `array` of length <= 2", "few", "invalid_type"),
+    ],
+    ids=lambda value: str(value)[:30],
+)  # fmt: skip
+def test_what_is_wrong_with_a_body_is_named(content, message, parameter, code):
+    with pytest.raises(HttpProblem) as caught:
+        decoded(content, Body)
+    found = caught.value
+    assert (found.status, found.message, found.parameter, found.code) == (400, message, parameter, code)
+    assert found.hint
+
+
+@pytest.mark.parametrize("kind", ["application/json", "Application/JSON ; charset=utf-8"])
+def test_a_body_is_json_if_its_header_says_so(kind):
+    def body(kind):
+        request = request_of(b'{"text": "a"}', headers={"Content-Type": kind})
+        return asyncio.run(Call(service=service_with({}), request=request).body(Body))
+
+    assert body(kind) == Body(text="a")
+    for other in ("text/json", "", "application/json2"):
+        with pytest.raises(HttpProblem) as caught:
+            body(other)
+        assert (caught.value.status, caught.value.code) == (415, "not_json")
+
+
+def test_an_error_says_when_to_try_again_and_which_key_it_wants():
+    plain = error_response(HttpProblem(400, "a"), {"b": 1})
+    assert (plain.status_code, plain.body) == (400, b'{"b":1}')
+    assert not {"retry-after", "www-authenticate"} & set(plain.headers)
+    assert error_response(HttpProblem(429, "a", retry_after=0), {}).headers["retry-after"] == "0"
+    assert error_response(HttpProblem(401, "a"), {}).headers["www-authenticate"] == "Bearer"
+    other = error_response(HttpProblem(401, "a"), {}, 403)
+    assert (other.status_code, "www-authenticate" in other.headers) == (403, False)
+    assert json_response([1], headers={"x-a": "b"}).headers["x-a"] == "b"
+    assert json_response([1]).status_code == 200

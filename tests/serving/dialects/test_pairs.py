@@ -1,0 +1,85 @@
+"""Which model translates between two languages, and the terms of a glossary in a sentence."""
+
+import asyncio
+
+import pytest
+
+from regard.serving.dialects.controls import MOST_PHRASES
+from regard.serving.dialects.dialect import Call
+from regard.serving.dialects.pairs import (
+    AT_ONCE,
+    _terms,
+    model_between,
+    pairs,
+    source_of,
+    sources_of,
+    targets_by_source,
+)
+from regard.serving.http_error import HttpProblem
+from regard.serving.limits import ServerLimits
+from tests.serving.made_models import request_of, service_with
+
+SERVICE = service_with(dict.fromkeys(["chat", "en-de", "de-en", "en-fr", "en-de.large", "fr-de"]))
+MODELS = SERVICE.models
+GERMAN, FRENCH = "Wo ist bitte der nächste Bahnhof?", "Où est la gare la plus proche, s'il vous plaît ?"
+
+
+def refused(call, *arguments):
+    with pytest.raises(HttpProblem) as caught:
+        call(*arguments)
+    assert caught.value.status == 400
+    return caught.value
+
+
+def test_the_languages_are_those_of_the_names_and_each_pair_is_listed_once():
+    assert [(source, target, slot.name) for source, target, slot in pairs(MODELS)] == [
+        ("en", "de", "en-de"), ("de", "en", "de-en"), ("en", "fr", "en-fr"),
+        ("en", "de", "en-de.large"), ("fr", "de", "fr-de"),
+    ]  # fmt: skip
+    assert targets_by_source(MODELS) == {"en": ["de", "fr"], "de": ["en"], "fr": ["de"]}
+
+
+def test_the_first_model_of_a_pair_translates_and_what_is_missing_is_named():
+    assert model_between(MODELS, "en", "de").name == "en-de"
+    assert model_between(MODELS, "fr", "de").name == "fr-de"
+    found = refused(model_between, MODELS, "xx", "de")
+    assert (found.message, found.parameter) == ("xx is not supported", "source")
+    assert found.hint == "known: de, en, fr"
+    found = refused(model_between, MODELS, "en", "x" * 99)
+    assert (found.message, found.parameter) == (f"{'x' * 20} is not supported", "target")
+    found = refused(model_between, MODELS, "de", "fr")
+    assert (found.message, found.parameter) == ("de to fr is not supported", "target")
+    assert found.hint == "from de: en"
+    assert refused(model_between, service_with({"chat": None}).models, "en", "de").hint == "known: none"
+
+
+def test_the_source_is_a_language_from_which_the_target_can_be_reached():
+    assert source_of(MODELS, FRENCH, "de")[0] == "fr"
+    assert source_of(MODELS, GERMAN, "en")[0] == "de"
+    assert source_of(MODELS, "a", "en")[0] == "de", "no other language is translated into English"
+    assert refused(source_of, MODELS, FRENCH, "xx").parameter == "target"
+
+
+def test_the_languages_of_short_and_of_long_texts_are_found_and_too_long_ones_refused():
+    def found(texts, **limits):
+        call = Call(
+            service=service_with({"en-de": None, "fr-de": None}, ServerLimits(**limits)), request=request_of()
+        )
+        return [language for language, _ in asyncio.run(sources_of(call, texts, "de"))]
+
+    assert found([FRENCH, "Where is the station?"]) == ["fr", "en"]
+    assert found([FRENCH * (1 + AT_ONCE // len(FRENCH))]) == ["fr"]
+    with pytest.raises(HttpProblem) as caught:
+        found([FRENCH], characters=10)
+    assert caught.value.status == 413
+
+
+def test_sentences_with_the_same_terms_require_the_same_and_only_so_many():
+    one = _terms(lambda sentence: {"cat": "Katze", "house": "haus"}, "x")
+    assert one == _terms(lambda sentence: {"house": "haus", "cats": "Katze", "cat": "Katze"}, "y")
+    assert one == (("Katze",), ("haus", "Haus"))
+    assert _terms(lambda sentence: {}, "x") == ()
+    many = {str(number): f"T{number}" for number in range(MOST_PHRASES)}
+    assert len(_terms(lambda sentence: many, "x")) == MOST_PHRASES
+    found = refused(_terms, lambda sentence: {**many, "more": "M"}, "x")
+    assert found.parameter == "glossary_id"

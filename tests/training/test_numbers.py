@@ -1,0 +1,18 @@
+"""The numbers of an update, read when they are there."""
+
+import pytest
+import torch
+
+from regard.training.numbers import Numbers, is_asynchronous
+
+
+@pytest.mark.parametrize(
+    ("name", "queues"), [("cpu", False), ("meta", False), ("mps", False), ("cuda", True), ("xpu", True)]
+)
+def test_only_devices_with_a_queue_of_their_own_make_the_processor_wait(name, queues):
+    assert is_asynchronous(torch.device(name)) is queues
+
+
+def test_numbers_are_read_in_order_whatever_their_shapes():
+    parts = torch.tensor(1.5), torch.tensor([[2.0, 3.0], [4.0, 5.0]]), torch.tensor([True])
+    assert Numbers(*parts).read() == [1.5, 2.0, 3.0, 4.0, 5.0, 1.0]
