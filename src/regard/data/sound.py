@@ -11,14 +11,12 @@ import torch.nn.functional as F
 from jaxtyping import Float32
 from torch import Tensor
 
-from regard.data.compressed_sound import decoded, is_compressed, refuse_longer
+from regard.data.compressed_sound import CONVERT, RATES, decoded, is_compressed, refuse_longer
 from regard.data.memory import refuse_beyond_memory
 from regard.errors import DataError
 
 Samples = Float32[np.ndarray, " samples"]
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE  # codes of formats; the last has the code elsewhere
-RATES = range(1000, 400_001)
-CONVERT = "convert it: ffmpeg -i FILE -ar 16000 -ac 1 FILE.wav"
 COPY_AGAIN = "copy the file again, or " + CONVERT
 LOBES = 48  # zero crossings of the resampling filter on each side
 PASSED = 0.95  # of the frequencies that the lower rate can have, those that it keeps
