@@ -1,0 +1,64 @@
+"""A character n-gram model with Witten-Bell smoothing (Witten and Bell 1991), interpolated through all orders.
+
+    python -m benchmarks.one_file_peers.ngrams TRAIN TEST
+
+prints the bits per character of TEST. In a context with `n` characters, `t` of them different, the share
+t / (n + t) of the probability goes to the next lower order; the lowest is uniform over the characters of
+TRAIN and one more for all others.
+"""
+
+import json
+import math
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+ORDERS = range(4, 8)  # the best for the last tenth of the training text is used
+
+
+class CharacterNgrams:
+    """Counts of characters after each context of up to `order - 1` characters."""
+
+    def __init__(self, text: str, order: int) -> None:
+        self.order, self.alphabet = order, len(set(text)) + 1
+        self.counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for place, character in enumerate(text):
+            for length in range(min(order, place + 1)):
+                self.counts[text[place - length : place]][character] += 1
+        self.totals = {context: counts.total() for context, counts in self.counts.items()}
+
+    def probability(self, character: str, history: str) -> float:
+        """Of the character after the history, of which the last `order - 1` characters count."""
+        found = 1 / self.alphabet
+        for length in range(min(self.order, len(history) + 1)):
+            context = history[len(history) - length :]
+            if (counts := self.counts.get(context)) is None:
+                break
+            total, different = self.totals[context], len(counts)
+            found = (counts[character] + different * found) / (total + different)
+        return found
+
+    def bits(self, text: str) -> float:
+        """Bits per character of a text."""
+        width = self.order - 1
+        found = (
+            self.probability(character, text[max(0, place - width) : place])
+            for place, character in enumerate(text)
+        )
+        return -sum(map(math.log2, found)) / len(text)
+
+
+def best_order(text: str) -> int:
+    """The order with which the last tenth of a text is predicted best from what is before it."""
+    end = len(text) * 9 // 10
+    return min(ORDERS, key=lambda order: CharacterNgrams(text[:end], order).bits(text[end:]))
+
+
+def main() -> None:
+    train, test = (Path(name).read_text("utf-8") for name in sys.argv[1:])
+    order = best_order(train)
+    print(json.dumps({"score": CharacterNgrams(train, order).bits(test), "order": order}))
+
+
+if __name__ == "__main__":
+    main()
