@@ -131,6 +131,9 @@ def test_labels_that_are_all_the_same_are_refused(tmp_path):
     one = write(tmp_path / "one.tsv", [f"{text}\tsame" for text, *_ in texts()])
     with pytest.raises(DataError, match="all texts have one label, 'same'"):
         new(one, task="classification", columns=["0", "1"], out=tmp_path / "r.toml")
+    named = write(tmp_path / "named.csv", ["text,label", *(f'"{text}",same' for text, *_ in texts())])
+    with pytest.raises(DataError, match=r"named\.csv: all values of the column 'label' are 'same'"):
+        new(named, task="classification", out=tmp_path / "r.toml")
     rows = write(tmp_path / "two.tsv", [f"{text}\t{label}" for text, label, _ in texts()])
     other = write(tmp_path / "other.tsv", ["x\tpositive", "y\tpositiv"])
     with pytest.raises(DataError, match=r"other\.tsv:2: no training text has the label 'positiv'") as caught:
