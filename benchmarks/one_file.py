@@ -1,10 +1,11 @@
-"""What `regard new` proposes for one file, trained as it is, beside what else one would train on that file.
+"""The proposals of `regard new` for one file, beside what else one would train on that file.
 
-    python -m benchmarks.one_file [--data NAME ...] [--system NAME ...] [--seeds S ...] [--peers PYTHON] [--quick]
+    python -m benchmarks.one_file [--data NAME ...] [--system NAME ...] [--seeds S ...]
+                                  [--peers PYTHON] [--quick]
 
-Each run of regard is `regard new FILE --test TEST` and `regard train RECIPE` on one thread, without any other
-option. The cost is the processor time of all processes of a system, so other work on the machine changes it little.
-Each run is recorded in results/checks/one-file.json when it is done, and runs again replace it.
+Each run of regard is `regard new FILE --test TEST` and `regard train RECIPE` on one thread; only the seed is
+set. The cost is the processor time of all processes of a system, which other work on the machine changes
+little. Each run is recorded in results/checks/one-file.json when it is done, and replaces an earlier one.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from benchmarks.common.unfit import Unfit
 from benchmarks.one_file_peers.corpora import CORPORA, OneFile, Task, one_file
 from benchmarks.systems.budget import Budget, one_thread
 
-PEERS = program.BUILD / "peers/scikit-learn/bin/python"  # made by `make bench-one-file-install`
+PEERS = program.BUILD / "peers/scikit-learn/bin/python"  # made by `make bench-one-file`
 HERE = Path(__file__).parent / "one_file_peers"
 SYSTEMS: dict[str, Task | None] = {  # name -> its task; None for all
     "regard": None,
@@ -104,7 +105,7 @@ def peer(system: str, corpus: OneFile, folder: Path, budget: Budget, python: Pat
         case _:
             command = [python, HERE / "linear_text.py", *files, system]
     if not Path(command[0]).exists():
-        raise Unfit(f"there is no {command[0]}; make bench-one-file-install makes it")
+        raise Unfit(f"there is no {command[0]}; make bench-one-file makes it")
     output = folder / "output.json"
     budget.run(command, log=folder / "log.txt", stdout=output, env=one_thread())
     return json.loads(output.read_text())

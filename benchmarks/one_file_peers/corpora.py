@@ -14,7 +14,14 @@ from regard.data.catalogue import find_file
 
 Task = Literal["classification", "tagging", "language_model"]
 Texts = list[tuple[str, str]]  # text and label
-QUESTIONS = dict(zip("012345", "description entity abbreviation human location number".split(), strict=True))
+QUESTIONS = {
+    "0": "description",
+    "1": "entity",
+    "2": "abbreviation",
+    "3": "human",
+    "4": "location",
+    "5": "number",
+}
 SENTIMENTS = {"0": "negative", "1": "positive"}
 PER_SOURCE, SOURCE_TEST = 1500, 3000  # texts of each of the six sources; texts to test on
 
@@ -105,9 +112,7 @@ def split_text(make: Callable[[], str], share: float) -> Callable[[], list[str]]
 SOURCES: dict[str, Callable[[], Iterable[str]]] = {
     "captions": lambda: read("multi30k:train.en.gz").splitlines(),
     "news": lambda: [
-        line
-        for year in (2013, 2014, 2017)
-        for line in read(f"newstest_en_de:newstest{year}.en").splitlines()
+        line for year in (2013, 2014, 2017) for line in read(f"newstest_en_de:newstest{year}.en").splitlines()
     ],
     "everyday": lambda: read("tatoeba_en_de:train.en.gz").splitlines(),
     "encyclopedia": wikipedia,

@@ -1,4 +1,4 @@
-"""A character n-gram model with Witten-Bell smoothing (Witten and Bell 1991), interpolated through all orders.
+"""A character n-gram model, interpolated by the method of Witten and Bell (1991).
 
     python -m benchmarks.one_file_peers.ngrams TRAIN TEST
 

@@ -2,8 +2,8 @@
 
     python perceptron_tagger.py TRAIN.conllu TEST.conllu
 
-prints the accuracy of UPOS per word of TEST. Its features are the word, its beginning and end, the words around it
-and the two labels before it.
+prints the accuracy of UPOS per word of TEST. Its features are the word, its beginning and end, the words
+around it and the two labels before it.
 """
 
 import json
