@@ -33,7 +33,7 @@ SYSTEMS: dict[str, Task | None] = {  # name -> its task; None for all
     "n-grams": "language_model",
 }
 LIMIT = 3600.0  # seconds of processor time
-METRICS = {"classification": "accuracy", "tagging": "accuracy", "language_model": "bits_per_character"}
+METRICS = {"classification": "accuracy", "tagging": "accuracy", "language_model": "bits per character"}
 
 
 def main() -> None:
