@@ -36,7 +36,7 @@ class OneFile:
 
 
 def one_file(name: str) -> OneFile:
-    """The corpus called `name`; its files are written anew."""
+    """The corpus called `name`; its files are written each time."""
     task, suffix, make = CORPORA[name]
     folder = BUILD / "one-file" / name
     folder.mkdir(parents=True, exist_ok=True)
