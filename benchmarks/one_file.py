@@ -12,7 +12,6 @@ import argparse
 import json
 import shutil
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +87,10 @@ def regard(corpus: OneFile, folder: Path, seed: int, budget: Budget, *, quick: b
     options = ["--out", folder / "run", "--device", "cpu", "--threads", "1"]
     options += [word for change in changes for word in ("--set", change)]
     budget.run([*command, "train", recipe, *options], log=log, env=one_thread())
-    records = map(json.loads, (folder / "run/metrics.jsonl").read_text().splitlines())
+    records = list(map(json.loads, (folder / "run/metrics.jsonl").read_text().splitlines()))
     scores = next(record["scores"] for record in records if record["kind"] == "test")
-    steps = tomllib.loads(recipe.read_text("utf-8"))["training"]["max_steps"]
-    return {"score": scores[METRICS[corpus.task]], "updates": steps}
+    updates = max(record["step"] for record in records if "step" in record)
+    return {"score": scores[METRICS[corpus.task]], "updates": updates}
 
 
 def peer(system: str, corpus: OneFile, folder: Path, budget: Budget, python: Path) -> dict[str, Any]:
