@@ -36,7 +36,7 @@ GPU_SEEN = $(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_availa
 GPU_NEEDS := beartype click hypothesis jaxtyping numpy pytest rich sacrebleu safetensors tokenizers torch transformers
 
 .PHONY: gpu gpu-install gpu-table triton-check $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check big-corpus export-check bench-serve bench-serve-install bench-exports proposals bench bench-quick bench-install audit sbom hashes picture pictures $(LONG) $(BENCHES) \
-  bench-quality bench-quality-install book book-pages
+  bench-quality bench-quality-install bench-one-file book book-pages
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -97,6 +97,18 @@ bench-install: .venv/installed-bench
 bench-quality: bench-quality-install
 	$(BIN)/python -m benchmarks.quality
 	$(BIN)/python -m benchmarks.common.report
+
+# The proposals for one file beside linear models, a perceptron and n-grams: half an hour on one core.
+bench-one-file: $(PEERS)/scikit-learn/installed
+	$(BIN)/python -m benchmarks.one_file
+
+$(PEERS)/scikit-learn/installed: $(INSTALLED)
+	@mkdir -p $(PEERS)
+	@$(PYTHON) -m venv $(PEERS)/scikit-learn
+	@$(PEERS)/scikit-learn/bin/python -m pip install --quiet --no-input scikit-learn nltk
+	@for data in trec sst ud_english_ewt tiny_shakespeare war_and_peace wikitext2 multi30k newstest_en_de tatoeba_en_de; \
+	  do $(BIN)/regard data get $$data >/dev/null || exit; done
+	@touch $@
 
 bench-quality-install: $(PEERS)/installed
 

@@ -30,6 +30,16 @@ def test_a_csv_file_gives_its_cells_whatever_its_delimiter(tmp_path, delimiter, 
     assert next(table.records()).line == 1 + header
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_a_first_line_that_declares_the_delimiter_is_no_record(delimiter, tmp_path):
+    rows = [f"{number}, and; more|{delimiter}x" for number in range(9)] if delimiter == "\t" else []
+    rows = rows or [f"text {number}{delimiter}x" for number in range(9)]
+    table = open_table(write(tmp_path / "t.csv", [f"sep={delimiter}", f"text{delimiter}label", *rows]), "csv")
+    assert table.names == ("text", "label")
+    assert [record.cells for record in table.records()] == [tuple(row.split(delimiter)) for row in rows]
+    assert next(table.records()).line == 3
+
+
 def test_a_quoted_cell_holds_delimiters_quotes_and_lines_and_lines_are_counted(tmp_path):
     table = open_table(
         write(tmp_path / "t.csv", ["text,label", '"one, ""two""', 'three",yes', "four,no"]), "csv"

@@ -53,6 +53,7 @@ LANGUAGE_CODES = _words(
     "urdu vietnamese welsh"
 )
 _CODE = re.compile(r"[a-z]{2,3}([-_]([A-Z]{2}|[A-Z][a-z]{3}))?")  # de, deu, de_AT, zh-Hans
+_SEPARATOR = re.compile(rf"sep=([{DELIMITERS}])")  # the first line of a CSV file that Excel is to open
 _LABELLED = re.compile(r"(?:__label__(\S+)|(-?\d+)) +(\S.*)")  # a label of fastText, or a number first
 
 
@@ -203,14 +204,19 @@ def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[
             ) from None
         if cells is None:
             return
-        if any(cells):
+        if any(cells) and not (number == 1 and _SEPARATOR.fullmatch(delimiter.join(cells))):
             yield number, cells
         number = reader.line_num + 1
 
 
 def _delimiter(path: Path) -> str:
-    """The delimiter that splits the first records into equally many columns, and most; else a comma."""
+    """The declared delimiter, or that which splits the first records into equally many columns, and most.
+
+    A comma if none does.
+    """
     lines, widths = list(itertools.islice(read_lines(path), SAMPLED_RECORDS)), {}
+    if lines and (declared := _SEPARATOR.fullmatch(lines[0])):
+        return declared[1]
     for each in DELIMITERS:
         try:
             found = {len(cells) for _, cells in _quoted(path, lines, each)}

@@ -10,6 +10,7 @@ import regard
 from regard.errors import DataError
 from regard.verbs.new import new
 from regard.verbs.proposals.columns import roles_of
+from regard.verbs.proposals.language_model import CHARACTER_RECIPE, MAX_BYTES_BY_CHARACTER, PIECE_RECIPE
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.train import train
 
@@ -131,6 +132,9 @@ def test_labels_that_are_all_the_same_are_refused(tmp_path):
     one = write(tmp_path / "one.tsv", [f"{text}\tsame" for text, *_ in texts()])
     with pytest.raises(DataError, match="all texts have one label, 'same'"):
         new(one, task="classification", columns=["0", "1"], out=tmp_path / "r.toml")
+    named = write(tmp_path / "named.csv", ["text,label", *(f'"{text}",same' for text, *_ in texts())])
+    with pytest.raises(DataError, match=r"named\.csv: all values of the column 'label' are 'same'"):
+        new(named, task="classification", out=tmp_path / "r.toml")
     rows = write(tmp_path / "two.tsv", [f"{text}\t{label}" for text, label, _ in texts()])
     other = write(tmp_path / "other.tsv", ["x\tpositive", "y\tpositiv"])
     with pytest.raises(DataError, match=r"other\.tsv:2: no training text has the label 'positiv'") as caught:
@@ -199,3 +203,13 @@ def test_the_end_of_a_text_is_held_out_and_records_by_their_digest(tmp_path):
     assert len(held) == 16
     assert held | kept == set(records.read_text("utf-8").splitlines())
     assert not held & kept
+
+
+@pytest.mark.parametrize("published", [CHARACTER_RECIPE, PIECE_RECIPE], ids=lambda each: each.recipe)
+def test_a_language_model_is_validated_with_half_a_block_of_context(published, tmp_path, monkeypatch):
+    limit = 0 if published is PIECE_RECIPE else MAX_BYTES_BY_CHARACTER
+    monkeypatch.setattr("regard.verbs.proposals.language_model.MAX_BYTES_BY_CHARACTER", limit)
+    written = new(corpus(tmp_path, "language_model"), out=tmp_path / "r.toml")
+    recipe = load_recipe(written.recipe).recipe
+    assert recipe.task.block == published.table()["task"]["block"]
+    assert 2 * recipe.validation.context == recipe.task.block

@@ -226,5 +226,12 @@ def _not_detected(table: Table, columns: Sequence[Column], task: TableTask | Non
     hint = (
         "name the columns: --columns SOURCE,TARGET for a translation, --columns TEXT,LABEL for classification"
     )
+    labels = [each for each in columns if each.short_name in LABEL_NAMES and len(each.values) == 1]
+    if labels and task in (None, "classification", "regression"):
+        [value] = labels[0].values
+        return DataError(
+            f"{table.path}: all values of the column {labels[0].name!r} are {value!r}",
+            "give texts with different labels, or name the columns: --columns TEXT,LABEL",
+        )
     missing = f"the columns for {task}" if task else "its task"
     return DataError(f"{table.path}: cannot detect {missing} from its columns: {shown}", hint)

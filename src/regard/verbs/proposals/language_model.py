@@ -16,6 +16,7 @@ from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
     PublishedRecipe,
+    RecipeChange,
     RecipeSection,
     adapted,
 )
@@ -67,7 +68,7 @@ def new_language_model(
                 file.write("\n\n".join(documents))
     amount = sum(len(text.encode()) for text in texts["train"])
     published = CHARACTER_RECIPE if amount <= MAX_BYTES_BY_CHARACTER else PIECE_RECIPE
-    changes = published.scaled(amount)
+    changes = published.scaled(amount) | _context(published)
     steps = changes["training.max_steps"].value
     counts = {part: sum(map(len, documents)) for part, documents in texts.items()}
     about = f"{counts['train']:,} characters of {path.name}"
@@ -80,6 +81,16 @@ def new_language_model(
         skipped=skipped,
         summary=f"the model of recipes/{published.recipe}, {steps:,} updates",
     )
+
+
+def _context(published: PublishedRecipe) -> dict[str, RecipeChange]:
+    """Half a block as the context of each validated token, as texts are generated.
+
+    Some recipes validate without, to be compared with nanoGPT.
+    """
+    half = published.table()["task"]["block"] // 2
+    comment = "minimum context of each predicted token: half a block"
+    return {"validation.context": RecipeChange(value=half, comment=comment)}
 
 
 def _documents(files: Sequence[str], columns: Sequence[str], skipped: Counter[str]) -> list[str]:
