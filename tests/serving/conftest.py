@@ -125,7 +125,7 @@ def included(lasting):
 
 
 @pytest.fixture(scope="session")
-def hearing_folder(tmp_path_factory):
+def speech_folder(tmp_path_factory):
     """A small speech-to-text model, whose weights are random."""
     folder = tmp_path_factory.mktemp("whisper")
     whisper(folder, likely_times=2.0)
@@ -133,9 +133,9 @@ def hearing_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def hearing(lasting, hearing_folder):
+def transcribing(lasting, speech_folder):
     """A server of it."""
-    return lasting({"whisper": hearing_folder}, workers=1, limits={"recording_seconds": 30.0}, log_texts=True)
+    return lasting({"whisper": speech_folder}, workers=1, limits={"recording_seconds": 30.0}, log_texts=True)
 
 
 @pytest.fixture(scope="session")

@@ -80,32 +80,32 @@ def schema_of(document, path):
 
 
 @pytest.mark.parametrize("path", FORMS)
-def test_a_form_has_the_fields_that_the_server_knows(document, included, hearing, kept, path):
-    server = hearing if path.startswith(SPEECH) else included
+def test_a_form_has_the_fields_that_the_server_knows(document, included, transcribing, kept, path):
+    server = transcribing if path.startswith(SPEECH) else included
     kinds, schema = schema_of(document, path)
     assert kinds == {MULTIPART} if "file" in schema["properties"] else kinds > {URLENCODED, MULTIPART}
     asked = path.replace("{}", kept["document_id"])
     refused = sent(server, asked, {"unknown": "1"}, multipart=MULTIPART in kinds)
     assert refused.status == 400
     [known] = re.findall(r"known: ([\w, \[\]]+)", refused.content.decode())
-    impossible = NEUTRAL if server is hearing else IMPOSSIBLE
+    impossible = NEUTRAL if server is transcribing else IMPOSSIBLE
     assert set(known.split(", ")) - {*impossible} == set(schema["properties"])
     assert schema["additionalProperties"] is False
 
 
 @pytest.mark.parametrize("path", FORMS)
-def test_a_form_needs_what_is_required_and_takes_the_rest(document, included, hearing, kept, path):
+def test_a_form_needs_what_is_required_and_takes_the_rest(document, included, transcribing, kept, path):
     _, schema = schema_of(document, path)
     several = "file" in schema["properties"]
     speaks = path.startswith(SPEECH)
-    server, file = (hearing, recorded().read()) if speaks else (included, TEXT)
+    server, file = (transcribing, recorded().read()) if speaks else (included, TEXT)
     values = {**FIELDS, **kept, "file": file}
     least = {name: values[name] for name in schema["required"]}
     asked = path.replace("{}", kept["document_id"])
     wanted = 403 if path == "/suggest" else 201 if path == "/v2/glossaries" else 200
     for multipart in (True,) if several else (False, True):
         assert sent(server, asked, least, multipart=multipart).status == wanted
-    for name in {*least} - ({"model"} if speaks else set()):  # without it the model that hears is taken
+    for name in {*least} - ({"model"} if speaks else set()):  # without it the model that transcribes is taken
         others = {other: value for other, value in least.items() if other != name}
         if path != "/suggest":  # it is refused whatever is sent
             assert sent(server, asked, others, multipart=several).status in (400, 404, 415), name
@@ -116,6 +116,8 @@ def test_a_form_needs_what_is_required_and_takes_the_rest(document, included, he
             more["response_format"] = "verbose_json"
         assert sent(server, asked, more, multipart=several).status == wanted, name
     for name, field in schema["properties"].items():
+        for value in field.get("enum", ()) if server is transcribing else ():
+            assert sent(server, asked, {**least, name: value}, multipart=several).status == 200, value
         for value in field.get("enum", ()):
             assert sent(server, asked, {**least, name: value}, multipart=several).status in (wanted, 400)
         if "enum" in field:
@@ -129,7 +131,7 @@ def test_every_route_of_a_form_is_described(included):
     assert described <= {(route.method, route.path) for route in routes}
 
 
-def answers(server, folder_server, hearing, kept):
+def answers(server, folder_server, transcribing, kept):
     """Answers of routes with a type, by method and path."""
     chat = {"model": "en-de", "messages": [{"role": "user", "content": TEXT}], "logprobs": True, "n": 2}
     text = {"model": "en-de", "prompt": TEXT, "logprobs": 0}
@@ -166,7 +168,7 @@ def answers(server, folder_server, hearing, kept):
         **{
             ("POST", f"/v1/audio/{path}"): [
                 sent(
-                    hearing,
+                    transcribing,
                     f"/v1/audio/{path}",
                     {"file": recorded().read(), "model": "whisper", "response_format": form},
                     multipart=True,
@@ -211,10 +213,10 @@ def answers(server, folder_server, hearing, kept):
 
 
 def test_answers_have_the_fields_of_their_types_and_no_others(
-    included, serving, hearing, encoder_folder, kept
+    included, serving, transcribing, encoder_folder, kept
 ):
     vectors = serving({"vectors": encoder_folder("classification", ("a", "b"))})
-    found = answers(included, vectors, hearing, kept)
+    found = answers(included, vectors, transcribing, kept)
     assert set(found) == {*ANSWERS, *TEXT_ANSWERS}
     for route, given in found.items():
         for each in given:

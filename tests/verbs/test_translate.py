@@ -46,13 +46,21 @@ def test_workers_change_no_translation(untrained, monkeypatch, precision):
     assert translate(LINES, model=untrained, workers=1, precision=precision, batch_tokens=1) == alone
 
 
-def test_workers_follow_a_model_that_changes(untrained, monkeypatch):
+@pytest.mark.parametrize("by", ["copy", "data", "numpy"])
+def test_workers_follow_a_model_that_changes(untrained, monkeypatch, by):
     monkeypatch.setattr("regard.verbs.generation.pooled_decoding.FEW", 2)
     loaded = load(untrained)
     translator = Translator(loaded, workers=2)
     before = [each.text for each in translator(LINES)]
-    with torch.no_grad():
-        loaded.model.output.weight.copy_(loaded.model.output.weight.flip(0))
+    weight = loaded.model.output.weight
+    flipped = weight.detach().flip(0).clone()
+    if by == "copy":
+        with torch.no_grad():
+            weight.copy_(flipped)
+    elif by == "data":
+        weight.data.copy_(flipped)
+    else:
+        weight.detach().numpy()[:] = flipped.numpy()
     changed = [each.text for each in translator(LINES)]
     assert changed != before
     assert changed == translate(LINES, model=loaded, workers=1)

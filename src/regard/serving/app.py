@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from starlette.types import Message, Receive, Scope, Send
 
 from regard import console
@@ -17,6 +16,7 @@ from regard.serving.dialects.dialect import Call, Dialect, Route
 from regard.serving.http_error import HttpProblem, problem_of
 from regard.serving.request import ClientGone, ServedRequest
 from regard.serving.service import Service, length_of
+from regard.verbs.shared.answerer import Recording
 
 LOCAL_HOSTS = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
 CLOSES = (408, 413, 415)  # of these the rest of the body is not read
@@ -173,7 +173,7 @@ class App:
 
 def _written(texts: Sequence[Any]) -> list[Any] | None:
     """The texts for the log, without recordings."""
-    return [each for each in texts if not isinstance(each, np.ndarray)] or None
+    return [each for each in texts if not isinstance(each, Recording)] or None
 
 
 def _milliseconds(seconds: float | None) -> float | None:

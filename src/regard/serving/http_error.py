@@ -1,6 +1,6 @@
 """An error with an HTTP status, which each dialect sends in its own shape."""
 
-from regard.errors import FolderError, RegardError, UserError
+from regard.errors import FolderError, MissingExtra, RegardError, UserError
 from regard.serving.scheduler import Closed, DeadlinePassed, QueueFull
 
 
@@ -36,6 +36,8 @@ def problem_of(error: RegardError) -> HttpProblem:
         return HttpProblem(504, error.message, error.hint, code="timeout")
     if isinstance(error, Closed):
         return HttpProblem(503, error.message, error.hint, code="unavailable", retry_after=1)
+    if isinstance(error, MissingExtra):
+        return HttpProblem(501, f"not possible on this server: {error.message}", code="not_installed")
     if isinstance(error, FolderError):
         return HttpProblem(400, error.message, error.hint, code="model_cannot")
     if isinstance(error, UserError):

@@ -24,11 +24,12 @@ STATUSES = {
     415: "The body is of another content type.",
     429: "Too many requests; Retry-After says when to try again.",
     456: "No more glossaries are kept.",
+    501: "A library that the request needs is not installed.",
     503: "The server is ending, or a model cannot be loaded.",
     504: "The answer took longer than the request may take.",
 }
 WITH_BODY = (408, 413, 415, 429, 504)
-NOT_OF_ALL = (456,)  # only of the operations that name it
+NOT_OF_ALL = (456, 501)  # only of the operations that name it
 METHODS_WITH_BODY = ("POST", "PUT", "PATCH")
 MADE = {  # what a POST makes -> its identifier in the answer, and what else those below its path need of it
     "/v2/document": ("document_id", ("document_key",)),

@@ -2,11 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-
-import numpy as np
 
 from regard.serving.access_log import AccessLog
 from regard.serving.engine import Engine
@@ -29,10 +27,11 @@ from regard.serving.request_parts import (
 )
 from regard.serving.scheduler import Closed, DeadlinePassed, Job, failure_of
 from regard.verbs.serve import ServedModel
-from regard.verbs.shared.answerer import Answerer, AnswerSettings, Task
+from regard.verbs.shared.answerer import Answerer, AnswerSettings, Recording, Task
 
 T = TypeVar("T")
 LONG = 5000  # characters, which take up to 30 ms to split into sentences
+READERS = 2  # files that are decoded at a time
 GRACE = 5.0  # seconds after its deadline in which a request should have been refused
 TRIES = 3  # of a request whose model is replaced while it arrives
 
@@ -64,6 +63,7 @@ class Service:
     draining: bool = False
     loaded: bool = False
     in_flight: int = field(default=0)
+    readers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS))
 
     @property
     def ready(self) -> bool:
@@ -131,6 +131,12 @@ class Service:
             self.metrics.first_part_seconds.labels(slot.name).observe(request.first_part_seconds)
             return begun
         raise Closed
+
+    async def read(self, request: ServedRequest, reading: Callable[..., T], *arguments: Any) -> T:
+        """What an uploaded file gives, read in a thread; few requests at a time do, for it needs memory."""
+        deadline = request.begun + request.seconds(self.limits)
+        async with self.readers:
+            return await _in_time(request, deadline, asyncio.to_thread(reading, *arguments))
 
     def check_size(self, texts: Sequence[Any]) -> None:
         """Raise an HttpProblem if a request has more texts or characters than it may."""
@@ -296,6 +302,6 @@ async def _begun(parts: AsyncIterator[str]) -> AsyncIterator[str]:
 
 def length_of(text: Any) -> int:
     """The characters of a text, or of a pair of texts; a recording has none."""
-    if isinstance(text, np.ndarray):
+    if isinstance(text, Recording):
         return 0
     return len(text) if isinstance(text, str) else sum(map(len, text))

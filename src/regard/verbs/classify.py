@@ -90,7 +90,7 @@ class Classifier(TextVerb[str, ClassPrediction]):
         )
         self.tokenizer = self.loaded.tokenizers.source
         self.labels, self.options = self.loaded.labels, options
-        self._unknown = UnknownTokens(self.tokenizer.unk_id)
+        self.unknown_tokens = UnknownTokens(self.tokenizer.unk_id)
 
     def answers(self, texts: Sequence[str], first: int) -> Iterator[ClassPrediction]:
         filled = [place for place, line in enumerate(texts) if line and not line.isspace()]
@@ -115,7 +115,7 @@ class Classifier(TextVerb[str, ClassPrediction]):
             console.warn(
                 f"line {number} is too long ({len(line):,} characters): only its beginning is classified"
             )
-        self._unknown.warn(f"line {number}", list(chain.from_iterable(pieces)))
+        self.unknown_tokens.warn(f"line {number}", list(chain.from_iterable(pieces)))
         return encoded_text(pieces, [0], tokenizer=self.tokenizer, line=number, max_tokens=max_tokens)
 
 

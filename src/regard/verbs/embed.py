@@ -89,7 +89,7 @@ class Embedder(TextVerb[str, EmbeddedLine]):
         self.loaded = open_model(model, runtime)
         self.model = _text_model(self.loaded)
         self.tokenizer, self.options = self.loaded.tokenizers.source, options
-        self._unknown = UnknownTokens(self.tokenizer.unk_id)
+        self.unknown_tokens = UnknownTokens(self.tokenizer.unk_id)
 
     def answers(self, texts: Sequence[str], first: int) -> Iterator[EmbeddedLine]:
         vectors = self._vectors([self._text(line, number) for number, line in enumerate(texts, first)])
@@ -138,7 +138,7 @@ class Embedder(TextVerb[str, EmbeddedLine]):
             size = f"{tokens:,} tokens, {max_tokens:,} at most"
         if size:
             console.warn(f"{name or f'line {number}'} is too long ({size}): only its beginning is read")
-        self._unknown.warn(name or f"line {number}", ids)
+        self.unknown_tokens.warn(name or f"line {number}", ids)
         return encoded_text([ids], [0], tokenizer=self.tokenizer, line=number, max_tokens=max_tokens)
 
 

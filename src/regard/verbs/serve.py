@@ -27,10 +27,17 @@ from regard.verbs.generate import Generator, PromptContinuations
 from regard.verbs.generation.controls import beam_of
 from regard.verbs.generation.prompts import ChatPrompts, Rendered
 from regard.verbs.generation.running_answers import RunningAnswers
-from regard.verbs.generation.transcripts import RecordingTranscript, Sound
+from regard.verbs.generation.transcripts import RecordingTranscript
 from regard.verbs.generation.translations import Translation
 from regard.verbs.score import pair_scores, source_ids
-from regard.verbs.shared.answerer import Answerer, AnswerSettings, BatchAnswerer, DecodingAnswerer, Task
+from regard.verbs.shared.answerer import (
+    Answerer,
+    AnswerSettings,
+    BatchAnswerer,
+    DecodingAnswerer,
+    Recording,
+    Task,
+)
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.model_loading import MODEL_USES
 from regard.verbs.shared.precision import compute_in
@@ -146,6 +153,7 @@ class EmbeddingAnswerer(BatchAnswerer[str, EmbeddedLine]):
     def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
         super().__init__(settings)
         self.embedder = Embedder(loaded, runtime=runtime)
+        self.embedder.unknown_tokens.switch_off()
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         for text in texts:
@@ -166,6 +174,7 @@ class ClassAnswerer(BatchAnswerer[str, ClassPrediction]):
         super().__init__(settings)
         options = ClassificationOptions(top=settings.count)
         self.classifier = Classifier(loaded, options=options, runtime=runtime)
+        self.classifier.unknown_tokens.switch_off()
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         for text in texts:
@@ -201,8 +210,8 @@ class ScoreAnswerer(BatchAnswerer[tuple[str, str], ForcedScore]):
         return answers[0]
 
 
-class RecordingAnswerer(BatchAnswerer[Sound, RecordingTranscript]):
-    """Transcribes recordings, each of them whole: the samples of one channel at the model's rate."""
+class RecordingAnswerer(BatchAnswerer[Recording, RecordingTranscript]):
+    """Transcribes recordings at the model's rate, each of them whole."""
 
     alone = True
 
@@ -213,20 +222,24 @@ class RecordingAnswerer(BatchAnswerer[Sound, RecordingTranscript]):
             speech = replace(speech, task=None)  # a model of one language has no tasks, and transcribes
         self.transcriber = Transcriber(loaded, options=speech, runtime=runtime)
 
-    def pieces(self, texts: Sequence[Sound]) -> list[list[Sound]]:
+    def pieces(self, texts: Sequence[Recording]) -> list[list[Recording]]:
+        rate = sampling_rate(self.transcriber.loaded)
+        if any(recording.rate != rate for recording in texts):
+            raise DataError(
+                "the model was replaced by one of another sampling rate", "send the recording again"
+            )
         return [[recording] for recording in texts]
 
-    def answers(self, pieces: Sequence[Sound], first: int) -> list[RecordingTranscript]:
-        return self.transcriber(pieces)
+    def answers(self, pieces: Sequence[Recording], first: int) -> list[RecordingTranscript]:
+        return self.transcriber([recording.samples for recording in pieces])
 
     def joined(
-        self, text: Sound, pieces: Sequence[Sound], answers: Sequence[RecordingTranscript]
+        self, text: Recording, pieces: Sequence[Recording], answers: Sequence[RecordingTranscript]
     ) -> RecordingTranscript:
         return answers[0]
 
-    def size(self, piece: Sound) -> int:
-        """The samples of which a character takes about as long."""
-        return len(piece) // SAMPLES_OF_A_CHARACTER + 1
+    def size(self, piece: Recording) -> int:
+        return len(piece.samples) // SAMPLES_OF_A_CHARACTER + 1
 
 
 class ServedModel:
@@ -267,16 +280,16 @@ class ServedModel:
         with deterministic([self.loaded.model]):
             fast_step(self.loaded.model)
 
-    def recording(self, content: bytes, name: str, most_seconds: float) -> tuple[Sound, int]:
-        """The samples of a sound file at the model's rate, and that rate; `name` is used in messages.
+    def recording(self, content: bytes, name: str, most_seconds: float) -> Recording:
+        """The sound of a file at the model's rate; `name` is used in messages.
 
         Raises:
             FolderError: the model does not transcribe. DataError: the file is damaged, of another format, or
-                longer than `most_seconds`.
+                longer than `most_seconds`. MissingExtra: its format needs a library that is not installed.
         """
         self._refuse_other("transcribe")
-        rate = self.loaded.model.config.sampling_rate
-        return sound_of(content, name, rate, most_seconds), rate
+        rate = sampling_rate(self.loaded)
+        return Recording(sound_of(content, name, rate, most_seconds), rate)
 
     @property
     def bytes(self) -> int:
@@ -334,6 +347,12 @@ class ServedModel:
     def count_output_tokens(self, text: str) -> int:
         """How many tokens of the target's tokeniser an answer has."""
         return len(self.loaded.tokenizers.target.encode(text))
+
+
+def sampling_rate(loaded: LoadedModel) -> int:
+    """The samples a second of the sound that a speech-to-text model reads."""
+    assert isinstance(loaded.model, SpeechToText)
+    return loaded.model.config.sampling_rate
 
 
 def tasks_of(loaded: LoadedModel) -> tuple[Task, ...]:

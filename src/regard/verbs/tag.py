@@ -85,7 +85,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
         self.model = encoder_that("labels words", ("tokens",), self.loaded, options.allow_fresh_head)
         self.tokenizer = self.loaded.tokenizers.source
         self.labels, self.options = self.loaded.labels, options
-        self._unknown = UnknownTokens(self.tokenizer.unk_id)
+        self.unknown_tokens = UnknownTokens(self.tokenizer.unk_id)
         self._pieces = partial(
             encode_word, encode=self.tokenizer.encode_words, prefix=word_prefix(self.tokenizer)
         )
@@ -137,7 +137,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
 
     def _windows(self, words: Sequence[str], number: int) -> list[EncodedText]:
         pieces = [self._pieces(word) for word in words]
-        self._unknown.warn(f"sentence {' '.join(words)[:40]!r}", list(chain.from_iterable(pieces)))
+        self.unknown_tokens.warn(f"sentence {' '.join(words)[:40]!r}", list(chain.from_iterable(pieces)))
         return tagged_texts(
             pieces, [0] * len(words), tokenizer=self.tokenizer, line=number, max_tokens=self._most
         )

@@ -102,8 +102,13 @@ def test_a_model_that_changed_since_its_export_is_refused(cache):
     loaded = regard.load("en-de")
     translator = regard.Translator(loaded, engine="ctranslate2")
     assert [each.text for each in translator(TEXTS[:1])]
-    with torch.no_grad():
-        loaded.model.output.weight[5] += 1
+    loaded.model.train()
+    loaded.model.eval()
+    of_all = torch.nn.modules.module.register_module_forward_hook(lambda *given: None)
+    with of_all, pytest.raises(ConfigError, match=r"the hook.* that every module has"):
+        list(translator(TEXTS[:1]))
+    assert [each.text for each in translator(TEXTS[:1])]
+    loaded.model.output.weight.data += 1
     with pytest.raises(ConfigError, match="the model has changed since it was exported"):
         list(translator(TEXTS[:1]))
 

@@ -4,6 +4,8 @@ import pytest
 
 from regard.verbs.classify import classify
 from regard.verbs.embed import Embedder
+from regard.verbs.serve import ServedModel
+from regard.verbs.shared.answerer import AnswerSettings
 from regard.verbs.shared.unknown_tokens import UnknownTokens
 from regard.verbs.tag import tag
 from regard.verbs.translate import Translator, translate
@@ -46,6 +48,17 @@ def test_verbs_name_a_text_in_letters_that_the_model_never_saw(encoder_folder, w
     assert any(f"sentence {text!r} has" in line for line in warned())
     translate([known, text])
     assert any("line 2 has" in line and "unknown" in line for line in warned())
+
+
+@pytest.mark.parametrize("task", ["translate", "embed", "classify"])
+def test_a_server_does_not_warn_of_the_texts_of_its_clients(encoder_folder, warned, task):
+    model = ServedModel(None if task == "translate" else encoder_folder("classification", ("a", "b")))
+    answerer = model.answerer(AnswerSettings(task=task))
+    if task == "translate":
+        answerer.running().add("Привет мир", 0)
+    else:
+        answerer.answers(["Привет мир"], 0)
+    assert warned() == []
 
 
 def test_a_translator_says_once_that_it_does_not_know_a_letter(warned):

@@ -1,12 +1,10 @@
 """OpenAI's dialect for speech: transcripts of recordings, and their translations into English."""
 
-import asyncio
 import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import numpy as np
 from starlette.responses import Response
 
 from regard.serving.dialects.dialect import Call, Route, json_response
@@ -15,24 +13,30 @@ from regard.serving.http_error import HttpProblem, unsupported
 from regard.serving.models import Engine
 from regard.verbs.generation.subtitles import subtitles
 from regard.verbs.generation.transcripts import RecordingTranscript
-from regard.verbs.shared.answerer import AnswerSettings
+from regard.verbs.shared.answerer import AnswerSettings, Recording
 from regard.verbs.shared.text_options import SpeechOptions
 
 TRANSCRIPTIONS, TRANSLATIONS = "/v1/audio/transcriptions", "/v1/audio/translations"
-OF_BOTH = ("file", "model", "prompt", "response_format", "temperature")
-TRANSLATION_FIELDS = OF_BOTH
+TRANSLATION_FIELDS = ("file", "model", "prompt", "response_format", "temperature")
 GRANULARITIES = "timestamp_granularities[]"
-TRANSCRIPTION_FIELDS = (*OF_BOTH, "language", GRANULARITIES, "stream", "include[]", "chunking_strategy")
+TRANSCRIPTION_FIELDS = (
+    *TRANSLATION_FIELDS,
+    "language",
+    GRANULARITIES,
+    "stream",
+    "include[]",
+    "chunking_strategy",
+)
 WITH_TIMES = ("srt", "vtt", "verbose_json")  # formats
 FORMATS = ("json", "text", *WITH_TIMES)
 SpeechTask = Literal["transcribe", "translate"]
 UNKNOWN_NAME = "the file"  # of an upload without a name
 NEUTRAL = {  # what leaves the answer alone -> why nothing else is honoured
-    "prompt": ("", "a window is read without a text before it"),
-    "temperature": ("0", "transcripts are searched, not sampled"),
-    "stream": ("false", "a transcript is known at its end"),
-    "include[]": ("", "no model here gives more"),
-    "chunking_strategy": ("", "a recording is divided at the model's own timestamps"),
+    "prompt": ((), "a window is read without a text before it"),
+    "temperature": ((), "transcripts are searched, not sampled"),
+    "stream": (("false", "0"), "a transcript is known at its end"),
+    "include[]": ((), "no model here gives more"),
+    "chunking_strategy": ((), "a recording is divided at the model's own timestamps"),
 }
 
 
@@ -47,7 +51,15 @@ async def translations(call: Call) -> Response:
 
 
 def _route(path: str, handler: Any, about: str) -> Route:
-    return Route(method="POST", path=path, handler=handler, form=True, about=about, texts=("text/plain",))
+    return Route(
+        method="POST",
+        path=path,
+        handler=handler,
+        form=True,
+        about=about,
+        texts=("text/plain",),
+        statuses=(501,),
+    )
 
 
 AUDIO_ROUTES = (
@@ -61,38 +73,44 @@ async def _transcribed(call: Call, names: Sequence[str], task: SpeechTask) -> Re
     fields = await fields_of(call, limits=dataclasses.replace(limits, upload_bytes=limits.recording_bytes))
     fields.refuse_others(names)
     _refuse_what_is_not_honoured(fields)
-    form = fields.text("response_format") or "json"
-    if form not in FORMATS:
+    response_format = fields.text("response_format") or "json"
+    if response_format not in FORMATS:
         raise wrong("response_format", f"must be one of {', '.join(FORMATS)}")
-    if fields.given(GRANULARITIES) is not None and form != "verbose_json":
+    if fields.given(GRANULARITIES) is not None and response_format != "verbose_json":
         raise wrong(GRANULARITIES, "is for response_format verbose_json")
     slot = call.service.slot(fields.text("model"), "transcribe")
-    samples, rate = await _recording(call, fields, await call.service.models.engine(slot))
-    speech = SpeechOptions(language=fields.text("language") or None, task=task, timestamps=form in WITH_TIMES)
+    recording = await _recording(call, fields, await call.service.models.engine(slot))
+    speech = SpeechOptions(
+        language=fields.text("language") or None, task=task, timestamps=response_format in WITH_TIMES
+    )
     settings = AnswerSettings(task="transcribe", speech=speech)
-    found = await call.service.answer(call.request, slot, settings, [samples])
-    return _response(found.answers[0], form, task, len(samples) / rate)
+    found = await call.service.answer(call.request, slot, settings, [recording])
+    return _response(found.answers[0], response_format, task, recording.seconds)
 
 
 def _refuse_what_is_not_honoured(fields: Fields) -> None:
     for name, (neutral, why) in NEUTRAL.items():
-        given = fields.text(name)
-        if given not in (None, "", neutral) and not (name == "temperature" and _is_zero(given)):
+        given = (fields.text(name) or "").lower()
+        if given not in ("", *neutral) and not (name == "temperature" and _number(given) == 0):
             raise unsupported(name, why)
     granularities = fields.texts(GRANULARITIES)
-    if granularities not in (None, "segment", ["segment"]):
-        raise unsupported(f"{GRANULARITIES} of words", "times are those of segments", of=GRANULARITIES)
+    named = {granularities} if isinstance(granularities, str) else {*(granularities or ())}
+    if not named <= {"", "segment"}:
+        raise unsupported(f"{GRANULARITIES} but segment", "times are those of segments", of=GRANULARITIES)
 
 
-def _is_zero(text: str) -> bool:
+def _number(text: str) -> float:
     try:
-        return float(text) == 0
+        found = float(text)
     except ValueError:
-        raise wrong("temperature", "must be a number") from None
+        found = math.nan
+    if not math.isfinite(found):
+        raise wrong("temperature", "must be a number")
+    return found
 
 
-async def _recording(call: Call, fields: Fields, engine: Engine) -> tuple[np.ndarray, int]:
-    """The samples of the uploaded file at the model's rate, and that rate.
+async def _recording(call: Call, fields: Fields, engine: Engine) -> Recording:
+    """The sound of the uploaded file, at the model's rate.
 
     Raises:
         HttpProblem: there is no file. FolderError, DataError: see `ServedModel.recording`.
@@ -102,17 +120,17 @@ async def _recording(call: Call, fields: Fields, engine: Engine) -> tuple[np.nda
         raise HttpProblem(400, "file is missing", "send a recording", parameter="file")
     most = call.service.limits.recording_seconds
     name = file.filename or UNKNOWN_NAME
-    return await asyncio.to_thread(engine.model.recording, await file.read(), name, most)
+    return await call.service.read(call.request, engine.model.recording, await file.read(), name, most)
 
 
-def _response(transcript: RecordingTranscript, form: str, task: str, duration: float) -> Response:
-    if form == "text":
+def _response(transcript: RecordingTranscript, response_format: str, task: str, duration: float) -> Response:
+    if response_format == "text":
         return Response(transcript.text + "\n", media_type="text/plain; charset=utf-8")
     segments = transcript.segments or ()
-    if form in ("srt", "vtt"):
-        return Response(subtitles(segments, form), media_type="text/plain; charset=utf-8")
+    if response_format in ("srt", "vtt"):
+        return Response(subtitles(segments, response_format), media_type="text/plain; charset=utf-8")
     usage = {"type": "duration", "seconds": math.ceil(duration)}
-    if form == "json":
+    if response_format == "json":
         return json_response({"text": transcript.text, "usage": usage})
     return json_response(
         {

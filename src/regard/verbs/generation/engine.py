@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from torch import nn
+
 from regard import console
 from regard.data.tokenizer import TokenizerPair
 from regard.decoding.assembly import score_by
@@ -13,8 +15,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError
 from regard.exports.ctranslate2_engine import CTranslate2Engine, EngineSearch, cached_export
-from regard.fast.decoding_step import fingerprint
-from regard.fast.unchanged import changed_part
+from regard.fast.unchanged import changed_part, sampled_weights
 from regard.verbs.generation.controls import CONTROLS_BY_NAME
 from regard.verbs.shared.runtime import DecodingRuntime
 from regard.verbs.shared.text_options import SummaryOptions
@@ -38,7 +39,7 @@ class EngineDecoder:
     ) -> None:
         self._search = engine_search(settings, loaded.tokenizers, strategy)
         self._engine = opened_engine(loaded, runtime, workers)
-        self._model, self._exported = loaded.model, fingerprint(loaded.model)
+        self._model, self._exported = loaded.model, sampled_weights(loaded.model)
         self._batch_tokens = options.batch_tokens
 
     @property
@@ -58,7 +59,8 @@ class EngineDecoder:
         Raises:
             ConfigError: the model is no longer what was exported.
         """
-        if fingerprint(self._model) != self._exported:
+        _refuse_changed(self._model)
+        if sampled_weights(self._model) != self._exported:
             raise ConfigError(
                 f"the model has changed since it was exported for {ENGINE}",
                 "make a new Translator: its weights are exported again",
@@ -79,17 +81,22 @@ def opened_engine(loaded: LoadedModel, runtime: DecodingRuntime, workers: int) -
     Raises:
         ConfigError: a module has a hook, which the engine would not call.
     """
-    if name := changed_part(loaded.model):
-        raise ConfigError(
-            f"{ENGINE} cannot call the hook, or the method of its own, that {name} has",
-            "remove it, or take engine = 'regard'",
-        )
+    _refuse_changed(loaded.model)
 
     def begins() -> None:
         console.note(f"{ENGINE}: the model is exported and compared with regard's outputs, once")
 
     folder = cached_export(loaded, runtime.precision, begins=begins)
     return CTranslate2Engine(folder, loaded, workers=workers, threads=runtime.threads or 1)
+
+
+def _refuse_changed(model: nn.Module) -> None:
+    """Raise a ConfigError for what the engine would not call, because it computes without Python."""
+    if name := changed_part(model):
+        raise ConfigError(
+            f"{ENGINE} cannot call the hook, or the changed method, that {name} has",
+            "remove it, or take engine = 'regard'",
+        )
 
 
 def engine_search(settings: GenerationSettings, tokenizers: TokenizerPair, strategy: Any) -> EngineSearch:

@@ -1,5 +1,6 @@
 """Decoding sources by regard's own search: few in one process, many in a pool of workers."""
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
@@ -11,7 +12,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.pool import DecodingPool, one_thread
 from regard.decoding.running_batch import RunningTranslations
 from regard.fast.decoding_step import Fingerprint, fast_step, fingerprint
-from regard.fast.unchanged import changed_part
+from regard.fast.unchanged import changed_part, sampled_weights
 from regard.models.build import count_parameters
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.verbs.shared.runtime import DecodingRuntime
@@ -38,7 +39,8 @@ class PooledDecoder:
         self._strategy, self._model, self._workers = strategy, model, workers
         self._pad_id, self._eos_id, self._batch_tokens = target.pad_id, target.eos_id, options.batch_tokens
         self._threads_are_chosen = runtime.threads is not None or options.workers is not None
-        self._started: tuple[Fingerprint, DecodingPool[Job, list[list[Hypothesis]]]] | None = None
+        self._started: tuple[tuple[Fingerprint, int], DecodingPool[Job, list[list[Hypothesis]]]] | None = None
+        self._starting = threading.Lock()
 
     @property
     def positions(self) -> int:
@@ -78,13 +80,14 @@ class PooledDecoder:
         """
         if self._workers == 1 or lines < FEW * self._workers or changed_part(self._model) is not None:
             return None
-        current = fingerprint(self._model)
-        if self._started is None or self._started[0] != current:
-            if self._started is not None:
-                self._started[1].close()
-            fast_step(self._model)  # built before the fork, so that the workers share it
-            self._started = current, DecodingPool(Decoder(self._strategy, [self._model]), self._workers)
-        return self._started[1]
+        with self._starting:
+            current = fingerprint(self._model), sampled_weights(self._model)
+            if (
+                self._started is None or self._started[0] != current
+            ):  # another thread may still use the old one
+                fast_step(self._model)  # built before the fork, so that the workers share it
+                self._started = current, DecodingPool(Decoder(self._strategy, [self._model]), self._workers)
+            return self._started[1]
 
     @cached_property
     def _is_faster_with_one_thread(self) -> bool:

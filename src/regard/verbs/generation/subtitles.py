@@ -6,15 +6,15 @@ from regard.verbs.generation.transcripts import TranscriptSegment
 from regard.verbs.shared.text_options import SubtitleFormat
 
 
-def subtitles(segments: Sequence[TranscriptSegment], form: SubtitleFormat) -> str:
+def subtitles(segments: Sequence[TranscriptSegment], subtitle_format: SubtitleFormat) -> str:
     """The subtitles of all segments with a text; without a final blank line."""
-    point = "," if form == "srt" else "."
+    point = "," if subtitle_format == "srt" else "."
     cues = [
         f"{time(each.start, point)} --> {time(each.end, point)}\n{_line(each.text)}\n"
         for each in segments
         if each.text
     ]
-    if form == "vtt":
+    if subtitle_format == "vtt":
         return "\n".join(["WEBVTT\n", *cues])
     return "\n".join(f"{number}\n{cue}" for number, cue in enumerate(cues, start=1))
 

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
+import numpy as np
+from jaxtyping import Float
+
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.running_answers import RunningAnswers
 from regard.verbs.shared.text_options import SpeechOptions, SplitMode
@@ -15,7 +18,7 @@ from regard.verbs.shared.text_options import SpeechOptions, SplitMode
 Task = Literal["translate", "generate", "embed", "classify", "score", "transcribe"]
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
-ANY_SPEECH = SpeechOptions()  # in the language that is heard, as the model's settings say
+ANY_SPEECH = SpeechOptions()  # in the language that the model detects, or its settings name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +36,19 @@ class AnswerSettings:
     chat: bool = False
     alignments: bool = False  # of the candidates of a translation
     speech: SpeechOptions = ANY_SPEECH
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """The samples of one channel, and how many a second has."""
+
+    samples: Float[np.ndarray, " samples"]
+    rate: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return len(self.samples) / self.rate
 
 
 class Answerer(ABC, Generic[Piece, Answer]):

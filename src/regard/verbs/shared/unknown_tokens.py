@@ -15,12 +15,16 @@ class UnknownTokens:
     """
 
     def __init__(self, unk_id: int) -> None:
-        self._unk_id, self._warned = unk_id, False
+        self._unk_id, self._warned, self._is_on = unk_id, False, True
+
+    def switch_off(self) -> None:
+        """For a server, whose log is not for the texts of its clients."""
+        self._is_on = False
 
     def warn(self, name: str, ids: Sequence[int]) -> None:
         """Warn of a text, `name` in messages, if it is to be named."""
         unknown = ids.count(self._unk_id)
-        if not unknown or (self._warned and unknown < MOSTLY * len(ids)):
+        if not (unknown and self._is_on) or (self._warned and unknown < MOSTLY * len(ids)):
             return
         rest = "" if self._warned else "; of further texts only those with a third or more are named"
         self._warned = True
