@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.page_blocks import regard_command, run_python, shortened
+from tests.serving.asking import recorded
 from tests.serving.proxies import DEPLOY, NAME, Nginx, free_ports, program, replaced
 
 ROOT = DEPLOY.parent
@@ -221,11 +222,21 @@ def test_the_program_of_the_page_runs(included, tmp_path):
     run_python(replaced(program_text, {"127.0.0.1:8000": f"127.0.0.1:{included.port}"}), tmp_path)
 
 
+def test_the_recording_of_the_page_is_transcribed(transcribing, tmp_path):
+    program("curl")
+    [block] = [text for language, text in BLOCK.findall(SECTIONS["Dialects"]) if language == "sh"]
+    serve, curl = block.strip().split("\n")
+    assert serve.startswith("regard serve --model whisper=")
+    (tmp_path / "speech.wav").write_bytes(recorded().read())
+    asked = curl.replace("127.0.0.1:8000", f"127.0.0.1:{transcribing.port}")
+    done = subprocess.run(["sh", "-ec", asked], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("1\n00:00:00,"), done.stderr
+
+
 def test_every_block_is_run_or_is_named_here():
     others = {title: BLOCK.findall(text) for title, text in SECTIONS.items() if title not in FOLLOWED}
     left = {title: blocks for title, blocks in others.items() if blocks}
-    [(language, _)] = left.pop("Dialects")
-    assert language == "python"
+    assert [language for language, _ in left.pop("Dialects")] == ["python", "sh"]
     [(_, commands)] = left.pop(CHECKS)
     for target in re.findall(r"^make ([\w-]+)", commands, re.M):
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.M)

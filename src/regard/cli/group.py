@@ -29,7 +29,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
         "translate": "Translate a text, a file or what comes through a pipe.",
         "summarize": "Summarize a text, each line of a file or of a pipe.",
         "generate": "Continue a text, each line of a file or of a pipe.",
-        "classify": "Classify a text, each line of a file or of a pipe.",
+        "classify": "Classify texts, each line of a file or of a pipe, or images.",
         "tag": "Label each word of a text, of the lines of a file or of a pipe.",
         "embed": "Turn each text, or each line of a file or of standard input, into a vector.",
         "fill": "Predict the masked tokens of a text, of each line of a file or of a pipe.",

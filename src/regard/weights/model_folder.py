@@ -169,7 +169,7 @@ def read_config(folder: VerifiedFolder) -> tuple[ModelConfig, tuple[str, ...]]:
             )
         case {"format_version": int(), "kind": str(kind), "settings": dict(settings), **others}:
             pass
-        case _ if "export.json" in folder.names:
+        case _ if (folder.path / "export.json").is_file():
             raise FolderError(
                 f"{folder.path} is an export for another engine", "give the model that was exported"
             )
