@@ -17,6 +17,7 @@ from regard.serving.workers import CAN_FORK, QueuedRequests, WorkerHandle, Worke
 from regard.verbs.generation.controls import Controls
 from regard.verbs.serve import AnswerSettings, ServedModel
 from tests.serving.asking import ask, post
+from tests.serving.test_scheduler import Seen
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="workers are forks")
 LINES = ["Where is the station?", "I am tired.", "He has three cats and a dog.", "hi", "Yes, I do.", "No."]
@@ -337,25 +338,12 @@ def model_folder():
     return included_model()
 
 
-class Reported:
-    """What workers report."""
-
-    def __init__(self):
-        self.batches, self.queued = [], []
-
-    def batch(self, rows, seconds):
-        self.batches.append((rows, seconds))
-
-    def queue(self, requests):
-        self.queued.append(requests)
-
-
 def ended(queued, *batches):
     return Ended(number=1, error=None, started=None, queued=queued, batches=batches)
 
 
 def test_the_requests_that_wait_are_those_of_all_workers_and_reported_when_they_change():
-    observer = Reported()
+    observer = Seen()
     queued = QueuedRequests(observer)
     queued.report(11, ended(2, (3, 0.5), (1, 0.25)))
     queued.report(12, ended(5))
