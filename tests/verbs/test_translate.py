@@ -1,5 +1,6 @@
 """One line out for each line in, in order; a translation does not depend on the other lines."""
 
+import copy
 import functools
 import json
 import os
@@ -78,6 +79,15 @@ def test_a_hook_sees_every_line_whatever_the_number_of_workers(untrained, monkey
         hook.remove()
         seen[workers] = sum(rows)
     assert seen[1] == seen[2] > 0
+
+
+def test_a_translator_is_copied_before_and_after_its_workers_run(untrained, monkeypatch):
+    monkeypatch.setattr("regard.verbs.generation.pooled_decoding.FEW", 2)
+    translator = Translator(untrained, workers=2)
+    early = copy.deepcopy(translator)
+    expected = [each.text for each in translator(LINES)]
+    for each in (early, copy.deepcopy(translator)):
+        assert [found.text for found in each(LINES)] == expected
 
 
 def test_workers_are_for_a_cpu(untrained):

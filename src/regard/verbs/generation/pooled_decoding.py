@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
+from typing import Any
 
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.base_search import Search
@@ -40,6 +41,14 @@ class PooledDecoder:
         self._pad_id, self._eos_id, self._batch_tokens = target.pad_id, target.eos_id, options.batch_tokens
         self._threads_are_chosen = runtime.threads is not None or options.workers is not None
         self._started: tuple[tuple[Fingerprint, int], DecodingPool[Job, list[list[Hypothesis]]]] | None = None
+        self._starting = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without workers and their lock: a copy starts its own."""
+        return {**self.__dict__, "_started": None, "_starting": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
         self._starting = threading.Lock()
 
     @property
