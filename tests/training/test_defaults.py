@@ -9,10 +9,10 @@ from regard.training.objective import (
     CrossEntropy,
     LabelCrossEntropy,
     NextToken,
-    RDrop,
     SquaredError,
 )
 from regard.training.optimizer import OptimizerSettings
+from regard.training.r_drop import RDrop
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState

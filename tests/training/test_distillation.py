@@ -24,10 +24,10 @@ from regard.training.objective import (
     CrossEntropy,
     LabelCrossEntropy,
     NextToken,
-    RDrop,
     SquaredError,
     ignored_label,
 )
+from regard.training.r_drop import RDrop
 from regard.training.settings import TrainingSettings
 from regard.training.share_objective import ShareObjective
 

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from regard.errors import RecipeError, UserError
 from regard.training import register_loss
 from regard.training.losses import chosen_loss
-from regard.training.objective import CrossEntropy, LabelCrossEntropy, RDrop, SquaredError
+from regard.training.objective import CrossEntropy, LabelCrossEntropy, SquaredError
+from regard.training.r_drop import RDrop
 
 LOGITS = torch.tensor([[1.0, 2.0, 0.0], [0.5, -1.0, 3.0]])
 LABELS = torch.tensor([1, 2])

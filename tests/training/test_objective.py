@@ -16,10 +16,7 @@ from regard.training.objective import (
     CrossEntropy,
     LabelCrossEntropy,
     NextToken,
-    RDrop,
     SquaredError,
-    build_objective,
-    real_logits,
 )
 
 PAIRS = [([5, 6, 7, 3], [2, 8, 9, 3]), ([4, 3], [2, 10, 3]), ([4, 4, 4, 4, 4, 3], [2, 7, 8, 9, 10, 11, 3])]
@@ -67,9 +64,8 @@ def test_the_likelihood_reported_is_without_smoothing():
     )
 
 
-@pytest.mark.parametrize("objective", [CrossEntropy(smoothing=0.1), RDrop(base=CrossEntropy(smoothing=0.1))])
-def test_a_batch_costs_the_sum_of_its_pairs(objective):
-    net = model()
+def test_a_batch_costs_the_sum_of_its_pairs():
+    net, objective = model(), CrossEntropy(smoothing=0.1)
     together = objective(net, batch_of())
     alone = [objective(net, batch_of([pair])) for pair in PAIRS]
     torch.testing.assert_close(together.total, torch.stack([loss.total for loss in alone]).sum())
@@ -81,38 +77,6 @@ def test_logits_leave_the_model_not_probabilities():
     labels = torch.arange(4)
     logits[labels, labels] = 50.0
     assert CrossEntropy().of_log_probs(F.log_softmax(logits, dim=-1), labels).total < 1e-6
-
-
-def test_r_drop_without_dropout_is_cross_entropy():
-    batch, net, base = batch_of(), model(), CrossEntropy(smoothing=0.1)
-    torch.testing.assert_close(RDrop(base=base, weight=5.0)(net, batch).total, base(net, batch).total)
-
-
-def test_r_drop_adds_the_divergence_of_two_dropout_masks():
-    """Half of equation 4 of Wu et al. 2021, with PyTorch's divergences."""
-    batch, net, base = batch_of(), model(dropout=0.5).train(), CrossEntropy(smoothing=0.1)
-    torch.manual_seed(7)
-    loss = RDrop(base=base, weight=3.0)(net, batch)
-    torch.manual_seed(7)
-    p, labels = real_logits(net, batch, 0)
-    q, _ = real_logits(net, batch, 0)
-    p, q = p.log_softmax(-1), q.log_softmax(-1)
-    divergence = (
-        F.kl_div(p, q, log_target=True, reduction="sum") + F.kl_div(q, p, log_target=True, reduction="sum")
-    ) / 2
-    nll = (base.of_log_probs(p, labels).total + base.of_log_probs(q, labels).total) / 2
-    assert divergence > 0.1
-    torch.testing.assert_close(loss.total, nll + 3.0 / 2 * divergence)
-    plain = [CrossEntropy().of_log_probs(each, labels).total.detach() for each in (p, q)]
-    torch.testing.assert_close(loss.nll, sum(plain) / 2)
-    assert loss.num_targets == batch.num_targets
-
-
-def test_the_objective_of_a_recipe_has_r_drop_only_with_a_weight():
-    base = CrossEntropy(smoothing=0.1, pad_id=7)
-    assert build_objective(label_smoothing=0.1, r_drop=0.0, pad_id=7) == base
-    assert build_objective(label_smoothing=0.1, r_drop=0.5, pad_id=7) == RDrop(base=base, weight=0.5)
-    assert RDrop(base=base).weight == 5.0, "the paper's"
 
 
 def labelled(outputs, labels):

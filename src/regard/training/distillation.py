@@ -70,7 +70,7 @@ def distilled(base: Objective, teacher: nn.Module, settings: DistillationSetting
     if not isinstance(base, LossOfLogits):
         raise RecipeError(
             f"training.distillation: {type(base).__name__} is not a function of logits and labels",
-            "leave it out; it is for tasks that predict tokens or classes, without r_drop",
+            "leave it out; it is for tasks that predict tokens or classes",
         )
     teacher.eval().requires_grad_(False)
     return Distillation(base=base, teacher=teacher, weight=settings.weight, temperature=settings.temperature)

@@ -16,7 +16,7 @@ APPLIED = {
 # setting -> what to do instead; these belong to a recipe
 REFUSED = {
     "label_smoothing": "it is the objective's own: give one that smooths, e.g. CrossEntropy(smoothing=0.1)",
-    "r_drop": "it is the objective's own: give one with two passes, e.g. RDrop of regard.training.objective",
+    "r_drop": "it is the objective's own: give one with two passes, e.g. RDrop of regard.training.r_drop",
     "adapter": "add adapters to the model before: `add_lora` of regard.models",
     "distillation": "it is the objective's own: give one with a teacher, e.g. Distillation of "
     "regard.training.distillation",

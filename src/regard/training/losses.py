@@ -77,7 +77,7 @@ def chosen_loss(name: str, base: Objective) -> Objective:
     if not isinstance(base, LogitsObjective):
         raise RecipeError(
             f"training.loss = {name!r}: {type(base).__name__} is not a function of logits and labels",
-            "leave out training.loss; it is for tasks that predict tokens or classes, without r_drop",
+            "leave out training.loss; it is for tasks that predict tokens or classes",
         )
     return CustomLoss(name=name, function=LOSSES[name], base=base)
 

@@ -149,31 +149,6 @@ class SquaredError:
         return Loss(total=total, nll=total.detach(), num_targets=batch.labels.numel())
 
 
-@dataclass(frozen=True, kw_only=True)
-class RDrop:
-    """R-Drop (Wu et al. 2021, equation 4): two passes with different dropout masks should agree.
-
-    It is half of the paper's sum, comparable with the loss of one pass: the mean of both cross-entropies plus
-    `weight` / 2 times the mean of the two Kullback-Leibler divergences.
-    """
-
-    base: CrossEntropy
-    weight: float = 5.0
-
-    def __call__(self, model: SequenceToSequence, batch: PairBatch) -> Loss:
-        logits, labels = real_logits(model, batch, self.base.pad_id)
-        other_logits, _ = real_logits(model, batch, self.base.pad_id)
-        log_probs, other = F.log_softmax(logits, dim=-1), F.log_softmax(other_logits, dim=-1)
-        first, second = self.base.of_log_probs(log_probs, labels), self.base.of_log_probs(other, labels)
-        # KL(p||q) + KL(q||p) = sum (p - q)(log p - log q)
-        divergence = ((log_probs.exp() - other.exp()) * (log_probs - other)).sum() / 2
-        return Loss(
-            total=(first.total + second.total) / 2 + self.weight / 2 * divergence,
-            nll=(first.nll + second.nll) / 2,
-            num_targets=first.num_targets,
-        )
-
-
 def real_states(
     model: SequenceToSequence, batch: PairBatch, pad_id: int
 ) -> tuple[Float[Tensor, "tokens d_model"], Int64[Tensor, " tokens"]]:
@@ -232,9 +207,3 @@ def _of_log_probs(
     if smoothing:
         total = (1 - smoothing) * nll - smoothing * log_probs.sum() / log_probs.size(-1)
     return Loss(total=total, nll=nll.detach(), num_targets=labels.numel())
-
-
-def build_objective(*, label_smoothing: float, r_drop: float, pad_id: int) -> Objective:
-    """The objective of a sequence-to-sequence model: cross-entropy, with R-Drop if its weight is above 0."""
-    base = CrossEntropy(smoothing=label_smoothing, pad_id=pad_id)
-    return RDrop(base=base, weight=r_drop) if r_drop else base

@@ -178,7 +178,6 @@ def test_labels_that_cannot_be_used_are_named(folder, part, content, words):
         ({"data": {"valid_share": 0.0}}, RecipeError, "valid_share"),
         ({"data": {"label_names": {"5": "five"}}}, RecipeError, "label_names has '5'"),
         ({"data": {"label_names": {"1": 5}}}, RecipeError, "label_names calls '1'"),
-        ({"training": {"r_drop": 1.0}}, RecipeError, "r_drop"),
         ({"training": {"best_metric": "bleu"}}, RecipeError, "does not measure"),
         ({"model": {"kind": "encoder_decoder"}}, RecipeError, "model.kind"),
         ({"model": {"head": "tokens"}}, ConfigError, "cannot be set in a recipe"),

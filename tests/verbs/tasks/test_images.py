@@ -165,7 +165,6 @@ def test_a_run_does_not_resume_with_other_images(folder):
     [
         ("data", "valid_share", 1.0, "data.valid_share must be between 0 and 1, not 1.0"),
         ("data", "class_names", ["a", "a"], "has a name twice"),
-        ("training", "r_drop", 1.0, "r_drop is for translation"),
         ("training", "best_metric", "bleu", "validation does not measure"),
         ("model", "image_size", 28, "cannot be set in a recipe"),
     ],

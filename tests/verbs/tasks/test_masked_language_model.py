@@ -168,7 +168,6 @@ def test_a_dry_run_keeps_some(folder):
     [
         ({"task": {"share": 1.0}}, RecipeError, "share"),
         ({"data": {"valid_share": 1.5}}, RecipeError, "valid_share"),
-        ({"training": {"r_drop": 1.0}}, RecipeError, "r_drop"),
         ({"data": {"valid": {"file": "nothing.txt", "document": "line"}}}, DataError, "no such file"),
         ({"data": {"valid": {"file": "empty.txt", "document": "line"}}}, DataError, "data.valid has no text"),
     ],

@@ -199,7 +199,6 @@ def test_features_are_read_as_in_training(folder):
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("training.r_drop=1.0", "r_drop is for translation"),
         ("training.best_metric=bleu", "best_metric is 'bleu', which validation does not measure"),
         ("training.second_metric=bleu", "second_metric is 'bleu', which validation does not measure"),
         ("data.fill=rings.npz", "did you mean|unknown key"),

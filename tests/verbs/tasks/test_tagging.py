@@ -222,7 +222,6 @@ def test_another_column_can_be_learned(folder):
         ({"task": {"word_dropout": -0.1}}, "word_dropout"),
         ({"data": {"valid_share": 1.0}}, "valid_share"),
         ({"data": {"column": "form"}}, "column"),
-        ({"training": {"r_drop": 1.0}}, "r_drop"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(folder, sections, words):

@@ -18,7 +18,7 @@ from regard.distributed.replicated import ReplicatedModel
 from regard.fast.training import fused
 from regard.models.model import Model
 from regard.training.gradients import Gradients
-from regard.training.objective import LabelCrossEntropy, Objective, build_objective
+from regard.training.objective import CrossEntropy, LabelCrossEntropy, Objective
 from regard.training.optimizer import OptimizerSettings, build_optimizer
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.settings import TrainingSettings
@@ -62,7 +62,7 @@ def measure_speed(
     """
     batches = _batches(pairs, tokenizers, batch_tokens)
     model = model.to(device).train()
-    objective = build_objective(label_smoothing=0.1, r_drop=0.0, pad_id=tokenizers.target.pad_id)
+    objective = CrossEntropy(smoothing=0.1, pad_id=tokenizers.target.pad_id)
     tokens_per_second, count = _timed(model, objective, batches, device, threads)
     targets = sum(batch.num_targets for batch in batches)
     return Speed(

@@ -18,7 +18,7 @@ class Recipe:
 
     model_kind: ClassVar[str]  # the kind of model where `[model]` names no `kind`
     other_model_kinds: ClassVar[bool] = False  # True if the task can train other kinds than `model_kind`
-    has_r_drop: ClassVar[bool] = False  # True if the task's loss can have an R-Drop term
+    predicts_classes: ClassVar[bool] = True  # or tokens: what R-Drop compares
     name: str  # the name of the run, and of its folder in runs/
     description: str = ""  # a line for lists of recipes and the model card
     card: str = ""  # text for the model card: licence and attribution of the data, limits
@@ -55,8 +55,10 @@ class Recipe:
                 f"model.kind = {self.chosen_model_kind!r}: this task trains {self.model_kind!r} models only",
                 "leave model.kind out",
             )
-        if self.training.r_drop and not self.has_r_drop:
-            raise RecipeError("training.r_drop is for translation only", "leave it out")
+        if self.training.r_drop and not self.predicts_classes:
+            raise RecipeError(
+                "training.r_drop is set, but this task predicts no classes or tokens", "leave it out"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,6 +66,7 @@ class RegressionRecipe(Recipe):
     """Recipe of a text regression: data, tokeniser, model, training."""
 
     model_kind: ClassVar[str] = "encoder_only"
+    predicts_classes: ClassVar[bool] = False
     task: RegressionSettings
     data: RegressionDataSettings
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)

@@ -72,6 +72,7 @@ class TranscriptionRecipe(Recipe):
     """Recipe of a transcription model: data, model, training, decoding."""
 
     model_kind: ClassVar[str] = "conformer"
+    predicts_classes: ClassVar[bool] = False
     task: TranscriptionTaskSettings
     data: TranscriptionDataSettings
     decoding: Beam = field(default_factory=Beam)  # of 1: the most probable alignment

@@ -18,7 +18,7 @@ from regard.evaluation.score import Score
 from regard.models.config import ModelConfig, TransformerConfig
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.collapse import target_entropy
-from regard.training.objective import Objective, build_objective
+from regard.training.objective import CrossEntropy, Objective
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.translation_scoring import scoring_for
@@ -70,7 +70,6 @@ class TranslationRecipe(Recipe):
 
     model_kind: ClassVar[str] = "encoder_decoder"
     other_model_kinds: ClassVar[bool] = True
-    has_r_drop: ClassVar[bool] = True
     task: TranslationSettings = field(default_factory=TranslationSettings)
     data: TranslationDataSettings
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
@@ -109,11 +108,8 @@ class TranslationTask(Task):
         self._validate = validator(valid, tokenizers, recipe.validation, recipe.decoding)
 
     def objective(self) -> Objective:
-        training = self.recipe.training
-        return build_objective(
-            label_smoothing=training.label_smoothing,
-            r_drop=training.r_drop,
-            pad_id=self.tokenizers.target.pad_id,
+        return CrossEntropy(
+            smoothing=self.recipe.training.label_smoothing, pad_id=self.tokenizers.target.pad_id
         )
 
     def examples(self) -> Examples:

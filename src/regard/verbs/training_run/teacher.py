@@ -15,6 +15,7 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.distillation import distilled
 from regard.training.losses import chosen_loss
 from regard.training.objective import Objective
+from regard.training.r_drop import with_r_drop
 from regard.training.settings import TrainingSettings
 from regard.verbs.shared.model_loading import load_named_model, model_path
 from regard.verbs.tasks.recipe import RecipeFile
@@ -76,10 +77,10 @@ def _refuse_smoothing_without_effect(source: RecipeFile) -> None:
 
 
 def training_objective(task: Task, training: TrainingSettings, teacher: LoadedModel | None) -> Objective:
-    """The loss of a run: the task's own or a registered one, with the probabilities of a teacher."""
+    """The loss of a run: the task's own or a registered one, with R-Drop or a teacher."""
     objective = chosen_loss(training.loss, task.objective())
     if teacher is None:
-        return objective
+        return with_r_drop(objective, training.r_drop)
     assert training.distillation is not None
     return distilled(objective, teacher.model, training.distillation)
 
