@@ -183,6 +183,7 @@ def _recipe(
         changes |= {
             "task.kind": RecipeChange(value="regression", comment="a number for each text"),
             "training.label_smoothing": RecipeChange(value=0.0, comment="not for numbers"),
+            "training.r_drop": RecipeChange(value=None),
             "training.best_metric": RecipeChange(value="mean_absolute_error"),
         }
     elif max(Counter(label for _, label, _ in train.rows).values()) > COMMON * len(train.rows):
