@@ -25,7 +25,7 @@ MODELS = [
     ("encoder_only", {}),
     ("encoder_only", {"head": "classification", "num_labels": 3, "pooling": "mean"}),
     ("encoder_only", {"head": "classification", "num_labels": 3, "pooling": "max"}),
-    ("encoder_only", {"head": "tokens", "num_labels": 3}),
+    ("encoder_only", {"head": "tokens", "num_labels": 3, "input_convolution": 3}),
     ("encoder_only", {"head": "spans"}),
     ("recurrent", {}),
     ("recurrent", {"attention": "general", "input_feeding": True, "bidirectional": True}),
@@ -157,9 +157,11 @@ def test_no_position_attends_to_a_source_token_that_is_off(forced_pass, kind, ch
             torch.testing.assert_close(forced(), again())
 
 
+@pytest.mark.parametrize("input_convolution", [None, 3])
 @pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
-def test_nor_does_a_pooling_count_it(forced_pass, pooling):
-    forced = forced_pass("encoder_only", head="classification", num_labels=3, pooling=pooling)
+def test_nor_does_a_pooling_count_it(forced_pass, pooling, input_convolution):
+    changes = {"num_labels": 3, "pooling": pooling, "input_convolution": input_convolution}
+    forced = forced_pass("encoder_only", head="classification", **changes)
     again = passes.encoder_pass(forced.model, [2, 4, 11, 12, 7, 3])
     with torch.no_grad():
         assert not torch.allclose(forced(), again(), atol=1e-4)

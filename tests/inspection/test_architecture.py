@@ -16,7 +16,7 @@ MODELS = [
     ("encoder_decoder", {"tied": "none", "num_kv_heads": 2, "norm_position": "pre"}),
     ("decoder_only", {"activation": "swiglu", "positions": "rotary", "window": 4}),
     ("encoder_only", {}),
-    ("encoder_only", {"head": "classification", "num_labels": 3}),
+    ("encoder_only", {"head": "classification", "num_labels": 3, "input_convolution": 3}),
     ("recurrent", {"tied": "all"}),
     ("recurrent", {"attention": "dot", "input_feeding": True}),
 ]

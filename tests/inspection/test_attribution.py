@@ -17,7 +17,7 @@ MODELS = [
     ("decoder_only", {}),
     ("encoder_only", {}),
     ("encoder_only", {"head": "classification", "num_labels": 3, "pooling": "mean"}),
-    ("encoder_only", {"head": "tokens", "num_labels": 3}),
+    ("encoder_only", {"head": "tokens", "num_labels": 3, "input_convolution": 3}),
     ("recurrent", {}),
     ("recurrent", {"attention": "none", "cell": "lstm"}),
 ]

@@ -22,6 +22,8 @@ SHAPES = {
     "pre, t5, grouped": {"norm_position": "pre", "positions": "t5", "num_kv_heads": 2},
     "sinusoidal": {"positions": "sinusoidal", "norm": "rms"},
     "narrow embeddings": {"embedding_size": 6},
+    "a convolution of the embeddings": {"preset": "modern", "input_convolution": 3},
+    "a long convolution of narrow embeddings": {"embedding_size": 6, "input_convolution": 9},
     "windows in turn, no first norm": {
         "norm_position": "pre",
         "positions": "rotary",

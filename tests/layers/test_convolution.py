@@ -1,10 +1,10 @@
-"""The convolution module against its parts written out; padding changes nothing."""
+"""The convolutions against their parts written out; padding changes nothing."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.layers.convolution import ConvolutionModule
+from regard.layers.convolution import ConvolutionModule, InputConvolution
 
 
 def module(kernel_size: int = 5) -> ConvolutionModule:
@@ -54,3 +54,31 @@ def test_padding_is_as_the_end():
 def test_a_kernel_without_a_middle_is_refused(kernel_size):
     with pytest.raises(ValueError, match=f"kernel_size is {kernel_size}"):
         module(kernel_size)
+
+
+@pytest.mark.parametrize("kernel_size", [1, 3, 5, 31])
+def test_the_input_convolution_adds_a_weighted_sum_of_the_neighbours(kernel_size):
+    torch.manual_seed(0)
+    convolution, x = InputConvolution(6, kernel_size), sequences()
+    weight, bias, half = convolution.depthwise.weight, convolution.depthwise.bias, kernel_size // 2
+    expected = x + bias
+    for t in range(9):
+        for k in range(kernel_size):
+            if 0 <= t + k - half < 9:
+                expected[:, t] += x[:, t + k - half] * weight[:, 0, k]
+    torch.testing.assert_close(convolution(x, torch.ones(2, 9, dtype=torch.bool)), expected)
+
+
+def test_padding_is_as_the_end_to_the_input_convolution():
+    torch.manual_seed(0)
+    convolution, x = InputConvolution(6, 5), sequences()
+    real = torch.arange(9) < torch.tensor([[9], [4]])
+    padded = convolution(x.where(real[:, :, None], 77.0), real)
+    torch.testing.assert_close(padded[0], convolution(x, torch.ones_like(real))[0])
+    torch.testing.assert_close(padded[1, :4], convolution(x[1:, :4], real[1:, :4])[0])
+
+
+@pytest.mark.parametrize("kernel_size", [0, 4, -3])
+def test_an_input_convolution_without_a_middle_is_refused(kernel_size):
+    with pytest.raises(ValueError, match=f"kernel_size is {kernel_size}"):
+        InputConvolution(6, kernel_size)

@@ -185,7 +185,11 @@ def _without_tokens(model: Model, off: Sequence[Sequence[int]]) -> Iterator[None
                 undo.callback(hook.remove)
         if isinstance(model, Recurrent):
             undo.callback(
-                model.encoder.register_forward_pre_hook(in_this_thread(_skip_hook(token_mask))).remove
+                model.encoder.register_forward_pre_hook(in_this_thread(_mask_hook(token_mask))).remove
+            )
+        if isinstance(model, EncoderOnly) and (convolution := model.encoder.convolution) is not None:
+            undo.callback(
+                convolution.register_forward_pre_hook(in_this_thread(_mask_hook(token_mask))).remove
             )
         if isinstance(model, EncoderOnly) and (head := _pooler(model)) is not None:
             undo.callback(head.register_forward_pre_hook(in_this_thread(_pooling_hook(token_mask))).remove)
@@ -225,10 +229,12 @@ def _window(token_mask: Bool[Tensor, "rows len"], start: int, length: int) -> Bo
     return nn.functional.pad(known, (0, length - known.size(1)), value=True)
 
 
-def _skip_hook(token_mask: Tensor) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
+def _mask_hook(token_mask: Tensor) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...]]:
+    """A hook of a module that is given ids or states, and which of them are real: masked tokens are not."""
+
     def hook(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        ids, mask = inputs
-        return ids, mask & _rows_for_batch(_window(token_mask, 0, ids.size(1)), len(ids))
+        x, real = inputs
+        return x, real & _rows_for_batch(_window(token_mask, 0, x.size(1)), len(x))
 
     return hook
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         SandwichNorm,
     )
     from regard.layers.cache import KeyValueCache
-    from regard.layers.convolution import ConvolutionModule
+    from regard.layers.convolution import ConvolutionModule, InputConvolution
     from regard.layers.embedding import TokenEmbedding
     from regard.layers.feedforward import FeedForward, GatedFeedForward, feed_forward
     from regard.layers.graph import DynamicGraphAttention, GraphAttention
@@ -67,6 +67,7 @@ __all__ = [
     "GeneralAttention",
     "GraphAttention",
     "GridPositions",
+    "InputConvolution",
     "KeyValueCache",
     "LearnedPositions",
     "LinearBias",
@@ -113,7 +114,7 @@ _FILES = {  # file -> what it has for others
         "SandwichNorm",
     ),
     "cache": ("KeyValueCache",),
-    "convolution": ("ConvolutionModule",),
+    "convolution": ("ConvolutionModule", "InputConvolution"),
     "embedding": ("TokenEmbedding",),
     "feedforward": (
         "FeedForward",

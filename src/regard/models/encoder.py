@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.layers.block import EncoderBlock, PreNorm
+from regard.layers.convolution import InputConvolution
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feedforward import Activation
 from regard.layers.masks import window_mask
@@ -34,17 +35,23 @@ class EncoderConfig(WindowConfig):
     embedding_size: int | None = None  # width of the embeddings, which are projected; None: d_model
     num_token_types: int = 2  # segments of a text, such as question and answer; 0: no type embedding
     embedding_norm: bool = True  # normalise the sum of the embeddings
+    input_convolution: int | None = None  # tokens that a convolution of the embeddings covers (odd); None: no
     first_norm: bool = True  # False: no norm before the first attention, as in ModernBERT
     attention_dropout: float = 0.1
     pad_id: int = 0  # the token that fills shorter rows of a batch
 
     def __post_init__(self) -> None:
-        self.require_positive("vocab_size", "embedding_size")
+        self.require_positive("vocab_size", "embedding_size", "input_convolution")
         super().__post_init__()
         self.require_token_id("pad_id", self.vocab_size)
         if not self.first_norm and self.norm_position != "pre":
             raise ConfigError(
                 f"first_norm = false, but norm_position = {self.norm_position!r}", "norm_position = 'pre'"
+            )
+        if self.input_convolution is not None and self.input_convolution % 2 == 0:
+            raise ConfigError(
+                f"input_convolution = {self.input_convolution} is even: no token is in its middle",
+                f"input_convolution = {self.input_convolution + 1}",
             )
         if self.num_token_types < 0:
             raise ConfigError(f"num_token_types = {self.num_token_types} is below 0", "0 means no types")
@@ -92,6 +99,8 @@ class Encoder(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.input = EncoderInput(config)
+        width = config.input_convolution
+        self.convolution = InputConvolution(config.d_model, width) if width is not None else None
         self.position_bias = parts.position_bias(config, bidirectional=True)
         self.blocks = parts.encoder_blocks(config)
         if not config.first_norm:
@@ -115,6 +124,8 @@ class Encoder(nn.Module):
     ) -> Iterator[Float[Tensor, "batch len d_model"]]:
         """The embedded input and the states after each block, one by one; the last after the final norm."""
         x = self.input(ids, token_types)
+        if self.convolution is not None:
+            x = self.convolution(x, mask[:, 0, 0])
         yield x
         bias = self.position_bias(ids.size(1), ids.size(1)) if self.position_bias is not None else None
         masks: dict[int | None, Tensor] = {None: mask}

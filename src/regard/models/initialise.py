@@ -4,11 +4,13 @@ A registered part (`registered.py`) initialises itself: `model_modules` leaves o
 """
 
 from collections.abc import Iterator
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from regard.layers.attention import SelfAttention
+from regard.layers.convolution import InputConvolution
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.positions import BucketBias, LearnedPositions
 from regard.layers.stacked import StackedLinear
@@ -38,8 +40,16 @@ def xavier(model: nn.Module, generator: torch.Generator) -> None:
 
 @torch.no_grad()
 def normal(model: nn.Module, generator: torch.Generator, std: float = 0.02) -> None:
-    """N(0, std^2) for linear layers and embeddings, zero biases, as in BERT and GPT (Radford et al. 2019)."""
+    """N(0, std^2) for linear layers and embeddings, zero biases, as in BERT and GPT (Radford et al. 2019).
+
+    The weights of a convolution of `k` positions are uniform in [-1/sqrt(k), 1/sqrt(k)], PyTorch's default.
+    """
     for module in model_modules(model):
+        if isinstance(module, InputConvolution):
+            convolution = module.depthwise
+            bound = convolution.kernel_size[0] ** -0.5
+            nn.init.uniform_(convolution.weight, -bound, bound, generator=generator)
+            nn.init.zeros_(cast(Tensor, convolution.bias))
         if isinstance(module, TokenEmbedding | LearnedPositions | BucketBias | nn.Linear):
             nn.init.normal_(module.weight, std=std, generator=generator)
         if isinstance(module, nn.Linear) and module.bias is not None:
