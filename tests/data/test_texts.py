@@ -1,5 +1,6 @@
 """Texts and tagged sentences: special tokens, pieces, windows, batches; each word is predicted once."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -132,6 +133,20 @@ def test_examples_take_turns_through_segmentations():
     assert examples.batch(both, 2).ids.tolist() == examples.batch(both, 0).ids.tolist()
     assert examples.batch(both[::-1], 1).lengths.tolist() == [3, 6]
     assert asked == [first, second], "each is asked once"
+
+
+def test_a_line_that_a_later_segmentation_cuts_otherwise_stays_as_in_the_first():
+    def line(number, *ids):
+        return replace(text(list(ids)), line=number)
+
+    first = [line(1, 7), line(1, 8), line(2, 9), line(3, 10)]
+    second = [line(1, 70), line(1, 80), line(2, 90), line(2, 91), line(3, 100)]
+    third = [line(1, 71), line(2, 92)]
+    examples = TextExamples([lambda: first, lambda: second, lambda: third], pad_id=0)
+    everything = np.arange(len(examples))
+    read = [examples.batch(everything, epoch).ids[:, 1].tolist() for epoch in range(3)]
+    assert read == [[7, 8, 9, 10], [70, 80, 9, 100], [7, 8, 92, 10]]
+    assert all(len(examples.lengths(everything, epoch)[0]) == 4 for epoch in range(3))
 
 
 def texts_of(texts, asked):

@@ -1,6 +1,7 @@
 """Encoded texts: ids with word boundaries, labels and special tokens; batches of them."""
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -103,8 +104,9 @@ Noise = Callable[[EncodedText, int, int], EncodedText]
 class TextExamples:
     """Texts in memory as `Examples`, with optional `noise`.
 
-    Each of `segmentations` returns the same texts, segmented in another way. They alternate, one per epoch;
-    each is called once, when it is first needed.
+    Each of `segmentations` returns the same lines, segmented in another way. They alternate, one per epoch;
+    each is called once, when it is first needed. A long line may be cut into several texts: one that a later
+    segmentation cuts into more or fewer than the first keeps the first, since all epochs have the same size.
     """
 
     def __init__(
@@ -113,9 +115,14 @@ class TextExamples:
         pad_id: int,
         noise: Noise | None = None,
     ) -> None:
-        self._segmentations = [functools.cache(texts) for texts in segmentations]
+        first, *others = segmentations
+        self._segmentations = [functools.cache(first)]
+        self._segmentations += [functools.cache(partial(self._of_same_size, texts)) for texts in others]
         self._lengths = [functools.cache(partial(_lengths, texts)) for texts in self._segmentations]
         self._pad_id, self._noise = pad_id, noise
+
+    def _of_same_size(self, texts: Callable[[], Sequence[EncodedText]]) -> Sequence[EncodedText]:
+        return _cut_as(self._segmentations[0](), texts())
 
     def __len__(self) -> int:
         return len(self._segmentations[0]())
@@ -133,6 +140,25 @@ class TextExamples:
                 noise(text, epoch, number) for text, number in zip(chosen, examples.tolist(), strict=True)
             ]
         return text_batch(chosen, self._pad_id)
+
+
+def _cut_as(first: Sequence[EncodedText], others: Sequence[EncodedText]) -> Sequence[EncodedText]:
+    """`others`, but a line that has another number of texts in `first` has the texts of `first`."""
+    if [text.line for text in first] == [text.line for text in others]:
+        return others
+    of_first, of_others = _by_line(first), _by_line(others)
+    return [
+        text
+        for line, texts in of_first.items()
+        for text in (of_others[line] if len(of_others[line]) == len(texts) else texts)
+    ]
+
+
+def _by_line(texts: Sequence[EncodedText]) -> defaultdict[int, list[EncodedText]]:
+    found = defaultdict[int, list[EncodedText]](list)
+    for text in texts:
+        found[text.line].append(text)
+    return found
 
 
 def _lengths(texts: Callable[[], Sequence[EncodedText]]) -> Indices:

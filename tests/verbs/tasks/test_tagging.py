@@ -12,6 +12,7 @@ from regard.evaluation.classification import confusion, macro_f1, table_interval
 from regard.verbs.evaluate import evaluate
 from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import tagging
+from regard.verbs.tasks.text import segmentations
 from regard.verbs.train import train
 from regard.weights.model_folder import load_model
 
@@ -88,7 +89,7 @@ def prepared(folder, run="run", limit=None, **sections):
             "test": {"file": "test.conllu"},
             **sections.get("data", {}),
         },
-        "tokenizer": {"vocab_size": 60},
+        "tokenizer": sections.get("tokenizer", {"vocab_size": 60}),
         "model": {"preset": "modern", "d_model": 16, "num_heads": 2},
         **{name: sections[name] for name in ("batches", "training") if name in sections},
     }
@@ -145,6 +146,27 @@ def test_each_word_of_a_long_sentence_is_predicted_once(folder):
     assert len(task._test) > 10
     assert all(len(text.ids) <= 32 for text in task._test)
     assert sum(len(text.labels) for text in task._test) == 200
+
+
+def test_all_epochs_have_as_many_texts_where_segmentations_cut_a_sentence_differently(folder):
+    """BPE-dropout makes sentences longer, so they would be cut into more windows."""
+    tokenizer = {"vocab_size": 60, "dropout": 0.5, "copies": 6}
+    task = prepared(folder, batches={"max_tokens": 20}, tokenizer=tokenizer)
+    sizes = [
+        len(task._texts("train", encode))
+        for encode in segmentations(task.tokenizer, task.recipe.tokenizer, 1)
+    ]
+    assert len(set(sizes)) > 1
+    examples = task.examples()
+    everything, words = (
+        np.arange(len(examples)),
+        sum(map(len, (each.labels for each in task._parts["train"]))),
+    )
+    for epoch in range(6):
+        assert len(examples.lengths(everything, epoch)[0]) == len(examples)
+        batch = examples.batch(everything, epoch)
+        assert len(batch.labels) == words
+        assert batch.lengths.max() <= 20
 
 
 def test_validation_is_a_share_of_the_sentences(folder):

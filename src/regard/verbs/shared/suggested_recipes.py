@@ -28,7 +28,7 @@ SUGGESTED = {  # verb -> the recipe that trains a model for it in the shortest t
     "classify": Suggestion("sst2", 1),
     "classify_images": Suggestion("vit-mnist", 91),
     "classify_nodes": Suggestion("graph-transformer-cora", 1),
-    "tag": Suggestion("ud-pos", 4),
+    "tag": Suggestion("ud-pos", 5),
     "embed": Suggestion("sst-mlm", 24),
     "fill": Suggestion("sst-mlm", 24),
     "transcribe": Suggestion("conformer-digits", 2),
