@@ -131,7 +131,7 @@ def test_outputs_are_equal_and_a_changed_weight_is_noticed(head, exported, tmp_p
             "norm": "layer",
             "activation": "gelu",
         },
-        {"pooling": "max", "pooler": True, "window": 3, "positions": "alibi"},
+        {"pooling": "max", "pooler": True, "window": 3, "positions": "alibi", "input_convolution": 5},
         {"pooling": "cls", "positions": "t5", "embedding_size": 8, "norm_position": "post"},
     ],
     ids=lambda settings: settings["positions"],

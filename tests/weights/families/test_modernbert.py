@@ -172,6 +172,7 @@ def test_a_sentence_encoder_comes_back_from_a_folder(tmp_path):
         ({"embedding_norm": False}, "embedding_norm = False, but a modernbert model has True"),
         ({"attention_bias": "inputs"}, "attention_bias = 'inputs', but a modernbert model has 'none'"),
         ({"num_token_types": 2}, "num_token_types = 2, but a modernbert model has 0"),
+        ({"input_convolution": 3}, "input_convolution = 3, but a modernbert model has None"),
         (
             {"head": "classification", "num_labels": 3, "head_norm": False},
             "head_norm = False, but a modernbert",
