@@ -38,8 +38,6 @@ PACKAGES = {  # package -> what tests it
     "serving": ("tests/serving", "tests/page"),
 }
 MOST = 0.03  # share that may survive
-PATIENCE = 5  # times as long as without a change; a mutant that loops for ever is killed
-STARTING = 60  # seconds more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,13 +120,12 @@ class Place:
 
 def survives(case: Case, place: Place, known: CoveringTests) -> bool:
     tests = known.of(case.file, case.mutant.lines)
-    usual = sum(known.seconds.get(test, 1.0) for test in tests)
     file, began = place.source / "regard" / case.file, time.perf_counter()
     text = file.read_text("utf-8")
     write(file, case.mutant.text)
     try:
-        seconds = PATIENCE * usual + STARTING
-        alive = not tests or place.runner.run(*tests, source=place.source, seconds=seconds) == 0
+        usual = {test: known.seconds.get(test, 1.0) for test in tests}
+        alive = not tests or place.runner.run(usual, source=place.source) == 0
     finally:
         write(file, text)
     mark = "survives" if alive else "killed"
