@@ -2,9 +2,9 @@
 
     python -m tests.long.forked_tests
 
-Reads lines of JSON from its input, {"tests": {"tests/decoding/test_rows.py::test_it": 0.5}, "source": "DIR"},
-and answers each with the exit code of pytest, which is negative where a test took far longer than usual (so
-many seconds). `source` is where `regard` is imported from, so nothing of it may be loaded here.
+Reads lines of JSON from its input, the arguments of `forked`, and answers each with the exit code of pytest,
+which is negative where a test took far longer than usual. `regard` is imported from `source`, so nothing of
+it may be loaded here.
 """
 
 import contextlib
@@ -14,10 +14,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -45,9 +45,16 @@ class ForkedTests:
 
         `tests`: the seconds that each takes without a change.
         """
+        return self._answer({"tests": [*tests], "source": str(source), "usual": dict(tests)})
+
+    def run_file(self, file: str, source: Path, *options: str, output: Path) -> int:
+        """The exit code of pytest with these options, without limits; `output` gets what it prints."""
+        asked = {"tests": [file], "source": str(source), "options": options, "output": str(output)}
+        return self._answer(asked)
+
+    def _answer(self, asked: Mapping[str, Any]) -> int:
         assert self._process.stdin
         assert self._process.stdout
-        asked = {"tests": dict(tests), "source": str(source)}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
@@ -69,17 +76,25 @@ def main() -> None:
         print(json.dumps(forked(**json.loads(line))), flush=True)
 
 
-def forked(tests: dict[str, float], source: str) -> int:
+def forked(
+    tests: Sequence[str],
+    source: str,
+    usual: Mapping[str, float] | None = None,
+    options: Sequence[str] = (),
+    output: str = os.devnull,
+) -> int:
+    """Runs these tests; `usual`: the seconds of each, by which it is limited; None: without a limit."""
     child = os.fork()
     if child == 0:
         os.setsid()  # so that what it starts can be ended with it
-        quiet = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(quiet, stream)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        written = os.open(output, os.O_WRONLY | os.O_CREAT, 0o644)
+        for stream in (1, 2):
+            os.dup2(written, stream)
         os.environ["PYTHONPATH"] = source
         sys.path.insert(0, source)
-        options = ["-x", "-q", "-p", "no:cacheprovider"]
-        os._exit(int(pytest.main([*options, *tests], plugins=[TimeLimit(tests)])))
+        plugins = [] if usual is None else [TimeLimit(usual)]
+        os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *options, *tests], plugins=plugins)))
     _, status = os.waitpid(child, 0)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)

@@ -91,18 +91,24 @@ def survivors(drawn: Sequence[Case], workers: int) -> list[Case]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         places: SimpleQueue[Place] = SimpleQueue()
+        runners: list[ForkedTests] = []
         for number in range(workers):
             source = folder / str(number)
             shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
             shutil.copytree(ROOT / "recipes", source / "regard" / "recipes")  # as in an installation
-            places.put(Place(source, stack.enter_context(ForkedTests(ROOT))))
-        tests = [each for name in dict.fromkeys(case.package for case in drawn) for each in PACKAGES[name]]
-        known = covering_tests(tuple(dict.fromkeys(tests)), ROOT, folder / "0", CACHE, processes=workers)
+            runners.append(stack.enter_context(ForkedTests(ROOT)))
+            places.put(Place(source, runners[-1]))
+        known = {
+            package: covering_tests(
+                PACKAGES[package], ROOT, folder / "0", CACHE, package=package, runners=runners
+            )
+            for package in dict.fromkeys(case.package for case in drawn)
+        }
 
         def lives(case: Case) -> bool:
             place = places.get()
             try:
-                return survives(case, place, known)
+                return survives(case, place, known[case.package])
             finally:
                 places.put(place)
 

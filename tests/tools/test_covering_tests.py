@@ -56,7 +56,7 @@ def test_kept_records_are_read_without_a_run(tmp_path):
     }
     for name, key in keys_of(TESTS, tmp_path, source):
         written(cache, {place(cache, name).name: json.dumps({"key": key, "record": records[name]})})
-    known = covering_tests(TESTS, tmp_path, source, cache, processes=1)
+    known = covering_tests(TESTS, tmp_path, source, cache, package="part", runners=[])
     assert known.of("part/one.py", range(3, 5)) == (quick, slow, distant)
     assert known.of("part/one.py", [4]) == (slow,)
     assert known.of("part/one.py", [1]) == (quick, slow, distant)  # run on import: all of the file

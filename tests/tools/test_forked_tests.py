@@ -39,7 +39,8 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setattr(forked_tests, "CLOCK", 60.0)
 
     def run(*names, usual=0.0):
-        return forked({f"test_some.py::test_{name}": usual for name in names}, str(tmp_path))
+        tests = {f"test_some.py::test_{name}": usual for name in names}
+        return forked([*tests], str(tmp_path), tests)
 
     return run
 
@@ -65,3 +66,10 @@ def test_each_test_has_a_limit_of_its_own_that_grows_with_its_usual_time(run, mo
 def test_a_test_that_waits_is_ended_by_the_clock(run, monkeypatch):
     monkeypatch.setattr(forked_tests, "CLOCK", 1.0)
     assert run("waits") == -signal.SIGALRM
+
+
+def test_without_limits_options_are_passed_and_what_is_printed_is_kept(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(forked_tests, "PROCESSOR", 0.1)
+    options, output = ["-k", "half_a_second"], tmp_path / "printed"
+    assert forked(["test_some.py"], str(tmp_path), options=options, output=str(output)) == 0
+    assert "1 passed, 4 deselected" in output.read_text("utf-8")
