@@ -255,3 +255,23 @@ def test_memory_does_not_grow_with_the_number_of_requests(name, request):
             kinds = (Request, Arrival, Hypothesis, torch.Tensor)
             alive.append(sum(type(each) in kinds for each in gc.get_objects()))
     assert max(alive[1:]) <= max(alive[:2]) + 60
+
+
+class Unreadable(RunningTranslations):
+    """Fails when it reads a 9."""
+
+    def _read(self, arrivals):
+        if any(9 in each.ids for each in arrivals):
+            raise RunError("a 9 cannot be read")
+        return (yield from super()._read(arrivals))
+
+
+def test_a_request_that_cannot_be_read_does_not_fail_those_that_arrived_with_it():
+    model, search, sources = translator(), SEARCHES["greedy"], [[5, 6], [9], [7], [8, 9]]
+    batch, found, refused = Unreadable(search, model), {}, []
+    batch.add(sources)
+    while batch:
+        found |= dict(batch.step())
+        refused += [(ticket, str(error)) for ticket, error in batch.refused()]
+    assert refused == [(1, "a 9 cannot be read"), (3, "a 9 cannot be read")]
+    assert_same([found[0], found[2]], [decode_all(search, model, [sources[place]])[0] for place in (0, 2)])

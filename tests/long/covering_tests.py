@@ -4,6 +4,7 @@ What a file of tests runs is kept in a folder as soon as it is known, and measur
 that file, or what it shares with other tests is different.
 """
 
+import ast
 import hashlib
 import json
 import re
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,19 +28,25 @@ Record = dict[str, dict[str, Any]]  # test -> "seconds"; "lines": file below src
 
 @dataclass(frozen=True)
 class CoveringTests:
-    """The tests by what they run; `lines` is file below src/regard -> line -> their names."""
+    """The tests by what they run and import.
+
+    `lines`: file below src/regard -> line -> the tests that run it. `imports`: file -> the tests in files that
+    import it.
+    """
 
     lines: dict[str, dict[int, set[str]]]
+    imports: dict[str, set[str]]
     seconds: dict[str, float]
 
     def of(self, file: str, lines: Iterable[int]) -> Tests:
-        """Names of the tests that run one of these lines; of a line that is run on import, of the file.
+        """Names of the tests that run one of these lines: the file's own first, and the quickest.
 
-        The quickest first, those of the file's own tests before all others.
+        Of a line that is run on import: those that run any of its lines, or import it, as a test of defaults
+        may do alone.
         """
         known = self.lines.get(file, {})
         found = set[str]().union(*(known.get(line, ()) for line in lines))
-        found = found or set[str]().union(*known.values())
+        found = found or self.imports.get(file, set[str]()).union(*known.values())
         own = f"test_{Path(file).stem}.py"
         return tuple(sorted(found, key=lambda name: (own not in name, self.seconds.get(name, 0.0), name)))
 
@@ -78,7 +85,7 @@ def covering_tests(
     if missing:
         with ThreadPoolExecutor(len(runners)) as pool:
             records |= zip(missing, pool.map(measured, missing), strict=True)
-    return joined(record for record in records.values() if record)
+    return joined({file: record for file, record in records.items() if record}, root)
 
 
 def keys_of(tests: Sequence[str], root: Path, source: Path) -> Iterator[tuple[str, str]]:
@@ -109,16 +116,32 @@ def kept(cache: Path, file: str, key: str) -> Record | None:
     return found["record"] if found["key"] == key else None
 
 
-def joined(records: Iterable[Record]) -> CoveringTests:
+def joined(records: Mapping[str, Record], root: Path) -> CoveringTests:
     lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    imports: dict[str, set[str]] = defaultdict(set)
     seconds: dict[str, float] = {}
-    for record in records:
+    for tests, record in records.items():
+        for file in imported((root / tests).read_text("utf-8")):
+            imports[file].update(record)
         for name, run in record.items():
             seconds[name] = run["seconds"]
             for file, numbers in run["lines"].items():
                 for line in numbers:
                     lines[file][line].add(name)
-    return CoveringTests({file: dict(known) for file, known in lines.items()}, seconds)
+    return CoveringTests({file: dict(known) for file, known in lines.items()}, dict(imports), seconds)
+
+
+def imported(text: str) -> set[str]:
+    """The files below src/regard that a file of tests imports, some of which may not exist."""
+    found = set[str]()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+    return {
+        f"{name.removeprefix('regard.').replace('.', '/')}.py" for name in found if name.startswith("regard.")
+    }
 
 
 def measure(file: str, source: Path, measured: Path, runner: ForkedTests) -> Record:
@@ -131,11 +154,12 @@ def measure(file: str, source: Path, measured: Path, runner: ForkedTests) -> Rec
         if runner.run_file(file, source, *options, f"--junitxml={times}", output=output):
             print(output.read_text("utf-8")[-4000:], file=sys.stderr)
             sys.exit("error: these tests fail without a mutant\nhint: make them pass first")
-        seconds = seconds_of(times)
-        record: Record = defaultdict(lambda: {"seconds": 0.0, "lines": defaultdict(list)})
+        record: Record = {
+            test: {"seconds": seconds, "lines": defaultdict(list)}
+            for test, seconds in seconds_of(times).items()
+        }
         for name, line, test in lines_of(data, source):
             record[test]["lines"][name].append(line)
-            record[test]["seconds"] = seconds.get(test, 0.0)
         return record
 
 

@@ -140,13 +140,20 @@ def _is_not_mutated(node: ast.AST) -> bool:
     """Types, what only type checkers see, texts, and the numbers of a module."""
     if isinstance(node, ast.Assign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if all(isinstance(target, ast.Name) and target.id.isupper() for target in targets):
+        if all(map(_is_upper_case, targets)):
             return True
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return True
     if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
         return ast.unparse(node.value).startswith(("Literal[", "Callable["))
     return isinstance(node, ast.JoinedStr | ast.ImportFrom | ast.Import)
+
+
+def _is_upper_case(target: ast.expr) -> bool:
+    """True for `LIMIT`, or for several such names."""
+    if isinstance(target, ast.Tuple):
+        return all(map(_is_upper_case, target.elts))
+    return isinstance(target, ast.Name) and target.id.isupper()
 
 
 def _is_text(node: ast.BinOp) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.long.covering_tests import covering_tests, keys_of, place
+from tests.long.covering_tests import covering_tests, imported, keys_of, place
 
 TESTS = ("tests/part",)
 
@@ -46,7 +46,7 @@ def test_kept_records_are_read_without_a_run(tmp_path):
     source, cache = tmp_path / "copy", tmp_path / "kept"
     file = "tests/part/test_one.py"
     quick, slow, distant = f"{file}::test_quick", f"{file}::test_slow", "tests/part/test_a.py::test_distant"
-    written(tmp_path, {file: "", "tests/part/test_a.py": ""})
+    written(tmp_path, {file: "", "tests/part/test_a.py": "from regard.part import other, two\n"})
     records = {
         file: {
             slow: {"seconds": 2.0, "lines": {"part/one.py": [3, 4]}},
@@ -61,3 +61,12 @@ def test_kept_records_are_read_without_a_run(tmp_path):
     assert known.of("part/one.py", [4]) == (slow,)
     assert known.of("part/one.py", [1]) == (quick, slow, distant)  # run on import: all of the file
     assert known.of("part/none.py", [1]) == ()
+    assert known.of("part/other.py", [1]) == (distant,), "it imports the file, and runs no line of it"
+
+
+def test_the_files_that_tests_import_are_known_however_they_are_written():
+    text = (
+        "import regard.a.b\nimport torch\nfrom regard.c import d, e\n\ndef f():\n    from regard.g import h\n"
+    )
+    assert imported(text) >= {"a/b.py", "c/d.py", "c/e.py", "g.py"}
+    assert not any("torch" in each for each in imported(text))

@@ -12,6 +12,7 @@ from typing import Literal
 
 Kind = Literal["a", "b"]
 LIMIT = 3
+LEAST, MOST = 1, 9
 
 
 class Counter:
