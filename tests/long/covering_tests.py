@@ -30,8 +30,8 @@ Record = dict[str, dict[str, Any]]  # test -> "seconds"; "lines": file below src
 class CoveringTests:
     """The tests by what they run and import.
 
-    `lines`: file below src/regard -> line -> the tests that run it. `imports`: file -> the tests in files that
-    import it.
+    `lines`: file below src/regard -> line -> the tests that run it. `imports`: file -> the tests that import
+    it.
     """
 
     lines: dict[str, dict[int, set[str]]]

@@ -4,9 +4,9 @@
 
 Each mutant is one change (`mutation.py`) in a file of weights, training, decoding or serving. It is killed
 if a test that runs its line fails or does not end; which do, a run under coverage says at first. Survivors
-are printed with file and line; those that `mutants.toml` explains (the changed program does the same) are
-not counted. Exit code 1 where more than 3 % survive. All mutants take a night; `--sample` draws some from
-every package.
+are printed with file and line. Those that `mutants.toml` explains (the changed program does the same) survive
+without a run of all tests of their line, and do not count. Exit code 1 where more than 3 % survive. All
+mutants take a night; `--sample` draws some from every package.
 """
 
 import argparse
@@ -105,7 +105,12 @@ def survivors(drawn: Sequence[Case], workers: int) -> list[Case]:
             for package in dict.fromkeys(case.package for case in drawn)
         }
 
+        explained = read_explained()
+
         def lives(case: Case) -> bool:
+            if case.name in explained:
+                print(f"explained         {case.file}:{case.mutant.line}: {case.mutant.change}", flush=True)
+                return True
             place = places.get()
             try:
                 return survives(case, place, known[case.package])
@@ -142,6 +147,11 @@ def survives(case: Case, place: Place, known: CoveringTests) -> bool:
     return alive
 
 
+def read_explained() -> dict[str, str]:
+    """Mutants that do the same as the program, by name, with the reason."""
+    return tomllib.loads(EXPLAINED.read_text("utf-8"))
+
+
 def write(file: Path, text: str) -> None:
     """A file of the program, without what Python compiled of it: it looks at whole seconds only."""
     file.write_text(text, "utf-8")
@@ -151,7 +161,7 @@ def write(file: Path, text: str) -> None:
 
 def counted(package: str, drawn: Sequence[Case], alive: Sequence[Case]) -> dict[str, int]:
     """How many mutants of a package were drawn, were killed, survived, and survived with a reason."""
-    explained = tomllib.loads(EXPLAINED.read_text("utf-8"))
+    explained = read_explained()
     survived = [case.name for case in alive if case.package == package]
     sample = sum(case.package == package for case in drawn)
     with_reason = sum(name in explained for name in survived)
@@ -165,7 +175,7 @@ def counted(package: str, drawn: Sequence[Case], alive: Sequence[Case]) -> dict[
 
 def report(drawn: Sequence[Case], alive: Sequence[Case]) -> int:
     """Print the figures; the exit code."""
-    explained = tomllib.loads(EXPLAINED.read_text("utf-8"))
+    explained = read_explained()
     unseen = [case for case in alive if case.name not in explained]
     for case in alive:
         why = explained.get(case.name)
