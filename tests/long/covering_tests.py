@@ -41,8 +41,8 @@ class CoveringTests:
     def of(self, file: str, lines: Iterable[int]) -> Tests:
         """Names of the tests that run one of these lines: the file's own first, and the quickest.
 
-        Of a line that is run on import: those that run any of its lines, or import it, as a test of defaults
-        may do alone.
+        Without lines, or where none runs them, those that run any line of the file, or import it (as a test of
+        defaults may do alone): so for what is run on import, whichever test imports it first.
         """
         known = self.lines.get(file, {})
         found = set[str]().union(*(known.get(line, ()) for line in lines))

@@ -130,7 +130,7 @@ class Place:
 
 
 def survives(case: Case, place: Place, known: CoveringTests) -> bool:
-    tests = known.of(case.file, case.mutant.lines)
+    tests = known.of(case.file, () if case.mutant.on_import else case.mutant.lines)
     file, began = place.source / "regard" / case.file, time.perf_counter()
     text = file.read_text("utf-8")
     write(file, case.mutant.text)

@@ -42,6 +42,7 @@ class Mutant:
     """A file with one change; `number` tells apart the same change in the same function."""
 
     lines: range  # of its statement, without what stands indented below it
+    on_import: bool  # True outside of functions, and for the defaults of their arguments
     line: int
     scope: str  # function or class
     before: str
@@ -72,6 +73,7 @@ def mutants(text: str) -> Iterator[Mutant]:
             scope, before, after = key
             yield Mutant(
                 lines=_lines(tree, path),
+                on_import=_is_run_on_import(tree, path),
                 line=node.lineno,
                 scope=scope,
                 before=before,
@@ -188,6 +190,11 @@ def _lines(tree: ast.Module, path: Path) -> range:
     *_, statement = (node for node in _nodes(tree, path) if isinstance(node, ast.stmt))
     body = getattr(statement, "body", None)
     return range(statement.lineno, body[0].lineno if body else statement.end_lineno + 1)
+
+
+def _is_run_on_import(tree: ast.Module, path: Path) -> bool:
+    within = (isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) for node in _nodes(tree, path))
+    return not any(inside and name == "body" for inside, (name, _) in zip(within, path, strict=False))
 
 
 def _with(tree: ast.Module, path: Path, other: ast.AST) -> str:

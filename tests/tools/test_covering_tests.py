@@ -60,6 +60,7 @@ def test_kept_records_are_read_without_a_run(tmp_path):
     assert known.of("part/one.py", range(3, 5)) == (quick, slow, distant)
     assert known.of("part/one.py", [4]) == (slow,)
     assert known.of("part/one.py", [1]) == (quick, slow, distant)  # run on import: all of the file
+    assert known.of("part/one.py", []) == (quick, slow, distant)
     assert known.of("part/none.py", [1]) == ()
     assert known.of("part/other.py", [1]) == (distant,), "it imports the file, and runs no line of it"
 

@@ -50,6 +50,14 @@ def test_every_mutant_is_one_change_of_the_program():
         assert sum(one != other for one, other in lines) == 1, mutant.change
 
 
+def test_defaults_are_set_on_import_and_what_a_function_does_is_not():
+    text = (
+        PROGRAM + "    share: float = 0.5\n\n    def less(self, by=(lambda: 7)) -> int:\n        return 8\n"
+    )
+    on_import = {mutant.change for mutant in mutants(text) if mutant.on_import}
+    assert on_import == {"Counter.__init__: 1 -> 2", "Counter: 0.5 -> 1.0", "Counter.less: 7 -> 8"}
+
+
 def test_the_same_change_in_one_function_has_a_number():
     assert [each.change for each in mutants("x = [0, 0]")] == ["module: 0 -> 1", "module: 0 -> 1 (2)"]
 
