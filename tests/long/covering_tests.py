@@ -41,7 +41,7 @@ class CoveringTests:
     def of(self, file: str, lines: Iterable[int]) -> Tests:
         """Names of the tests that run one of these lines: the file's own first, and the quickest.
 
-        Without lines, or where none runs them, those that run any line of the file, or import it (as a test of
+        Without lines, or where none runs them, those that run any line of the file or import it (as a test of
         defaults may do alone): so for what is run on import, whichever test imports it first.
         """
         known = self.lines.get(file, {})

@@ -189,7 +189,7 @@ def _scope(tree: ast.Module, path: Path) -> str:
 def _lines(tree: ast.Module, path: Path) -> range:
     *_, statement = (node for node in _nodes(tree, path) if isinstance(node, ast.stmt))
     body = getattr(statement, "body", None)
-    return range(statement.lineno, body[0].lineno if body else statement.end_lineno + 1)
+    return range(statement.lineno, body[0].lineno if body else (statement.end_lineno or statement.lineno) + 1)
 
 
 def _is_run_on_import(tree: ast.Module, path: Path) -> bool:
