@@ -374,3 +374,25 @@ def test_a_search_with_another_number_of_answers_is_an_error(more):
     prompts = prompts_of(texts(3, 3), begin_id=BOS)
     with pytest.raises(ValueError, match="argument 2 is"):
         continue_all(Miscounting(more=more), made(positions="rotary"), prompts, max_new_tokens=2)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        GREEDY.with_(presence_penalty=0.5),
+        ContinuationSettings(beam_size=3, frequency_penalty=0.5),
+        ContinuationSettings(seed=3, repetition_penalty=1.3),
+    ],
+    ids=["greedy", "beam", "drawn"],
+)
+@pytest.mark.parametrize("length", [4, 20])
+def test_where_rules_change_scores_too_a_prompt_has_probability_one(settings, length):
+    """The log-probability is the model's, of the new tokens alone."""
+    model, [ids] = made(positions="rotary"), texts(length)
+    [[found]] = continue_all(settings.strategy(), model, prompts_of([ids], begin_id=BOS), max_new_tokens=5)
+    expected, context = [], [BOS, *ids]
+    for token in [*found.ids, EOS][: len(found.token_log_probs)]:
+        expected.append(next_log_probs(model, context)[token].item())
+        context.append(token)
+    assert found.token_log_probs == pytest.approx(expected, abs=1e-4)
+    assert found.log_prob == pytest.approx(sum(expected), abs=1e-4)
