@@ -35,7 +35,7 @@ def test_an_eighth_of_those_that_run_joins_at_once_and_fewer_wait_for_others(cou
     assert steps_until_they_join(running(count), new) == steps
 
 
-def test_each_arrival_waits_anew_unless_enough_others_come():
+def test_each_arrival_waits_unless_enough_others_come():
     batch = running(17)
     for _ in range(2):
         assert steps_until_they_join(batch, 1) == PATIENCE

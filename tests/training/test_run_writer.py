@@ -72,7 +72,7 @@ def write_together(path, size):
         try:
             writer.write(write, {"config.json": b"{}"}, {FILE: writer.parts(TENSORS)})
             if not (path / "best").is_dir():
-                failed.append(f"process {rank} went on before the folder was there")
+                failed.append(f"process {rank} continued before the folder was there")
         except BaseException as error:  # noqa: BLE001, the thread would lose it
             failed.append(repr(error))
             shared.barrier.abort()
