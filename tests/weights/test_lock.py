@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import time
 import pytest
 
 from regard.errors import FolderError
+from regard.weights import lock
 from regard.weights.lock import locked
 
 HOLD = "import sys, pathlib; from regard.weights.lock import locked\n"
@@ -71,3 +73,13 @@ def test_the_file_of_the_lock_names_its_holder_alone_and_others_may_lock_it_late
     (tmp_path / ".lock").write_text("123456789012345\n")
     with locked(tmp_path):
         assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_disk_without_locks_is_reported(tmp_path, monkeypatch):
+    def refuse(descriptor):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(lock, "_acquire", refuse)
+    with pytest.raises(FolderError, match="cannot be locked: No locks available") as raised, locked(tmp_path):
+        pass
+    assert "disk of this machine" in raised.value.hint
