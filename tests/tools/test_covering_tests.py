@@ -5,6 +5,7 @@ import json
 from tests.long.covering_tests import covering_tests, imported, keys_of, place
 
 TESTS = ("tests/part",)
+PACKAGE = "regard"
 
 
 def written(folder, files):
@@ -46,7 +47,7 @@ def test_kept_records_are_read_without_a_run(tmp_path):
     source, cache = tmp_path / "copy", tmp_path / "kept"
     file = "tests/part/test_one.py"
     quick, slow, distant = f"{file}::test_quick", f"{file}::test_slow", "tests/part/test_a.py::test_distant"
-    written(tmp_path, {file: "", "tests/part/test_a.py": "from regard.part import other, two\n"})
+    written(tmp_path, {file: "", "tests/part/test_a.py": f"from {PACKAGE}.part import other, two\n"})
     records = {
         file: {
             slow: {"seconds": 2.0, "lines": {"part/one.py": [3, 4]}},
@@ -66,8 +67,7 @@ def test_kept_records_are_read_without_a_run(tmp_path):
 
 
 def test_the_files_that_tests_import_are_known_however_they_are_written():
-    text = (
-        "import regard.a.b\nimport torch\nfrom regard.c import d, e\n\ndef f():\n    from regard.g import h\n"
-    )
+    lines = ("import P.a.b", "import torch", "from P.c import d, e", "def f():", "    from P.g import h")
+    text = "\n".join(lines).replace("P", PACKAGE)
     assert imported(text) >= {"a/b.py", "c/d.py", "c/e.py", "g.py"}
     assert not any("torch" in each for each in imported(text))
