@@ -239,3 +239,12 @@ def test_each_source_is_reported_once_when_it_is_decoded_and_the_answers_are_the
     assert found == decode_all(SEARCHES[0], model, SOURCES[:4])
     assert sorted(index for batch in reported for index in batch) == [0, 1, 2, 3]
     assert len(reported) == 4
+
+
+@pytest.mark.parametrize("more", [1, -1])
+def test_a_search_with_another_number_of_answers_is_an_error(more):
+    def miscounting(stepper, requests):
+        return [[]] * (len(requests) + more)
+
+    with pytest.raises(ValueError, match="argument 2 is"):
+        decode_all(miscounting, model_of(), [[5, 6], [7]])

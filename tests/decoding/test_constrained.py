@@ -1,5 +1,7 @@
 """Constrained beams contain the required phrases; a large enough beam finds the best such output."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -143,3 +145,26 @@ def test_a_search_that_stops_early_has_what_is_required_too(make_table, beam_siz
         assert hypotheses
         assert all(meets(each.ids, CONSTRAINTS[0]) for each in hypotheses)
     assert found == [search(make_table(vocab=7).read([each]), ask([each]))[0] for each in SOURCES]
+
+
+def stops_at_five(prefix, generated):
+    return generated[-1] == 5
+
+
+@pytest.mark.parametrize("size", [3**4, 5])
+def test_a_stop_ends_what_meets_the_constraints_drops_the_rest_and_changes_no_other(make_table, size):
+    """The best of all texts with a 4 that end by their only 5 or by the end token."""
+    table, longest = make_table(vocab=7), 3
+    search = search_of((((4,),),), beam_size=size, n_best=min(size, 6), longest=longest, stop=stops_at_five)
+    words = [token for token in range(7) if token not in (0, 2, EOS)]
+    for source, found in zip(SOURCES, search(table.read(SOURCES), ask(SOURCES)), strict=True):
+        every = {}
+        for length in range(longest + 1):
+            for ids in itertools.product(words, repeat=length):
+                if 4 in ids and 5 not in ids[:-1]:
+                    each = table.hypothesis(source, ids, lambda length: 1.0).token_log_probs
+                    every[ids] = sum(each[:-1] if ids[-1] == 5 else each)
+        best = sorted(every, key=lambda ids: -every[ids])[: len(found)]
+        assert all(each.score == pytest.approx(every[tuple(each.ids)], abs=1e-6) for each in found)
+        if size > 5:
+            assert [tuple(each.ids) for each in found] == best

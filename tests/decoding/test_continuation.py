@@ -1,6 +1,7 @@
 """What follows a prompt: the same with a cache and without, alone and in a batch, at once and as it comes."""
 
 import itertools
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from regard.decoding.continuation import (
 )
 from regard.decoding.rows import HypothesisRows
 from regard.decoding.rules import BannedTokens
+from regard.decoding.search import GreedySearch
 from regard.errors import ConfigError, DataError
 from regard.fast.native import kernels
 from regard.models.build import build_model
@@ -355,3 +357,42 @@ def test_constraints_do_not_forbid_the_end_tokens_of_a_prompt():
     search = ContinuationSettings(beam_size=3, must_contain=("x",)).strategy(tokenizer=OneWord())
     [[best, *_]] = continue_all(search, model, prompts_of([ids], begin_id=BOS), max_new_tokens=6)
     assert [5, 6] in [best.ids[at : at + 2] for at in range(len(best.ids))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Miscounting(GreedySearch):
+    """Gives an answer more, or fewer, than there are prompts."""
+
+    more: int
+
+    def __call__(self, stepper: Any, requests: Any) -> Any:
+        return [[]] * (len(requests) + self.more)
+
+
+@pytest.mark.parametrize("more", [1, -1])
+def test_a_search_with_another_number_of_answers_is_an_error(more):
+    prompts = prompts_of(texts(3, 3), begin_id=BOS)
+    with pytest.raises(ValueError, match="argument 2 is"):
+        continue_all(Miscounting(more=more), made(positions="rotary"), prompts, max_new_tokens=2)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        GREEDY.with_(presence_penalty=0.5),
+        ContinuationSettings(beam_size=3, frequency_penalty=0.5),
+        ContinuationSettings(seed=3, repetition_penalty=1.3),
+    ],
+    ids=["greedy", "beam", "drawn"],
+)
+@pytest.mark.parametrize("length", [4, 20])
+def test_where_rules_change_scores_too_a_prompt_has_probability_one(settings, length):
+    """The log-probability is the model's, of the new tokens alone."""
+    model, [ids] = made(positions="rotary"), texts(length)
+    [[found]] = continue_all(settings.strategy(), model, prompts_of([ids], begin_id=BOS), max_new_tokens=5)
+    expected, context = [], [BOS, *ids]
+    for token in [*found.ids, EOS][: len(found.token_log_probs)]:
+        expected.append(next_log_probs(model, context)[token].item())
+        context.append(token)
+    assert found.token_log_probs == pytest.approx(expected, abs=1e-4)
+    assert found.log_prob == pytest.approx(sum(expected), abs=1e-4)

@@ -6,6 +6,7 @@ import pytest
 
 from regard.decoding.assembly import score_by
 from regard.decoding.hypothesis import Hypothesis, Power, Request, Wu, best_first, noise_of
+from regard.decoding.scoring import ForcedScore
 
 
 def test_the_noise_of_a_request_is_that_of_its_source_and_prefix_wherever_it_stands():
@@ -51,3 +52,11 @@ def test_of_equal_scores_the_lower_ids_come_first():
         for ids, score in (([9], -1.0), ([5], -1.0), ([7], -0.5), ([4], -2.0))
     ]
     assert [each.ids for each in best_first(made, 3)] == [[7], [5], [9]]
+
+
+def test_what_is_printed_of_a_hypothesis_or_a_score_is_short():
+    each = [-0.25] * 500
+    hypothesis = Hypothesis(ids=[4], log_prob=-1.0, score=-0.5, token_log_probs=each)
+    score = ForcedScore(log_prob=-1.0, num_tokens=500, token_log_probs=each)
+    assert repr(hypothesis) == "Hypothesis(ids=[4], log_prob=-1.0, score=-0.5)"
+    assert repr(score) == "ForcedScore(log_prob=-1.0, num_tokens=500)"

@@ -125,3 +125,18 @@ def test_a_stop_is_found_however_long_the_text_is():
     assert stop([], [*[4] * 300, 6, 7])
     assert stop([5], [*[4] * 14, 6, 7])
     assert not stop([6], [7, *[4] * 300])
+
+
+class Spaced(Letters):
+    """One whose words have a space before them, except for the first of a text."""
+
+    def decode(self, ids):
+        return "".join(" " + SYMBOLS[token] for token in ids).removeprefix(" ")
+
+
+def test_whether_a_word_follows_a_space_is_seen_by_the_tokens_before_it():
+    stop = StopTexts((" b",), Spaced())
+    assert stop([4], [5])
+    assert stop([], [4, 5])
+    assert not stop([], [5]), "the first word of a text"
+    assert stop([4], [*[4] * 300, 5])

@@ -212,3 +212,9 @@ def test_shared_batches_give_the_same_hypotheses(pool_of, search):
     ]
     scores = [[each.score for hypotheses in found for each in hypotheses] for found in (shared, alone)]
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)
+
+
+def test_each_job_is_reported_once_when_it_is_done(pool_of):
+    reported = []
+    pool_of(square).map(list(range(20)), reported.append)
+    assert sorted(reported) == list(range(20))

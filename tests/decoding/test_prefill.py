@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard.decoding.continuation import prompt_stepper
+from regard.decoding.prefill import in_fixed_shape
 from regard.fast.native import kernels
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -35,3 +36,12 @@ def test_a_prompt_is_prefilled_layer_by_layer_as_at_once(shape, lengths):
         assert len([*steppers[1].starts(ids, torch.tensor(lengths))]) == (2 if kernels.available() else 0)
         found = [stepper.logits(ids[:, 0]) for stepper in steppers]
     assert torch.equal(*found)
+
+
+def test_rows_are_repeated_only_where_their_tokens_are_not_so_many_that_the_bits_stay():
+    three = torch.arange(21).view(3, 7)
+    repeated = in_fixed_shape(three)
+    assert torch.equal(repeated, three[torch.arange(16) % 3])
+    assert in_fixed_shape(torch.zeros(17, 5, dtype=torch.int64)).shape == (32, 5)
+    for length in (16, 48):
+        assert in_fixed_shape(torch.zeros(3, length, dtype=torch.int64)).shape == (3, length)

@@ -1,9 +1,11 @@
 """The top candidates are those of a stable sort of the whole row, ties included."""
 
+import numpy as np
 import pytest
 import torch
 
-from regard.decoding.ranking import argmax, top_candidates
+from regard.decoding.ranking import argmax, top_candidates, without, without_choice
+from regard.errors import RunError
 
 
 @pytest.mark.parametrize("vocab", [1, 5, 127, 128, 1000, 1024, 5000, 10_001])
@@ -34,3 +36,39 @@ def test_the_most_probable_token_is_the_top_candidate(vocab, levels):
     log_probs = torch.randint(-levels, 0, (7, vocab)).float()
     for one, other in zip(argmax(log_probs), top_candidates(log_probs, 1), strict=True):
         assert (one == other).all()
+
+
+def candidates(values, ids):
+    return np.array(values, np.float64), np.array(ids, np.int64)
+
+
+def test_candidates_that_are_banned_are_left_out_and_the_others_keep_their_order():
+    values, ids = candidates([[-1, -2, -3, -4], [-1, -2, -3, -4]], [[5, 7, 6, 8], [7, 5, 8, 9]])
+    kept, tokens = without([5, 6], 2, values, ids)
+    assert (kept.tolist(), tokens.tolist()) == ([[-2, -4], [-1, -3]], [[7, 8], [7, 8]])
+    kept, tokens = without([], 2, values, ids)
+    assert (kept.tolist(), tokens.tolist()) == ([[-1, -2], [-1, -2]], [[5, 7], [7, 5]])
+
+
+def test_where_all_but_one_candidate_is_banned_the_rest_is_impossible():
+    kept, tokens = without([5, 6], 2, *candidates([[-1, -2, -3]], [[5, 7, 6]]))
+    assert kept.tolist() == [[-2, -np.inf]]
+    assert tokens[0, 0] == 7
+
+
+def test_a_row_is_stuck_where_its_best_token_is_impossible():
+    values = np.array([[-1, -np.inf], [-np.inf, -np.inf], [-np.inf, -np.inf], [-3, -4]])
+    assert without_choice(np.array([0, 1, 3]), values).tolist() == [1], "a spare row is none of these"
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_nan_in_a_row_of_a_hypothesis_is_an_error_and_in_a_spare_row_it_is_not(place):
+    values, others = np.array([[-1.0, -2.0], [-1.0, -2.0]]), np.array([-3.0, -3.0])
+    live = np.array([1])
+    for each in (values[:, place], others):
+        before, each[0] = each[0], np.nan
+        assert without_choice(live, values, others).tolist() == []
+        each[:] = before, np.nan
+        with pytest.raises(RunError, match="NaN"):
+            without_choice(live, values, others)
+        each[1] = before

@@ -129,3 +129,12 @@ def test_a_score_may_differ_from_the_log_probability():
     rows.append(np.array([1]), np.array([9]), np.array([-0.25]))
     assert rows.token_log_probs.tolist() == [[-1.0, 0.0], [-2.0, -0.25]]
     assert rows.log_prob.tolist() == [-1.5, -2.75]
+
+
+def test_there_is_room_for_at_most_twice_as_many_tokens_as_there_are():
+    rows, _ = of(2)
+    for length in range(1, 100):
+        rows.append(np.arange(2), np.array([4, 5]), np.zeros(2))
+        assert length <= rows._ids.shape[1] <= max(16, 2 * length)
+        assert rows._token_log_probs.shape == rows._ids.shape
+    assert rows.ids.tolist() == [[4] * 99, [5] * 99]

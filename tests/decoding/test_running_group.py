@@ -255,3 +255,42 @@ def test_memory_does_not_grow_with_the_number_of_requests(name, request):
             kinds = (Request, Arrival, Hypothesis, torch.Tensor)
             alive.append(sum(type(each) in kinds for each in gc.get_objects()))
     assert max(alive[1:]) <= max(alive[:2]) + 60
+
+
+class Unreadable(RunningTranslations):
+    """Fails when it reads a 9."""
+
+    def _read(self, arrivals):
+        if any(9 in each.ids for each in arrivals):
+            raise RunError("a 9 cannot be read")
+        return (yield from super()._read(arrivals))
+
+
+def test_a_request_that_cannot_be_read_does_not_fail_those_that_arrived_with_it():
+    model, search, sources = translator(), SEARCHES["greedy"], [[5, 6], [9], [7], [8, 9]]
+    batch, found, refused = Unreadable(search, model), {}, []
+    batch.add(sources)
+    while batch:
+        found |= dict(batch.step())
+        refused += [(ticket, str(error)) for ticket, error in batch.refused()]
+    assert refused == [(1, "a 9 cannot be read"), (3, "a 9 cannot be read")]
+    assert_same([found[0], found[2]], [decode_all(search, model, [sources[place]])[0] for place in (0, 2)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Miscounting(GreedySearch):
+    """Gives an answer more, or fewer, than there are requests."""
+
+    more: int
+
+    def __call__(self, stepper, requests):
+        found = super().__call__(stepper, requests)
+        return [*found, []] if self.more > 0 else found[:-1]
+
+
+@pytest.mark.parametrize("more", [1, -1])
+def test_a_search_with_another_number_of_answers_is_an_error_and_no_request_loses_its_own(more):
+    batch = RunningTranslations(Miscounting(more=more, **COMMON), translator())
+    batch.add([[5, 6], [7]])
+    with pytest.raises(ValueError, match="argument 2 is"):
+        batch.step()

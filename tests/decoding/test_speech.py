@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.decoding.speech import SpeechDecoder
+from regard.decoding.speech import DecodedSpeech, SpeechDecoder, WindowStepper
 from regard.decoding.transcript_settings import TranscriptSettings
 from regard.recipe import read
 from regard.weights.pretrained import load_pretrained
@@ -116,3 +116,13 @@ def test_one_hypothesis_has_the_probability_that_the_model_gives_its_tokens(tmp_
     assert len(decoded.segments) == 1
     assert len(ids_of(decoded)) == 4
     assert decoded.log_prob == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_window_is_read_when_its_stepper_is_made_and_has_no_source():
+    stepper = WindowStepper.__new__(WindowStepper)
+    with pytest.raises(ValueError, match="no source ids"):
+        stepper.start(torch.zeros(1, 1, dtype=torch.int64), torch.ones(1, dtype=torch.int64))
+
+
+def test_a_recording_without_windows_has_the_probability_one():
+    assert DecodedSpeech().log_prob == 0.0

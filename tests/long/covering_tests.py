@@ -1,22 +1,26 @@
 """Which tests run a line of the program, and how long each takes: from a run of them under coverage.
 
-What a file of tests runs is kept in a folder, and measured again where the program, that file, or what it
-shares with other tests is different.
+What a file of tests runs is kept in a folder as soon as it is known, and measured again where the program,
+that file, or what it shares with other tests is different.
 """
 
+import ast
 import hashlib
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 from xml.etree import ElementTree
+
+from tests.long.forked_tests import ForkedTests
 
 Tests = tuple[str, ...]
 Record = dict[str, dict[str, Any]]  # test -> "seconds"; "lines": file below src/regard -> their numbers
@@ -24,41 +28,64 @@ Record = dict[str, dict[str, Any]]  # test -> "seconds"; "lines": file below src
 
 @dataclass(frozen=True)
 class CoveringTests:
-    """The tests by what they run; `lines` is file below src/regard -> line -> their names."""
+    """The tests by what they run and import.
+
+    `lines`: file below src/regard -> line -> the tests that run it. `imports`: file -> the tests that import
+    it.
+    """
 
     lines: dict[str, dict[int, set[str]]]
+    imports: dict[str, set[str]]
     seconds: dict[str, float]
 
     def of(self, file: str, lines: Iterable[int]) -> Tests:
-        """Names of the tests that run one of these lines; of a line that is run on import, of the file.
+        """Names of the tests that run one of these lines: the file's own first, and the quickest.
 
-        The quickest first, those of the file's own tests before all others.
+        Without lines, or where none runs them, those that run any line of the file or import it (as a test of
+        defaults may do alone): so for what is run on import, whichever test imports it first.
         """
         known = self.lines.get(file, {})
         found = set[str]().union(*(known.get(line, ()) for line in lines))
-        found = found or set[str]().union(*known.values())
+        found = found or self.imports.get(file, set[str]()).union(*known.values())
         own = f"test_{Path(file).stem}.py"
         return tuple(sorted(found, key=lambda name: (own not in name, self.seconds.get(name, 0.0), name)))
 
 
 def covering_tests(
-    tests: Sequence[str], root: Path, source: Path, cache: Path, *, processes: int
+    tests: Sequence[str],
+    root: Path,
+    source: Path,
+    cache: Path,
+    *,
+    package: str,
+    runners: Sequence[ForkedTests],
 ) -> CoveringTests:
-    """Of the files of `tests` below `root`, with the program at `source`; a record of each in `cache`.
+    """What the files of `tests` below `root` run of a package of the program at `source`.
 
-    Stops the program where a test fails.
+    A record of each file is in `cache`. Stops the program where a test fails.
     """
     keys = dict(keys_of(tests, root, source))
     records = {file: kept(cache, file, key) for file, key in keys.items()}
     missing = [file for file, record in records.items() if record is None]
+    free: SimpleQueue[ForkedTests] = SimpleQueue()
+    for runner in runners:
+        free.put(runner)
+
+    def measured(file: str) -> Record:
+        runner, began = free.get(), time.perf_counter()
+        try:
+            record = measure(file, source, source / "regard" / package, runner)
+        finally:
+            free.put(runner)
+        cache.mkdir(parents=True, exist_ok=True)
+        place(cache, file).write_text(json.dumps({"key": keys[file], "record": record}), "utf-8")
+        print(f"measured {time.perf_counter() - began:4.0f} s  what {file} runs", flush=True)
+        return record
+
     if missing:
-        print(f"measuring what {len(missing)} of {len(keys)} files of tests run", flush=True)
-        measured = measure(missing, root, source, processes)
-        for file in missing:
-            records[file] = {name: run for name, run in measured.items() if name.startswith(f"{file}::")}
-            cache.mkdir(parents=True, exist_ok=True)
-            place(cache, file).write_text(json.dumps({"key": keys[file], "record": records[file]}), "utf-8")
-    return joined(record for record in records.values() if record)
+        with ThreadPoolExecutor(len(runners)) as pool:
+            records |= zip(missing, pool.map(measured, missing), strict=True)
+    return joined({file: record for file, record in records.items() if record}, root)
 
 
 def keys_of(tests: Sequence[str], root: Path, source: Path) -> Iterator[tuple[str, str]]:
@@ -89,39 +116,50 @@ def kept(cache: Path, file: str, key: str) -> Record | None:
     return found["record"] if found["key"] == key else None
 
 
-def joined(records: Iterable[Record]) -> CoveringTests:
+def joined(records: Mapping[str, Record], root: Path) -> CoveringTests:
     lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    imports: dict[str, set[str]] = defaultdict(set)
     seconds: dict[str, float] = {}
-    for record in records:
+    for tests, record in records.items():
+        for file in imported((root / tests).read_text("utf-8")):
+            imports[file].update(record)
         for name, run in record.items():
             seconds[name] = run["seconds"]
             for file, numbers in run["lines"].items():
                 for line in numbers:
                     lines[file][line].add(name)
-    return CoveringTests({file: dict(known) for file, known in lines.items()}, seconds)
+    return CoveringTests({file: dict(known) for file, known in lines.items()}, dict(imports), seconds)
 
 
-def measure(tests: Sequence[str], root: Path, source: Path, processes: int) -> Record:
-    """Run these files of tests under coverage."""
+def imported(text: str) -> set[str]:
+    """The files below src/regard that a file of tests imports, some of which may not exist."""
+    found = set[str]()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+    return {
+        f"{name.removeprefix('regard.').replace('.', '/')}.py" for name in found if name.startswith("regard.")
+    }
+
+
+def measure(file: str, source: Path, measured: Path, runner: ForkedTests) -> Record:
+    """Run a file of tests under coverage of a folder of the program."""
     with tempfile.TemporaryDirectory() as folder:
-        data, times = Path(folder, "coverage"), Path(folder, "times.xml")
-        options = ["--cov=regard", "--cov-context=test", "--cov-report=", f"--junitxml={times}"]
-        pytest = [sys.executable, "-m", "pytest", "-q", "-n", str(processes), "-p", "no:cacheprovider"]
-        done = subprocess.run(
-            [*pytest, *options, *tests],
-            cwd=root,
-            env=os.environ | {"PYTHONPATH": str(source), "COVERAGE_FILE": str(data), "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            print(done.stdout[-4000:], done.stderr[-4000:], file=sys.stderr)
+        data, times, output = (Path(folder, name) for name in ("coverage", "times.xml", "output"))
+        config = Path(folder, "config")
+        config.write_text(f"[run]\ndata_file = {data}\n", "utf-8")
+        options = [f"--cov={measured}", f"--cov-config={config}", "--cov-context=test", "--cov-report="]
+        if runner.run_file(file, source, *options, f"--junitxml={times}", output=output):
+            print(output.read_text("utf-8")[-4000:], file=sys.stderr)
             sys.exit("error: these tests fail without a mutant\nhint: make them pass first")
-        seconds = seconds_of(times)
-        record: Record = defaultdict(lambda: {"seconds": 0.0, "lines": defaultdict(list)})
-        for file, line, test in lines_of(data, source):
-            record[test]["lines"][file].append(line)
-            record[test]["seconds"] = seconds.get(test, 0.0)
+        record: Record = {
+            test: {"seconds": seconds, "lines": defaultdict(list)}
+            for test, seconds in seconds_of(times).items()
+        }
+        for name, line, test in lines_of(data, source):
+            record[test]["lines"][name].append(line)
         return record
 
 

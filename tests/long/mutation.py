@@ -42,6 +42,7 @@ class Mutant:
     """A file with one change; `number` tells apart the same change in the same function."""
 
     lines: range  # of its statement, without what stands indented below it
+    on_import: bool  # True outside of functions, and for the defaults of their arguments
     line: int
     scope: str  # function or class
     before: str
@@ -72,6 +73,7 @@ def mutants(text: str) -> Iterator[Mutant]:
             scope, before, after = key
             yield Mutant(
                 lines=_lines(tree, path),
+                on_import=_is_run_on_import(tree, path),
                 line=node.lineno,
                 scope=scope,
                 before=before,
@@ -140,13 +142,20 @@ def _is_not_mutated(node: ast.AST) -> bool:
     """Types, what only type checkers see, texts, and the numbers of a module."""
     if isinstance(node, ast.Assign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if all(isinstance(target, ast.Name) and target.id.isupper() for target in targets):
+        if all(map(_is_upper_case, targets)):
             return True
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return True
     if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
         return ast.unparse(node.value).startswith(("Literal[", "Callable["))
     return isinstance(node, ast.JoinedStr | ast.ImportFrom | ast.Import)
+
+
+def _is_upper_case(target: ast.expr) -> bool:
+    """True for `LIMIT`, or for several such names."""
+    if isinstance(target, ast.Tuple):
+        return all(map(_is_upper_case, target.elts))
+    return isinstance(target, ast.Name) and target.id.isupper()
 
 
 def _is_text(node: ast.BinOp) -> bool:
@@ -180,7 +189,12 @@ def _scope(tree: ast.Module, path: Path) -> str:
 def _lines(tree: ast.Module, path: Path) -> range:
     *_, statement = (node for node in _nodes(tree, path) if isinstance(node, ast.stmt))
     body = getattr(statement, "body", None)
-    return range(statement.lineno, body[0].lineno if body else statement.end_lineno + 1)
+    return range(statement.lineno, body[0].lineno if body else (statement.end_lineno or statement.lineno) + 1)
+
+
+def _is_run_on_import(tree: ast.Module, path: Path) -> bool:
+    within = (isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) for node in _nodes(tree, path))
+    return not any(inside and name == "body" for inside, (name, _) in zip(within, path, strict=False))
 
 
 def _with(tree: ast.Module, path: Path, other: ast.AST) -> str:

@@ -2,9 +2,10 @@
 
 import json
 
-from tests.long.covering_tests import covering_tests, keys_of, place
+from tests.long.covering_tests import covering_tests, imported, keys_of, place
 
 TESTS = ("tests/part",)
+PACKAGE = "regard"
 
 
 def written(folder, files):
@@ -46,7 +47,7 @@ def test_kept_records_are_read_without_a_run(tmp_path):
     source, cache = tmp_path / "copy", tmp_path / "kept"
     file = "tests/part/test_one.py"
     quick, slow, distant = f"{file}::test_quick", f"{file}::test_slow", "tests/part/test_a.py::test_distant"
-    written(tmp_path, {file: "", "tests/part/test_a.py": ""})
+    written(tmp_path, {file: "", "tests/part/test_a.py": f"from {PACKAGE}.part import other, two\n"})
     records = {
         file: {
             slow: {"seconds": 2.0, "lines": {"part/one.py": [3, 4]}},
@@ -56,8 +57,17 @@ def test_kept_records_are_read_without_a_run(tmp_path):
     }
     for name, key in keys_of(TESTS, tmp_path, source):
         written(cache, {place(cache, name).name: json.dumps({"key": key, "record": records[name]})})
-    known = covering_tests(TESTS, tmp_path, source, cache, processes=1)
+    known = covering_tests(TESTS, tmp_path, source, cache, package="part", runners=[])
     assert known.of("part/one.py", range(3, 5)) == (quick, slow, distant)
     assert known.of("part/one.py", [4]) == (slow,)
     assert known.of("part/one.py", [1]) == (quick, slow, distant)  # run on import: all of the file
+    assert known.of("part/one.py", []) == (quick, slow, distant)
     assert known.of("part/none.py", [1]) == ()
+    assert known.of("part/other.py", [1]) == (distant,), "it imports the file, and runs no line of it"
+
+
+def test_the_files_that_tests_import_are_known_however_they_are_written():
+    lines = ("import P.a.b", "import torch", "from P.c import d, e", "def f():", "    from P.g import h")
+    text = "\n".join(lines).replace("P", PACKAGE)
+    assert imported(text) >= {"a/b.py", "c/d.py", "c/e.py", "g.py"}
+    assert not any("torch" in each for each in imported(text))

@@ -12,6 +12,7 @@ from typing import Literal
 
 Kind = Literal["a", "b"]
 LIMIT = 3
+LEAST, MOST = 1, 9
 
 
 class Counter:
@@ -47,6 +48,14 @@ def test_every_mutant_is_one_change_of_the_program():
         compile(mutant.text, "mutant", "exec")
         lines = zip(plain.splitlines(), mutant.text.splitlines(), strict=True)
         assert sum(one != other for one, other in lines) == 1, mutant.change
+
+
+def test_defaults_are_set_on_import_and_what_a_function_does_is_not():
+    text = (
+        PROGRAM + "    share: float = 0.5\n\n    def less(self, by=(lambda: 7)) -> int:\n        return 8\n"
+    )
+    on_import = {mutant.change for mutant in mutants(text) if mutant.on_import}
+    assert on_import == {"Counter.__init__: 1 -> 2", "Counter: 0.5 -> 1.0", "Counter.less: 7 -> 8"}
 
 
 def test_the_same_change_in_one_function_has_a_number():

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from regard.training import numbers
 from regard.training.numbers import Numbers, is_asynchronous
 
 
@@ -14,5 +15,12 @@ def test_only_devices_with_a_queue_of_their_own_make_the_processor_wait(name, qu
 
 
 def test_numbers_are_read_in_order_whatever_their_shapes():
-    parts = torch.tensor(1.5), torch.tensor([[2.0, 3.0], [4.0, 5.0]]), torch.tensor([True])
+    parts = torch.tensor(1.5), torch.tensor([[2.0, 3.0], [4.0, 5.0]]), torch.tensor([1.0]).double()
     assert Numbers(*parts).read() == [1.5, 2.0, 3.0, 4.0, 5.0, 1.0]
+
+
+def test_numbers_of_a_queue_are_read_in_the_same_order(monkeypatch):
+    """They are copied together, in float64."""
+    monkeypatch.setattr(numbers, "is_asynchronous", lambda device: True)
+    parts = torch.tensor(1.5), torch.tensor([[2.0, 3.0], [4.0, 5.0]]), torch.tensor([2**24 + 1])
+    assert Numbers(*parts).read() == [1.5, 2.0, 3.0, 4.0, 5.0, 2.0**24 + 1]

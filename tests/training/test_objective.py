@@ -18,6 +18,7 @@ from regard.training.objective import (
     NextToken,
     SquaredError,
 )
+from regard.training.prefetch import prepared_for_gpu
 
 PAIRS = [([5, 6, 7, 3], [2, 8, 9, 3]), ([4, 3], [2, 10, 3]), ([4, 4, 4, 4, 4, 3], [2, 7, 8, 9, 10, 11, 3])]
 
@@ -134,3 +135,23 @@ def test_the_next_token_of_running_text_is_a_label(smoothing):
     ours, plain = (kind(smoothing=smoothing)(model, batch) for kind in (NextToken, LabelCrossEntropy))
     torch.testing.assert_close((ours.total, ours.nll), (plain.total, plain.nll))
     assert ours.num_targets == plain.num_targets
+
+
+def test_targets_that_are_found_before_are_those_that_count():
+    """A GPU need not be waited for then."""
+    config = DecoderOnlyConfig(vocab_size=40, d_model=16, num_heads=2, d_ff=32, num_layers=1, dropout=0.0)
+    writer, ids = build_model(config, seed=1).eval(), torch.arange(4, 36).view(2, 16)
+    texts = TextBatch(
+        ids=ids, labels=(ids + 1).where(ids % 5 > 0, IGNORED), documents=None, lines=torch.arange(2)
+    )
+    given = [
+        (NextToken(), writer, texts, IGNORED),
+        (LabelCrossEntropy(), writer, texts, IGNORED),
+        (CrossEntropy(), model(), batch_of(), 0),
+    ]
+    for objective, net, batch, ignored in given:
+        found = prepared_for_gpu(batch, ignored)
+        assert len(found.targets) == batch.num_targets
+        one, other = objective(net, batch), objective(net, found)
+        torch.testing.assert_close((one.total, one.nll), (other.total, other.nll))
+        assert one.num_targets == other.num_targets

@@ -172,23 +172,27 @@ def test_settings_at_their_limits_are_accepted():
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "message"),
     [
-        {"beta1": 1.0},
-        {"beta2": 1.0},
-        {"beta2": -0.1},
-        {"l2": -0.1},
-        {"l2": 0.1, "kind": "adamw"},
-        {"epsilon": 0.0},
-        {"weight_decay": -1.0},
-        {"weight_decay": 0.1},
-        {"layer_decay": 0.0},
-        {"layer_decay": 1.1},
+        ({"beta1": 1.0}, r"beta1 must lie in \[0, 1\), not 1.0"),
+        ({"beta2": 1.0}, r"beta2 must lie in \[0, 1\), not 1.0"),
+        ({"beta2": -0.1}, r"beta2 must lie in \[0, 1\), not -0.1"),
+        ({"l2": -0.1}, "l2 must be 0 or more, not -0.1"),
+        ({"l2": -0.1, "kind": "adamw"}, "l2 must be 0 or more, not -0.1"),
+        ({"l2": 0.1, "kind": "adamw"}, "l2 needs kind = 'adam'"),
+        ({"epsilon": 0.0}, "epsilon must be above 0, not 0.0"),
+        ({"weight_decay": -1.0}, "weight_decay must be 0 or more, not -1.0"),
+        ({"weight_decay": -1.0, "kind": "adamw"}, "weight_decay must be 0 or more, not -1.0"),
+        ({"weight_decay": 0.1}, "weight_decay needs kind = 'adamw'"),
+        ({"layer_decay": 0.0}, "layer_decay must be above 0 and at most 1, not 0.0"),
+        ({"layer_decay": 1.1}, "layer_decay must be above 0 and at most 1, not 1.1"),
     ],
+    ids=str,
 )
-def test_a_value_that_cannot_work_is_refused_by_name(wrong):
-    with pytest.raises(RecipeError, match=next(iter(wrong))):
+def test_a_value_that_cannot_work_is_refused_by_name_and_with_the_reason(wrong, message):
+    with pytest.raises(RecipeError, match=message) as refused:
         OptimizerSettings(**wrong)
+    assert refused.value.hint
 
 
 class Layered(nn.Module):

@@ -7,6 +7,8 @@ import sys
 import pytest
 import torch
 
+from regard.errors import RecipeError
+from regard.fast.bfloat16_products import linear_layers_are_replaced
 from regard.training import products
 from regard.training.products import choose_precision, is_exact, matmul_precision, speed_up
 
@@ -113,3 +115,42 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 40 * 1024  # KiB; with a thousand kernels kept it is 140 MiB
+
+
+@pytest.mark.parametrize("amx", [True, False])
+@pytest.mark.parametrize("setting", ["highest", "medium", "bfloat16"])
+def test_linear_layers_are_replaced_for_bfloat16_where_the_library_has_none(monkeypatch, setting, amx):
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    with matmul_precision(setting):
+        assert linear_layers_are_replaced() is (setting == "bfloat16" and not amx)
+        assert torch.get_float32_matmul_precision() == ("highest" if setting == "highest" else "medium")
+    assert not linear_layers_are_replaced()
+
+
+@pytest.mark.parametrize(
+    ("library", "avx512", "amx", "machine", "has"),
+    [
+        (True, False, False, "x86_64", False),
+        (True, True, False, "x86_64", True),
+        (True, False, True, "x86_64", True),
+        (True, False, False, "aarch64", True),
+        (True, False, False, "arm64", True),
+        (False, True, True, "arm64", False),
+    ],
+)
+def test_bfloat16_needs_the_library_and_a_processor_with_its_instructions(
+    monkeypatch, library, avx512, amx, machine, has
+):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: library)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    monkeypatch.setattr(products.platform, "machine", lambda: machine)
+    assert products.has_bfloat16() is has
+    if has:
+        assert choose_precision("bfloat16", 8, CPU) == "bfloat16"
+    else:
+        with pytest.raises(RecipeError, match="no instructions for bfloat16"):
+            choose_precision("bfloat16", 8, CPU)
+    with pytest.raises(RecipeError, match="is for a CPU, not for cuda") as refused:
+        choose_precision("bfloat16", 8, torch.device("cuda"))
+    assert refused.value.hint

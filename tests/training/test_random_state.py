@@ -1,6 +1,7 @@
 """Random number generators survive JSON, and are given back as they were."""
 
 import json
+from contextlib import nullcontext
 
 import torch
 
@@ -52,3 +53,30 @@ def test_after_the_context_the_generator_is_as_it_was():
         seed_random(9, CPU)
         torch.rand(5)
     assert torch.rand(4).equal(expected)
+
+
+def test_seeding_and_restoring_is_that_of_the_device_alone(monkeypatch):
+    held = {"cuda": 1, "mps": 2}
+    for name, module in (("cuda", torch.cuda), ("mps", torch.mps)):
+
+        def state(*_, name=name):
+            return torch.tensor([held[name]], dtype=torch.uint8)
+
+        def restore(new, *_, name=name):
+            held[name] = int(new[0])
+
+        monkeypatch.setattr(module, "get_rng_state", state)
+        monkeypatch.setattr(module, "set_rng_state", restore)
+        monkeypatch.setattr(module, "manual_seed", lambda seed, name=name: held.update({name: seed}))
+    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
+    for name, other in (("cuda", "mps"), ("mps", "cuda")):
+        before, device = dict(held), torch.device(name)
+        assert sorted(random_state(device)) == sorted(("cpu", name))
+        with unchanged_random(device):
+            seed_random(9, device)
+            assert held == {**before, name: 9}
+        assert held == before
+        restore_random_state(random_state(torch.device(other)), device)
+        assert held == before
+    seed_random(5, CPU)
+    assert held == {"cuda": 1, "mps": 2}

@@ -2,8 +2,11 @@
 
 import dataclasses
 import functools
+import hashlib
 import json
 import re
+import struct
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,7 +17,13 @@ from regard.data import LoaderSettings, TensorExamples
 from regard.errors import FolderError
 from regard.training import LabelCrossEntropy, Loss, ScheduleSettings, TrainingSettings, fit, register_loss
 from regard.training.losses import LOSSES
-from regard.training.run_arguments import ARGUMENTS, run_arguments
+from regard.training.run_arguments import (
+    ARGUMENTS,
+    _digest,
+    _spread,
+    refuse_other_arguments,
+    run_arguments,
+)
 from regard.weights import RunFolder
 
 RATE = ScheduleSettings(kind="constant", learning_rate=0.001, warmup_steps=1)
@@ -245,3 +254,35 @@ def test_a_setting_of_a_later_version_is_not_compared(tmp_path):
     del stored["settings"]["r_drop"]
     path.write_text(json.dumps(stored))
     assert train(tmp_path).step == 4
+
+
+@pytest.mark.parametrize(("count", "more"), [(5, ""), (6, "; and 1 more"), (9, "; and 4 more")])
+def test_five_differences_are_named_and_the_others_counted(tmp_path, monkeypatch, count, more):
+    run = RunFolder(tmp_path)
+    old = {"settings": {str(number): 1 for number in range(9)}}
+    new = {"settings": {str(number): 1 + (number < count) for number in range(9)}}
+    (tmp_path / ARGUMENTS).write_text(json.dumps(old))
+    monkeypatch.setattr(RunFolder, "latest", lambda self: SimpleNamespace(step=3))
+    with pytest.raises(FolderError) as caught:
+        refuse_other_arguments(run, new, 3)
+    assert caught.value.message.endswith(f"settings.4 was 1, and is 2{more}")
+    refuse_other_arguments(run, old, 3)
+
+
+def test_digests_stay_those_of_runs_that_have_begun():
+    """Each part with its length before it, in eight bytes: fit.json of an earlier version holds them."""
+    parts = (b"ab", b"c", b"")
+    joined = b"".join(struct.pack("<Q", len(part)) + part for part in parts)
+    assert _digest(*parts) == f"sha256 {hashlib.sha256(joined).hexdigest()}"
+
+
+def test_a_hundred_values_are_compared_one_by_one_and_more_by_their_digest():
+    assert described(Weighted([1] * 100).loss)["of"]["weight"] == [1] * 100
+    assert described(Weighted([1] * 101).loss)["of"]["weight"].startswith("sha256 ")
+
+
+def test_examples_to_compare_are_evenly_spaced_from_the_first_to_the_last():
+    assert _spread(5, 10).tolist() == [0, 1, 2, 3, 4]
+    assert _spread(5, 5).tolist() == [0, 1, 2, 3, 4]
+    assert _spread(101, 3).tolist() == [0, 50, 100]
+    assert _spread(0, 3).tolist() == []

@@ -83,21 +83,26 @@ def test_without_a_warm_up_in_the_recipe_it_takes_1000_updates():
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "message"),
     [
-        {"learning_rate": 0.0},
-        {"warmup_steps": 0},
-        {"warmup": 1.0},
-        {"warmup": -0.1},
-        {"cooldown": 1.1},
-        {"cooldown": -0.1},
-        {"final": 1.1},
-        {"final": -0.1},
+        ({"learning_rate": 0.0}, "learning_rate must be above 0, not 0.0"),
+        ({"warmup_steps": 0}, "warmup_steps must be 1 or more, not 0"),
+        ({"warmup": 1.0}, r"warmup must lie in \[0, 1\), not 1.0"),
+        ({"warmup": -0.1}, r"warmup must lie in \[0, 1\), not -0.1"),
+        ({"cooldown": 1.1}, "cooldown must lie between 0 and 1, not 1.1"),
+        ({"cooldown": -0.1}, "cooldown must lie between 0 and 1, not -0.1"),
+        *(
+            ({"final": value, "kind": kind}, f"final must lie between 0 and 1, not {value}")
+            for value in (1.1, -0.1)
+            for kind in ("cosine", "linear", "constant")
+        ),
     ],
+    ids=str,
 )
-def test_a_value_that_cannot_work_is_refused_by_name(wrong):
-    with pytest.raises(RecipeError, match=next(iter(wrong))):
+def test_a_value_that_cannot_work_is_refused_by_name_and_with_the_reason(wrong, message):
+    with pytest.raises(RecipeError, match=message) as refused:
         ScheduleSettings(**wrong)
+    assert refused.value.hint
 
 
 @pytest.mark.parametrize("kind", ["noam", "inverse_square_root", "constant"])

@@ -69,3 +69,11 @@ def test_slow_updates_are_measured_once(monkeypatch, taking):
         update, counts = taking({1: 0.001, 2: 0.001})
         choose_threads(update, 2)
     assert sorted(counts) == [1, 2, 2]  # the first allocates memory
+
+
+def test_no_round_begins_after_three_seconds(taking):
+    with threads(2):
+        for seconds, rounds in (({1: 1.0, 2: 2.0}, 1), ({1: 1.0, 2: 1.75}, 2), ({1: 0.5, 2: 0.25}, 4)):
+            update, counts = taking(seconds)
+            choose_threads(update, 2)
+            assert counts.count(1) == rounds

@@ -402,3 +402,31 @@ def test_names_of_two_long_names_do_not_meet(tmp_path, length):
     assert find_folder(tmp_path / first) is not None
     hidden = folders._hidden_sibling(tmp_path / first, "aside").name
     assert (first in hidden) == (length <= 200)
+
+
+def test_a_folder_that_cannot_take_its_place_leaves_the_old_one_there(tmp_path, monkeypatch):
+    write_folder(tmp_path / "m", FILES)
+    rename = os.rename
+
+    def refuse(source, target):
+        if str(source).endswith(".partial"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        rename(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", refuse)
+        for name in ("m", "new"):
+            with pytest.raises(RunError, match="No space left"):
+                write_folder(tmp_path / name, {**FILES, "config.json": b'{"a": 2}'})
+    assert names(tmp_path) == ["m"]
+    assert VerifiedFolder.open(tmp_path / "m").read_json("config.json") == {"a": 1}
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_a_killed_writer_renamed_is_removed_when_the_folder_is_written_again(tmp_path, is_there):
+    for name in [".m.aside", "m"] if is_there else [".m.aside"]:
+        write_folder(tmp_path / "written", FILES)
+        (tmp_path / "written").rename(tmp_path / name)
+    write_folder(tmp_path / "m", {**FILES, "config.json": b'{"a": 2}'})
+    assert names(tmp_path) == ["m"]
+    assert VerifiedFolder.open(tmp_path / "m").read_json("config.json") == {"a": 2}

@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import time
 import pytest
 
 from regard.errors import FolderError
+from regard.weights import lock
 from regard.weights.lock import locked
 
 HOLD = "import sys, pathlib; from regard.weights.lock import locked\n"
@@ -58,3 +60,26 @@ def test_an_error_inside_gives_the_lock_back(tmp_path):
 def test_a_folder_that_is_not_there_cannot_be_locked(tmp_path):
     with pytest.raises(FolderError, match="cannot use"), locked(tmp_path / "absent"):
         pass
+
+
+def test_the_file_of_the_lock_names_its_holder_alone_and_others_may_lock_it_later(tmp_path):
+    """A longer number of an earlier holder is gone; users of a group share the folder of a run."""
+    before = os.umask(0)
+    try:
+        with locked(tmp_path):
+            assert (tmp_path / ".lock").stat().st_mode & 0o777 == 0o666
+    finally:
+        os.umask(before)
+    (tmp_path / ".lock").write_text("123456789012345\n")
+    with locked(tmp_path):
+        assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_disk_without_locks_is_reported(tmp_path, monkeypatch):
+    def refuse(descriptor):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(lock, "_acquire", refuse)
+    with pytest.raises(FolderError, match="cannot be locked: No locks available") as raised, locked(tmp_path):
+        pass
+    assert "disk of this machine" in raised.value.hint

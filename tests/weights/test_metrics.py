@@ -83,3 +83,10 @@ def test_a_step_that_is_no_number_is_a_record_about_the_whole_run(path):
         append_record(path, record)
     cut_records(path, 0)
     assert read_records(path) == [{"step": None}, {"step": "9"}]
+
+
+def test_a_record_whose_line_has_no_end_may_be_cut_short_and_is_left_out(path):
+    path.write_bytes(b'{"step": 1}\n{"step": 2}')
+    assert read_records(path) == [{"step": 1}]
+    cut_records(path, 5)
+    assert path.read_bytes() == b'{"step": 1}\n'

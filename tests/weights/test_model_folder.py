@@ -228,6 +228,8 @@ def config_json(**changes):
         (config_json(format_version=2), "has format 2, this version of regard reads format 1", "install"),
         (config_json(format_version=...), "lacks format_version", ""),
         (config_json(settings_={}), "unknown key 'settings_'", ""),
+        (config_json(labels="ab"), "labels are not a list of texts", "written by regard"),
+        (config_json(labels=["a", 1]), "labels are not a list of texts", "written by regard"),
         (config_json(kind="encoder_decodr"), "unknown kind of model 'encoder_decodr'", "'encoder_decoder'"),
         (config_json(kind="os.system"), r"unknown kind of model 'os\.system'", ""),
         (config_json(kind=["encoder_decoder"]), "lacks format_version, kind or settings", ""),

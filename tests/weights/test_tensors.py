@@ -195,3 +195,22 @@ def test_a_misspelt_weight_gets_the_nearest_name_for_a_hint():
     with pytest.raises(FolderError) as raised:
         restore_model(Tied(), model_tensors(Tied()) | {"output.bais": torch.zeros(5)})
     assert raised.value.hint == "did you mean 'output.bias'?"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("I/O error: No space left on device (os error 28)", OSError, "No space left on device"),
+        ("the header is too large", RunError, "w.safetensors: the header is too large"),
+    ],
+)
+def test_an_error_of_the_library_is_that_of_the_disk_if_it_has_its_number(
+    tmp_path, monkeypatch, text, kind, message
+):
+    def fail(*_):
+        raise safetensors.SafetensorError(text)
+
+    monkeypatch.setattr("safetensors.torch.save_file", fail)
+    with pytest.raises(kind, match=message) as raised:
+        write_tensors(tmp_path / "w.safetensors", {"w": torch.zeros(2)})
+    assert getattr(raised.value, "errno", None) == (28 if kind is OSError else None)

@@ -46,3 +46,20 @@ def test_a_pickle_of_anything_else_is_refused_in_one_short_line_and_not_run(
     assert written.count("\n") == 1
     assert 1 < len(written) <= 201
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.bin"]
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        ({"weights": {}}, "it has no 'model', so it is not a checkpoint of this toolkit"),
+        ([1], "it has no 'model', so it is not a checkpoint of this toolkit"),
+        ({"model": [1]}, "its 'model' is not a table"),
+        ({"model": {}, "generator": [1]}, "its 'generator' is not a table"),
+    ],
+    ids=str,
+)
+def test_a_checkpoint_of_a_toolkit_has_its_tables(tmp_path, capsys, found, why):
+    torch.save(found, tmp_path / "in.pt")
+    assert main(str(tmp_path / "in.pt"), str(tmp_path / "out.safetensors"), "opennmt") == 1
+    assert capsys.readouterr().err == f"{why}\n"
+    assert not (tmp_path / "out.safetensors").exists()

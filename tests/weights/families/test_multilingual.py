@@ -8,6 +8,7 @@ import torch
 from regard.errors import FolderError
 from regard.layers.positions import sinusoids
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.weights.families.m2m100 import M2M100
 from regard.weights.huggingface_files import write_plain_folder
 from regard.weights.pretrained import FAMILIES, load_pretrained, to_huggingface
 from tests.weights.families.conversion import converted, outputs, random_model, refused, through_folder
@@ -156,3 +157,7 @@ def test_a_layout_that_is_not_that_of_the_family_is_refused():
         config = dataclasses.replace(SMALL["m2m_100"], position_layout=layout, position_offset=offset)
         with pytest.raises(FolderError, match=r"position_(layout|offset) = "):
             to_huggingface(random_model(config), "m2m_100")
+
+
+def test_positions_of_m2m100_are_counted_from_the_id_after_that_of_padding():
+    assert [M2M100().position_offset(pad_id) for pad_id in (None, 0, 1, 5)] == [1, 1, 2, 6]

@@ -1,0 +1,75 @@
+"""A process for mutants runs tests in a fork; a test that does not end is a failure, and ends soon."""
+
+import signal
+
+import pytest
+
+from tests.long import forked_tests
+from tests.long.forked_tests import forked
+
+TESTS = """
+import subprocess
+import time
+
+def test_passes():
+    pass
+
+def test_fails():
+    assert False
+
+def test_takes_half_a_second():
+    end = time.process_time() + 0.5
+    while time.process_time() < end:
+        pass
+
+def test_loops():
+    while True:
+        pass
+
+def test_waits():
+    subprocess.run(["sleep", "60"])
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """The exit code of these tests, each of which usually takes so many seconds."""
+    (tmp_path / "test_some.py").write_text(TESTS, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(forked_tests, "CLOCK", 60.0)
+
+    def run(*names, usual=0.0):
+        tests = {f"test_some.py::test_{name}": usual for name in names}
+        return forked([*tests], str(tmp_path), tests)
+
+    return run
+
+
+def test_what_pytest_says_is_returned(run):
+    assert run("passes") == 0
+    assert run("passes", "fails") == 1
+
+
+def test_a_test_that_loops_is_ended_by_its_processor_time(run, monkeypatch):
+    monkeypatch.setattr(forked_tests, "PROCESSOR", 0.3)
+    assert run("passes", "loops") == -signal.SIGPROF
+    assert run("takes_half_a_second") == -signal.SIGPROF
+
+
+def test_each_test_has_a_limit_of_its_own_that_grows_with_its_usual_time(run, monkeypatch):
+    monkeypatch.setattr(forked_tests, "PROCESSOR", 0.9)
+    assert run("takes_half_a_second") == 0
+    monkeypatch.setattr(forked_tests, "PROCESSOR", 0.3)
+    assert run("takes_half_a_second", usual=0.2) == 0
+
+
+def test_a_test_that_waits_is_ended_by_the_clock(run, monkeypatch):
+    monkeypatch.setattr(forked_tests, "CLOCK", 1.0)
+    assert run("waits") == -signal.SIGALRM
+
+
+def test_without_limits_a_slow_test_passes_and_options_are_passed(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(forked_tests, "PROCESSOR", 0.1)
+    options = ["-k", "half_a_second", f"--junitxml={tmp_path / 'times.xml'}"]
+    assert forked(["test_some.py"], str(tmp_path), options=options) == 0
+    assert 'tests="1"' in (tmp_path / "times.xml").read_text("utf-8")

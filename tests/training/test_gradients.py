@@ -1,0 +1,35 @@
+"""The sums of an update are exact, whatever the type of a loss."""
+
+import pytest
+import torch
+from torch import nn
+
+from regard.data import TensorExamples
+from regard.distributed.replicated import ReplicatedModel
+from regard.training.gradients import Gradients
+from regard.training.objective import Loss
+
+BATCH = TensorExamples(torch.ones(2, 1), torch.zeros(2, dtype=torch.int64)).batch(torch.arange(2).numpy(), 0)
+
+
+def sums(nll, num_targets):
+    """Nats, targets and batches of an update of two batches, each with this loss."""
+
+    def objective(model, batch):
+        return Loss(total=model(*batch.inputs).sum(), nll=nll, num_targets=num_targets)
+
+    model = nn.Linear(1, 1)
+    return Gradients(ReplicatedModel(model), objective, torch.device("cpu"), "auto")(
+        [BATCH] * 2, lambda: None
+    )
+
+
+def test_a_loss_in_float64_keeps_its_digits():
+    assert sums(torch.tensor(1 / 3, dtype=torch.float64), 5) == (2 / 3, 10, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_targets_are_counted_exactly_though_the_loss_has_few_digits(dtype):
+    """bfloat16 has no 257, float16 no 4,097."""
+    assert sums(torch.tensor(0.5, dtype=dtype), 257) == (1.0, 514, 2)
+    assert sums(torch.tensor(0.5, dtype=dtype), 4097) == (1.0, 8194, 2)

@@ -1,0 +1,85 @@
+"""Files of a tokeniser that are not what they should be are refused by name, with their reason."""
+
+import json
+
+import pytest
+
+from regard.errors import FolderError
+from regard.models.decoder_only import DecoderOnlyConfig
+from regard.weights.families.bert import BERT
+from regard.weights.families.family import ConvertedConfig
+from regard.weights.families.gpt2 import GPT2
+from regard.weights.families.m2m100 import M2M100
+from regard.weights.families.mbart import MBART
+from regard.weights.families.pegasus import Pegasus
+from regard.weights.huggingface_tokenizer import _languages, read_tokenizers
+
+CONVERTED = ConvertedConfig(
+    config=DecoderOnlyConfig(vocab_size=9, d_model=8, num_heads=2, num_layers=1, d_ff=8)
+)
+
+
+@pytest.mark.parametrize("pieces", [{}, {"a": "0"}, {"a": -1}, {"a": 0.5}, {"a": True}], ids=str)
+def test_pieces_have_ids_from_0_on(tmp_path, pieces):
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    (tmp_path / "vocab.json").write_text(json.dumps(pieces))
+    with pytest.raises(FolderError, match=r"vocab.json is not an object of pieces and ids") as refused:
+        read_tokenizers(tmp_path, GPT2(), CONVERTED)
+    assert refused.value.hint
+
+
+def test_a_file_of_lines_is_text(tmp_path):
+    (tmp_path / "vocab.txt").write_bytes(b"[PAD]\n\xff\n")
+    with pytest.raises(FolderError, match=r"vocab.txt: 'utf-8' codec") as refused:
+        read_tokenizers(tmp_path, BERT(), CONVERTED)
+    assert refused.value.hint == "copy the folder again"
+
+
+def test_pieces_of_a_tokenizer_json_have_ids_too(tmp_path):
+    added = [{"content": "<x>", "id": "7", "special": True}]
+    content = {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}, "added_tokens": added}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(FolderError, match="its pieces have no ids"):
+        read_tokenizers(tmp_path, GPT2(), CONVERTED)
+
+
+def test_the_spiece_model_of_pegasus_is_refused_with_what_would_do(tmp_path):
+    (tmp_path / "spiece.model").write_bytes(b"")
+    with pytest.raises(FolderError, match=r"the spiece.model of this family is not supported") as refused:
+        read_tokenizers(tmp_path, Pegasus(), CONVERTED)
+    assert "tokenizer.json" in refused.value.hint
+
+
+def languages(folder, family, vocabulary, *, special=(), last=None, **settings):
+    content = {"added_tokens": [{"content": each, "special": True} for each in special] or None}
+    if last is not None:
+        single = [{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": last}}]
+        content["post_processor"] = {"type": "TemplateProcessing", "single": single}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return _languages(content, {piece: number for number, piece in enumerate(vocabulary)}, folder, family)
+
+
+def test_languages_are_special_tokens_of_their_form_or_else_all_pieces_of_it(tmp_path):
+    pieces = ["</s>", "__de__", "a", "__en__", "__en"]
+    assert languages(tmp_path, M2M100(), pieces) == (1, 3)
+    assert languages(tmp_path, M2M100(), pieces, special=["</s>", "__en__"]) == (3,)
+    assert languages(tmp_path, M2M100(), pieces, last="</s>") == (1, 3)
+    assert languages(tmp_path, GPT2(), pieces) == ()
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        {"last": "de_DE"},
+        {"legacy_behaviour": True},
+        {"tokenizer_class": "MBartTokenizer"},
+        {"tokenizer_class": "MBartTokenizerFast"},
+    ],
+    ids=str,
+)
+def test_texts_that_end_with_their_language_are_refused(tmp_path, ending):
+    with pytest.raises(FolderError, match="its texts end with the token of their language") as refused:
+        languages(tmp_path, MBART(), ["</s>", "de_DE"], **ending)
+    assert "mBART-50" in refused.value.hint
+    others = {"last": "</s>", "legacy_behaviour": False, "tokenizer_class": "MBart50Tokenizer"}
+    assert languages(tmp_path, MBART(), ["</s>", "de_DE"], **others) == (1,)
