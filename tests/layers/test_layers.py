@@ -36,6 +36,7 @@ EXAMPLES = {  # name -> what a line gives, and its shape
     "GeneralAttention": lambda: layers.GeneralAttention(6, 8).read(MEMORY),
     "GraphAttention": lambda: layers.GraphAttention(6, 4, 2)(NODES, EDGES),
     "GridPositions": lambda: layers.GridPositions(8, 3, 4, before=1)(3, 4),
+    "InputConvolution": lambda: layers.InputConvolution(8, 3)(X, layers.padding_mask(LENGTHS, 5)[:, 0, 0]),
     "KeyValueCache": lambda: layers.SelfAttention(8, 2)(X, X, cache=layers.KeyValueCache()),
     "LSTM": lambda: layers.LSTM(8, 6),
     "LearnedPositions": lambda: layers.LearnedPositions(8, 64)(0, 5),

@@ -74,7 +74,7 @@ def test_without_dropout_it_is_the_loss_itself(made, base):
 
 @everywhere
 def test_it_adds_the_divergence_of_two_dropout_masks(made, base):
-    """Half of equation 4 of Wu et al. 2021, with PyTorch's divergences."""
+    """Half of equation 4 of Liang et al. 2021, with PyTorch's divergences."""
     config, batch = made()
     net = build_model(config, seed=1).train()
     torch.manual_seed(7)

@@ -1,4 +1,4 @@
-"""R-Drop: two passes with different dropout masks should predict the same (Wu et al. 2021)."""
+"""R-Drop: two passes with different dropout masks should predict the same (Liang et al. 2021)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +14,8 @@ from regard.training.objective import Loss, Objective
 class RDrop:
     """An objective: that of the labels, `base`, in two passes, and how far their predictions differ.
 
-    Wu et al. 2021, equation 4. It is half of the paper's sum, comparable with the loss of one pass: the mean
-    of both losses plus `weight` / 2 times the mean of the two Kullback-Leibler divergences.
+    Liang et al. 2021, equation 4. It is half of the paper's sum, comparable with the loss of one pass: the
+    mean of both losses plus `weight` / 2 times the mean of the two Kullback-Leibler divergences.
     """
 
     base: LossOfLogits

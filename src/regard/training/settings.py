@@ -89,7 +89,8 @@ class TrainingSettings:
             raise RecipeError(f"training.seed is too large: {self.seed}", "give a number below 2^62")
         if self.distillation is not None and self.r_drop:
             raise RecipeError(
-                "training.r_drop and training.distillation are both set", "leave out the one or the other"
+                "training.r_drop and training.distillation are both set",
+                "leave out the one or the other: --set training.r_drop=0 leaves out that of a recipe",
             )
         if self.average_last == 1:
             raise RecipeError(

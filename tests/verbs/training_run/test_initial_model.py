@@ -360,3 +360,27 @@ def test_an_extension_that_cannot_be_is_refused(speaking, begun, tmp_path):
     missing = {"kind": "bpe", "extension": {"size": 9, "keep": ["missing.txt"]}}
     with pytest.raises(DataError, match=r"no such file: .*missing.txt"):
         begun(texts(tmp_path, **init, tokenizer=missing), "e")
+
+
+def test_a_convolution_that_the_pretrained_encoder_lacks_changes_nothing_at_first(
+    encoder_folder, begun, tmp_path
+):
+    (tmp_path / "texts.txt").write_text("0 a good film\n1 a bad film\n" * 20)
+    folder = encoder_folder("masked_language_model", ())
+    table = {
+        "name": "films",
+        "task": {"kind": "classification"},
+        "data": {"train": {"file": "texts.txt", "format": "labelled"}},
+        "model": {"init": str(folder), "input_convolution": 3},
+    }
+    _, model, messages = begun(table)
+    assert "encoder: fresh (convolution: no weights fit)" in messages
+    ids, mask = torch.tensor([[4, 5, 6, 7]]), torch.ones(1, 1, 1, 4, dtype=torch.bool)
+    with torch.no_grad():
+        states = load_model(folder).model.eval().encoder(ids, mask)
+        torch.testing.assert_close(model.eval().encoder(ids, mask), states, rtol=0, atol=0)
+    assert model.encoder.convolution.depthwise.weight.requires_grad
+    frozen = {**table, "training": {"freeze": ["encoder"]}}
+    with pytest.raises(RecipeError, match=r"freeze has 'encoder\.convolution.*', which has no pretrained"):
+        begun(frozen, "frozen")
+    begun({**frozen, "model": {"init": str(folder)}}, "without")

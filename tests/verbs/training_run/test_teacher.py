@@ -168,3 +168,15 @@ def test_label_smoothing_that_a_registered_loss_does_not_do_is_refused(focal, tm
     recipe = write(tmp_path / "a.toml", pairs("copy", model=SMALL, training=settings))
     with pytest.raises(RecipeError, match="label_smoothing has no effect: the registered loss 'focal'"):
         train(recipe, out=tmp_path / "run", threads=1)
+
+
+def test_r_drop_without_dropout_is_refused(tmp_path):
+    still = {**SMALL, "dropout": 0.0}
+    table = pairs("copy", model=still, training={"r_drop": 1.0})
+    with pytest.raises(
+        RecipeError, match=r"r_drop = 1\.0 has no effect: the model has no dropout"
+    ) as refusal:
+        train(write(tmp_path / "a.toml", table), out=tmp_path / "a", threads=1)
+    assert "doubles the cost" in refusal.value.hint
+    again = pairs("copy", model={**still, "attention_dropout": 0.1}, training={"r_drop": 1.0})
+    assert train(write(tmp_path / "b.toml", again), out=tmp_path / "b", threads=1).model

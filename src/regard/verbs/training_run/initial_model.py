@@ -12,6 +12,7 @@ from regard.data.tokenizer import TokenizerPair
 from regard.data.tokenizer_extension import ExtensionSettings
 from regard.distributed.group import SINGLE, Group
 from regard.errors import FolderError, RecipeError
+from regard.layers.convolution import InputConvolution
 from regard.models.build import build_model, build_uninitialised, count_parameters, resized_weights
 from regard.models.config import ModelConfig
 from regard.models.model import Model
@@ -99,7 +100,7 @@ def begin(
         fresh=fresh,
         seed=training.seed,
     )
-    _refuse_frozen(model, grown)
+    _refuse_frozen(model, fresh, grown)
     trained_count = "" if trained == parameters else f", {trained:,} trained"
     say(f"model: {parameters:,} parameters{trained_count}; {_hardware(device, group)}")
     return task, model
@@ -230,6 +231,7 @@ def _copy_weights(
         transferred = transfer(model, tensors, exclude=label_weights)
     except FolderError as error:
         raise FolderError(f"{loaded.path}: {error.message}", error.hint) from error
+    _zero_fresh_convolutions(model, transferred.fresh)
     own = model_tensors(model)
     given = {name: tensor.numel() for name, tensor in model_tensors(loaded.model).items()}
     copied = sum(given.get(name, 0) for name in transferred.taken)
@@ -259,12 +261,22 @@ def _extension(source: RecipeFile) -> ExtensionSettings | None:
     return None if settings is None else settings.extension
 
 
-def _refuse_frozen(model: Model, grown: Sequence[str]) -> None:
-    """Raise a RecipeError if weights with rows of new tokens are not trained."""
-    for name in grown:
-        if not model.get_parameter(name).requires_grad:
+@torch.no_grad()
+def _zero_fresh_convolutions(model: Model, fresh: Sequence[str]) -> None:
+    """A convolution of embeddings that the pretrained model lacks starts as zeros, which change no state."""
+    for name, module in model.named_modules():
+        if isinstance(module, InputConvolution) and f"{name}.depthwise.weight" in fresh:
+            module.depthwise.weight.zero_()
+
+
+def _refuse_frozen(model: Model, fresh: Sequence[str], grown: Sequence[str]) -> None:
+    """Raise a RecipeError if weights that are not pretrained, or have rows of new tokens, are not trained."""
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    for name in fresh:
+        if name in parameters and not parameters[name].requires_grad:
+            has = "the new tokens of tokenizer.extension" if name in grown else "no pretrained weights"
             raise RecipeError(
-                f"training.freeze has {name!r}, which has the new tokens of tokenizer.extension",
+                f"training.freeze has {name!r}, which has {has}",
                 'leave it out of freeze: "encoder.blocks" freezes the blocks alone',
             )
 

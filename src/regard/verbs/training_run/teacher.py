@@ -1,5 +1,6 @@
 """The teacher of a run with `[training.distillation]`: loaded, and compared with the task of the run."""
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -79,10 +80,22 @@ def _refuse_smoothing_without_effect(source: RecipeFile) -> None:
 def training_objective(task: Task, training: TrainingSettings, teacher: LoadedModel | None) -> Objective:
     """The loss of a run: the task's own or a registered one, with R-Drop or a teacher."""
     objective = chosen_loss(training.loss, task.objective())
+    if training.r_drop and not _has_dropout(task, training):
+        raise RecipeError(
+            f"training.r_drop = {training.r_drop} has no effect: the model has no dropout",
+            "set model.dropout above 0, or leave out r_drop, which doubles the cost of an update",
+        )
     if teacher is None:
         return with_r_drop(objective, training.r_drop)
     assert training.distillation is not None
     return distilled(objective, teacher.model, training.distillation)
+
+
+def _has_dropout(task: Task, training: TrainingSettings) -> bool:
+    """Whether two passes of the model can differ."""
+    settings = dataclasses.asdict(task.config)
+    adapter = training.adapter is not None and training.adapter.dropout > 0
+    return adapter or any(value for name, value in settings.items() if name.endswith("dropout"))
 
 
 def refuse_other_targets(teacher: LoadedModel, task: Task, model: Model) -> None:
