@@ -29,8 +29,8 @@ SUGGESTED = {  # verb -> the recipe that trains a model for it in the shortest t
     "classify_images": Suggestion("vit-mnist", 91),
     "classify_nodes": Suggestion("graph-transformer-cora", 1),
     "tag": Suggestion("ud-pos", 5),
-    "embed": Suggestion("sst-mlm", 24),
-    "fill": Suggestion("sst-mlm", 24),
+    "embed": Suggestion("sst-mlm", 6),
+    "fill": Suggestion("sst-mlm", 6),
     "transcribe": Suggestion("conformer-digits", 2),
 }
 PRETRAINED = {
