@@ -244,6 +244,20 @@ def test_rows_are_a_multiple_and_become_fewer(make_table, search):
     assert table.sizes[-1] == ROW_MULTIPLE
 
 
+def test_the_hypotheses_of_a_sentence_are_ranked_from_0_on(make_table):
+    sources, ranks = [[4, 5], [6]], []
+
+    class Watched(BeamSearch):
+        def step(self, rows, constraints, greatest, finished):
+            super().step(rows, constraints, greatest, finished)
+            live = rows.live()
+            ranks.extend(rows.rank[live][rows.sentence[live] == each].tolist() for each in (0, 1))
+
+    Watched(size=3, **options(range(6)))(make_table().read(sources), ask(sources))
+    assert any(len(each) == 3 for each in ranks)
+    assert all(sorted(each) == list(range(len(each))) for each in ranks)
+
+
 @pytest.mark.parametrize("search", [GreedySearch, BeamSearch])
 def test_what_is_found_depends_on_no_neighbour(make_table, search):
     sources = [[4 + number % 5, number] for number in range(20)]
