@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from tests.long import forked_tests
-from tests.long.forked_tests import forked
+from tests.long.forked_tests import TimeLimit, forked
 
 TESTS = """
 import subprocess
@@ -56,11 +56,22 @@ def test_a_test_that_loops_is_ended_by_its_processor_time(run, monkeypatch):
     assert run("takes_half_a_second") == -signal.SIGPROF
 
 
-def test_each_test_has_a_limit_of_its_own_that_grows_with_its_usual_time(run, monkeypatch):
-    monkeypatch.setattr(forked_tests, "PROCESSOR", 0.9)
-    assert run("takes_half_a_second") == 0
-    monkeypatch.setattr(forked_tests, "PROCESSOR", 0.3)
-    assert run("takes_half_a_second", usual=0.2) == 0
+def test_each_test_has_a_limit_of_its_own_that_grows_with_its_usual_time(monkeypatch):
+    timers = {}
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(signal, "setitimer", timers.__setitem__)
+    monkeypatch.setattr(forked_tests, "PROCESSOR", 30.0)
+    monkeypatch.setattr(forked_tests, "CLOCK", 120.0)
+    limit = TimeLimit({"quick": 0.0, "slow": 20.0})
+    for name, seconds in (("quick", 0.0), ("slow", 20.0), ("quick", 0.0), ("never measured", 1.0)):
+        limit.pytest_runtest_logstart(name)
+        more = forked_tests.PATIENCE * seconds
+        assert timers == {signal.ITIMER_PROF: 30.0 + more, signal.ITIMER_REAL: 120.0 + more}
+
+
+def test_a_limit_is_long_enough_for_a_test_that_is_usually_slow(run, monkeypatch):
+    monkeypatch.setattr(forked_tests, "PROCESSOR", 0.1)
+    assert run("takes_half_a_second", usual=20.0) == 0
 
 
 def test_a_test_that_waits_is_ended_by_the_clock(run, monkeypatch):
