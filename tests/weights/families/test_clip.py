@@ -228,6 +228,7 @@ def test_pixels_are_scaled_as_the_file_says(tmp_path):
         ({"size": {"shortest_edge": 12, "longest_edge": 20}}, "size = .* is not supported"),
         ({"size": {"height": 12, "width": 13}}, "size = .* is not supported"),
         ({"size": "12"}, "size = '12' is not supported"),
+        ({"size": {"shortest_edge": 0}}, "size = .* is not supported"),
         ({"size": 0}, "size = 0 is not supported"),
         ({"crop_size": {"height": 12, "width": 13}}, "crop_size = .* is not supported"),
         ({"crop_size": 8}, "crop_size = 8, but config.json has image_size = 12"),

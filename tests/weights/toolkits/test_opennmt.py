@@ -52,5 +52,9 @@ def test_several_checkpoints_are_named_and_one_is_converted_in_the_shell(tmp_pat
         load_toolkit(toolkit_of(folder), folder, trust_pickle=True)
     out = tmp_path / "out"
     assert run(["convert", str(folder / FILE), "--trust-pickle", "--out", str(out)]) == 0
-    assert not regard.load(out).model.config.source_end
+    loaded = regard.load(out)
+    assert not loaded.model.config.source_end
+    # onmt_translate: min(max_length, 1.25 * source length + 5)
+    limits = ("max_length_ratio", "max_length_offset", "max_length")
+    assert [loaded.generation[name] for name in limits] == [1.25, 5, 250]
     assert run(["translate", "the lowest house", "--model", str(out), "--device", "cpu"]) == 0
