@@ -168,6 +168,12 @@ def test_noise_is_uniform_and_differs_in_all_that_it_is_made_of():
     assert np.array_equal(uniform_noise(1, rows[7:8], rows[:1], 0), noise[7:8])
 
 
+def test_any_seed_counts_modulo_two_to_the_64th():
+    rows = np.arange(20)
+    for seed, same in ((2**64 + 5, 5), (2**65 + 5, 5), (-1, 2**64 - 1)):
+        assert np.array_equal(uniform_noise(seed, rows, rows * 0, 0), uniform_noise(same, rows, rows * 0, 0))
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [(lambda: Temperature(temperature=0.0), "temperature is 0.0"), (lambda: TopK(k=0), "top_k is 0"),

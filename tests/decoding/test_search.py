@@ -6,6 +6,7 @@ import torch
 from regard.decoding.constrained import ConstrainedBeamSearch
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import Hypothesis, Power, Request, Wu
+from regard.decoding.request_constraints import RequestConstraints
 from regard.decoding.rows import round_up
 from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
 from regard.decoding.search import BeamSearch, GreedySearch
@@ -82,6 +83,17 @@ def test_and_what_cannot_win_is_not_waited_for(make_table):
     search = BeamSearch(size=2, length_penalty=Power(alpha=0.0))
     assert search(table.read([[4]]), ask([[4]]))[0][0].ids == []
     assert len(table.sizes) == 1
+
+
+def test_nor_is_it_for_a_prompt_that_does_not_count():
+    """With a prompt, and as much more room, the bound of what can win is that of the text alone."""
+    search, prompt = BeamSearch(length_penalty=Power(alpha=1.0)), (4, 5, 4)
+    after = Request(src_len=1, prefix=prompt, uncounted=len(prompt))
+    bounds = [
+        search.greatest(RequestConstraints([request], LengthLimits(ratio=0.0, offset=room), EOS))
+        for request, room in ((Request(src_len=1), 6), (after, 6 + len(prompt)))
+    ]
+    assert bounds[0].tolist() == bounds[1].tolist()
 
 
 def test_ends_do_not_starve_the_beam(make_table):

@@ -272,3 +272,23 @@ def test_settings_that_ask_for_guesses_get_them():
     search = ContinuationSettings(prompt_lookup=3).strategy(num=2)
     assert isinstance(search, SpeculativeDecoding)
     assert (search.tokens, search.n_best, search.alone) == (3, 2, True)
+
+
+def test_a_draft_model_that_is_asked_again_proposes_the_same():
+    """It keeps what it has read but for the last token of the text, whose continuation it needs."""
+    loop = GreedySearch(
+        limits=LengthLimits(offset=2**40, most=2**40), rules=(BannedTokens(ids=(0, 1, 2, EOS)),)
+    )
+    [text] = sentences(6)
+
+    def begun():
+        draft = DraftModel(PromptStepper(continuing(positions="rotary")), [BOS])
+        draft.begin(loop, Request(src_len=0), 0)
+        return draft
+
+    draft = begun()
+    with torch.no_grad():
+        first = draft.propose(text, 4)
+        assert len(first) == 4
+        assert draft.propose(text, 4) == first
+        assert draft.propose(text[:4], 4) == begun().propose(text[:4], 4)
