@@ -23,7 +23,7 @@ def saved(page_visit, view, kind, folder):
     try:
         with page_visit.page.expect_download() as caught:
             button.click()
-    except playwright.TimeoutError:  # one of some thousand, on a busy machine
+    except playwright.TimeoutError:  # seen once, on a busy machine
         with page_visit.page.expect_download() as caught:
             button.click()
     file = folder / f"{view}.{kind.lower()}"

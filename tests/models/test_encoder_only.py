@@ -124,3 +124,13 @@ def test_what_cannot_be_built_is_refused_by_name(table, sizes, words):
             {**TINY, **table}, **{"vocab_size": 20, "head": "classification", "num_labels": 3, **sizes}
         )
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("width", "message"),
+    [(4, "is even"), (0, "is too small"), (999_999_999, "is too large"), (True, "wrong type")],
+)
+def test_a_convolution_without_a_middle_or_of_another_size_is_refused(width, message):
+    table = {"preset": "modern", "input_convolution": width}
+    with pytest.raises(ConfigError, match=f"input_convolution = {width}.*{message}"):
+        EncoderOnlyConfig.from_table(table, vocab_size=30, head="none")

@@ -224,6 +224,7 @@ class TransformerConfig(ModelConfig):
 MAX_SIZES = {  # by prefix or suffix of the name: far above those of any known model
     "d_": 1_000_000,
     "head_dim": 1_000_000,
+    "input_convolution": 10_000,
     "_size": 100_000_000,
     "_heads": 100_000,
     "_layers": 10_000,
