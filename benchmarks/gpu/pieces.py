@@ -42,16 +42,6 @@ def pieces(device: str, *, tiny: bool = False, seconds: float | None = None) -> 
         Piece(name="NCCL on one GPU", group=CHECK, command=(*PYTEST, "tests/distributed"), minutes=2),
         *(
             Piece(
-                name=f"decoding {work}",
-                group=BENCH,
-                command=measured("decode", work),
-                minutes=5,
-                measures=True,
-            )
-            for work in ("text", "pairs")
-        ),
-        *(
-            Piece(
                 name=f"training {model}",
                 group=BENCH,
                 command=(*measured("train", model), *trained),
@@ -59,6 +49,16 @@ def pieces(device: str, *, tiny: bool = False, seconds: float | None = None) -> 
                 measures=True,
             )
             for model in ("base", "gpt2", "big")
+        ),
+        *(
+            Piece(
+                name=f"decoding {work}",
+                group=BENCH,
+                command=measured("decode", work),
+                minutes=5,
+                measures=True,
+            )
+            for work in ("text", "pairs")
         ),
         Piece(name="recipe", group=RECIPE, command=measured("recipe"), minutes=3, measures=True),
     ]

@@ -10,6 +10,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.fast import fusible
+from regard.fast import half_weights as half_weights_file
+from regard.fast.half_weights import half_weights
 from regard.fast.training import fused
 from regard.layers.masks import causal_mask, padding_mask
 from regard.layers.scaled_dot_product import plain_attention
@@ -21,6 +24,7 @@ from tests.laws.test_family import pairs, running_text
 
 HAS_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if HAS_GPU else "cpu")
+HALF = torch.bfloat16 if HAS_GPU else torch.float16  # of the interpreter
 DTYPES = [torch.float32, torch.bfloat16] if HAS_GPU else [torch.float32]
 
 pytestmark = [
@@ -83,6 +87,42 @@ def test_norms(dtype, features, monkeypatch):
         lambda x, g: F.rms_norm(x, whole, g, 1e-5),
         x, gain, dtype=dtype,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("outputs", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_norms_with_their_copy_and_their_sum(dtype, outputs, monkeypatch):
+    """Whichever outputs are used, the gradients are those of all of them."""
+    from regard.fast.triton.norm import AddNorm, Drops, Norm
+
+    monkeypatch.setattr("regard.fast.triton.norm.PROGRAMS", 4)
+    torch.manual_seed(0)
+    x, residual, gain, bias = drawn(6, 5, 40, dtype=dtype), drawn(6, 5, 40), drawn(40), drawn(40)
+    norm = Norm(1e-5, True, torch.float32, torch.float16, True)
+
+    def used(found):
+        return torch.stack([(each + 1) * found[each].float() for each in outputs])
+
+    def plain(residual, x, gain, bias):
+        normed = F.layer_norm(residual + x, (40,), gain, bias, 1e-5)
+        found = used([normed, normed, residual + x])
+        return found + 0 * (
+            gain.sum() + bias.sum()
+        )  # the gradients of parameters that are not used are zeros
+
+    close(
+        lambda r, x, g, b: used(AddNorm.apply(r, x, g, b, norm, Drops(0.0, 0))),
+        plain,
+        residual, x, gain, bias, dtype=torch.bfloat16,
+    )  # fmt: skip
+    out, half, added = AddNorm.apply(residual, x, gain, bias, norm, Drops(0.0, 0))
+    assert half.dtype == torch.float16
+    torch.testing.assert_close(half, out.half())
+    torch.testing.assert_close(added, residual + x)
+    assert AddNorm.apply(residual, x, gain, bias, Norm(1e-5, True, torch.float32), Drops(0.0, 0))[1:] == (
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -191,6 +231,37 @@ def test_dropout_drops_as_many_as_it_shall():
         torch.testing.assert_close(out[out != 0], x[out != 0] / 0.7)
 
 
+def test_a_seed_in_memory_drops_the_same_elements():
+    from regard.fast.triton.attention import ShortAttention
+    from regard.fast.triton.elementwise import ActivateDropped, AddDropped
+    from regard.fast.triton.norm import AddNorm, Drops, Norm
+
+    torch.manual_seed(0)
+    x, gain, norm = drawn(40, 100), drawn(100), Norm(1e-5, True, torch.float32)
+    query, key, value = drawn(3, 2, 2, 32, 32, dtype=DTYPES[-1]).unbind(0)
+    seeds = torch.tensor([3, 7], device=DEVICE)
+    for function in (
+        lambda x, drops: AddDropped.apply(x, x, drops),
+        lambda x, drops: ActivateDropped.apply(x, gain, 1, drops),
+        lambda x, drops: AddNorm.apply(x, x, gain, gain, norm, drops),
+    ):
+        given = gradients(lambda x, function=function: function(x, Drops(0.3, 7)), x)
+        read = gradients(lambda x, function=function: function(x, Drops(0.3, seeds[1])), x)
+        other = gradients(lambda x, function=function: function(x, Drops(0.3, seeds[0])), x)
+        assert all(torch.equal(one, two) for one, two in zip(given, read, strict=True))
+        assert not any(torch.equal(one, two) for one, two in zip(given, other, strict=True))
+    given, read = (
+        gradients(
+            lambda q, k, v, seed=seed: ShortAttention.apply(q, k, v, None, Drops(0.3, seed)),
+            query,
+            key,
+            value,
+        )
+        for seed in (7, seeds[1])
+    )
+    assert all(torch.equal(one, two) for one, two in zip(given, read, strict=True))
+
+
 def test_gradients_are_those_of_the_elements_that_were_kept():
     """What is kept is read from an output; the formula gets the same elements."""
     from regard.fast.triton.attention import ShortAttention
@@ -221,8 +292,21 @@ def test_gradients_are_those_of_the_elements_that_were_kept():
     )  # fmt: skip
 
 
-@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.fixture
+def kernels_everywhere(monkeypatch):
+    """Without a GPU the fused forms take the kernels on the CPU, by the interpreter.
+
+    But not for attention: the interpreter sums its products in float16.
+    """
+    if HAS_GPU:
+        return
+    monkeypatch.setattr(fusible, "GPUS", ("cpu",))
+    monkeypatch.setattr(fusible, "has_triton", lambda: True)
+    monkeypatch.setattr("regard.fast.triton.attention.fits", lambda query, key: False)
+
+
+@pytest.mark.usefixtures("kernels_everywhere")
+@pytest.mark.parametrize("precision", ["float32", "half"])
 @pytest.mark.parametrize(
     "table",
     [
@@ -234,14 +318,13 @@ def test_gradients_are_those_of_the_elements_that_were_kept():
 def test_a_model_has_the_gradients_of_its_plain_form(table, precision):
     sizes = {"d_model": 64, "num_heads": 4, "d_ff": 96, "num_encoder_layers": 2, "num_decoder_layers": 2}
     config = EncoderDecoderConfig(src_vocab_size=90, tgt_vocab_size=90, dropout=0.0, **{**sizes, **table})
-    batch = pairs().to("cuda")
-    check(build_model(config, seed=0).to("cuda").train(), CrossEntropy(smoothing=0.1), batch, precision)
+    batch = pairs().to(DEVICE)
+    check(build_model(config, seed=0).to(DEVICE).train(), CrossEntropy(smoothing=0.1), batch, precision)
     if "norm_position" in table and table["norm_position"] != "sandwich":
         sizes = {"d_model": 64, "num_heads": 4, "d_ff": 96, "num_layers": 2}
         config = DecoderOnlyConfig(vocab_size=90, dropout=0.0, attention_dropout=0.0, **{**sizes, **table})
-        check(
-            build_model(config, seed=0).to("cuda").train(), NextToken(), running_text().to("cuda"), precision
-        )
+        model = build_model(config, seed=0).to(DEVICE).train()
+        check(model, NextToken(), running_text().to(DEVICE), precision)
 
 
 def check(model, objective, batch, precision):
@@ -251,20 +334,22 @@ def check(model, objective, batch, precision):
         found = gradient_of(model, objective, batch, fused(model), None)
         assert (found - exact).norm() < 1e-4 * exact.norm()
         return
-    plain = gradient_of(model, objective, batch, nullcontext(), torch.bfloat16)
-    found = gradient_of(model, objective, batch, fused(model), torch.bfloat16)
+    plain = gradient_of(model, objective, batch, nullcontext(), HALF)
+    found = gradient_of(model, objective, batch, fused(model), HALF)
     assert (found - exact).norm() < 1.5 * (plain - exact).norm() + 1e-3 * exact.norm()
 
 
 def gradient_of(model, objective, batch, form, dtype):
     """All gradients as one vector."""
     model.zero_grad()
-    with form, torch.autocast("cuda", dtype or torch.bfloat16, enabled=dtype is not None):
-        objective(model, batch).total.backward()
+    with form:
+        with torch.autocast(DEVICE.type, HALF, enabled=dtype is not None), half_weights(model):
+            loss = objective(model, batch)
+        loss.total.backward()
     return torch.cat([weight.grad.flatten().float() for weight in model.parameters()])
 
 
-@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
+@pytest.mark.usefixtures("kernels_everywhere")
 def test_the_kernels_are_used(monkeypatch):
     from regard.fast.triton.attention import ShortAttention
     from regard.fast.triton.cross_entropy import LinearCrossEntropy
@@ -279,8 +364,25 @@ def test_the_kernels_are_used(monkeypatch):
         )
     sizes = {"d_model": 64, "num_heads": 4, "d_ff": 96, "num_encoder_layers": 1, "num_decoder_layers": 1}
     model = build_model(EncoderDecoderConfig(src_vocab_size=90, tgt_vocab_size=90, **sizes), seed=0)
-    model = model.to("cuda").train()
-    with fused(model), torch.autocast("cuda", torch.bfloat16):
-        CrossEntropy(smoothing=0.1)(model, pairs().to("cuda"))
+    model = model.to(DEVICE).train()
+    with fused(model), torch.autocast(DEVICE.type, HALF):
+        CrossEntropy(smoothing=0.1)(model, pairs().to(DEVICE))
     counts = {kind.__name__: called.count(kind) for kind in called}
-    assert counts == {"ShortAttention": 3, "LinearCrossEntropy": 1, "ActivateDropped": 2, "AddNorm": 5}
+    on_gpu = {"ShortAttention": 3, "LinearCrossEntropy": 1} if HAS_GPU else {}  # the latter not in float16
+    assert counts == {"ActivateDropped": 2, "AddNorm": 5, **on_gpu}
+
+
+@pytest.mark.usefixtures("kernels_everywhere")
+@pytest.mark.parametrize(("norm_position", "casts"), [("post", 2), ("pre", 4)])
+def test_norms_give_copies_to_the_layers_after_them(norm_position, casts, monkeypatch):
+    """Linear layers cast what no such norm wrote: embeddings, and with pre-norm the memory for each layer."""
+    sizes = {"d_model": 64, "num_heads": 4, "d_ff": 96, "num_encoder_layers": 2, "num_decoder_layers": 2}
+    config = EncoderDecoderConfig(
+        src_vocab_size=90, tgt_vocab_size=90, dropout=0.1, norm_position=norm_position, **sizes
+    )
+    model, read, usual = build_model(config, seed=0).to(DEVICE).train(), [], half_weights_file.half_of
+    monkeypatch.setattr(half_weights_file, "half_of", lambda x: (read.append(usual(x)), read[-1])[1])
+    with fused(model), torch.autocast(DEVICE.type, HALF), half_weights(model):
+        CrossEntropy(smoothing=0.1)(model, pairs().to(DEVICE))
+    assert len(read) == 2 * 4 + 2 * 8
+    assert sum(x.dtype != HALF for x in read) == casts

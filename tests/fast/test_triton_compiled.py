@@ -16,22 +16,25 @@ SHARED = {80: 163, 90: 227}  # kilobytes of shared memory of a program, by the g
 
 def norms():
     for bias, adds in ((True, True), (False, False)):
-        constants = {"DROPS": True, "CENTERS": bias, "HAS_BIAS": bias, "BLOCK": 512}
+        constants = {"DROPS": 1, "CENTERS": bias, "HAS_BIAS": bias, "BLOCK": 512}
         types = dict.fromkeys(("residual", "gain", "bias", "added", "out", "moments"), SINGLE)
-        yield "norm", "_normed", {**types, "x": HALF}, {**constants, "ADDS": adds}
-        names = ("gradient", "added", "moments", "gain", "of_sum", "of_gain", "of_bias")
-        yield "norm", "_normed_backward", {**dict.fromkeys(names, SINGLE), "of_x": HALF}, constants
+        halves = {"x": HALF, "half": HALF}
+        yield "norm", "_normed", {**types, **halves}, {**constants, "ADDS": adds, "HALVES": adds}
+        names = ("gradient", "passing", "added", "moments", "gain", "of_sum", "of_gain", "of_bias")
+        halves = {"of_x": HALF, "of_half": HALF}
+        outputs = {"HAS_OUT": True, "HAS_HALF": adds, "PASSES": adds}
+        yield "norm", "_normed_backward", {**dict.fromkeys(names, SINGLE), **halves}, {**constants, **outputs}
 
 
 def elementwise():
     for kind in range(3):
-        constants = {"KIND": kind, "DROPS": True}
+        constants = {"KIND": kind, "DROPS": 1}
         types = {"gradient": HALF, "x": HALF, "out": HALF, "of_x": HALF, "bias": SINGLE, "of_bias": SINGLE}
         yield "elementwise", "_activated", types, {**constants, "BLOCK": 1024}
         yield "elementwise", "_activated_backward", types, {**constants, "ROWS": 64, "COLUMNS": 64}
     for residual in (True, False):
-        types = {"residual": SINGLE, "x": HALF, "out": SINGLE}
-        yield "elementwise", "_added", types, {"ADDS": residual, "BLOCK": 1024}
+        types = {"residual": SINGLE, "x": HALF, "out": SINGLE, "seed": LABELS}
+        yield "elementwise", "_added", types, {"ADDS": residual, "DROPS": 2, "BLOCK": 1024}
 
 
 def losses():
@@ -41,9 +44,9 @@ def losses():
 
 def attentions():
     names = ("query", "key", "value", "out", "gradient", "of_query", "of_key", "of_value")
-    types = {**dict.fromkeys(names, HALF), "mask": BYTES}
+    types = {**dict.fromkeys(names, HALF), "mask": BYTES, "seed": LABELS}
     for length in (16, 64, 128):
-        constants = {"MASKED": True, "DROPS": True, "TARGETS": length, "SOURCES": length, "WIDTH": 64}
+        constants = {"MASKED": True, "DROPS": 2, "TARGETS": length, "SOURCES": length, "WIDTH": 64}
         yield "attention", "_attend", types, constants
         yield "attention", "_attend_backward", types, constants
 

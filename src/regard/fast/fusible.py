@@ -11,6 +11,8 @@ from torch.autograd import forward_ad
 from regard.fast.native.kernels import available
 from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_hooks
 
+GPUS = ("cuda",)  # types of devices
+
 
 def can_be_fused(x: Tensor, *modules: nn.Module) -> bool:
     """True if a fused kernel may compute what `modules` compute from `x`, without calling them.
@@ -29,6 +31,11 @@ def can_be_fused(x: Tensor, *modules: nn.Module) -> bool:
     )
 
 
+def is_on_gpu(x: Tensor) -> bool:
+    """True if `x` is where kernels in Triton run."""
+    return x.device.type in GPUS
+
+
 def can_be_fused_on_gpu(x: Tensor, *modules: nn.Module) -> bool:
     """The same for the kernels in Triton, whose inputs may be of half precision.
 
@@ -36,8 +43,8 @@ def can_be_fused_on_gpu(x: Tensor, *modules: nn.Module) -> bool:
     """
     return (
         not torch.compiler.is_compiling()
-        and x.device.type == "cuda"
-        and x.device.index == torch.cuda.current_device()  # where kernels run
+        and is_on_gpu(x)
+        and (x.device.type != "cuda" or x.device.index == torch.cuda.current_device())  # where kernels run
         and x.dtype in (torch.float32, torch.bfloat16, torch.float16)
         and x.numel() < 2**31  # elements are numbered in 32 bits
         and _is_unchanged(x, modules)

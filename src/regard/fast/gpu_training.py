@@ -12,7 +12,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from regard.fast.fusible import can_be_fused_on_gpu, has_gradient
+from regard.fast.dropout_seeds import next_seed
+from regard.fast.fusible import can_be_fused_on_gpu, has_gradient, is_on_gpu
+from regard.fast.half_copies import with_half, with_normed
+from regard.fast.half_weights import HalfLinear, product
 from regard.fast.unchanged import class_is_unchanged
 from regard.layers.feedforward import GELU_TANH, FeedForward
 from regard.layers.norm import RMSNorm
@@ -29,25 +32,65 @@ def added_norm(
     dropout: nn.Module | None,
     dtype: torch.dtype | None = None,
 ) -> Float[Tensor, "*rows features"] | None:
-    """norm(residual + dropout(x)), or norm(x), in this type (None: that of the sum)."""
+    """norm(residual + dropout(x)), or norm(x), in this type (None: that of the sum).
+
+    It comes with its copy in the type of autocast (`half_copies`).
+    """
+    if not _has_kernel(residual, x, norm, dropout):
+        return None
+    wide = dtype or (x.dtype if residual is None else torch.promote_types(x.dtype, residual.dtype))
+    narrow = product_dtype(x)
+    out, half, _ = _add_norm(residual, x, norm, dropout, wide, half=None if narrow == wide else narrow)
+    return with_half(out, half)
+
+
+def added(
+    residual: Float[Tensor, "*rows features"],
+    x: Float[Tensor, "*rows features"],
+    dropout: nn.Module,
+    norm: nn.Module,
+) -> Float[Tensor, "*rows features"] | None:
+    """residual + dropout(x), which comes with what `norm`, the next one, makes of it."""
+    if not _has_kernel(residual, x, norm, dropout):
+        return None
+    normed, _, found = _add_norm(residual, x, norm, dropout, product_dtype(x), passes=True)
+    assert found is not None
+    return with_normed(found, norm, normed)
+
+
+def _has_kernel(residual: Tensor | None, x: Tensor, norm: nn.Module, dropout: nn.Module | None) -> bool:
+    if type(norm) not in (nn.LayerNorm, RMSNorm) or norm.weight is None or norm.eps is None:
+        return False
     parts = [norm] if dropout is None else [norm, dropout]
-    if not _has_kernel(norm, x) or not can_be_fused_on_gpu(x, *parts):
-        return None
-    if residual is not None and residual.shape != x.shape:
-        return None
+    return (
+        norm.normalized_shape == x.shape[-1:]
+        and x.size(-1) <= WIDEST
+        and class_is_unchanged(type(norm))
+        and (residual is None or residual.shape == x.shape)
+        and can_be_fused_on_gpu(x, *parts)
+    )
+
+
+def _add_norm(
+    residual: Tensor | None,
+    x: Tensor,
+    norm: nn.Module,
+    dropout: nn.Module | None,
+    dtype: torch.dtype,
+    *,
+    half: torch.dtype | None = None,
+    passes: bool = False,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The norm, its copy in half precision, and the sum; the last two may be None."""
     from regard.fast.triton import norm as kernels
 
     centers = type(norm) is nn.LayerNorm
-    settings = kernels.Norm(
-        cast(float, norm.eps),
-        centers,
-        dtype or (x.dtype if residual is None else torch.promote_types(x.dtype, residual.dtype)),
-    )
+    settings = kernels.Norm(cast(float, norm.eps), centers, dtype, half, passes)
     bias = norm.bias if centers else None
     return kernels.AddNorm.apply(residual, x, norm.weight, bias, settings, _drops(dropout))  # pyright: ignore
 
 
-def added(
+def added_dropped(
     residual: Float[Tensor, "*shape"], x: Float[Tensor, "*shape"], dropout: nn.Module
 ) -> Float[Tensor, "*shape"] | None:
     """residual + dropout(x)."""
@@ -63,12 +106,12 @@ def fed_forward(
 ) -> Float[Tensor, "*batch d_model"] | None:
     """The feed-forward network with bias, activation and dropout in one pass over memory."""
     inner, outer = module.inner, module.outer
-    known = type(inner) is nn.Linear and module.activation in ACTIVATIONS
+    known = type(inner) in (nn.Linear, HalfLinear) and module.activation in ACTIVATIONS
     if not known or inner.bias is None or not can_be_fused_on_gpu(x, inner, module.dropout, outer):
         return None
     from regard.fast.triton.elementwise import ActivateDropped
 
-    hidden = F.linear(x, inner.weight)
+    hidden = product(inner, x, bias=False)
     if hidden.numel() >= 2**31:
         return None
     kind = ACTIVATIONS.index(module.activation)
@@ -77,7 +120,7 @@ def fed_forward(
 
 def short_attention(query: Query, key: Key, value: Value, mask: Mask | None, dropout: float) -> Mixed | None:
     """Attention of sequences that are short enough for one program a head."""
-    if query.device.type != "cuda" or query.dtype not in (torch.bfloat16, torch.float16):
+    if not is_on_gpu(query) or query.dtype not in (torch.bfloat16, torch.float16):
         return None
     wanted = dropout or has_gradient(query)  # without either PyTorch's kernels do as well
     if not wanted or not can_be_fused_on_gpu(query) or not query.dtype == key.dtype == value.dtype:
@@ -119,13 +162,8 @@ def has_linear_cross_entropy(states: Float[Tensor, "tokens d_model"], output: nn
 
 def product_dtype(x: Tensor) -> torch.dtype:
     """The type in which linear layers compute with `x`."""
-    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
-
-
-def _has_kernel(norm: nn.Module, x: Tensor) -> bool:
-    if type(norm) not in (nn.LayerNorm, RMSNorm) or norm.weight is None or norm.eps is None:
-        return False
-    return norm.normalized_shape == x.shape[-1:] and x.size(-1) <= WIDEST and class_is_unchanged(type(norm))
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 def _drops(dropout: nn.Module | None):
@@ -133,7 +171,6 @@ def _drops(dropout: nn.Module | None):
 
 
 def _drops_of(p: float):
-    """Random numbers follow from a seed of PyTorch's generator on the host, for which no GPU is waited."""
     from regard.fast.triton.norm import Drops
 
-    return Drops(p, int(torch.randint(2**31, ())) if p else 0)
+    return Drops(p, next_seed() if p else 0)

@@ -6,7 +6,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.fast import gpu_training
-from regard.fast.fusible import can_be_fused
+from regard.fast.fusible import can_be_fused, is_on_gpu
 from regard.fast.native.cross_entropy import ROWS_AT_A_TIME, LinearCrossEntropy
 from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, is_unchanged
 from regard.models.decoder_only import DecoderOnly
@@ -39,7 +39,7 @@ def linear_cross_entropy(
     # On one core of an Intel Xeon (AVX-512), 3,900 x 128 states, 8,000 classes, forward and backward: 204 ms,
     # against 533 ms with all logits in memory.
     weight, bias = output.weight, output.bias
-    if states.device.type == "cuda":
+    if is_on_gpu(states):
         return gpu_training.linear_cross_entropy(states, output, labels, smoothing)
     if can_be_fused(states, output):
         return LinearCrossEntropy.apply(states, weight, bias, labels, smoothing)
@@ -74,7 +74,7 @@ def can_be_linear_cross_entropy(states: Tensor, output: nn.Linear) -> bool:
     """
     if torch.compiler.is_compiling() or output.out_features <= output.in_features:
         return False
-    if states.device.type != "cpu":
+    if states.device.type != "cpu" or is_on_gpu(states):
         return gpu_training.has_linear_cross_entropy(states, output)
     has_function = hasattr(F, "linear_cross_entropy") or can_be_fused(states, output)
     return has_function and not torch.is_autocast_enabled("cpu")

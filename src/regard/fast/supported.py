@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.fast.dropout import FastDropout
 from regard.fast.int8 import Int8Linear
 from regard.fast.native import kernels
-from regard.fast.training import plain_attend, plain_type
+from regard.fast.training import PLAIN_FORMS, plain_attend, plain_type
 from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_hooks, overrides
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import (
@@ -76,6 +76,30 @@ def why_unsupported(model: nn.Module) -> str | None:
         for reason in _reasons(module, device, is_output=name == "output"):
             return f"{name or 'the model'}: {reason}"
     return None
+
+
+def is_known_in_training(model: nn.Module) -> bool:
+    """True if `model` has its fused forms, and all its parts depend on inputs and weights alone.
+
+    So they have no hooks, and are of known types that nobody changed.
+    """
+    modules = list(model.modules())
+    kinds = {type(module) for module in modules}
+    plain = {PLAIN_FORMS.get(kind, kind) for kind in kinds}
+    return (
+        type(model) in SUPPORTED_MODELS
+        and kinds != plain
+        and plain <= TYPES_ON_A_GPU
+        and all(map(class_is_unchanged, kinds | plain))
+        and not any_module_is_hooked()
+        and all(module.training and not has_hooks(module) and not _is_replaced(module) for module in modules)
+    )
+
+
+def _is_replaced(module: nn.Module) -> bool:
+    """True if the module itself has another forward, or another attention."""
+    has_other_attention = isinstance(module, MultiHeadAttention) and plain_attend(module) is not attention
+    return "forward" in vars(module) or has_other_attention
 
 
 def _device(model: nn.Module) -> torch.device:

@@ -6,6 +6,7 @@ kernel may replace the modules inside it, and calls the modules if not. What a G
 `gpu_training.py`.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -18,13 +19,23 @@ from regard.fast import gpu_training
 from regard.fast.bfloat16_products import BFLOAT16_FORMS, linear_layers_are_replaced
 from regard.fast.causal_attention import causal_attentions, causal_training_attention
 from regard.fast.dropout import FastDropout, dropout_bits
-from regard.fast.fusible import can_be_fused
+from regard.fast.fusible import can_be_fused, is_on_gpu
+from regard.fast.half_copies import normed_of
+from regard.fast.half_weights import HALF_FORMS, find_layers
 from regard.fast.linear_cross_entropy import output_layer
 from regard.fast.native.residual import AddDropped, AddNorm, DropoutBits, FeedForwardReLU
 from regard.fast.training_attention import training_attention
 from regard.fast.unchanged import class_is_unchanged, has_hooks, overrides
 from regard.layers.attention import MultiHeadAttention, SelfAttention
-from regard.layers.block import PostNorm, PreNorm, ReorderedNorm, SandwichNorm, Sublayer
+from regard.layers.block import (
+    DecoderBlock,
+    EncoderBlock,
+    PostNorm,
+    PreNorm,
+    ReorderedNorm,
+    SandwichNorm,
+    Sublayer,
+)
 from regard.layers.feedforward import FeedForward, GatedFeedForward
 from regard.layers.kernels import SOFTMAX_KERNELS
 from regard.layers.relative import RelativeSelfAttention
@@ -46,7 +57,7 @@ class FusedPostNorm(PostNorm):
         if not class_is_unchanged(PostNorm):
             return super().forward(x, sublayer)
         y = sublayer(x)
-        if y.device.type == "cuda" and _is_fast(self.dropout):
+        if is_on_gpu(y) and _is_fast(self.dropout):
             found = gpu_training.added_norm(x, y, self.norm, self.dropout)
             if found is not None:
                 return found
@@ -79,7 +90,8 @@ class FusedPreNorm(PreNorm):
     ) -> Float[Tensor, "batch len d_model"]:
         if not class_is_unchanged(PreNorm):
             return super().forward(x, sublayer, residual)
-        return _added(x if residual is None else residual, sublayer(_normed(self.norm, x)), self.dropout)
+        y = sublayer(_normed(self.norm, x))
+        return _added(x if residual is None else residual, y, self.dropout, vars(self).get("next_norm"))
 
 
 class FusedSandwichNorm(SandwichNorm):
@@ -106,17 +118,21 @@ class FusedReorderedNorm(ReorderedNorm):
 
 def _normed(norm: nn.Module, x: Tensor) -> Tensor:
     """norm(x), which a linear layer reads: on a GPU in the type of its product."""
-    if x.device.type == "cuda":
+    if is_on_gpu(x):
+        if (normed := normed_of(x, norm)) is not None and not has_hooks(norm):
+            return normed
         found = gpu_training.added_norm(None, x, norm, None, gpu_training.product_dtype(x))
         if found is not None:
             return found
     return norm(x)
 
 
-def _added(x: Tensor, y: Tensor, dropout: nn.Dropout) -> Tensor:
-    """x + dropout(y)."""
-    if y.device.type == "cuda" and _is_fast(dropout) and dropout.p:
-        found = gpu_training.added(x, y, dropout)
+def _added(x: Tensor, y: Tensor, dropout: nn.Dropout, next_norm: nn.Module | None = None) -> Tensor:
+    """x + dropout(y), which on a GPU comes with what the next norm makes of it."""
+    if is_on_gpu(y) and _is_fast(dropout):
+        found = None if next_norm is None else gpu_training.added(x, y, dropout, next_norm)
+        if found is None and dropout.p:
+            found = gpu_training.added_dropped(x, y, dropout)
         if found is not None:
             return found
     if _is_fast(dropout) and dropout.p and _are_alike(x, y) and can_be_fused(y, dropout):
@@ -136,7 +152,7 @@ class FusedFeedForward(FeedForward):
     """`FeedForward` with biases and ReLU: bias, activation and dropout in one pass over memory."""
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        if x.device.type == "cuda" and _is_fast(self.dropout) and class_is_unchanged(FeedForward):
+        if is_on_gpu(x) and _is_fast(self.dropout) and class_is_unchanged(FeedForward):
             found = gpu_training.fed_forward(self, x)
             return super().forward(x) if found is None else found
         if not self._can_be_fused(x):
@@ -167,7 +183,7 @@ FUSED_FORMS: dict[type[nn.Module], type[nn.Module]] = {
     ReorderedNorm: FusedReorderedNorm,
     FeedForward: FusedFeedForward,
 }
-PLAIN_FORMS = {fused: plain for plain, fused in (FUSED_FORMS | BFLOAT16_FORMS).items()}
+PLAIN_FORMS = {fused: plain for plain, fused in (FUSED_FORMS | BFLOAT16_FORMS | HALF_FORMS).items()}
 
 
 def plain_type(module: nn.Module) -> type[nn.Module]:
@@ -224,10 +240,14 @@ def _is_known_norm(module: nn.Module) -> bool:
 def fuse(model: nn.Module) -> None:
     """Give all modules of known types their fused forms, except modules that were changed.
 
-    Within `bfloat16_products` linear layers get theirs too, except the output layer, whose loss is computed
-    with it.
+    Within `bfloat16_products` and on a GPU linear layers get theirs too, except the output layer, whose loss
+    is computed with it.
     """
-    forms = FUSED_FORMS | BFLOAT16_FORMS if linear_layers_are_replaced() else FUSED_FORMS
+    forms, on_gpu = dict(FUSED_FORMS), any(map(is_on_gpu, model.parameters()))
+    if linear_layers_are_replaced():
+        forms |= BFLOAT16_FORMS
+    elif on_gpu:
+        forms |= HALF_FORMS
     output, causal = output_layer(model), set(causal_attentions(model))
     for module in model.modules():
         kind = None if module is output else forms.get(type(module))
@@ -236,11 +256,30 @@ def fuse(model: nn.Module) -> None:
         elif type(module) in ATTENTIONS and cast(MultiHeadAttention, module).attend is attention:
             attend = causal_training_attention if module in causal else training_attention
             cast(MultiHeadAttention, module).attend = attend
+    if on_gpu:
+        find_layers(model)
+        for residual, norm in _next_norms(model):
+            vars(residual)["next_norm"] = norm
+
+
+def _next_norms(model: nn.Module) -> Iterator[tuple[nn.Module, nn.Module]]:
+    """Each pre-norm residual connection of a stack, and the norm of the one after it."""
+    for stack in model.modules():
+        if isinstance(stack, nn.ModuleList) and all(
+            type(each) in (EncoderBlock, DecoderBlock) for each in stack
+        ):
+            order = (
+                each for block in stack for name, each in block.named_children() if name.startswith("around_")
+            )
+            for one, other in itertools.pairwise(order):
+                if type(one) is type(other) is FusedPreNorm:
+                    yield one, cast(FusedPreNorm, other).norm
 
 
 def unfuse(model: nn.Module) -> None:
     """Give all modules their plain forms back."""
     for module in model.modules():
+        vars(module).pop("next_norm", None)
         if type(module) in PLAIN_FORMS:
             module.__class__ = PLAIN_FORMS[type(module)]
         elif isinstance(module, MultiHeadAttention) and module.attend in TRAINING_KERNELS:

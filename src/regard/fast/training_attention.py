@@ -5,7 +5,7 @@ from torch import Tensor
 
 from regard.fast.dropout import dropout as drop
 from regard.fast.dropout import dropout_bits
-from regard.fast.fusible import can_be_fused
+from regard.fast.fusible import can_be_fused, is_on_gpu
 from regard.fast.gpu_training import short_attention
 from regard.fast.native.attention_training import TrainingAttention
 from regard.fast.native.kernels import constant
@@ -34,7 +34,7 @@ def training_attention(
     dropout: float = 0.0,
 ) -> Mixed:
     """`scaled_dot_product.attention` by the kernel if it supports the inputs, else with fast dropout."""
-    if query.device.type == "cuda" and position_bias is None:
+    if is_on_gpu(query) and position_bias is None:
         found = short_attention(query, key, value, mask, dropout)
         if found is not None:
             return found

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -10,9 +11,12 @@ from torch import Tensor
 
 from regard.data.batch import Batch
 from regard.distributed.distributed_model import DistributedModel
+from regard.distributed.replicated import ReplicatedModel
 from regard.errors import UserError
+from regard.fast.half_weights import half_weights
+from regard.training.graphed_pass import GraphedPass
 from regard.training.numbers import is_asynchronous
-from regard.training.objective import Loss, Objective
+from regard.training.objective import CrossEntropy, Loss, NextToken, Objective
 from regard.training.out_of_memory import with_halved_batches
 
 
@@ -59,15 +63,27 @@ class Gradients:
         """Backpropagates the summed loss; returns the sums of log-likelihoods, targets and batches."""
         sums = torch.zeros(3, device=self.device)
         for batch in batches:
-            with self._autocast():
-                loss = self.distributed.loss(self.objective, batch)
-            refuse_other_than_loss(loss, self.objective)
-            _refuse_without_gradient(loss, self.objective)
-            loss.total.backward()
-            nll = loss.nll.detach()
-            nll = nll if nll.dtype == torch.float64 else nll.float()
-            sums = sums + torch.stack([nll, nll.new_full((), float(loss.num_targets)), nll.new_ones(())])
+            sums = sums + self._pass(batch)
         return sums
+
+    @cached_property
+    def _pass(self) -> Callable[[Batch], Tensor]:
+        """`_pass_of`, on a GPU recorded if it always computes the same of a batch."""
+        is_whole = type(self.distributed) is ReplicatedModel and is_asynchronous(self.device)
+        if not is_whole or type(self.objective) not in (CrossEntropy, NextToken):
+            return self._pass_of
+        return GraphedPass(self.distributed.model, self._pass_of)
+
+    def _pass_of(self, batch: Batch) -> Float[Tensor, "3"]:
+        """Backpropagates the loss of a batch; returns its log-likelihood, its targets, and 1."""
+        with self._autocast(), half_weights(self.distributed.model):
+            loss = self.distributed.loss(self.objective, batch)
+        refuse_other_than_loss(loss, self.objective)
+        _refuse_without_gradient(loss, self.objective)
+        loss.total.backward()
+        nll = loss.nll.detach()
+        nll = nll if nll.dtype == torch.float64 else nll.float()
+        return torch.stack([nll, nll.new_full((), float(loss.num_targets)), nll.new_ones(())])
 
     def _autocast(self):
         on_gpu = self.device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)

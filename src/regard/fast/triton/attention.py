@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.fast.triton.norm import Drops
+from regard.fast.triton.norm import SEED_IN_MEMORY, Drops
 
 LONGEST = 128  # queries and keys; scores of more do not fit into the registers
 BYTES = 10  # of shared memory that the backward pass takes, for each position and feature
@@ -56,6 +56,8 @@ def _attend(
     MASKED: tl.constexpr, DROPS: tl.constexpr,
     TARGETS: tl.constexpr, SOURCES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
+    if DROPS == SEED_IN_MEMORY:
+        seed = tl.load(seed).to(tl.int32)
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     target, source, feature = tl.arange(0, TARGETS), tl.arange(0, SOURCES), tl.arange(0, WIDTH)
     q = _head(query, row, head, query_row, query_head, query_at, target, targets, feature)
@@ -82,6 +84,8 @@ def _attend_backward(
     MASKED: tl.constexpr, DROPS: tl.constexpr,
     TARGETS: tl.constexpr, SOURCES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
+    if DROPS == SEED_IN_MEMORY:
+        seed = tl.load(seed).to(tl.int32)
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     target, source, feature = tl.arange(0, TARGETS), tl.arange(0, SOURCES), tl.arange(0, WIDTH)
     is_target, is_source = (target < targets)[:, None], (source < sources)[:, None]
@@ -189,7 +193,7 @@ def _sizes(query: Tensor, key: Tensor, mask: Tensor | None, drops: Drops) -> dic
     longest = _longest(query, key)
     return {
         "MASKED": mask is not None,
-        "DROPS": drops.p > 0,
+        "DROPS": drops.kind,
         "TARGETS": longest,
         "SOURCES": longest,
         "WIDTH": query.size(-1),

@@ -3,7 +3,6 @@
 from typing import Any, no_type_check
 
 import torch
-import torch.nn.functional as F
 import triton
 import triton.language as tl
 from jaxtyping import Float, Int64
@@ -12,14 +11,19 @@ from torch.autograd.function import once_differentiable
 
 LOGITS_AT_A_TIME = 2**28  # half a gigabyte in bfloat16
 BLOCK = 4096
+ALIGNED = 64  # rows of logits begin at multiples of it, so that they are read and written in whole words
 
 
 @triton.jit
 @no_type_check
-def _cross_entropy(logits, labels, losses, classes, smoothing, BLOCK: tl.constexpr):
-    """Losses of a row, and its logits replaced by the gradient of the first of them."""
+def _cross_entropy(logits, labels, losses, width, classes, smoothing, BLOCK: tl.constexpr):
+    """Losses of a row, and its logits replaced by the gradient of the first of them.
+
+    A row has `width` places, of which the last ones mean nothing: loads and stores that end at a multiple of
+    16 take whole words.
+    """
     row = tl.program_id(0).to(tl.int64)
-    start = logits + row * classes
+    start = logits + row * width
     label = tl.load(labels + row)
     is_class = (label >= 0) & (label < classes)
     # before the sums, which wait for all: the second loop overwrites it
@@ -29,8 +33,10 @@ def _cross_entropy(logits, labels, losses, classes, smoothing, BLOCK: tl.constex
     total = tl.full((), 0.0, tl.float32)
     linear = tl.full((), 0.0, tl.float32)
     for first in range(0, classes, BLOCK):
-        inside = first + columns < classes
-        value = tl.load(start + first + columns, mask=inside, other=float("-inf")).to(tl.float32)
+        place = first + columns
+        inside = place < classes
+        value = tl.load(start + place, mask=place < width, other=0.0).to(tl.float32)
+        value = tl.where(inside, value, float("-inf"))
         here = tl.maximum(greatest, tl.max(value, 0))
         total = total * tl.exp(greatest - here) + tl.sum(tl.exp(value - here), 0)
         linear += tl.sum(tl.where(inside, value, 0.0), 0)
@@ -40,10 +46,12 @@ def _cross_entropy(logits, labels, losses, classes, smoothing, BLOCK: tl.constex
     tl.store(losses + 2 * row, (1.0 - smoothing) * nll + smoothing * (log_sum - linear / classes))
     tl.store(losses + 2 * row + 1, nll)
     for first in range(0, classes, BLOCK):
-        inside = first + columns < classes
-        value = tl.load(start + first + columns, mask=inside, other=float("-inf")).to(tl.float32)
-        gold = tl.where(first + columns == label, 1.0 - smoothing, 0.0)
-        tl.store(start + first + columns, tl.exp(value - log_sum) - smoothing / classes - gold, mask=inside)
+        place = first + columns
+        value = tl.load(start + place, mask=place < width, other=0.0).to(tl.float32)
+        value = tl.where(place < classes, value, float("-inf"))
+        gold = tl.where(place == label, 1.0 - smoothing, 0.0)
+        found = tl.exp(value - log_sum) - smoothing / classes - gold
+        tl.store(start + place, found, mask=place < width)
 
 
 class LinearCrossEntropy(torch.autograd.Function):
@@ -70,13 +78,19 @@ class LinearCrossEntropy(torch.autograd.Function):
             torch.zeros_like(each) if each is not None and wanted else None
             for each, wanted in zip((weight, bias), ctx.needs_input_grad[1:3], strict=True)
         )
-        rows = max(1, LOGITS_AT_A_TIME // classes)
+        width = triton.cdiv(classes, ALIGNED) * ALIGNED
+        rows = min(len(x), max(1, LOGITS_AT_A_TIME // width))
+        memory = inputs.new_empty(rows, width)[:, :classes]
         with torch.autocast(x.device.type, enabled=False):
             for first in range(0, len(x), rows):
                 piece = slice(first, first + rows)
-                logits = F.linear(inputs[piece], matrix, None if bias is None else bias.to(dtype))
+                logits = memory[: len(inputs[piece])]
+                if bias is None:
+                    torch.mm(inputs[piece], matrix.T, out=logits)
+                else:
+                    torch.addmm(bias.to(dtype), inputs[piece], matrix.T, out=logits)
                 _cross_entropy[(len(logits),)](
-                    logits, labels[piece], losses[piece], classes, smoothing, BLOCK=BLOCK, num_warps=8
+                    logits, labels[piece], losses[piece], width, classes, smoothing, BLOCK=BLOCK, num_warps=8
                 )
                 of_x[piece] = logits @ matrix
                 if of_weight is not None:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.fast.triton.norm import Drops
+from regard.fast.triton.norm import SEED_IN_MEMORY, Drops
 
 BLOCK = 1024
 ROWS, COLUMNS = 64, 64  # of a tile of a backward pass, which sums the gradient of the bias over its rows
@@ -21,6 +21,8 @@ RELU, GELU, GELU_TANH = range(3)
 def _activated(
     x, bias, out, seed, p, size, features, KIND: tl.constexpr, DROPS: tl.constexpr, BLOCK: tl.constexpr
 ):
+    if DROPS == SEED_IN_MEMORY:
+        seed = tl.load(seed).to(tl.int32)
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < size
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
@@ -42,6 +44,8 @@ def _activated_backward(
     gradient, x, bias, of_x, of_bias, seed, p, rows, features,
     KIND: tl.constexpr, DROPS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
+    if DROPS == SEED_IN_MEMORY:
+        seed = tl.load(seed).to(tl.int32)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     inside = (row < rows) & (column < features)
@@ -68,7 +72,9 @@ def _activated_backward(
 
 @triton.jit(do_not_specialize=["seed"])
 @no_type_check
-def _added(residual, x, out, seed, p, size, ADDS: tl.constexpr, BLOCK: tl.constexpr):
+def _added(residual, x, out, seed, p, size, ADDS: tl.constexpr, DROPS: tl.constexpr, BLOCK: tl.constexpr):
+    if DROPS == SEED_IN_MEMORY:
+        seed = tl.load(seed).to(tl.int32)
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < size
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
@@ -93,7 +99,7 @@ class ActivateDropped(torch.autograd.Function):
         out = torch.empty_like(x)
         _activated[(triton.cdiv(x.numel(), BLOCK),)](
             x, bias, out, drops.seed, drops.p, x.numel(), x.size(-1),
-            KIND=kind, DROPS=drops.p > 0, BLOCK=BLOCK,
+            KIND=kind, DROPS=drops.kind, BLOCK=BLOCK,
         )  # fmt: skip
         ctx.kind, ctx.drops = kind, drops
         ctx.save_for_backward(x, bias)
@@ -109,7 +115,7 @@ class ActivateDropped(torch.autograd.Function):
         of_x, of_bias = torch.empty_like(x), x.new_empty(grid[0], features, dtype=torch.float32)
         _activated_backward[grid](
             gradient, x, bias, of_x, of_bias, ctx.drops.seed, ctx.drops.p, rows, features,
-            KIND=ctx.kind, DROPS=ctx.drops.p > 0, ROWS=ROWS, COLUMNS=COLUMNS,
+            KIND=ctx.kind, DROPS=ctx.drops.kind, ROWS=ROWS, COLUMNS=COLUMNS,
         )  # fmt: skip
         return of_x, of_bias.sum(0).to(bias.dtype), None, None
 
@@ -134,7 +140,15 @@ def _dropped(residual: Tensor | None, x: Tensor, drops: Drops, dtype: torch.dtyp
     x = x.contiguous()
     out = torch.empty_like(x, dtype=dtype)
     _added[(triton.cdiv(x.numel(), BLOCK),)](
-        residual, x, out, drops.seed, drops.p, x.numel(), ADDS=residual is not None, BLOCK=BLOCK
+        residual,
+        x,
+        out,
+        drops.seed,
+        drops.p,
+        x.numel(),
+        ADDS=residual is not None,
+        DROPS=drops.kind,
+        BLOCK=BLOCK,
     )
     return out
 
