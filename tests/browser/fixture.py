@@ -265,6 +265,7 @@ class Fixture:
         for method in methods:
             values = self.random.normal(size=(rows, len(self.tokens[columns]))) / 3
             self.arrays[f"attribution/{method}"] = values.astype(np.float32)
+        self.arrays["attribution/missing"] = np.full(rows, 0.02, np.float32)
 
     def _ablation(self, baseline: float, columns: str) -> None:
         blocks = [f"{part}.{layer}" for part in ("encoder", "decoder") for layer in range(LAYERS)]

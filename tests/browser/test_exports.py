@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import itertools
 import re
 import struct
 from xml.etree import ElementTree
@@ -32,26 +33,45 @@ def saved(page_visit, view, kind, folder):
     return file
 
 
-@pytest.mark.parametrize("kind", [WHOLE[0], pytest.param(WHOLE[1], marks=pytest.mark.nightly)])
-def test_every_view_is_saved_as_svg_png_and_csv(visit, addresses, tmp_path, kind):
+def assert_drawing(file):
+    drawing = ElementTree.parse(file).getroot()
+    assert drawing.tag.endswith("}svg"), file
+    marks = {"rect", "path", "line", "image", "circle", "text"}
+    assert any(node.tag.rpartition("}")[2] in marks for node in drawing.iter()), file
+
+
+def assert_picture(file):
+    picture = file.read_bytes()
+    assert picture.startswith(PICTURE), file
+    width, height = struct.unpack(">II", picture[16:24])
+    assert min(width, height) >= 20, file
+
+
+def assert_table(path):
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert rows, path
+    assert {len(row) for row in rows} == {len(head)}, path
+
+
+FORMATS = {"SVG": assert_drawing, "PNG": assert_picture, "CSV": assert_table}
+
+
+# for every change each view in one of the formats, which take turns
+@pytest.mark.parametrize(
+    ("kind", "at_a_time"),
+    [(WHOLE[0], 1), *(pytest.param(kind, len(FORMATS), marks=pytest.mark.nightly) for kind in WHOLE)],
+)
+def test_every_view_is_saved_as_svg_png_and_csv(visit, addresses, tmp_path, kind, at_a_time):
     assert set(WHOLE) < set(KINDS)
-    page_visit = visit(addresses[kind])
+    page_visit, turns = visit(addresses[kind]), itertools.cycle(FORMATS)
     names = page_visit.views()
+    assert len(names) >= len(FORMATS)
     for view in names:
         page_visit.view(view)
         page_visit.page.wait_for_selector("main figure")
-        drawing = ElementTree.parse(saved(page_visit, view, "SVG", tmp_path)).getroot()
-        assert drawing.tag.endswith("}svg"), view
-        marks = {"rect", "path", "line", "image", "circle", "text"}
-        assert any(node.tag.rpartition("}")[2] in marks for node in drawing.iter()), view
-        picture = saved(page_visit, view, "PNG", tmp_path).read_bytes()
-        assert picture.startswith(PICTURE), view
-        width, height = struct.unpack(">II", picture[16:24])
-        assert min(width, height) >= 20, view
-        with saved(page_visit, view, "CSV", tmp_path).open(encoding="utf-8-sig", newline="") as file:
-            head, *rows = csv.reader(file)
-        assert rows, view
-        assert {len(row) for row in rows} == {len(head)}, view
+        for name in itertools.islice(turns, at_a_time):
+            FORMATS[name](saved(page_visit, view, name, tmp_path))
     page_visit.assert_quiet()
 
 

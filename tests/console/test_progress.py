@@ -28,6 +28,12 @@ def test_off_a_terminal_each_report_is_one_greppable_line(plain, capsys):
     ]
 
 
+def test_the_speed_is_that_of_what_the_task_counts(plain, capsys):
+    with console.Progress(2000, unit="images") as progress:
+        progress.report(record(1200))
+    assert capsys.readouterr().err.splitlines()[0].endswith("31,200 images/s  eta -:--:--")
+
+
 @dataclass(frozen=True)
 class Left:
     seconds: float = 870.0

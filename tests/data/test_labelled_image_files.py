@@ -1,6 +1,7 @@
 """Image files with labels: of folders and tables, decoded once, and the same data or none."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -103,9 +104,32 @@ def test_all_damaged_images_are_counted_and_the_first_is_named(animals, tmp_path
     for name in ("cat/2.png", "dog/1.jpg"):
         path = animals / "train" / name
         path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(DataError, match=r"cat/2.png: damaged: .*; 2 of 5 images cannot be read"):
+    with pytest.raises(DataError) as caught:
         decoded(read_labelled_files("train", animals), tmp_path / "data")
+    assert re.match(
+        r".*/cat/2.png: damaged: .*; 2 of 5 images cannot be read, also \S+1.jpg$", str(caught.value)
+    )
+    assert caught.value.hint == "copy it again, or convert it to PNG or JPEG, or move it out of train"
     assert list((tmp_path / "data").iterdir()) == []
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_a_damaged_image_of_a_table_is_named_with_its_line(animals, count):
+    rows = []
+    for number in range(count):
+        paint(animals / f"{number}.png", number)
+        path = animals / f"{number}.png"
+        path.write_bytes(path.read_bytes()[:-30])
+        rows += [f"{number}.png,cat", "train/dog/2.png,dog"]
+    with pytest.raises(DataError) as caught:
+        decoded(read_labelled_files(table(animals, "image,label", *rows), animals))
+    message = caught.value.message
+    assert message.startswith(f"list.csv:2: {animals / '0.png'}: damaged: ")
+    assert caught.value.hint.endswith("or take its line out of list.csv")
+    assert [f"list.csv:{2 + 2 * number}: " in message for number in range(count)] == [
+        number < 5 for number in range(count)
+    ]
+    assert (" and 2 more" in message) == (count == 7)
 
 
 def test_a_label_that_training_lacks_is_refused(animals):

@@ -89,7 +89,7 @@ def test_a_worker_collects_nothing_of_its_parent(pool_of, tmp_path):
         weakref.finalize(cycle, lambda: (tmp_path / str(os.getpid())).touch())
         del cycle
         pool = pool_of(collect)
-        workers = set(pool.map([0] * 10)) - {os.getpid()}  # each collects all that the tests before it left
+        workers = set(pool.map([0] * 4)) - {os.getpid()}  # each collects all that the tests before it left
         gc.collect()
     finally:
         gc.enable()

@@ -1,16 +1,20 @@
 """Torch's exporter, for tests: the same graph of the same weights is traced once in a run of the tests.
 
 A trace takes seconds. It is found again by all that it depends on: the pickled modules, the bytes of their
-weights, the example inputs and the options. What cannot be pickled is traced again.
+weights, the example inputs and the options. A function within another one, such as a hook, is known by its
+code and by what it has from the outer one. What cannot be pickled is traced again.
 """
 
 import hashlib
+import inspect
 import io
 import os
 import pickle
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import jaxtyping
@@ -22,6 +26,13 @@ class _ByContent(pickle.Pickler):
     """Tensors are pickled by their contents; PyTorch pickles addresses of memory, too."""
 
     def reducer_override(self, found: Any) -> Any:
+        if isinstance(found, FunctionType) and "<locals>" in found.__qualname__:
+            found = inspect.unwrap(found)  # without the checks of its types
+            code, cells = found.__code__, [cell.cell_contents for cell in found.__closure__ or ()]
+            known = (found.__module__, code.co_qualname, code.co_firstlineno, code.co_code)
+            return tuple, ((*known, found.__defaults__, found.__kwdefaults__, cells),)
+        if isinstance(found, OrderedDict) and all(isinstance(key, int) for key in found):
+            return tuple, (list(found.values()),)  # hooks, by numbers that a process counts
         if isinstance(found, torch.Tensor):
             content = found.detach().contiguous().numpy().tobytes()
             return bytes, (content,), (found.dtype, tuple(found.shape), type(found).__name__)
@@ -33,7 +44,7 @@ def trace_key(graph: torch.nn.Module, given: Any, named: Any) -> str | None:
     written = io.BytesIO()
     try:
         _ByContent(written).dump((graph, given, named))
-    except (pickle.PicklingError, AttributeError, TypeError):
+    except (pickle.PicklingError, AttributeError, TypeError, ValueError, RecursionError):
         return None
     return hashlib.sha256(written.getvalue()).hexdigest()
 

@@ -267,3 +267,30 @@ def test_an_answer_without_a_probability_cannot_become_less_likely(forced_pass):
 def test_a_module_that_is_no_model_of_regard_is_refused_by_name():
     with pytest.raises(ConfigError, match="parts of Linear cannot be switched off: it is not a Model"):
         _refuse_unknown(torch.nn.Linear(2, 2), [])
+
+
+@pytest.mark.parametrize("kind", ["encoder_decoder", "decoder_only", "recurrent"])
+def test_several_ablations_are_those_of_rows_and_cannot_decode(forced_pass, kind):
+    """Decoding drops and moves rows: an ablation would become that of another row."""
+    forced = forced_pass(kind)
+    model, name = forced.model, attention_sites(forced.model)[0].name
+    several = [Ablation(heads={name: [0]}), Ablation(tokens=[1]), Ablation()]
+    search = GreedySearch(limits=LengthLimits(offset=8), eos_id=11)
+
+    def decoded():
+        if kind == "decoder_only":
+            continue_all(search, model, prompts_of([[4, 5, 6]] * 3, begin_id=2), max_new_tokens=6)
+        else:
+            decode_all(search, model, [[4, 5, 6]] * 3)
+
+    with (
+        ablated(model, *several),
+        pytest.raises(ConfigError, match="several ablations at once cannot decode"),
+    ):
+        decoded()
+    inputs = [each.expand(2, *each.shape[1:]) for each in forced.inputs]
+    with ablated(model, *several), torch.no_grad():
+        if kind != "recurrent":  # whose encoder repeats rows
+            with pytest.raises(ConfigError, match="3 ablations for a batch of 2 rows"):
+                model(*inputs)
+        model(*(each.expand(3, *each.shape[1:]) for each in forced.inputs))

@@ -3,6 +3,10 @@
 import pytest
 import torch
 
+from regard.decoding.batches import decode_all
+from regard.decoding.continuation import continue_all, prompts_of
+from regard.decoding.rules import LengthLimits, MinimumLength
+from regard.decoding.search import BeamSearch, GreedySearch
 from regard.errors import ConfigError
 from regard.inspection.passes import ForcedPass, attention_sites, continuation_pass, translation_pass
 from regard.inspection.patching import Patch, patched
@@ -109,6 +113,7 @@ def test_values_that_do_not_fit_are_refused_by_name(forced_pass):
         (Patch(module=attention, value=heads, heads=[4]), f"{attention} has no heads .4.: it has 4"),
         (Patch(module=name, value=value, positions=[len(value)]), "has no positions"),
         (Patch(module=name, value=value, positions=[-1]), "has no positions"),
+        (Patch(module=name, value=value[0]), "has no axis for positions"),
     ]
     for patch, message in wrong:
         with pytest.raises(ConfigError, match=message):
@@ -121,9 +126,106 @@ def test_values_that_do_not_fit_are_refused_by_name(forced_pass):
     ):
         with pytest.raises(ConfigError, match="has the shape"), patched(model, patch):
             clean()
-    whole = Patch(module=name, value=value)
-    with pytest.raises(ConfigError, match="in this call") as error, patched(model, whole):
-        model.extend(torch.tensor([[4]]), model.start())
-    assert error.value.hint.startswith("patch a whole pass")
+    longer = Patch(module=name, value=value[:3])
+    with (
+        pytest.raises(ConfigError, match=r"reached position 3, and the value for \S+ ends before") as error,
+        torch.no_grad(),
+        patched(model, longer),
+    ):
+        model.extend(torch.tensor([[4, 5, 6, 7]]), model.start())
+    assert error.value.hint.startswith("name its `positions`")
+    rows = Patch(module=name, value=value.expand(2, -1, -1))
+    with pytest.raises(ConfigError, match="in this call"), torch.no_grad(), patched(model, rows):
+        model.extend(torch.tensor([[4], [5]]), model.start())  # rows of a search are hypotheses
+    number = forced_pass("encoder_only", head="regression")
+    of_head = patched(number.model, Patch(module="head", value=value))
+    with of_head, pytest.raises(ConfigError, match="the output of head has no vector for each position"):
+        number()
     with patched(model, Patch(module=name, value=value[:3], positions=[0, 2])):
         clean()
+
+
+LENGTHS = {"limits": LengthLimits(ratio=0.0, offset=6), "rules": (MinimumLength(length=5, eos_id=3),)}
+SEARCHES = [GreedySearch(**LENGTHS), BeamSearch(size=2, **LENGTHS)]
+
+
+def decoded(model, search, given):
+    """The best answer to `given`, and the pass that is forced to write it."""
+    if isinstance(model, DecoderOnly):
+        prompts = prompts_of([given], begin_id=2)
+        found = continue_all(search, model, prompts, max_new_tokens=6)[0][0]
+        return found, continuation_pass(model, [2, *given, *found.ids, 3], start=len(given))
+    found = decode_all(search, model, [given])[0][0]
+    return found, translation_pass(model, given, found.ids, bos_id=2, eos_id=3)
+
+
+def log_probs_of(forced):
+    with torch.no_grad():
+        log_probs = forced()[0].log_softmax(dim=-1)
+    written = torch.tensor(forced.sequences["written"])
+    rows = range(len(written)) if forced.answer_rows is None else forced.answer_rows
+    return log_probs.gather(1, written[:, None])[list(rows), 0]
+
+
+CHANGES = [
+    ("decoder_only", {}),
+    ("decoder_only", {"window": 3, "positions": "rotary"}),
+    ("encoder_decoder", {}),
+    ("encoder_decoder", {"norm_position": "pre", "positions": "t5"}),
+]
+PLACES = [[1], [2, 5], [0, 3, 4]]  # of the prompt, of the text after it, and of both
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=["greedy", "beam"])
+@pytest.mark.parametrize("positions", PLACES, ids=str)
+@pytest.mark.parametrize(("kind", "changes"), CHANGES)
+def test_a_position_is_patched_in_decoding_as_in_a_pass(forced_pass, kind, changes, positions, search):
+    """The answer of a search has the same log-probabilities step by step and in one pass with the patches."""
+    clean, _ = two_runs(forced_pass, kind, **changes)
+    model, given = clean.model, OTHER[:3]
+    recording, _ = recorded(clean, parts=("head_output",))
+    site = next(each for each in attention_sites(model) if each.rows == "read" and each.layer == 1)
+    of_head = recording.head_output(site.name)
+    state = recording.hidden(blocks(model)[-2])
+    length = 8 if kind == "decoder_only" else 7
+    padded = [torch.cat([each, each.flip(-2)], dim=-2)[..., :length, :] for each in (state, of_head)]
+    patches = (
+        Patch(module=blocks(model)[-2], value=padded[0], positions=positions),
+        Patch(module=site.name, value=padded[1], heads=[0, 2], positions=positions),
+    )
+    unchanged, _ = decoded(model, search, given)
+    with patched(model, *patches):
+        found, forced = decoded(model, search, given)
+        expected = log_probs_of(forced)
+    assert found.token_log_probs == pytest.approx(expected.tolist(), abs=1e-4)
+    assert found.token_log_probs != pytest.approx(log_probs_of(forced).tolist(), abs=1e-4)
+    assert decoded(model, search, given)[0] == unchanged
+
+
+@torch.no_grad()
+def test_a_text_that_is_written_with_the_states_of_another_one_is_that_one(forced_pass):
+    """States that were recorded while one prompt was continued, in the continuation of another one."""
+    model = forced_pass("decoder_only").model
+    last = blocks(model)[-1]
+    with record_model(model, [], hidden=[last]) as recording:
+        wanted, _ = decoded(model, SEARCHES[0], OTHER)
+    before, _ = decoded(model, SEARCHES[0], [*TARGET, 12])
+    assert before.ids != wanted.ids
+    with patched(model, Patch(module=last, value=recording.hidden(last))):
+        found, _ = decoded(model, SEARCHES[0], [*TARGET, 12])
+    assert found == wanted
+
+
+@torch.no_grad()
+def test_steps_of_a_recurrent_decoder_are_refused_by_name(forced_pass):
+    forced = forced_pass("recurrent")
+    with record_model(forced.model, [], hidden=["decoder", "encoder"]) as recording:
+        forced()
+    of_encoder = Patch(module="encoder", value=recording.hidden("encoder"), positions=[0, 1])
+    with patched(forced.model, of_encoder):
+        found, again = decoded(forced.model, SEARCHES[0], OTHER)
+        assert found.token_log_probs == pytest.approx(log_probs_of(again).tolist(), abs=1e-4)
+    of_decoder = Patch(module="decoder", value=recording.hidden("decoder"), positions=[0])
+    refused = pytest.raises(ConfigError, match="steps of a recurrent decoder cannot be patched")
+    with patched(forced.model, of_decoder), refused:
+        decoded(forced.model, SEARCHES[0], OTHER)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from regard.errors import ConfigError
 from regard.inspection.rollout import attention_rollout
 
 BEFORE = torch.eye(4).roll(-1, 1).tril() + torch.eye(4)[:1].T @ torch.eye(4)[:1]  # each at the one before
@@ -52,5 +53,5 @@ def test_a_masked_row_keeps_its_input():
 
 
 def test_no_layers_have_no_rollout():
-    with pytest.raises(ValueError, match="one layer or more"):
+    with pytest.raises(ConfigError, match="one layer or more"):
         attention_rollout([])

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from regard.errors import ConfigError
 from regard.inspection.steps import prediction_steps
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -torch.inf], [1.0, 1.0, 1.0, 1.0], [0.0, 3.0, 0.0, 3.0]])
@@ -46,5 +47,5 @@ def test_more_candidates_than_tokens_are_all_tokens():
 
 def test_nothing_written_is_no_step_and_too_little_is_refused():
     assert prediction_steps(torch.zeros(0, 4), []) == []
-    with pytest.raises(ValueError, match="there are 2 tokens for 3 positions"):
+    with pytest.raises(ConfigError, match="there are 2 tokens for 3 positions"):
         prediction_steps(LOGITS, [1, 2])

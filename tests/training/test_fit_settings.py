@@ -10,6 +10,8 @@ from torch import nn
 from regard.data import LoaderSettings, TensorExamples
 from regard.errors import RecipeError
 from regard.models.adapters import AdapterSettings
+from regard.models.build import build_model
+from regard.models.vision import VisionConfig
 from regard.training import CrossEntropy, LabelCrossEntropy, Loss, ScheduleSettings, TrainingSettings, fit
 from regard.training.collapse import CollapseSettings
 from regard.training.distillation import DistillationSettings
@@ -17,6 +19,7 @@ from regard.training.fit_settings import APPLIED, REFUSED, refuse_unused_setting
 from regard.training.losses import LOSSES
 from regard.training.optimizer import OptimizerSettings
 from regard.training.products import has_bfloat16
+from regard.training.r_drop import RDrop, refuse_without_dropout
 from regard.weights import RunFolder
 
 RATE = ScheduleSettings(kind="constant", learning_rate=0.05, warmup_steps=1)
@@ -203,3 +206,31 @@ def test_label_smoothing_is_refused_unless_it_is_that_of_the_objective(objective
 def test_a_longest_length_of_batches_is_refused():
     with pytest.raises(RecipeError, match="max_tokens = 9"):
         refuse_unused_settings(BASE, LoaderSettings(max_tokens=9), LabelCrossEntropy(), has_validate=False)
+
+
+def test_r_drop_is_that_of_the_objective_of_two_passes(tmp_path):
+    def weights(name, objective, **changes):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(64, 8), nn.Dropout(0.3), nn.Linear(8, 3))
+        settings = dataclasses.replace(BASE, **changes)
+        fit(model, rows(), tmp_path / name, objective=objective, settings=settings)
+        return [each.tolist() for each in model.parameters()], RunFolder(tmp_path / name).metrics()[-1][
+            "loss"
+        ]
+
+    by_setting = weights("setting", LabelCrossEntropy(), r_drop=2.0)
+    assert by_setting == weights("objective", RDrop(base=LabelCrossEntropy(), weight=2.0))
+    assert by_setting != weights("none", LabelCrossEntropy())
+
+
+def test_r_drop_without_effect_is_refused(tmp_path):
+    settings = dataclasses.replace(BASE, r_drop=2.0)
+    sizes = {"image_size": 4, "channels": 1, "patch_size": 2, "d_model": 8, "num_heads": 2, "d_ff": 8}
+    no_dropout = VisionConfig(**sizes, num_layers=1, num_labels=3, dropout=0.0)
+    for model, objective, message in (
+        (nn.Linear(64, 3), RDrop(base=LabelCrossEntropy()), "RDrop is not a function of logits"),
+        (build_model(no_dropout, seed=0), LabelCrossEntropy(), "the model has no dropout"),
+    ):
+        with pytest.raises(RecipeError, match=message):
+            fit(model, rows(), tmp_path / "run", objective=objective, settings=settings)
+    refuse_without_dropout(build_model(dataclasses.replace(no_dropout, dropout=0.1), seed=0), 2.0)

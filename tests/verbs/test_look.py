@@ -12,6 +12,7 @@ import pytest
 
 import regard
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, RunError
+from regard.inspection.attribution import attributions
 from regard.verbs.look import Changes, Looker, LookRequest, look
 from regard.verbs.views import plain_text, streaming
 from regard.verbs.views.files import json_text, npy_bytes
@@ -137,6 +138,9 @@ def test_attributions_have_a_row_for_each_token_of_the_answer(kinds, kind):
     for method in facts["methods"]:
         columns = len(summary["sequences"][facts["columns"]]["ids"])
         assert result.get(f"attribution/{method}").shape == (rows, columns)
+    found = attributions(result.run.forced, method="integrated")
+    assert result.get("attribution/missing") == pytest.approx(found.missing.numpy(), abs=1e-5)
+    assert result.get("attribution/integrated") == pytest.approx(found.values.numpy(), abs=1e-5)
 
 
 def test_a_forced_answer_is_forced_whole_and_a_prefix_at_its_beginning(translator):
@@ -288,7 +292,8 @@ def test_slow_resources_are_listed_and_left_out_of_files(kinds, monkeypatch):
     result = kinds["encoder_decoder"]
     assert result.slow_paths() == []
     monkeypatch.setattr("regard.verbs.views.look.SLOW_OPERATIONS", 1.0)
-    assert result.slow_paths() == ["ablation", "attribution/gradient", "attribution/integrated"]
+    by_method = [f"attribution/{each}" for each in ("gradient", "integrated", "missing")]
+    assert result.slow_paths() == ["ablation", *by_method]
     held = json.loads(result.to_json())
     assert "ablation" not in held
     assert "steps" in held

@@ -71,12 +71,12 @@ class Progress:
 
     `report` takes the records of `metrics.jsonl` and `update` every weight update. The first update is
     shown, and later ones at most every REFRESH_SECONDS on a terminal, or after SILENT_SECONDS without a line
-    elsewhere. The bar begins at `done` updates. A `+` after the remaining time means that it lacks the
-    validations, because none was timed yet.
+    elsewhere. The bar begins at `done` updates. `unit` names what the speed counts. A `+` after the remaining
+    time means that it lacks the validations, because none was timed yet.
     """
 
-    def __init__(self, total_steps: int, *, done: int = 0) -> None:
-        self.total_steps, self.done = total_steps, done
+    def __init__(self, total_steps: int, *, done: int = 0, unit: str = "tok") -> None:
+        self.total_steps, self.done, self.unit = total_steps, done, unit
         self._time_left: TimeLeftLike | None = None
         self._last_shown: float | None = None  # time of the last line or refresh
         self._seconds, self._targets = 0.0, 0  # sums over the updates since then
@@ -117,7 +117,7 @@ class Progress:
         left = "-:--:--"
         if self._time_left is not None:
             left = duration(self._time_left.seconds) + "+" * (not self._time_left.whole)
-        facts = f"loss {_number(loss)}  lr {rate:.1e}  {speed:,.0f} tok/s  eta {left}"
+        facts = f"loss {_number(loss)}  lr {rate:.1e}  {speed:,.0f} {self.unit}/s  eta {left}"
         self._last_shown = time.monotonic()
         self._seconds, self._targets = 0.0, 0
         if self._bar is None:

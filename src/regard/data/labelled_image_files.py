@@ -21,6 +21,7 @@ from regard.data.tables import SUFFIXES, Table, format_of, open_table
 from regard.errors import DataError, RunError
 
 COLUMNS = "image", "label"  # of a table
+NAMED = 5  # damaged images in an error
 Pixels = UInt8[np.ndarray, "channels height width"]
 
 
@@ -33,6 +34,7 @@ class LabelledImageFiles:
     lines: tuple[int, ...]
     digests: tuple[str, ...]  # SHA-256 of the content of each file
     name: str  # for messages
+    is_table: bool = False  # lines are those of the table `name`
 
     def __len__(self) -> int:
         return len(self.files)
@@ -58,8 +60,8 @@ class LabelledImageFiles:
         """
         return np.array(
             [
-                classes.number(label, lambda file=file: str(file))
-                for file, label in zip(self.files, self.labels, strict=True)
+                classes.number(label, lambda number=number: self._place(number))
+                for number, label in enumerate(self.labels)
             ],
             np.int64,
         )
@@ -92,8 +94,12 @@ class LabelledImageFiles:
         return Images(pixels=pixels, labels=numbers, lines=np.array(self.lines, np.int64), name=self.name)
 
     def _pixels(self, fit: ImageFit, channels: int) -> Iterator[Pixels]:
-        """The fitted pixels of each file, in order; threads decode the next ones."""
-        failed: list[DataError] = []
+        """The fitted pixels of each file, in order; threads decode the next ones.
+
+        Raises:
+            DataError: after all files, if some cannot be read; it names the first of them.
+        """
+        failed: dict[int, DataError] = {}
 
         def read(path: Path) -> Pixels | DataError:
             try:
@@ -103,15 +109,33 @@ class LabelledImageFiles:
 
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:
             for start in range(0, len(self), 256):  # a bound on what waits in memory
-                for found in pool.map(read, self.files[start : start + 256]):
+                numbered = enumerate(pool.map(read, self.files[start : start + 256]), start)
+                for number, found in numbered:
                     if isinstance(found, DataError):
-                        failed.append(found)
+                        failed[number] = found
                     elif not failed:
                         yield found
         if failed:
-            first = failed[0]
-            more = f"; {len(failed):,} of {len(self):,} images cannot be read" if len(failed) > 1 else ""
-            raise DataError(f"{first.message}{more}", first.hint)
+            raise self._unreadable(failed)
+
+    def _place(self, number: int) -> str:
+        """The file with this index, and its line in a table."""
+        file = str(self.files[number])
+        return f"{self.name}:{self.lines[number]}: {file}" if self.is_table else file
+
+    def _unreadable(self, failed: dict[int, DataError]) -> DataError:
+        """The error that names the files that cannot be read, by their indices."""
+        [first, *others] = failed
+        place = self._place(first).removesuffix(str(self.files[first]))
+        message = f"{place}{failed[first].message}"
+        if others:
+            named = [self._place(number) for number in others[: NAMED - 1]]
+            more = f" and {len(others) - len(named):,} more" if len(others) > len(named) else ""
+            message += (
+                f"; {len(failed):,} of {len(self):,} images cannot be read, also {', '.join(named)}{more}"
+            )
+        where = f"take its line out of {self.name}" if self.is_table else f"move it out of {self.name}"
+        return DataError(message, f"{failed[first].hint}, or {where}")
 
 
 def _write(path: Path, shape: tuple[int, ...], images: Iterator[Pixels]) -> None:
@@ -160,6 +184,7 @@ def read_labelled_files(images: str, base: Path, first: int = 0) -> LabelledImag
         lines=tuple(line for _, _, line in rows),
         digests=tuple(file_digest(file) for file, _, _ in rows),
         name=images,
+        is_table=not path.is_dir(),
     )
 
 

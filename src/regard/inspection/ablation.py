@@ -99,7 +99,7 @@ def ablations(
 
 def ablatable_sequence(forced: ForcedPass) -> SequenceName:
     """The sequence whose tokens can be switched off: the source, a text, or a decoder's input."""
-    return next(name for name in ("source", "text", "read") if name in forced.sequences)
+    return forced.input_name
 
 
 @torch.no_grad()

@@ -38,14 +38,21 @@ def align(
     sums to 1 or less.
 
     Raises:
-        ConfigError: the model has no attention to its source.
+        ConfigError: the model has no attention to its source, or no such layer or head.
     """
-    name = source_attentions(model)[layer]
+    names = source_attentions(model)
+    if not -len(names) <= layer < len(names):
+        raise ConfigError(
+            f"there is no layer {layer} with attention to the source", f"layers are 0 to {len(names) - 1}"
+        )
+    name = names[layer]
     forced = translation_pass(model, src_ids, tgt_ids, bos_id=bos_id, eos_id=eos_id)
     with torch.no_grad(), record_attention(model, [name]) as recording:
         forced()
     weights = recording.weights(name)
     if heads is not None:
+        if not heads or any(not 0 <= head < len(weights) for head in heads):
+            raise ConfigError(f"{name} has no heads {[*heads]}", f"heads are 0 to {len(weights) - 1}")
         weights = weights[list(heads)]
     return weights.mean(dim=0)[:-1, :-1].cpu()
 

@@ -7,7 +7,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.inspection.passes import ForcedPass
+from regard.inspection.passes import PASSES, ForcedPass, refuse_other_rows
+from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import (
     ClassificationHead,
@@ -16,6 +17,7 @@ from regard.models.heads import (
     SpanHead,
     TokenHead,
 )
+from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.models.vision import VisionTransformer
 
 MAX_OUTPUT_VALUES = 2**25  # in the output of one batch: 128 MiB in float32
@@ -44,16 +46,20 @@ def answer_of(forced: ForcedPass) -> Answer:
     last position of a span.
 
     Raises:
-        ConfigError: the model's head gives no probabilities.
+        ConfigError: the model's head gives no probabilities, or a model that generates has no forced target,
+            or one of another length than its output.
     """
     device = forced.model.device
     if "written" in forced.sequences:
-        ids = torch.tensor(forced.sequences["written"], device=device)
+        ids = torch.tensor(forced.sequences["written"], dtype=torch.long, device=device)
+    elif isinstance(forced.model, SequenceToSequence | DecoderOnly):
+        raise ConfigError("this pass has no forced target: it lacks the sequence 'written'", PASSES)
     else:
         _refuse_without_probabilities(forced)
         with torch.no_grad():
             ids = forced()[0].argmax(dim=-1).reshape(-1)
     chosen = range(len(ids)) if forced.answer_rows is None else forced.answer_rows
+    refuse_other_rows(chosen, len(ids))
     rows = torch.tensor(list(chosen), dtype=torch.long, device=device)
     return Answer(ids=ids[rows], rows=rows)
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.decoding.batches import deterministic
-from regard.errors import ConfigError
+from regard.errors import ConfigError, did_you_mean
 from regard.inspection.answer import Answer, answer_of, max_batch_size
 from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import ForcedPass, SequenceName
@@ -58,9 +58,14 @@ def attributions(
     of points on the path of integrated gradients, most of them close to zero.
 
     Raises:
-        ConfigError: the pass has no such sequence, or the model's answer has no probability.
+        ConfigError: the pass has no such sequence, there is no such method or no point, or the model's answer
+            has no probability.
     """
-    columns = columns or next(name for name in ("source", "text", "read") if name in forced.sequences)
+    if method not in get_args(Method):
+        raise ConfigError(f"there is no method {method!r}", did_you_mean(method, get_args(Method)))
+    if points < 1:
+        raise ConfigError(f"points = {points}: the path needs one point or more", "the default is a good one")
+    columns = columns or forced.input_name
     if columns == "written" or columns not in forced.sequences:
         raise ConfigError(
             f"nothing can be attributed to {columns!r}", "name a sequence that this model reads as input"
@@ -175,4 +180,6 @@ def token_embedding(model: Model, columns: SequenceName) -> TokenEmbedding:
             return model.encoder.input.embedding
         case DecoderOnly():
             return model.input.embedding
-    raise ConfigError(f"a {type(model).__name__} reads no tokens")
+    raise ConfigError(
+        f"a {type(model).__name__} reads no tokens that have embeddings", "it needs a model that reads texts"
+    )

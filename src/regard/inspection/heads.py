@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.errors import ConfigError
 from regard.inspection.passes import AttentionSite, Part
 
 Statistic = Literal[
@@ -72,7 +73,11 @@ def head_statistics(
 
     Rows and columns of a cross-attention are the predicted target tokens and the source tokens; `links` are
     pairs (source position, target position) of an alignment for it.
+
+    Raises:
+        ConfigError: the weights have another number of rows or columns, or a link is beyond them.
     """
+    _refuse_other_sizes(weights, rows, columns, links)
     weights = weights.detach().float()
     counted = _counted_rows(rows, special, causal=site.part == "decoder", device=weights.device)
     values = {"entropy": _mean(_entropy(weights), counted)}
@@ -95,6 +100,24 @@ def head_statistics(
         )
         for head in range(len(weights))
     ]
+
+
+def _refuse_other_sizes(
+    weights: Tensor, rows: Tokens, columns: Tokens, links: Collection[tuple[int, int]]
+) -> None:
+    height, width = len(rows), len(columns)
+    if tuple(weights.shape[1:]) != (height, width):
+        raise ConfigError(
+            f"the weights have {weights.size(1)} rows and {weights.size(2)} columns for {height} and {width}"
+            " tokens",
+            "give the tokens of the pass that was recorded",
+        )
+    for source, target in links:
+        if not (0 <= source < width and 0 <= target < height):
+            raise ConfigError(
+                f"the link {source}-{target} is beyond {width} source and {height} target tokens",
+                "links are pairs (source position, target position), from 0",
+            )
 
 
 def with_grid_distances(

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.decoding.batches import deterministic
 from regard.errors import ConfigError
 from regard.inspection.own_thread import in_this_thread
-from regard.inspection.passes import ForcedPass, SequenceName
+from regard.inspection.passes import PASSES, ForcedPass, SequenceName
 from regard.inspection.steps import TokenCandidate, entropies, most_likely_tokens, ranks
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
@@ -44,9 +44,15 @@ def logit_lens(forced: ForcedPass, *, candidates: int = 5) -> Lens:
     """The logit lens of one pass; in an encoder-decoder it covers the decoder's layers.
 
     Raises:
-        ConfigError: the model has no blocks, or its head does not predict tokens.
+        ConfigError: the model has no blocks, or its head does not predict tokens, or a decoder's pass has no
+            forced target.
     """
-    positions: SequenceName = "written" if "written" in forced.sequences else "text"
+    if candidates < 1:
+        raise ConfigError(f"candidates = {candidates}: a cell needs one or more", "the default is 5")
+    _, _ = _blocks_and_unembed(forced)  # refuses other models before the sequences of their passes
+    positions: SequenceName = "text" if isinstance(forced.model, EncoderOnly) else "written"
+    if positions not in forced.sequences:
+        raise ConfigError(f"this pass has no forced target: it lacks the sequence {positions!r}", PASSES)
     ids = torch.tensor(forced.sequences[positions], device=forced.model.device)
     cells, rank, entropy = [], [], []
     for logits in lens_logits(forced):

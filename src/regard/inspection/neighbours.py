@@ -9,8 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.decoding.ranking import top_candidates
+from regard.errors import ConfigError
 from regard.inspection.attribution import token_embedding
-from regard.inspection.passes import ForcedPass, SequenceName
+from regard.inspection.passes import ForcedPass, SequenceName, refuse_other_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,11 @@ class Neighbour:
 def nearest_neighbours(
     forced: ForcedPass, *, count: int = 8
 ) -> dict[SequenceName, list[tuple[Neighbour, ...]]]:
-    """The neighbours of each input token, by sequence; "written" is an output and has none."""
+    """The neighbours of each input token, by sequence; "written" is an output and has none.
+
+    Raises:
+        ConfigError: the model reads no tokens, or `count` is below 1.
+    """
     return {
         name: nearest(token_embedding(forced.model, name).weight, ids, count)
         for name, ids in forced.sequences.items()
@@ -39,7 +44,13 @@ def nearest(
     """The `count` other tokens (or all, if fewer) with the greatest cosine to each id, nearest first.
 
     The cosines of a zero embedding are 0.
+
+    Raises:
+        ConfigError: an id is none of the table's, or `count` is below 1.
     """
+    if count < 1:
+        raise ConfigError(f"count = {count}: a token needs one neighbour or more", "the default is 8")
+    refuse_other_ids("ids", ids, len(table))
     if not ids:
         return []
     distinct, row_of_id = torch.tensor(ids, device=table.device).unique(return_inverse=True)

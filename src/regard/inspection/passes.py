@@ -4,7 +4,7 @@ The rows and columns of every attention belong to one of these sequences. A deco
 by one: row t reads `read[t]` and predicts `written[t]`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.decoding.special_tokens import refuse_other_id
+from regard.errors import ConfigError
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.recurrent import SourceAttention
 from regard.models.decoder_only import DecoderOnly
@@ -23,6 +24,15 @@ from regard.models.vision import VisionTransformer
 
 Part = Literal["encoder", "decoder", "cross"]
 SequenceName = Literal["source", "read", "written", "text"]
+INPUTS: tuple[SequenceName, ...] = (
+    "source",
+    "text",
+    "read",
+)  # what a model reads, in the order of preference
+PASSES = (
+    "translation_pass is for encoder-decoders, continuation_pass for decoders, encoder_pass for encoders of"
+    " texts, image_pass for vision transformers"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +58,18 @@ class ForcedPass:
         finally:
             self.model.train(training)
 
+    @property
+    def input_name(self) -> SequenceName:
+        """The sequence that the model reads: its source, a text, or a decoder's input.
+
+        Raises:
+            ConfigError: there is none of them.
+        """
+        for name in INPUTS:
+            if self.sequences.get(name):
+                return name
+        raise ConfigError("this pass has no input sequence with a token", PASSES)
+
 
 def translation_pass(
     model: SequenceToSequence, src_ids: Sequence[int], tgt_ids: Sequence[int], *, bos_id: int, eos_id: int
@@ -55,11 +77,14 @@ def translation_pass(
     """The pass of an encoder-decoder that predicts `tgt_ids` from `src_ids`, both without special tokens.
 
     Raises:
-        ConfigError: `bos_id` or `eos_id` is not the id of a token.
+        ConfigError: an id is not that of a token, or the model is no encoder-decoder.
     """
+    _refuse_other_model(model, SequenceToSequence)
     for name, value in (("bos_id", bos_id), ("eos_id", eos_id)):
         refuse_other_id(name, value)
     source, read = (*src_ids, eos_id), (bos_id, *tgt_ids)
+    refuse_other_ids("src_ids", source, model.config.src_vocab_size)
+    refuse_other_ids("tgt_ids", (*read, eos_id), model.config.tgt_vocab_size)
     return ForcedPass(
         model=model,
         sequences={"source": source, "read": read, "written": (*tgt_ids, eos_id)},
@@ -72,8 +97,23 @@ def continuation_pass(model: DecoderOnly, ids: Sequence[int], *, start: int = 0)
 
     `ids` has at least two. The answer begins with the predicted token `start`; those before it belong to the
     prompt.
+
+    Raises:
+        ConfigError: there are fewer ids, one is not that of a token, `start` is beyond them, or the model is
+            no decoder.
     """
+    _refuse_other_model(model, DecoderOnly)
+    refuse_other_ids("ids", ids, model.config.vocab_size)
+    if len(ids) < 2:
+        raise ConfigError(
+            f"a decoder predicts from {len(ids)} tokens nothing that is known",
+            "give two ids or more: all but the last are read, and all but the first are predicted",
+        )
     read, written = tuple(ids[:-1]), tuple(ids[1:])
+    if not 0 <= start <= len(written):
+        raise ConfigError(
+            f"start = {start}: the pass predicts {len(written)} tokens", f"start is 0 to {len(written)}"
+        )
     return ForcedPass(
         model=model,
         sequences={"read": read, "written": written},
@@ -85,7 +125,17 @@ def continuation_pass(model: DecoderOnly, ids: Sequence[int], *, start: int = 0)
 def encoder_pass(
     model: EncoderOnly, ids: Sequence[int], *, answer_rows: tuple[int, ...] | None = None
 ) -> ForcedPass:
-    """The pass of an encoder that reads `ids`, special tokens included."""
+    """The pass of an encoder that reads `ids`, special tokens included.
+
+    Raises:
+        ConfigError: there are no ids, one is not that of a token, a row is beyond them, or the model is no
+            encoder of texts.
+    """
+    _refuse_other_model(model, EncoderOnly)
+    refuse_other_ids("ids", ids, model.config.vocab_size)
+    if not ids:
+        raise ConfigError("an encoder reads one token or more, and there is none", "give the ids of a text")
+    refuse_other_rows(answer_rows or (), len(ids))
     return ForcedPass(
         model=model,
         sequences={"text": tuple(ids)},
@@ -95,10 +145,45 @@ def encoder_pass(
 
 
 def image_pass(model: VisionTransformer, image: Float[Tensor, "1 channels height width"]) -> ForcedPass:
-    """The pass of a vision transformer; the ids of its "text" number its special tokens and the patches."""
+    """The pass of a vision transformer; the ids of its "text" number its special tokens and the patches.
+
+    Raises:
+        ConfigError: the image has another size than the model reads, or the model is no vision transformer.
+    """
+    _refuse_other_model(model, VisionTransformer)
+    size, channels = model.config.image_size, model.config.channels
+    if tuple(image.shape) != (1, channels, size, size):
+        raise ConfigError(
+            f"the image has the shape {[*image.shape]}, and the model reads {[1, channels, size, size]}",
+            "read_images of regard.data gives images of the model's size",
+        )
     rows, columns = (side // model.config.patch_size for side in image.shape[2:])
     count = rows * columns + model.config.num_special_tokens
     return ForcedPass(model=model, sequences={"text": tuple(range(count))}, inputs=(image.to(model.device),))
+
+
+def refuse_other_ids(name: str, ids: Collection[int], vocab_size: int) -> None:
+    """Raise a ConfigError if an id is none of the vocabulary's."""
+    for each in ids:
+        if not 0 <= each < vocab_size:
+            raise ConfigError(
+                f"{name}: the model has no token {each}, its vocabulary has {vocab_size}",
+                "encode the text by the model's own tokeniser",
+            )
+
+
+def refuse_other_rows(rows: Collection[int], count: int) -> None:
+    """Raise a ConfigError if the answer has a row that the model's output lacks."""
+    for row in rows:
+        if not 0 <= row < count:
+            raise ConfigError(f"answer_rows: the output has no row {row}", f"rows are 0 to {count - 1}")
+
+
+def _refuse_other_model(model: object, kind: type[Model]) -> None:
+    if not isinstance(model, kind):
+        raise ConfigError(
+            f"a {type(model).__name__} is not a {kind.__name__}, which this pass is for", PASSES
+        )
 
 
 def _row(model: Model, ids: Sequence[int]) -> Tensor:

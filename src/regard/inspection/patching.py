@@ -14,10 +14,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
+from regard.inspection.decoder_calls import DecoderCall, decoder_calls, is_of_decoder, refuse_cached_calls
 from regard.inspection.own_thread import in_this_thread
 from regard.inspection.record import blocks
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.kernels import Attend, around, current_attend, exchanged
+from regard.models.recurrent import Recurrent
+
+RECURRENT = "the steps of a recurrent decoder cannot be patched", "patch a forced pass, or the encoder"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,29 +44,41 @@ class Patch:
 def patched(model: nn.Module, *patches: Patch) -> Iterator[None]:
     """A context in which the model computes with these values instead of its own, in this thread.
 
-    `patches` of one module apply in their order. A pass must have all positions at once, as forced ones do:
-    not the steps of decoding with a cache.
+    `patches` of one module apply in their order. While a Transformer decodes with a cache, positions are
+    those of the text, the beginning token or the prompt included, and all hypotheses get the same value.
+    Positions that decoding does not reach are not patched. Of other models a pass must have all positions
+    at once, as forced ones do.
 
     Raises:
         ConfigError: the model has no such module, head or position; inside the `with`, the shape of a value
-            is not that of what it replaces.
+            is not that of what it replaces, or decoding goes beyond a value that has no `positions`, or is
+            that of a recurrent model.
     """
     modules = dict(model.named_modules())
     for each in patches:
         _refuse_unknown(model, modules, each)
     with ExitStack() as undo:
+        call = undo.enter_context(decoder_calls(model))
         for each in patches:
-            module = modules[each.module]
+            module, calls = modules[each.module], call if is_of_decoder(model, each.module) else None
+            if calls is not None and isinstance(model, Recurrent):
+                undo.enter_context(refuse_cached_calls(model, *RECURRENT))
             if each.heads is None:
-                hook = in_this_thread(_output_hook(each))
+                hook = in_this_thread(_output_hook(each, calls))
                 undo.callback(module.register_forward_hook(hook).remove)
             else:
-                undo.enter_context(exchanged(module, _patched_kernel(current_attend(module), each)))
+                undo.enter_context(exchanged(module, _patched_kernel(current_attend(module), each, calls)))
         yield
 
 
 def _refuse_unknown(model: nn.Module, modules: dict[str, nn.Module], patch: Patch) -> None:
-    name, length = patch.module, patch.value.size(-2)
+    name = patch.module
+    if patch.value.dim() < 2:
+        raise ConfigError(
+            f"the value for {name} has no axis for positions: its shape is {[*patch.value.shape]}",
+            "give it as [len, width], or with `heads` as [heads, len, d_value]",
+        )
+    length = patch.value.size(-2)
     if patch.heads is None and name not in modules:
         raise ConfigError(f"the model has no module {name!r}", did_you_mean(name, blocks(model)))
     if patch.heads is not None:
@@ -82,23 +98,23 @@ def _refuse_unknown(model: nn.Module, modules: dict[str, nn.Module], patch: Patc
         )
 
 
-def _output_hook(patch: Patch) -> Any:
+def _output_hook(patch: Patch, call: DecoderCall | None) -> Any:
     """A forward hook that replaces the output of a module, or the first of several."""
 
     def hook(module: nn.Module, inputs: Any, output: Any) -> Any:
         if isinstance(output, tuple):
-            return (_replaced(patch, output[0]), *output[1:])
-        return _replaced(patch, output)
+            return (_replaced(patch, output[0], call), *output[1:])
+        return _replaced(patch, output, call)
 
     return hook
 
 
-def _patched_kernel(original: Attend, patch: Patch) -> Attend:
+def _patched_kernel(original: Attend, patch: Patch, call: DecoderCall | None) -> Attend:
     """The kernel `original`, whose output for some heads is replaced."""
 
     def attend(*inputs: Any) -> Tensor:
         output, heads = original(*inputs), list(patch.heads or ())
-        replaced = _replaced(patch, output)
+        replaced = _replaced(patch, output, call)
         result = output.clone()
         result[:, heads] = replaced[:, heads]
         return result
@@ -106,24 +122,54 @@ def _patched_kernel(original: Attend, patch: Patch) -> Attend:
     return around(original, attend)
 
 
-def _replaced(patch: Patch, output: Tensor) -> Tensor:
-    """The output of a module with the value of a patch at its positions.
+def _replaced(patch: Patch, output: Any, call: DecoderCall | None) -> Tensor:
+    """The output of a module with the value of a patch at its positions; `call`: of the decoder it is in.
 
     Raises:
         ConfigError: the value does not fit.
     """
+    if not isinstance(output, Tensor) or output.dim() < 2:
+        raise ConfigError(
+            f"the output of {patch.module} has no vector for each position", "patch a block or an attention"
+        )
     value = patch.value.to(output)
     while value.dim() < output.dim():
         value = value[None]
+    step = call if call is not None and call.cached else None
+    pairs = _pairs_of_pass(patch, output.size(-2)) if step is None else _pairs_of_step(patch, step)
     own, other = [*output.shape], [*value.shape]
-    chosen = slice(None) if patch.positions is None else list(patch.positions)
-    fits = len(own) == len(other) and other[0] in (1, own[0]) and own[1:-2] == other[1:-2]
-    reaches = own[-2] == other[-2] if patch.positions is None else max(patch.positions, default=0) < own[-2]
-    if not (fits and reaches and own[-1] == other[-1]):
+    fits = len(own) == len(other) and own[1:-2] == other[1:-2] and own[-1] == other[-1]
+    fits = fits and (other[0] == 1 or (other[0] == own[0] and step is None))
+    if not fits or pairs is None or (step is not None and own[-2] != step.length):
         raise ConfigError(
             f"the value for {patch.module} has the shape {other}, and its output in this call {own}",
             "patch a whole pass of equal length, or the positions that both have",
         )
+    here, there = [place for place, _ in pairs], [position for _, position in pairs]
     result = output.clone()
-    result[..., chosen, :] = value[..., chosen, :].expand_as(result[..., chosen, :])
+    result[..., here, :] = value[..., there, :].expand_as(result[..., here, :])
     return result
+
+
+def _pairs_of_pass(patch: Patch, length: int) -> list[tuple[int, int]] | None:
+    """Rows of an output and the rows of the value that replace them; None if there are not both."""
+    if patch.positions is None:
+        return [(row, row) for row in range(length)] if patch.value.size(-2) == length else None
+    return None if max(patch.positions, default=0) >= length else [(row, row) for row in patch.positions]
+
+
+def _pairs_of_step(patch: Patch, call: DecoderCall) -> list[tuple[int, int]]:
+    """The same in a call that continues a cache.
+
+    Raises:
+        ConfigError: the value has no `positions` and ends before this call does.
+    """
+    end = call.start + call.length
+    if patch.positions is None and end > (length := patch.value.size(-2)):
+        raise ConfigError(
+            f"decoding has reached position {end - 1}, and the value for {patch.module} ends before: it has"
+            f" {length} positions",
+            "name its `positions`, or record a text that is as long",
+        )
+    positions = range(call.start, end) if patch.positions is None else patch.positions
+    return [(position - call.start, position) for position in positions if call.start <= position < end]

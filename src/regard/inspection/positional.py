@@ -4,13 +4,14 @@ Every scheme of layers/positions.py is covered, and registered ones; the numbers
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.errors import ConfigError, did_you_mean
 from regard.layers.patches import GridPositions
 from regard.layers.positions import (
     BucketBias,
@@ -82,7 +83,14 @@ def positions_of(model: Model, length: int, *, part: Stack = "encoder") -> Posit
     """The positions of a model; `part` chooses the encoder or decoder if it has both.
 
     There are fewer than `length` if the model has learned fewer.
+
+    Raises:
+        ConfigError: `length` is below 1, or there is no such part.
     """
+    if length < 1:
+        raise ConfigError(f"length = {length}: give one position or more", "the length of a text will do")
+    if part not in get_args(Stack):
+        raise ConfigError(f"there is no part {part!r}", did_you_mean(part, get_args(Stack)))
     stack = getattr(model, part, model)
     name = getattr(model.config, "positions", "none")
     if name in POSITIONS.added:

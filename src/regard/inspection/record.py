@@ -139,11 +139,14 @@ def recording_bytes(
     `hidden` counts with its own width, any other module with `d_model`, the width of a block.
 
     Raises:
-        ConfigError: a name, part or head is unknown.
+        ConfigError: a name, part or head is unknown, or a length is missing.
     """
     config: Any = model.config
     chosen = _chosen(model, names, parts)
     refuse_unknown(model, chosen, parts, heads or {}, hidden)
+    needed = {name for site in attention_sites(model) for name in (site.rows, site.columns)}
+    if missing := sorted(needed - {*lengths}):
+        raise ConfigError(f"the length of {missing[0]!r} is missing", f"give {', '.join(sorted(needed))}")
     total = 0
     parts_of = _by_name(parts) if isinstance(parts, Mapping) else dict.fromkeys(chosen, tuple(parts))
     for site in attention_sites(model):

@@ -222,10 +222,23 @@ class Recording:
             rows = torch.arange(max(each.size(0) for each in calls[-1].parts.values()))
         else:
             position = row if isinstance(row, RowPosition) else RowPosition(row, len(self.events))
+            self._refuse_other_row(position, calls)
             rows, time = torch.tensor([position.row]), position.time
         for call in calls:
             if call.time <= time:
                 yield call, self.rows_at(rows, time, call.time)
+
+    def _refuse_other_row(self, position: RowPosition, calls: Sequence[ModuleCall]) -> None:
+        """Raise a ConfigError for a row that the batch did not have; masks alone do not show how many."""
+        selected = [event for event in self.events[: position.time] if event is not None]
+        parts = {name: part for call in calls for name, part in call.parts.items()}
+        sizes = [part.size(0) for name, part in parts.items() if name not in ("mask", "bias")]
+        count = len(selected[-1]) if selected else max(sizes, default=None)
+        if position.row < 0 or (count is not None and position.row >= count):
+            raise ConfigError(
+                f"the recorded batch has no row {position.row}",
+                f"it has {count} rows" if count else "rows are counted from 0",
+            )
 
     def _concatenated(self, name: str, part: str, row: int | RowPosition | None) -> Tensor:
         """A part of all calls, concatenated: [heads, all rows, features]."""

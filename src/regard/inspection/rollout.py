@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.errors import ConfigError
+
 
 def attention_rollout(
     weights: Sequence[Float[Tensor, "heads len len"]], *, residual: float = 0.5
@@ -17,10 +19,16 @@ def attention_rollout(
     the product of all layers. Values, norms and feed-forward layers are ignored.
 
     Raises:
-        ValueError: `weights` is empty.
+        ConfigError: `weights` is empty, or its layers are not square or of different lengths.
     """
     if not weights:
-        raise ValueError("a rollout needs the weights of one layer or more")
+        raise ConfigError("a rollout needs the weights of one layer or more", "give those of all layers")
+    shapes = sorted({tuple(layer.shape[-2:]) for layer in weights})
+    if len(shapes) > 1 or shapes[0][0] != shapes[0][1]:
+        raise ConfigError(
+            f"the weights of the layers have the shapes {', '.join(map(str, shapes))}",
+            "give those of self-attentions of one stack, [heads, len, len]",
+        )
     found = torch.eye(weights[0].size(-1), device=weights[0].device)
     for layer in weights:
         mean_weights = layer.float().mean(dim=0)

@@ -8,6 +8,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.decoding.ranking import top_candidates
+from regard.errors import ConfigError
+from regard.inspection.passes import refuse_other_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,15 @@ def prediction_steps(
     """A step for each position of `logits`, where `written` has the token ids.
 
     Raises:
-        ValueError: the number of tokens differs from the number of positions.
+        ConfigError: the number of tokens differs from the number of positions, or one has no logit.
     """
     if len(written) != len(logits):
-        raise ValueError(f"there are {len(written)} tokens for {len(logits)} positions")
+        raise ConfigError(
+            f"there are {len(written)} tokens for {len(logits)} positions", "give the tokens of this pass"
+        )
+    refuse_other_ids("written", written, logits.size(1))
+    if candidates < 1:
+        raise ConfigError(f"candidates = {candidates}: a step needs one or more", "the default is 20")
     if not written:
         return []
     logits = logits.detach().float()

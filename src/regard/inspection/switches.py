@@ -21,6 +21,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
+from regard.inspection.decoder_calls import refuse_cached_calls
 from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import AttentionSite, attention_sites
 from regard.layers.attention import MultiHeadAttention
@@ -31,9 +32,10 @@ from regard.layers.recurrent import SourceAttention
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import PooledHead
 from regard.models.model import Model
-from regard.models.recurrent import Recurrent
+from regard.models.recurrent import BATCH_MULTIPLE, Recurrent
 from regard.models.vision import VisionTransformer
 
+SEVERAL = "several ablations at once cannot decode: rows move", "decode under one ablation after the other"
 SUBLAYER_NAMES = ("self_attention", "cross_attention", "feed_forward")
 
 
@@ -60,13 +62,17 @@ def layer_names(model: Model) -> list[str]:
 def ablated(model: Model, *ablations: Ablation) -> Iterator[None]:
     """A context in which the model runs without these parts in this thread; others have the whole model.
 
-    One of `ablations` applies to all rows of a batch, several apply to one row each.
+    One of `ablations` applies to all rows of a batch, several apply to one row each. Several need a pass
+    without a cache, because decoding moves and drops rows.
 
     Raises:
-        ConfigError: the model has no such head, layer or token.
+        ConfigError: the model has no such head, layer or token; inside the `with`, several ablations meet a
+            cache, or a batch with another number of rows.
     """
     _refuse_unknown(model, ablations)
     with ExitStack() as undo:
+        if len(ablations) > 1:
+            undo.enter_context(refuse_cached_calls(model, *SEVERAL))
         for site in attention_sites(model):
             off = [each.heads.get(site.name, ()) for each in ablations]
             if any(off):
@@ -122,9 +128,18 @@ def _kept_mask(off: Sequence[Sequence[int]], count: int) -> Bool[Tensor, "rows {
 
 
 def _rows_for_batch(of_rows: Tensor, batch_size: int) -> Tensor:
-    """One row per example: a single row applies to all; a recurrent encoder pads its batch with copies."""
-    if len(of_rows) in (1, batch_size):
+    """One row per example: a single row applies to all; a recurrent encoder pads its batch with copies.
+
+    Raises:
+        ConfigError: there are several rows, and another number of examples.
+    """
+    count = len(of_rows)
+    if count in (1, batch_size):
         return of_rows
+    if batch_size != -(-count // BATCH_MULTIPLE) * BATCH_MULTIPLE:
+        raise ConfigError(
+            f"{count} ablations for a batch of {batch_size} rows", "give one for all rows, or one for each"
+        )
     return of_rows[torch.arange(batch_size, device=of_rows.device) % len(of_rows)]
 
 

@@ -201,7 +201,8 @@ class ContextDecoder(RecurrentDecoder):
         x = self.dropout(self.embedding(ids))
         hidden, contexts, layers = self._states_and_contexts(self.stack.read(x), source, state.layers)
         first, second = self.readout(torch.cat([hidden, contexts, x], dim=2)).chunk(2, dim=2)
-        return self.dropout(torch.maximum(first, second)), DecoderState(layers)
+        after = DecoderState(layers, length=state.length + ids.size(1))
+        return self.dropout(torch.maximum(first, second)), after
 
     def _states_and_contexts(
         self, inputs: Tensor, source: Source, layers: States
@@ -262,16 +263,16 @@ class LuongDecoder(RecurrentDecoder):
     def forward(
         self, ids: Int64[Tensor, "batch new_len"], source: Source, state: DecoderState
     ) -> tuple[Float[Tensor, "batch new_len d_embedding"], DecoderState]:
-        inputs = self.stack.read(self.dropout(self.embedding(ids)))
+        inputs, length = self.stack.read(self.dropout(self.embedding(ids))), state.length + ids.size(1)
         if self.feed is None:
             hidden, layers = self.stack(inputs, state.layers)
-            return self._attentional(hidden, source), DecoderState(layers)
+            return self._attentional(hidden, source), DecoderState(layers, length=length)
         layers, last_output, outputs = state.layers, state.last_output, []
         for step_inputs in inputs.unbind(1):
             layers = self.stack.step(step_inputs + self.feed(last_output), layers)
             last_output = self._attentional(top_state(layers)[:, None], source)[:, 0]
             outputs.append(last_output)
-        return torch.stack(outputs, dim=1), DecoderState(layers, last_output)
+        return torch.stack(outputs, dim=1), DecoderState(layers, last_output, length)
 
     def _attentional(self, hidden: Tensor, source: Source) -> Tensor:
         """The attentional vector of each state."""
@@ -336,7 +337,6 @@ class Recurrent(SequenceToSequence):
     ) -> Float[Tensor, "rows new_len vocab"]:
         """The logits for `tgt_ids`, which follow the tokens in the cache. Updates the cache."""
         hidden, cache.state = self.decoder(tgt_ids, cache.source, cache.state)
-        cache.length += tgt_ids.size(1)
         return self.project(hidden)
 
     @torch.no_grad()

@@ -36,15 +36,18 @@ class Source:
 
 @dataclass(frozen=True)
 class DecoderState:
-    """The states of a decoder's layers and, with input feeding, the output of its last step."""
+    """The states of a decoder's layers and, with input feeding, the output of its last step.
+
+    `length` counts the target tokens read so far.
+    """
 
     layers: States
     last_output: Float[Tensor, "batch d_embedding"] | None = None
+    length: int = 0
 
     def select(self, rows: Int64[Tensor, " rows"]) -> "DecoderState":
-        return DecoderState(
-            _selected(self.layers, rows), None if self.last_output is None else self.last_output[rows]
-        )
+        last_output = None if self.last_output is None else self.last_output[rows]
+        return DecoderState(_selected(self.layers, rows), last_output, self.length)
 
 
 def top_state(states: States) -> Float[Tensor, "batch d_model"]:
@@ -60,12 +63,17 @@ class RecurrentCache:
     """The decoding cache: the source and the decoder's state, one row for each hypothesis.
 
     `select` drops, repeats and reorders rows in place. It copies the source only if rows change their
-    sentence. `length` counts the target tokens read so far.
+    sentence.
     """
 
     def __init__(self, source: Source, state: DecoderState) -> None:
-        self.source, self.state, self.length = source, state, 0
+        self.source, self.state = source, state
         self._sentences = torch.arange(len(source.mask), device=source.mask.device)
+
+    @property
+    def length(self) -> int:
+        """The number of target tokens read so far."""
+        return self.state.length
 
     def select(self, rows: Int64[Tensor, " rows"]) -> "RecurrentCache":
         """Select rows in place: row i becomes what row `rows[i]` was."""

@@ -9,14 +9,13 @@ from regard.training.objective import Objective
 from regard.training.settings import METRICS, TrainingSettings
 
 APPLIED = {
-    "seed", "max_steps", "accumulate", "clip_norm", "loss", "moving_average", "average_last", "precision",
-    "products", "report_every", "validate_every", "save_every", "keep", "patience", "best_metric",
-    "second_metric", "nonfinite_skips", "collapse", "freeze", "schedule", "optimizer",
+    "seed", "max_steps", "accumulate", "clip_norm", "loss", "r_drop", "moving_average", "average_last",
+    "precision", "products", "report_every", "validate_every", "save_every", "keep", "patience",
+    "best_metric", "second_metric", "nonfinite_skips", "collapse", "freeze", "schedule", "optimizer",
 }  # fmt: skip
 # setting -> what to do instead; these belong to a recipe
 REFUSED = {
     "label_smoothing": "it is the objective's own: give one that smooths, e.g. CrossEntropy(smoothing=0.1)",
-    "r_drop": "it is the objective's own: give one with two passes, e.g. RDrop of regard.training.r_drop",
     "adapter": "add adapters to the model before: `add_lora` of regard.models",
     "distillation": "it is the objective's own: give one with a teacher, e.g. Distillation of "
     "regard.training.distillation",

@@ -17,6 +17,7 @@ from regard.training.gradients import refuse_other_than_loss
 from regard.training.losses import chosen_loss
 from regard.training.objective import Objective
 from regard.training.products import choose_precision, matmul_precision
+from regard.training.r_drop import refuse_without_dropout, with_r_drop
 from regard.training.run_arguments import forget_what_changed, refuse_other_arguments, run_arguments
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
@@ -57,10 +58,10 @@ def fit(
         examples: what it is trained on, e.g. `SequencePairs` or `TensorExamples`.
         objective: the loss, e.g. `CrossEntropy()` for encoder-decoders, `LabelCrossEntropy()` for logits.
         settings: updates, learning rate, optimiser, how often to validate and to save. What the objective or
-            the model decides is refused if it is not the default: `label_smoothing`, `r_drop`, `adapter`,
+            the model decides is refused if it is not the default: `label_smoothing`, `adapter`,
             `distillation`. The default `label_smoothing` of 0.1 cannot be distinguished from one that was
-            set: it is accepted, and smooths nothing here. `products = "auto"` leaves PyTorch's precision as
-            it is. `freeze` holds during the call.
+            set: it is accepted, and smooths nothing here. `r_drop` needs an objective of logits and labels.
+            `products = "auto"` leaves PyTorch's precision as it is. `freeze` holds during the call.
         batches: size and order of batches; `max_tokens` is not for examples that exist already.
         valid: examples whose loss, in nats a target, is measured; `examples` where there are none.
         validate: measures the model instead; it returns a dictionary with `best_metric`, e.g. `loss`.
@@ -77,7 +78,10 @@ def fit(
     batches = batches or LoaderSettings()
     refuse_unused_settings(settings, batches, objective, has_validate=validate is not None)
     _refuse_without_gradients()
-    used = chosen_loss(settings.loss, objective)
+    base = chosen_loss(settings.loss, objective)
+    used = with_r_drop(base, settings.r_drop)
+    if settings.r_drop:
+        refuse_without_dropout(model, settings.r_drop)
 
     def described():
         return run_arguments(model, used, settings, batches, examples, valid, validate)
@@ -93,7 +97,7 @@ def fit(
             settings,
             run,
             files,
-            validate=_checked(validate or _mean_loss(used, valid or examples, batches), settings),
+            validate=_checked(validate or _mean_loss(base, valid or examples, batches), settings),
             report=report or (lambda record: None),
         )
         try:

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch.nn.functional as F
+from torch import nn
 
 from regard.errors import RecipeError
+from regard.models.model import Model
 from regard.training.losses import LossOfLogits
 from regard.training.objective import Loss, Objective
 
@@ -49,3 +51,18 @@ def with_r_drop(base: Objective, weight: float) -> Objective:
             "leave it out; it is for tasks that predict tokens or classes",
         )
     return RDrop(base=base, weight=weight)
+
+
+def refuse_without_dropout(model: nn.Module, weight: float) -> None:
+    """Raise a RecipeError if two passes of a model of regard are equal; of others it is not known."""
+    settings = vars(getattr(model, "config", None) or object).items() if isinstance(model, Model) else ()
+    configured = any(value for name, value in settings if name.endswith("dropout"))
+    if isinstance(model, Model) and not configured and not any(map(_drops, model.modules())):
+        raise RecipeError(
+            f"training.r_drop = {weight} has no effect: the model has no dropout",
+            "set its dropout above 0, or leave out r_drop, which doubles the cost of an update",
+        )
+
+
+def _drops(module: nn.Module) -> bool:
+    return isinstance(module, nn.Dropout) and module.p > 0

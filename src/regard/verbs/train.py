@@ -259,7 +259,7 @@ def _train(
         stop = stack.enter_context(_stop_signal(say))
         callbacks: _Callbacks = _ignore, _ignore
         if group.is_first:
-            callbacks = stack.enter_context(_display(recipe, before, quiet, on_report))
+            callbacks = stack.enter_context(_display(recipe, task.unit, before, quiet, on_report))
         trainer = Trainer(
             model,
             objective,
@@ -328,13 +328,14 @@ _Callbacks = tuple[Callable[[dict[str, Any]], None], Callable[[Update], None]]  
 @contextmanager
 def _display(
     recipe: Recipe,
+    unit: str,
     before: Mapping[str, Any] | None,
     quiet: bool,
     on_report: Callable[[dict[str, Any]], None] | None,
 ) -> Iterator[_Callbacks]:
     """Callbacks that show reports and updates: a progress bar or lines; with `quiet` warnings only."""
     total, done = recipe.training.max_steps, before["step"] if before else 0
-    with nullcontext() if quiet else console.Progress(total, done=done) as progress:
+    with nullcontext() if quiet else console.Progress(total, done=done, unit=unit) as progress:
 
         def report(record: dict[str, Any]) -> None:
             if record["kind"] == "collapse":

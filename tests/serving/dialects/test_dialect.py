@@ -45,6 +45,19 @@ def test_json_is_read_as_its_type():
     assert (found.text, found.inner.count) == ("é", 2)
 
 
+@pytest.mark.parametrize("number", ["2.0", "2e0", "20.0E-1", "9007199254740992.0"])
+def test_a_number_without_a_fraction_is_an_integer(number):
+    found = decoded(f'{{"text": "a", "inner": {{"count": {number}}}}}'.encode(), Body)
+    assert found.inner.count == float(number)
+    assert type(found.inner.count) is int
+
+
+@pytest.mark.parametrize("number", ["2.5", "9007199254740994.0", "1e300", "-0.5"])
+def test_other_numbers_are_none(number):
+    with pytest.raises(HttpProblem, match=r"inner\.count: Expected `int`, got `float`"):
+        decoded(f'{{"text": "a", "inner": {{"count": {number}}}}}'.encode(), Body)
+
+
 @pytest.mark.parametrize(
     ("content", "message", "parameter", "code"),
     [

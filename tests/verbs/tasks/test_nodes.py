@@ -164,6 +164,7 @@ def test_the_size_of_the_graph_is_printed(folder, capsys):
         in printed
     )
     assert "training: 20 nodes; validation: 20 nodes; test: 20 nodes" in printed
+    assert " nodes/s  eta " in printed
 
 
 def test_another_graph_is_refused_by_a_run(folder):

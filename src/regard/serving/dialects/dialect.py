@@ -17,6 +17,7 @@ Body = TypeVar("Body")
 Handler = Callable[["Call"], Awaitable[Any]]
 AUTHORIZATION = {"bearer", "deepl-auth-key"}
 ENCODER = msgspec.json.Encoder()
+EXACT_INTEGERS = 2**53  # up to here a float holds every integer
 JSON = "application/json"
 
 
@@ -89,19 +90,36 @@ class Dialect(ABC):
 
 
 def decoded(content: bytes, kind: type[Body]) -> Body:
-    """JSON as this type.
+    """JSON as this type. A number without a fraction is an integer however it is written, as 4.0.
+
+    JSON Schema says so, and clients in JavaScript, Lua or R write integers in this way.
 
     Raises:
         HttpProblem: it is not JSON, or another type. No message repeats what was sent.
     """
     try:
-        return msgspec.json.decode(content, type=kind)
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except msgspec.ValidationError as error:
+            if "got `float`" not in str(error):
+                raise
+            return msgspec.convert(_with_integers(msgspec.json.decode(content)), kind)
     except msgspec.ValidationError as error:
         raise wrong_type(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
         raise HttpProblem(
             400, "the body is not JSON", "send a JSON object in UTF-8", code="invalid_json"
         ) from None
+
+
+def _with_integers(value: Any) -> Any:
+    """A decoded value whose floats without a fraction are integers, as far as floats hold them exactly."""
+    if isinstance(value, dict):
+        return {name: _with_integers(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_with_integers(each) for each in value]
+    exact = isinstance(value, float) and value.is_integer() and abs(value) <= EXACT_INTEGERS
+    return int(value) if exact else value
 
 
 def wrong_type(error: msgspec.ValidationError) -> HttpProblem:

@@ -131,7 +131,14 @@ def _read(path: Path, columns: Sequence[str]) -> ImagePart:
         shapes[shape] += 1
         found.append((file, label, line, digest))
     files, labels, lines, digests = zip(*found, strict=True) if found else ((), (), (), ())
-    images = LabelledImageFiles(files=files, labels=labels, lines=lines, digests=digests, name=str(path))
+    images = LabelledImageFiles(
+        files=files,
+        labels=labels,
+        lines=lines,
+        digests=digests,
+        name=str(path),
+        is_table=not path.is_dir(),
+    )
     return ImagePart(path=path, images=images, shapes=shapes, skipped=skipped, problems=problems)
 
 

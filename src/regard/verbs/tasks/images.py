@@ -102,6 +102,7 @@ class ImageClassification(Task):
     """Training, validation and test images, normalised by the training pixels' mean and deviation."""
 
     use = "regard classify --model . IMAGES"
+    unit = "images"
 
     def __init__(
         self,

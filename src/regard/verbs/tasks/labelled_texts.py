@@ -52,6 +52,7 @@ class LabelledTextTask(Task):
     """A task over texts with one label each, by an encoder; subclasses set `config`, loss and metrics."""
 
     use = 'regard classify --model . "..."'
+    unit = "texts"
 
     def __init__(
         self,

@@ -60,6 +60,7 @@ class NodeClassification(Task):
     """A graph whose nodes are split into training, validation and test nodes."""
 
     use = "regard classify --model . --input GRAPH.npz"
+    unit = "nodes"
     dry_run_share = 1.0  # a dry run uses the whole graph
 
     def __init__(self, recipe: NodesRecipe, graph: Graph) -> None:

@@ -97,6 +97,7 @@ class Tagging(Task):
     """
 
     use = 'regard tag --model . "..."'
+    unit = "words"
 
     def __init__(
         self,

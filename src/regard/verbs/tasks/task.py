@@ -37,6 +37,7 @@ class Task(ABC):
         files: files of the model folder besides weights, config and recipe: tokenisers, `generation.json`.
         labels: the names of the classes, in the order of the model's logits; empty if there are none.
         use: a shell command that uses the model, for the model card.
+        unit: what the model predicts, as the progress of a run counts it by the second.
         dry_run_share: the share of a full validation's work that a dry run does; NaN if unknown.
     """
 
@@ -45,6 +46,7 @@ class Task(ABC):
     files: Mapping[str, bytes]
     labels: tuple[str, ...] = ()
     use: str
+    unit: str = "tok"
     dry_run_share: float = math.nan
 
     @abstractmethod

@@ -91,6 +91,7 @@ class Transcription(Task):
     """Training, validation and test recordings; the model knows the labels of the training recordings."""
 
     use = "regard transcribe --model . RECORDINGS.npz"
+    unit = "labels"
 
     def __init__(
         self,

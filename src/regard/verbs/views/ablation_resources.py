@@ -1,10 +1,10 @@
 """Resources of ablation and attribution."""
 
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 
 from regard.inspection.ablation import ablations
-from regard.inspection.attribution import POINTS, Method, attributions
+from regard.inspection.attribution import POINTS, Attribution, Method, attributions
 from regard.models.build import count_parameters
 from regard.models.encoder_only import EncoderOnly
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
@@ -19,16 +19,21 @@ NOTE = (
 
 
 def ablation_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
-    """`ablation`, `attribution` and `attribution/METHOD`, if the answer has a probability."""
+    """`ablation`, `attribution` and others that begin so, if the answer has a probability."""
     model = recorded.model
     if isinstance(model, EncoderOnly) and model.config.head not in HEAD_NAMES_WITH_PROBABILITIES:
         return {}
     found: dict[str, ResourceFunction] = {"ablation": partial(_ablation, recorded)}
     if recorded.run.image is not None:  # attribution needs token embeddings
         return found
-    found["attribution"] = partial(_attribution, recorded)
+    of_method = cache(partial(_attributions, recorded))  # two resources are of one computation
     return found | {
-        f"attribution/{method}": partial(_attribution_values, recorded, method) for method in METHODS
+        "attribution": partial(_attribution, recorded),
+        **{
+            f"attribution/{method}": lambda method=method: to_array(of_method(method).values)
+            for method in METHODS
+        },
+        "attribution/missing": lambda: _missing(of_method("integrated")),
     }
 
 
@@ -47,6 +52,7 @@ def operation_counts(recorded: RecordedPass) -> dict[str, float]:
         "ablation": forward * (heads + 4 * len(recorded.blocks) + tokens),
         "attribution/gradient": gradient,
         "attribution/integrated": gradient * POINTS,
+        "attribution/missing": gradient * POINTS,
     }
 
 
@@ -72,5 +78,10 @@ def _answer_positions(recorded: RecordedPass) -> list[int] | None:
     return None if rows is None else list(rows)
 
 
-def _attribution_values(recorded: RecordedPass, method: Method) -> Resource:
-    return to_array(attributions(recorded.run.forced, method=method).values)
+def _missing(integrated: Attribution) -> Resource:
+    assert integrated.missing is not None
+    return to_array(integrated.missing)
+
+
+def _attributions(recorded: RecordedPass, method: Method) -> Attribution:
+    return attributions(recorded.run.forced, method=method)

@@ -13,6 +13,7 @@ import { inDrawing, stage } from "./stage.js";
 import { MEAN, headOf, matrixOf, wholeNumber } from "./weights.js";
 
 const TITLES = { gradient: "gradient × input", integrated: "integrated gradients", attention: "attention" };
+const MISSING = "attribution/missing"; // of integrated gradients: the gain of each row, minus its sum
 const HIGH = 25;
 
 export default {
@@ -39,6 +40,7 @@ async function drawn(root, { source, state, signal }) {
     return;
   }
   const found = await Promise.all(quick.map(async (method) => [method, matrixOf(await source.array(`attribution/${method}`))]));
+  const missing = quick.includes("integrated") && source.has(MISSING) ? (await source.array(MISSING)).data : null;
   const attention = await besideIt(source, facts, found[0][1]);
   if (signal.aborted) return;
   const { sequences } = source.summary;
@@ -57,6 +59,7 @@ async function drawn(root, { source, state, signal }) {
       label: "The token explained", value: facts.rows[row], options: rows.tokens.map((words, i) => [facts.rows[i], numbered(words, facts.rows[i])]), onchange: (value) => state.set("row", value),
     })),
     barsFigure({ found, attention, rows, columns, row, width }),
+    missing && element("p", { class: "hint" }, `The integrated gradients of “${visible(rows.tokens[row])}” miss ${number(missing[row])} of the nats that its log-probability gains on their path.`),
     element("p", { class: "hint" }, facts.note),
     rows.tokens.length > 1 && mapFigure({ found, rows, columns, row, state, width }),
     more,

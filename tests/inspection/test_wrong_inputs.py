@@ -1,0 +1,218 @@
+"""What cannot be inspected is refused by a ConfigError with a hint, not by an error of PyTorch."""
+
+import dataclasses
+
+import jaxtyping
+import pytest
+import torch
+
+from regard.errors import ConfigError
+from regard.inspection import (
+    Ablation,
+    ForcedPass,
+    Patch,
+    ablate,
+    ablated,
+    ablations,
+    align,
+    align_by_best_layer,
+    answer_log_prob,
+    attention_rollout,
+    attention_sites,
+    attributions,
+    blocks,
+    clearest_alignment,
+    continuation_pass,
+    encoder_pass,
+    head_statistics,
+    image_pass,
+    logit_lens,
+    nearest_neighbours,
+    patched,
+    positions_of,
+    prediction_steps,
+    record_attention,
+    record_model,
+    recording_bytes,
+    translation_pass,
+    weight_arithmetic,
+)
+
+ENDS = {"bos_id": 2, "eos_id": 3}
+MEASURES = (ablations, logit_lens, attributions, answer_log_prob, lambda forced: ablate(forced, Ablation()))
+
+
+@pytest.fixture(autouse=True)
+def without_checks_of_types():
+    """As for users: a value of another type arrives."""
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
+
+
+@pytest.fixture(scope="module")
+def passes(forced_pass, vision_folder):
+    """A pass of each kind of model."""
+    from regard.models.build import build_model
+    from regard.models.vision import VisionConfig
+
+    found = {
+        kind: forced_pass(kind) for kind in ("encoder_decoder", "decoder_only", "encoder_only", "recurrent")
+    }
+    config = VisionConfig(
+        image_size=8, patch_size=4, d_model=16, num_heads=2, d_ff=32, num_layers=1, num_labels=3
+    )
+    found["vision"] = image_pass(build_model(config, seed=0).eval(), torch.zeros(1, config.channels, 8, 8))
+    found["regression"] = forced_pass("encoder_only", head="regression")
+    found["no_attention"] = forced_pass("recurrent", attention="none")
+    return found
+
+
+def recorded(forced, **settings):
+    with torch.no_grad(), record_model(forced.model, **settings) as recording:
+        forced()
+    return recording
+
+
+def entered(context):
+    with context:
+        pass
+
+
+def unforced(forced):
+    """The pass without its target, as one that only reads the source or the prompt."""
+    kept = {name: ids for name, ids in forced.sequences.items() if name not in ("read", "written")}
+    return dataclasses.replace(forced, sequences=kept or {"read": forced.sequences["read"]})
+
+
+OF_PASSES = [
+    ("encoder_decoder", lambda f: translation_pass(f.model, [4, 99], [5], **ENDS), "no token 99"),
+    ("encoder_decoder", lambda f: translation_pass(f.model, [4], [-1], **ENDS), "tgt_ids: .* no token -1"),
+    (
+        "encoder_decoder",
+        lambda f: translation_pass(f.model, [4], [5], bos_id=None, eos_id=3),
+        "bos_id = None",
+    ),
+    ("encoder_decoder", lambda f: translation_pass(f.model, [4], [5], bos_id=2, eos_id=40), "no token 40"),
+    (
+        "decoder_only",
+        lambda f: translation_pass(f.model, [4], [5], **ENDS),
+        "DecoderOnly is not a SequenceToS",
+    ),
+    ("encoder_decoder", lambda f: continuation_pass(f.model, [2, 4]), "EncoderDecoder is not a DecoderOnly"),
+    ("decoder_only", lambda f: continuation_pass(f.model, [2]), "1 tokens"),
+    ("decoder_only", lambda f: continuation_pass(f.model, []), "0 tokens"),
+    ("decoder_only", lambda f: continuation_pass(f.model, [2, 13]), "no token 13"),
+    ("decoder_only", lambda f: continuation_pass(f.model, [2, 4, 5], start=3), "start = 3"),
+    ("decoder_only", lambda f: continuation_pass(f.model, [2, 4, 5], start=-1), "start = -1"),
+    ("encoder_only", lambda f: encoder_pass(f.model, []), "one token or more"),
+    ("encoder_only", lambda f: encoder_pass(f.model, [2, 13]), "no token 13"),
+    ("encoder_only", lambda f: encoder_pass(f.model, [2, 3], answer_rows=(2,)), "no row 2"),
+    ("vision", lambda f: encoder_pass(f.model, [2, 3]), "VisionTransformer is not a EncoderOnly"),
+    ("vision", lambda f: image_pass(f.model, torch.zeros(1, 3, 9, 8)), "the image has the shape"),
+    ("encoder_only", lambda f: image_pass(f.model, torch.zeros(1, 3, 8, 8)), "is not a VisionTransformer"),
+]
+ATTENTION = "decoder.blocks.0.self_attention"
+OF_INSPECTION = [
+    *((kind, lambda f, each=each: each(unforced(f)), "no forced target")
+      for kind in ("encoder_decoder", "decoder_only") for each in MEASURES),
+    *(("recurrent", lambda f, each=each: each(unforced(f)), "no forced target")
+      for each in MEASURES if each is not logit_lens),
+    *(("encoder_only", lambda f, each=each: each(dataclasses.replace(f, sequences={})), "sequence")
+      for each in (ablations, attributions)),
+    *(("regression", each, "probability|predicts tokens") for each in MEASURES),
+    *(("encoder_only", lambda f, each=each: each(dataclasses.replace(f, answer_rows=(9,))), "no row 9")
+      for each in (ablations, attributions, answer_log_prob)),
+    ("recurrent", logit_lens, "needs a Transformer that predicts tokens"),
+    ("vision", logit_lens, "needs a Transformer that predicts tokens"),
+    ("vision", attributions, "reads no tokens"),
+    ("vision", nearest_neighbours, "reads no tokens"),
+    ("decoder_only", lambda f: logit_lens(f, candidates=0), "candidates = 0"),
+    ("decoder_only", lambda f: attributions(f, method="saliency"), "no method 'saliency'"),
+    ("decoder_only", lambda f: attributions(f, columns="source"), "attributed to 'source'"),
+    ("decoder_only", lambda f: attributions(f, columns="written"), "attributed to 'written'"),
+    ("decoder_only", lambda f: attributions(f, method="integrated", points=0), "points = 0"),
+    ("decoder_only", lambda f: nearest_neighbours(f, count=0), "count = 0"),
+    ("encoder_decoder", lambda f: ablate(f, Ablation(heads={"decoder.blocks.9": [0]})), "no attention"),
+    ("encoder_decoder", lambda f: ablate(f, Ablation(heads={ATTENTION: [4]})), "no head 4"),
+    ("encoder_decoder", lambda f: ablate(f, Ablation(heads={ATTENTION: [-1]})), "no head -1"),
+    ("encoder_decoder", lambda f: ablate(f, Ablation(layers=["decoder.blocks.0.norm"])), "no layer"),
+    ("recurrent", lambda f: ablate(f, Ablation(layers=["encoder"])), "no layer"),
+    ("encoder_decoder", lambda f: ablate(f, Ablation(tokens=[99])), "no token at position 99"),
+    ("encoder_decoder", lambda f: entered(ablated(torch.nn.Linear(2, 2), Ablation())), "not a Model of reg"),
+    ("encoder_decoder", lambda f: entered(patched(f.model, Patch(module="x", value=torch.ones(2, 4)))), "no"),
+    ("encoder_decoder", lambda f: align(f.model, [4], [5], **ENDS, layer=2), "no layer 2"),
+    ("encoder_decoder", lambda f: align(f.model, [4], [5], **ENDS, layer=-3), "no layer -3"),
+    ("encoder_decoder", lambda f: align(f.model, [4], [5], **ENDS, heads=[4]), "no heads"),
+    ("encoder_decoder", lambda f: align(f.model, [4], [5], **ENDS, heads=[]), "no heads"),
+    ("encoder_decoder", lambda f: align_by_best_layer(f.model, [44], [5], **ENDS), "no token 44"),
+    ("decoder_only", lambda f: align(f.model, [4], [5], **ENDS), "no attention to its source"),
+    ("no_attention", lambda f: align_by_best_layer(f.model, [4], [5], **ENDS), "no attention to its source"),
+    ("decoder_only", lambda f: clearest_alignment({}, attention_sites(f.model)), "no cross-attention"),
+    ("decoder_only", lambda f: positions_of(f.model, 0), "length = 0"),
+    ("decoder_only", lambda f: positions_of(f.model, 4, part="head"), "no part 'head'"),
+    ("decoder_only", lambda f: attention_rollout([]), "one layer or more"),
+    ("decoder_only", lambda f: attention_rollout([torch.ones(2, 3, 3), torch.ones(2, 4, 4)]), "shapes"),
+    ("decoder_only", lambda f: attention_rollout([torch.ones(2, 3, 4)]), "shapes"),
+    ("decoder_only", lambda f: prediction_steps(torch.zeros(2, 5), [1]), "1 tokens for 2 positions"),
+    ("decoder_only", lambda f: prediction_steps(torch.zeros(2, 5), [1, 5]), "no token 5"),
+    ("decoder_only", lambda f: prediction_steps(torch.zeros(1, 5), [1], candidates=0), "candidates = 0"),
+]  # fmt: skip
+OF_RECORDINGS = [
+    ("decoder_only", lambda f: recorded(f, names=["blocks.9"]), "no attention 'blocks.9'"),
+    ("decoder_only", lambda f: recorded(f, parts=("keys",)), "no part 'keys'"),
+    ("decoder_only", lambda f: recorded(f, heads={"blocks.0.self_attention": [4]}), "no heads"),
+    ("decoder_only", lambda f: recorded(f, hidden=["blocks.9"]), "no module 'blocks.9'"),
+    ("decoder_only", lambda f: recorded(f, limit=8), "limit|bytes"),
+    ("decoder_only", lambda f: entered(record_attention(f.model, ["x"])), "no attention 'x'"),
+    ("decoder_only", lambda f: recorded(f).weights("blocks.9"), "nothing is recorded"),
+    ("decoder_only", lambda f: recorded(f).query("blocks.0.self_attention"), "no query"),
+    ("decoder_only", lambda f: recorded(f).weights("blocks.0.self_attention", 1), "no row 1"),
+    ("decoder_only", lambda f: recorded(f).weights("blocks.0.self_attention", -1), "no row -1"),
+    ("decoder_only", lambda f: recorded(f, hidden=blocks(f.model)).hidden("blocks.0", 5), "no row 5"),
+    ("decoder_only", lambda f: recorded(f).logits(), "nothing is recorded under 'logits'"),
+    ("decoder_only", lambda f: recording_bytes(f.model, {"source": 3}), "length of 'read' is missing"),
+    ("encoder_decoder", lambda f: recording_bytes(f.model, {"source": 3}), "length of 'read' is missing"),
+    *(
+        ("decoder_only", lambda f, place=place: cell(f, *place), message)
+        for place, message in (
+            (("blocks.9", 0, 0, 0), "nothing is recorded"),
+            (("blocks.0.self_attention", 9, 0, 0), "head 9"),
+            (("blocks.0.self_attention", 0, 99, 0), "no cell"),
+            (("blocks.0.self_attention", 0, 0, -1), "no cell"),
+            (("blocks.0.self_attention", 0, 0, 0, 7), "no row 7"),
+        )
+    ),
+    *(
+        ("encoder_decoder", lambda f, given=given: statistics(f, **given), message)
+        for given, message in (
+            ({"rows": [1, 2]}, "4 rows and 5 columns for 2 and 5 tokens"),
+            ({"columns": [1]}, "for 4 and 1 tokens"),
+            ({"links": [(5, 0)]}, "the link 5-0 is beyond"),
+            ({"links": [(0, -1)]}, "the link 0--1 is beyond"),
+        )
+    ),
+]
+
+
+def cell(forced, name, head, row, column, at=0):
+    parts = ("query", "key", "value", "mask", "bias")
+    return weight_arithmetic(recorded(forced, parts=parts), name, head, row, column, at=at)
+
+
+def statistics(forced, **given):
+    site = next(each for each in attention_sites(forced.model) if each.part == "cross")
+    tokens = {"rows": forced.sequences["written"], "columns": forced.sequences["source"], **given}
+    return head_statistics(site, recorded(forced).weights(site.name), **tokens)
+
+
+@pytest.mark.parametrize(("kind", "wrong", "message"), [*OF_PASSES, *OF_INSPECTION, *OF_RECORDINGS])
+def test_a_wrong_input_is_refused_by_name(passes, kind, wrong, message):
+    forced: ForcedPass = passes[kind]
+    before = [parameter.clone() for parameter in forced.model.parameters()]
+    with pytest.raises(ConfigError, match=message) as caught:
+        wrong(forced)
+    assert caught.value.hint
+    assert not any(each._forward_hooks or each._forward_pre_hooks for each in forced.model.modules())
+    assert all(map(torch.equal, forced.model.parameters(), before))
