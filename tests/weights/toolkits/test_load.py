@@ -1,4 +1,4 @@
-"""A toolkit is known by the files of its checkpoint; a checkpoint that makes no model is refused by its path."""
+"""A toolkit is known by its files; a checkpoint that makes no model is refused by its path."""
 
 import json
 
