@@ -1,5 +1,6 @@
 """What a model folder may lack or hold too much of, at the limits themselves."""
 
+import errno
 import os
 from dataclasses import replace
 
@@ -7,13 +8,14 @@ import pytest
 import torch
 
 from regard.data.tokenizer import Tokenizer, TokenizerPair
-from regard.errors import FolderError
+from regard.errors import FolderError, RunError
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.vision import VisionConfig
+from regard.weights import folder as folders
 from regard.weights import model_folder
 from regard.weights.checkpoint import VerifiedFolder
-from regard.weights.folder import write_folder
+from regard.weights.folder import verify_folder, write_folder
 from regard.weights.model_folder import (
     check_size,
     load_model,
@@ -22,7 +24,9 @@ from regard.weights.model_folder import (
     read_config_class,
     reads_text,
 )
-from regard.weights.tensors import model_tensors
+from regard.weights.saved_tensors import SavedTensors
+from regard.weights.strict_json import json_bytes
+from regard.weights.tensors import model_tensors, write_tensors
 from tests.weights.test_model_folder import APART, JOINT, config_of, files_of
 
 
@@ -132,3 +136,33 @@ def test_weights_may_have_twice_the_numbers_of_the_model_in_eight_bytes_and_no_b
     monkeypatch.setattr(model_folder, "CHEAP_LAYERS", 3)
     with pytest.raises(FolderError, match="too many for the model"):
         model_folder._refuse_large_weights(config, paths)
+
+
+def test_a_chat_template_of_the_folder_is_read_and_a_damaged_one_is_named(tmp_path):
+    files = files_of(config_of())[1]
+    written = {"template": "{{ messages }}", "special_tokens": {"bos_token": "<s>"}}
+    write_folder(tmp_path / "m", {**files, "chat_template.json": json_bytes(written)})
+    assert load_model(tmp_path / "m").chat_template.to_dict() == written
+    write_folder(tmp_path / "n", {**files, "chat_template.json": b"{}"})
+    with pytest.raises(FolderError, match=r"n/chat_template\.json is not a chat template"):
+        load_model(tmp_path / "n")
+
+
+def test_tensors_of_other_files_are_stored_without_reading_all_of_them(tmp_path):
+    tensors = {"a": torch.arange(6.0).view(2, 3), "b": torch.ones(2, dtype=torch.bfloat16)}
+    write_tensors(tmp_path / "a.safetensors", tensors)
+    write_folder(tmp_path / "m", {"model.safetensors": SavedTensors([tmp_path / "a.safetensors"])})
+    found = VerifiedFolder.open(tmp_path / "m").read_tensors("model.safetensors")
+    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+    assert sorted(found) == ["a", "b"]
+
+
+def test_a_disk_that_fails_while_a_file_is_verified_is_no_damage(tmp_path, monkeypatch):
+    write_folder(tmp_path / "m", {"config.json": b"{}"})
+
+    def fails(path):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(folders, "_sha256", fails)
+    with pytest.raises(RunError, match=r"cannot read .*config\.json: Input/output error"):
+        verify_folder(tmp_path / "m")
