@@ -1,4 +1,4 @@
-"""A process with looks says that it has started, or why it could not."""
+"""A process with looks reports that it has started, or why it could not."""
 
 import multiprocessing
 
@@ -17,14 +17,14 @@ def ends():
     its.close()
 
 
-def test_a_process_that_has_started_says_where_it_is(ends):
+def test_a_process_that_has_started_reports_where_it_is(ends):
     own, its = ends
     its.send(_Started(8123, "secret"))
     found = _started(own)
     assert (found.port, found.token) == (8123, "secret")
 
 
-def test_one_that_cannot_load_its_model_says_why(ends):
+def test_one_that_cannot_load_its_model_reports_why(ends):
     own, its = ends
     its.send(_Failed("m has no looks", "give another model"))
     with pytest.raises(RegardError, match="m has no looks") as caught:
@@ -32,7 +32,7 @@ def test_one_that_cannot_load_its_model_says_why(ends):
     assert caught.value.hint == "give another model"
 
 
-def test_one_that_dies_or_says_something_else_has_not_started(ends):
+def test_one_that_dies_or_sends_something_else_has_not_started(ends):
     own, its = ends
     its.send("hello")
     its.close()
@@ -42,7 +42,7 @@ def test_one_that_dies_or_says_something_else_has_not_started(ends):
         assert caught.value.hint
 
 
-def test_one_that_says_nothing_is_not_waited_for_any_longer(ends, monkeypatch):
+def test_one_that_sends_nothing_is_not_waited_for_any_longer(ends, monkeypatch):
     monkeypatch.setattr(look_process, "START_SECONDS", 0.0)
     with pytest.raises(RunError, match="did not start"):
         _started(ends[0])

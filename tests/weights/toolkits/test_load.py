@@ -114,7 +114,7 @@ def test_what_a_reader_refuses_is_named_with_the_path(tmp_path, monkeypatch, err
     toolkit = toolkit_of(tmp_path)
 
     def refuse(path, *, trust_pickle):
-        assert trust_pickle is False, "nobody trusts a pickle that was not told to"
+        assert trust_pickle is False, "nobody trusts a pickle unless it is asked to"
         raise error
 
     monkeypatch.setattr(toolkit, "read", refuse)

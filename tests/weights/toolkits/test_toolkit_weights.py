@@ -238,7 +238,7 @@ def test_an_archive_without_settings_is_no_model_of_marian(tmp_path):
     refused("no matrix 'decoder_Wemb'", load_toolkit, toolkit_of(tmp_path), tmp_path)
 
 
-def test_a_stack_of_joeynmt_is_said_to_be_a_transformer():
+def test_a_stack_of_joeynmt_must_be_a_transformer_by_its_settings():
     side = {"hidden_size": 8, "num_heads": 2, "ff_size": 12, "num_layers": 1, "layer_norm": "pre"}
     settings = Settings({**side, "embeddings": {}}, "c", "model.encoder.")
     refused(r"model\.encoder\.type is missing", joeynmt._side, settings, "encoder", {})
