@@ -398,3 +398,24 @@ def test_the_time_of_what_is_decoded_counts_from_one_answer_to_the_next(monkeypa
     scheduler._spent = 7.0  # of pieces that were cancelled
     scheduler._decode([])
     assert (scheduler._spent, len(measured)) == (0.0, 2)
+
+
+def test_long_requests_advance_when_short_ones_have_had_as_much_time():
+    now = [0.0]
+
+    class Timed(RunningJobs):
+        """A step of long requests takes four seconds, one of short requests half a second."""
+
+        def _advanced(self, key):
+            now[0] += 4.0 if key[1] else 0.5
+            return super()._advanced(key)
+
+    jobs, counter = Timed(lambda: now[0]), Counter()
+    for count in (1, MANY_PIECES + 1):
+        job = Job(answerer=counter, pieces=["100"] * count, finished=lambda error: None)
+        assert jobs.add(job, job.take()) == []
+    stepped = []
+    for _ in range(17):
+        assert jobs.step() == []
+        stepped.append(jobs.stepped)
+    assert stepped == [2, *[1] * 7, 2, *[1] * 7, 2]
