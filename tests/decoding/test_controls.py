@@ -45,7 +45,7 @@ def test_old_files_load_and_mean_what_they_meant():
     [
         ({"temperature": 0.7, "sample": False}, ("temperature = 0.7", "sample is false")),
         ({"temperature": 0.7, "beam_size": 4}, ("temperature = 0.7", "beam_size = 4")),
-        ({"temperature": 0.0, "beam_size": 4}, ("temperature = 0.0", "beam_size = 4")),
+        ({"temperature": 0.0, "beam_size": 2}, ("temperature = 0.0", "beam_size = 2")),
         ({"temperature": 0.0, "top_k": 4}, ("temperature = 0", "top_k = 4")),
         ({"temperature": 0.0, "sample": True}, ("temperature = 0.0", "sample = True")),
         ({"seed": 4, "beam_size": 2}, ("seed = 4", "beam_size = 2")),
@@ -156,6 +156,11 @@ def test_each_control_is_switched_off_by_its_own_value():
 
 def test_the_limits_themselves_contradict_nothing():
     Controls(min_new_tokens=8, max_new_tokens=8)
+    Controls(beam_size=2, early_stopping=True, must_contain=("a",))
+    Controls(beam_size=2, beam_groups=2, diversity=0.5)
+    Controls(temperature=0.0, beam_size=1)
+    Controls(sample=True, beam_size=0)
+    ContinuationSettings(sample=True, beam_size=0, prompt_lookup=2)
     Controls(end_ids=(0,), ban=("x" * 5000,))
     GenerationSettings(min_length=9, max_length=9, n_best=5, beam_size=5, forced_bos_id=0)
     assert boosted("a=1000") == ("a", 1000.0)
@@ -225,11 +230,11 @@ def test_a_search_that_is_asked_for_rules_out_what_was_set_for_others():
     for given in ({"early_stopping": True}, {"must_contain": ("a",)}, {"beam_groups": 2, "diversity": 0.5}):
         assert late.changed(Controls(**given)).heuristic_stopping is False
     drafting = ContinuationSettings(draft_model="small", draft_tokens=3)
-    for given in ({"beam_size": 3}, {"prompt_lookup": 5}):
+    for given in ({"beam_size": 2}, {"prompt_lookup": 5}):
         changed = drafting.changed(Controls(**given))
         assert (changed.draft_model, changed.draft_tokens) == (None, None)
     looking = ContinuationSettings(prompt_lookup=4)
-    assert looking.changed(Controls(beam_size=3)).prompt_lookup == 0
+    assert looking.changed(Controls(beam_size=2)).prompt_lookup == 0
     assert looking.changed(Controls(draft_model="small")).prompt_lookup == 0
     assert looking.changed(Controls(top_k=3)).prompt_lookup == 4
 

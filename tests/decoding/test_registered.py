@@ -177,6 +177,9 @@ def test_a_search_without_a_beam_refuses_its_size_and_is_not_widened():
         GenerationSettings(search="first", beam_size=4)
     assert not GenerationSettings(search="first").takes_beam_size
     assert type(GenerationSettings(beam_size=9).changed(Controls(search="first")).strategy()) is GreedySearch
+    own = GenerationSettings(search="first")
+    assert own.changed(Controls(beam_size=2)).search is None
+    assert own.changed(Controls(ban=("a",))).search == "first"
 
 
 def test_a_search_that_is_asked_for_replaces_the_model_s_own(pruned):

@@ -66,10 +66,12 @@ def test_where_each_parent_has_one_child_nothing_moves():
     assert cache.moves == []
 
 
-def test_where_one_hypothesis_ends_its_row_is_free_and_nothing_moves():
-    rows, cache = of(16, 2)
-    assert rows.select(np.arange(1, 16), np.zeros(15, np.int64)).tolist() == [*range(1, 16)]
-    assert rows.live().tolist() == [*range(1, 16)]
+@pytest.mark.parametrize(("count", "ended"), [(16, 1), (8, 1), (32, 3)])
+def test_where_a_few_hypotheses_end_their_rows_are_free_and_nothing_moves(count, ended):
+    rows, cache = of(count, 2)
+    some = np.arange(ended, count)
+    assert rows.select(some, np.zeros(len(some), np.int64)).tolist() == some.tolist()
+    assert rows.live().tolist() == some.tolist()
     assert cache.moves == []
 
 

@@ -1,5 +1,6 @@
 """What is forbidden is never said; what is not is left as it was."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -7,11 +8,13 @@ from hypothesis import strategies as st
 
 from regard.decoding.hypothesis import Power, Request
 from regard.decoding.rules import (
+    SOURCE_PADDING,
     BannedTokens,
     GeneratedTokens,
     LengthLimits,
     MinimumLength,
     NoRepeatNGrams,
+    ends_in,
     forbid_repeats,
 )
 from regard.decoding.search import BeamSearch, GreedySearch
@@ -84,3 +87,27 @@ def test_a_wide_beam_finds_the_best_without_repetition(make_table, exhaustive_se
         allowed=lambda ids: len(set(ids)) == len(ids),
     )  # fmt: skip
     assert [each.ids for each in found] == [each.ids for each in best]
+
+
+def test_tokens_without_a_request_have_no_prompt_and_no_source():
+    ids = torch.tensor([[4, 5], [6, 7]])
+    tokens = GeneratedTokens(ids)
+    assert (tokens.length, tokens.shift) == (2, None)
+    assert tokens.prefix_lengths.tolist() == [0, 0]
+    assert tokens.source.shape == (2, 0)
+
+
+def test_each_row_has_the_prompt_and_the_source_of_its_request():
+    sources = np.array([[4, 5], [6, SOURCE_PADDING]])
+    rows = {"prefix_lengths": np.array([1, 2]), "sentence": np.array([1, 0, 1])}
+    tokens = GeneratedTokens(torch.zeros(3, 4, dtype=torch.int64), sources=lambda: sources, **rows)
+    assert tokens.prefix_lengths.tolist() == [2, 1, 2]
+    assert tokens.source.tolist() == [[6, SOURCE_PADDING], [4, 5], [6, SOURCE_PADDING]]
+
+
+def test_a_phrase_is_the_last_tokens_of_a_row():
+    ids = torch.tensor([[4, 5, 6], [5, 6, 4], [6, 5, 6]])
+    assert ends_in(ids, (5, 6)).tolist() == [True, False, True]
+    assert ends_in(ids, (6, 5, 6)).tolist() == [False, False, True]
+    assert ends_in(ids, ()).tolist() == [True] * 3
+    assert ends_in(ids, (4, 4, 5, 6)).tolist() == [False] * 3

@@ -370,3 +370,52 @@ def test_the_tokens_that_are_decoded_may_fill_their_memory(still):
     counter.tokens_each = RUNNING_TOKENS // 2
     asked = [submitted(still, counter, "1")[0] for _ in range(3)]
     assert still._take_pieces() == [(asked[0], 0), (asked[1], 0)]
+
+
+def test_the_time_of_what_is_decoded_counts_from_one_answer_to_the_next(monkeypatch):
+    """What the requests of a turn took is measured by the characters that are done, once."""
+    now, measured = [0.0], []
+    monkeypatch.setattr(Scheduler, "_run", lambda self: None)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    scheduler, counter = Scheduler(), Counter()
+    monkeypatch.setattr(
+        scheduler, "_measure", lambda seconds, size, *, decodes: measured.append((seconds, size))
+    )
+    step = scheduler._decoded.step
+
+    def slowly():
+        now[0] += 2.0
+        return step()
+
+    monkeypatch.setattr(scheduler._decoded, "step", slowly)
+    jobs = [Job(answerer=counter, pieces=[piece], finished=lambda error: None) for piece in ("2", "3")]
+    scheduler._decode([(job, job.take()) for job in jobs])
+    assert (scheduler._spent, measured) == (2.0, [])
+    scheduler._decode([])
+    assert (scheduler._spent, measured) == (0.0, [(4.0, jobs[0].sizes[0])])
+    scheduler._decode([])
+    assert (scheduler._spent, measured[1:]) == (0.0, [(2.0, jobs[1].sizes[0])])
+    scheduler._spent = 7.0  # of pieces that were cancelled
+    scheduler._decode([])
+    assert (scheduler._spent, len(measured)) == (0.0, 2)
+
+
+def test_long_requests_advance_when_short_ones_have_had_as_much_time():
+    now = [0.0]
+
+    class Timed(RunningJobs):
+        """A step of long requests takes four seconds, one of short requests half a second."""
+
+        def _advanced(self, key):
+            now[0] += 4.0 if key[1] else 0.5
+            return super()._advanced(key)
+
+    jobs, counter = Timed(lambda: now[0]), Counter()
+    for count in (1, MANY_PIECES + 1):
+        job = Job(answerer=counter, pieces=["100"] * count, finished=lambda error: None)
+        assert jobs.add(job, job.take()) == []
+    stepped = []
+    for _ in range(17):
+        assert jobs.step() == []
+        stepped.append(jobs.stepped)
+    assert stepped == [2, *[1] * 7, 2, *[1] * 7, 2]

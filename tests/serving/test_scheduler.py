@@ -383,3 +383,10 @@ def test_an_answer_for_nobody_is_not_reported_and_a_request_ends_with_its_last_a
     assert (gone.found, asked.found, asked.done.is_set()) == ({}, {1: "b"}, False)
     still._deliver(asked.job, 0, "a")
     assert (asked.found, asked.done.is_set(), asked.error) == ({0: "a", 1: "b"}, True, None)
+
+
+def test_when_all_is_refused_the_thread_has_ended():
+    scheduler = Scheduler(after_turn=lambda: time.sleep(0.1))
+    assert scheduler._thread.is_alive()
+    scheduler.abort()
+    assert not scheduler._thread.is_alive()

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from regard.data.tokenizer import Tokenizer, TokenizerPair
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.weights.families.bert import BERT
@@ -12,7 +14,7 @@ from regard.weights.families.gpt2 import GPT2
 from regard.weights.families.m2m100 import M2M100
 from regard.weights.families.mbart import MBART
 from regard.weights.families.pegasus import Pegasus
-from regard.weights.huggingface_tokenizer import _languages, read_tokenizers
+from regard.weights.huggingface_tokenizer import _languages, adds_bos, read_tokenizers, write_tokenizers
 
 CONVERTED = ConvertedConfig(
     config=DecoderOnlyConfig(vocab_size=9, d_model=8, num_heads=2, num_layers=1, d_ff=8)
@@ -83,3 +85,60 @@ def test_texts_that_end_with_their_language_are_refused(tmp_path, ending):
     assert "mBART-50" in refused.value.hint
     others = {"last": "</s>", "legacy_behaviour": False, "tokenizer_class": "MBart50Tokenizer"}
     assert languages(tmp_path, MBART(), ["</s>", "de_DE"], **others) == (1,)
+
+
+def test_a_tokenizer_without_an_end_token_is_refused(tmp_path):
+    content = {"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(FolderError, match="the eos token is unknown") as refused:
+        read_tokenizers(tmp_path, GPT2(), CONVERTED)
+    assert refused.value.hint == "set eos_token_id in config.json"
+
+
+TEMPLATE = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {}}]}
+AFTER = {"type": "TemplateProcessing", "single": [{"Sequence": {}}, {"SpecialToken": {"id": "</s>"}}]}
+BYTES = {"type": "ByteLevel"}
+
+
+@pytest.mark.parametrize(
+    ("processor", "adds"),
+    [
+        (None, False),
+        (TEMPLATE, True),
+        (AFTER, False),
+        (BYTES, False),
+        ({"type": "Sequence", "processors": [BYTES, TEMPLATE]}, True),
+        ({"type": "Sequence", "processors": [AFTER, BYTES]}, False),
+        ({"type": "Sequence", "processors": []}, False),
+    ],
+    ids=str,
+)
+def test_a_special_token_comes_before_every_text_if_a_template_puts_it_there(tmp_path, processor, adds):
+    assert adds_bos(tmp_path) is False
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"post_processor": processor}))
+    assert adds_bos(tmp_path) is adds
+
+
+WORDS = train_tokenizer(["a b"] * 3, "words", TokenizerSettings(kind="words"))
+
+
+def test_the_languages_of_a_model_are_those_of_its_prefixes():
+    pair = TokenizerPair(*(Tokenizer.from_bytes(WORDS.to_bytes()).with_prefix((each,)) for each in (4, 5)))
+    for each in (pair.source, pair.target):
+        each.languages = {"de": 4, "en": 5, "fr": 6}
+    written = json.loads(write_tokenizers(pair, CONVERTED.config, "any")["tokenizer_config.json"])
+    assert (written["src_lang"], written["tgt_lang"]) == ("de", "en")
+    plain = json.loads(
+        write_tokenizers(TokenizerPair(WORDS, WORDS), CONVERTED.config, "any")["tokenizer_config.json"]
+    )
+    assert not {"src_lang", "tgt_lang"} & {*plain}
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_tokenizer_that_transformers_does_not_have_is_not_written(monkeypatch, side):
+    pair = TokenizerPair(*(Tokenizer.from_bytes(WORDS.to_bytes()) for _ in range(2)))
+    odd = (pair.source, pair.target)[side]
+    monkeypatch.setattr(Tokenizer, "splits_pieces", property(lambda self: self is odd))
+    with pytest.raises(FolderError, match="its tokeniser splits pieces") as refused:
+        write_tokenizers(pair, CONVERTED.config, "any")
+    assert "ctranslate2" in refused.value.hint

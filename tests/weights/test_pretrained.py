@@ -10,18 +10,25 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from regard.data.tokenizer import Tokenizer, TokenizerPair
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.decoding.continuation import ContinuationSettings
-from regard.errors import FolderError, RunError
+from regard.errors import FolderError, RunError, UserError
 from regard.models.decoder_only import DecoderOnlyConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.recipe import read
+from regard.weights.families.family import ConvertedConfig
+from regard.weights.families.gpt2 import GPT2
 from regard.weights.huggingface_files import write_plain_folder
 from regard.weights.model_folder import load_model
 from regard.weights.names import linear, renamed, same, stacked_tensors, write_names
 from regard.weights.pretrained import (
     FAMILIES,
+    _decoding,
     huggingface_config_class,
     load_pretrained,
     nearest_families,
+    register_family,
     to_huggingface,
 )
 
@@ -303,3 +310,46 @@ def test_two_tensors_of_one_name_and_a_tensor_without_a_place_are_errors():
         write_names([same("a", "theirs")], {"a": torch.ones(2), "b": torch.ones(2)})
     assert [entry.ours for entry in linear("a", "b")] == ["a.weight", "a.bias"]
     assert [entry.ours for entry in stacked_tensors("a", ["b", "c"], [1, 1])] == ["a.weight", "a.bias"]
+
+
+def test_a_family_of_another_package_is_known_by_its_name(gpt2, monkeypatch):
+    class Own(GPT2):
+        name = "own"
+
+    monkeypatch.setattr(FAMILIES, "added", {})
+    change(gpt2, model_type="own")
+    refused(gpt2, "the family 'own' is not supported")
+    register_family(Own())
+    assert load_pretrained(gpt2).family == "own"
+    with pytest.raises(UserError, match="gpt2"):
+        register_family(GPT2())
+
+
+def test_a_tokenizer_that_adds_a_token_before_a_text_tells_that_texts_begin_with_one(gpt2):
+    assert load_pretrained(gpt2).loaded.generation["begin"] is False
+    path = gpt2 / "tokenizer.json"
+    table = json.loads(path.read_text("utf-8"))
+    single = [
+        {"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+    ]
+    table["post_processor"] = {
+        "type": "TemplateProcessing", "single": single, "pair": single,
+        "special_tokens": {"<|endoftext|>": {"id": "<|endoftext|>", "ids": [9], "tokens": ["<|endoftext|>"]}},
+    }  # fmt: skip
+    path.write_text(json.dumps(table), "utf-8")
+    assert load_pretrained(gpt2).loaded.generation["begin"] is True
+
+
+def test_a_translation_into_a_chosen_language_begins_with_its_token(tmp_path):
+    words = train_tokenizer(["a b"] * 3, "words", TokenizerSettings(kind="words"))
+    target = Tokenizer.from_bytes(words.to_bytes()).with_prefix((5,))
+    sizes = {"src_vocab_size": words.vocab_size, "tgt_vocab_size": words.vocab_size}
+    converted = ConvertedConfig(config=EncoderDecoderConfig(**sizes), eos_id=3)
+    for languages in ({}, {"de": 5}):
+        target.languages = languages
+        found = _decoding(tmp_path, {}, converted, TokenizerPair(words, target)).settings
+        assert found.get("forced_bos_id") == (5 if languages else None)
+    target = Tokenizer.from_bytes(words.to_bytes())
+    target.languages = {"de": 5}
+    assert "forced_bos_id" not in _decoding(tmp_path, {}, converted, TokenizerPair(words, target)).settings

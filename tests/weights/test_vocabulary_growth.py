@@ -16,7 +16,7 @@ from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.recurrent import RecurrentConfig
 from regard.weights.model_folder import LoadedModel
 from regard.weights.tensors import restore_model
-from regard.weights.vocabulary_growth import FIRST_SHARE, grown_weights
+from regard.weights.vocabulary_growth import FIRST_SHARE, _grown, grown_weights
 
 OLD = ["the old house in the old town", "a mouse and a house, and 3 cats"] * 3
 NEW = [">>cs<< kočka leží na domě", ">>cs<< starý dům, kočka leží"] * 3
@@ -162,3 +162,13 @@ def test_a_model_that_generates_without_an_output_bias_is_refused(tmp_path, monk
     before = loaded(OtherConfig(**sizes, **DEEP), JOINT, tmp_path)
     with pytest.raises(FolderError, match="the outputs of a model of kind 'other' have no bias"):
         grown_weights(before, extended(JOINT))
+
+
+def test_a_weight_without_a_row_for_each_token_is_refused():
+    shares = torch.tensor([[0.5, 0.5]])
+    assert _grown(torch.tensor([[1.0], [3.0]]), shares).tolist() == [[1.0], [3.0], [2.0]]
+    with pytest.raises(
+        FolderError, match=r"a weight of shape \[3, 1\] has no row for each of 2 tokens"
+    ) as caught:
+        _grown(torch.ones(3, 1), shares)
+    assert caught.value.hint

@@ -6,7 +6,7 @@ import signal
 import socket
 import time
 from collections.abc import Coroutine, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address
@@ -241,9 +241,11 @@ def bound(host: str, port: int) -> socket.socket:
     """
     try:
         [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
+        with ExitStack() as on_failure:
+            bound = on_failure.enter_context(socket.socket(family, kind, protocol))
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            on_failure.pop_all()
     except OSError as error:
         raise UserError(f"{host}:{port}: {error.strerror or error}", "--port 0 takes a free one") from None
     bound.set_inheritable(False)

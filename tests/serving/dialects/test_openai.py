@@ -120,7 +120,11 @@ def test_an_explicit_default_replaces_what_a_model_samples_by(serving, decoder_f
 
 def test_a_stream_ends_with_done(included):
     body = {"model": "en-de", "messages": [{"role": "user", "content": "Hello"}], "stream": True}
-    assert post(included, "/v1/chat/completions", body).content.endswith(b"data: [DONE]\n\n")
+    for more in ({}, {"logprobs": False}):
+        found = post(included, "/v1/chat/completions", {**body, **more})
+        assert found.content.endswith(b"data: [DONE]\n\n")
+    refused = post(included, "/v1/chat/completions", {**body, "logprobs": True})
+    assert (refused.status, refused.json["error"]["param"]) == (400, "logprobs")
 
 
 def test_completions_are_those_of_the_python_call(writer, generating):

@@ -6,6 +6,7 @@ from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.weights.families.family import (
+    OTHER_HEADS,
     ConfigReader,
     ConvertedConfig,
     Family,
@@ -148,6 +149,7 @@ SAME = {  # two ways to write one model
         {"positions": "rotary"},
         {"positions": "rotary", "max_positions": 7, "position_offset": 2, "position_layout": "split"},
     ),
+    "all features are rotated": ({"positions": "rotary"}, {"positions": "rotary", "rotary_dim": 2}),
     "t5": (
         {"positions": "t5"},
         {"positions": "t5", "max_positions": 7, "position_offset": 2, "rotary_base": 3.0},
@@ -179,6 +181,25 @@ def test_settings_that_give_the_same_model_have_one_form(name):
 def test_settings_that_change_the_model_are_kept(changes):
     kept = {name: value for name, value in changes.items() if name in ("norm", "positions")}
     assert canonical(dataclasses.replace(CONFIG, **changes)) != canonical(dataclasses.replace(CONFIG, **kept))
+
+
+def test_embeddings_as_wide_as_the_model_are_the_usual_ones():
+    config = EncoderOnlyConfig(vocab_size=9, head="none", d_model=8, num_heads=2)
+    same, narrow = (canonical(dataclasses.replace(config, embedding_size=size)) for size in (8, 4))
+    assert same == canonical(config) != narrow
+
+
+@pytest.mark.parametrize("head", OTHER_HEADS)
+def test_a_model_with_another_head_is_refused_with_the_class_that_would_do(head):
+    named = {"architectures": [f"Llama{head}"]}
+    refusal(
+        lambda: reader(**named).refuse_other_heads("AForCausalLM", "BModel"),
+        f"the head of class Llama{head} is not supported",
+        "use AForCausalLM or BModel",
+    )
+    reader(**named).refuse_other_heads("AForCausalLM", others=("EncoderModel",))
+    for usable in (["AForCausalLM"], [f"{head}Other"], []):
+        reader(architectures=usable).refuse_other_heads("AForCausalLM")
 
 
 @pytest.mark.parametrize(
