@@ -3,8 +3,8 @@
 The kinds that regard trains (`tokenizer_training.py`) have the special tokens `<pad> <unk> <s> </s>` as ids
 0 to 3, and no text encodes to them, not even text that spells them. A space belongs to the word after it, and
 one is added before every text and removed after decoding: so a word is the same piece anywhere, and repeated
-spaces are kept. `bytes` and `characters` do without that. `wordpunct` removes spaces: its tokens are words and
-signs, and decoding puts a space between any two. A tokeniser that was extended
+spaces are kept. `bytes` and `characters` do without that. `wordpunct` removes spaces: its tokens are words
+and signs, and decoding puts a space between any two. A tokeniser that was extended
 (`tokenizer_extension.py`) may have added tokens, such as `>>fr<<`: a text that spells one has it there.
 """
 

@@ -22,9 +22,9 @@ class ExtensionSettings:
     """New tokens for the tokeniser of the pretrained model that a run starts from (`--init`).
 
     A text that it encodes without unknown tokens is split as before: each learned token has a letter that
-    the tokeniser lacks (of `words` and `wordpunct`: is a word that it lacks). With `keep`, learned tokens may also have known
-    letters alone; then the words of these files that have no unknown token are split as before, and others
-    may be split into fewer pieces. A text that spells one of `tokens` has that token there.
+    the tokeniser lacks (of `words` and `wordpunct`: is a word that it lacks). With `keep`, learned tokens may
+    also have known letters alone; then the words of these files that have no unknown token are split as
+    before, and others may be split into fewer pieces. A text that spells one of `tokens` has that token.
     """
 
     size: int = 0  # the most tokens that are learned from the training text

@@ -93,8 +93,8 @@ def refuse_lost_spaces(settings: TokenizerSettings) -> None:
     """Refuse `wordpunct` for a model that writes text: it would write a space before each sign."""
     if "wordpunct" in (settings.kind, settings.target_kind):
         raise RecipeError(
-            "tokenizer.kind = 'wordpunct' does not keep spaces, so this model could not write texts as they are",
-            "kind = 'bpe' is usual; wordpunct is for classification, regression, tagging and masked words",
+            "tokenizer.kind = 'wordpunct' does not keep spaces, so this model could not write them",
+            "kind = 'bpe' is usual; wordpunct is for models that classify, tag or fill in words",
         )
 
 

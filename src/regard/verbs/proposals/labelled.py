@@ -20,6 +20,7 @@ from regard.verbs.proposals.published import (
 )
 from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.proposals.template import head
+from regard.verbs.proposals.word_tokens import WordTokens, word_tokens
 from regard.verbs.proposals.written_recipe import WrittenRecipe, held_out, split_digest
 
 MIN_TEXTS = 20  # with fewer there is nothing to hold out and nothing to learn from
@@ -75,14 +76,16 @@ def new_labelled(
         with (folder / f"{part}.tsv").open("w", encoding="utf-8", newline="\n") as file:
             file.write("text\tlabel\n")
             file.writelines(f"{text}\t{label}\n" for text, label, _ in texts.rows)
-    text, steps = _recipe(kind, files, parts, location)
+    texts = ([text for text, _, _ in parts[part].rows] for part in ("train", "valid"))
+    words = word_tokens(*texts) if kind == "classification" else None
+    text, steps = _recipe(kind, files, parts, location, words)
     return WrittenRecipe(
         text=text,
         counts={part: len(texts.rows) for part, texts in parts.items()},
         unit="texts",
         skipped=sum((texts.skipped for texts in parts.values()), Counter()),
         summary=f"{_class_count(kind, train)}the model of recipes/{CLASSIFICATION.recipe}, {steps:,} updates",
-        notes=notes,
+        notes=[*notes, *([words.reason] if words else [])],
     )
 
 
@@ -174,11 +177,15 @@ def _split(train: LabelledTexts, kind: LabelledKind) -> dict[str, LabelledTexts]
 
 
 def _recipe(
-    kind: LabelledKind, files: InputFiles, parts: Mapping[str, LabelledTexts], location: RecipeLocation
+    kind: LabelledKind,
+    files: InputFiles,
+    parts: Mapping[str, LabelledTexts],
+    location: RecipeLocation,
+    words: WordTokens | None,
 ) -> tuple[str, int]:
-    """The recipe's text, and its number of updates."""
+    """The recipe's text, and its number of updates; `words`: None for the recipe's own tokens."""
     train = parts["train"]
-    changes = CLASSIFICATION.scaled(train.bytes)
+    changes = CLASSIFICATION.scaled(train.bytes) | (words.changes() if words else {})
     if kind == "regression":
         changes |= {
             "task.kind": RecipeChange(value="regression", comment="a number for each text"),

@@ -1,0 +1,74 @@
+"""Words or pieces of words: a choice from the texts, which the proposed recipe and its run follow."""
+
+import random
+
+import pytest
+
+from regard.verbs.classify import Classifier
+from regard.verbs.new import new
+from regard.verbs.proposals.word_tokens import MOST_UNKNOWN, word_tokens
+from regard.verbs.shared.settings import load_recipe
+from regard.verbs.train import train
+
+GOOD, BAD = ("good", "fine", "great", "lovely"), ("bad", "poor", "awful", "dull")
+NOUNS = ("film", "book", "song", "play", "cast", "plot", "tune", "tale")
+FEW = ["training.max_steps=4", "training.validate_every=4", "model.d_model=16", "model.d_ff=16"]
+
+
+def spaced(count=200):
+    draw = random.Random(2).choice
+    return [f"The {draw(NOUNS)} is {draw(GOOD + BAD)}, and the {draw(NOUNS)}?" for _ in range(count)]
+
+
+def unlike(count=200):
+    """Texts whose words are all different, as of a language with many forms."""
+    letters = random.Random(3)
+    return [" ".join("".join(letters.choices("aeioklmnst", k=9)) for _ in range(6)) for _ in range(count)]
+
+
+CHINESE = ["这部电影很好看", "我不喜欢这本书", "那首歌真难听", "演员们演得不错"]
+THAI = ["หนังเรื่องนี้ดีมาก", "ฉันไม่ชอบหนังสือเล่มนี้", "เพลงนั้นไพเราะ", "นักแสดงเล่นไม่ดี"]
+JAPANESE = ["この映画はとても良い", "その本は好きではない", "あの歌はひどい", "俳優は上手だった"]
+
+
+def test_words_are_chosen_if_those_of_held_out_texts_are_known():
+    found = word_tokens(spaced(), spaced(20))
+    assert found.chosen
+    assert found.unknown == 0
+    assert found.reason.startswith("tokens are words and signs: 100% of those")
+
+
+def test_pieces_are_chosen_if_held_out_words_are_new():
+    found = word_tokens(unlike(), [*spaced(20), *unlike(20)])
+    assert not found.chosen
+    assert found.unknown is not None
+    assert found.unknown > MOST_UNKNOWN
+    assert "pieces of words" in found.reason
+    assert found.changes() == {}
+
+
+@pytest.mark.parametrize("texts", [CHINESE, THAI, JAPANESE], ids=["Chinese", "Thai", "Japanese"])
+def test_pieces_are_chosen_for_texts_without_spaces(texts):
+    found = word_tokens(texts * 50, texts)
+    assert found.unknown is None
+    assert not found.chosen
+    assert "no spaces" in found.reason
+
+
+def test_the_unknown_share_counts_words_that_occur_once():
+    train_texts = ["a a b b c", "d"]
+    assert word_tokens(train_texts, ["A b c d"]).unknown == 0.5
+
+
+@pytest.mark.parametrize(("texts", "kind"), [(spaced, "wordpunct"), (unlike, "bpe")])
+def test_the_recipe_and_its_model_have_the_chosen_tokens(tmp_path, texts, kind):
+    rows = [f"{text}\t{number % 2}" for number, text in enumerate(dict.fromkeys(texts()))]
+    (tmp_path / "labels.tsv").write_text("".join(f"{row}\n" for row in ["text\tlabel", *rows]), "utf-8")
+    written = new(tmp_path / "labels.tsv", out=tmp_path / "labels.toml")
+    settings = load_recipe(written.recipe).recipe.tokenizer
+    assert settings.kind == kind
+    assert any(note.startswith("tokens are ") for note in written.notes)
+    assert (settings.min_count, settings.dropout) == ((2, 0.0) if kind == "wordpunct" else (1, 0.1))
+    train(written.recipe, out=tmp_path / "run", overrides=FEW, threads=1)
+    tokenizer = Classifier(tmp_path / "run").tokenizer
+    assert tokenizer.lacks_words == (kind == "wordpunct")
