@@ -6,7 +6,7 @@ import pytest
 
 from regard.verbs.classify import Classifier
 from regard.verbs.new import new
-from regard.verbs.proposals.word_tokens import MOST_UNKNOWN, word_tokens
+from regard.verbs.proposals.known_words import MOST_UNKNOWN, known_words
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.train import train
 
@@ -32,32 +32,31 @@ JAPANESE = ["この映画はとても良い", "その本は好きではない", 
 
 
 def test_words_are_chosen_if_those_of_held_out_texts_are_known():
-    found = word_tokens(spaced(), spaced(20))
-    assert found.chosen
-    assert found.unknown == 0
-    assert found.reason.startswith("tokens are words and signs: 100% of those")
+    found = known_words(spaced(), spaced(20))
+    assert found.suffice
+    assert found.share == 1
+    assert found.summary.startswith("tokens are words and signs: 100% of those")
 
 
 def test_pieces_are_chosen_if_held_out_words_are_new():
-    found = word_tokens(unlike(), [*spaced(20), *unlike(20)])
-    assert not found.chosen
-    assert found.unknown is not None
-    assert found.unknown > MOST_UNKNOWN
-    assert "pieces of words" in found.reason
-    assert found.changes() == {}
+    found = known_words(unlike(), [*spaced(20), *unlike(20)])
+    assert not found.suffice
+    assert found.share is not None
+    assert found.share < 1 - MOST_UNKNOWN
+    assert "pieces of words" in found.summary
 
 
 @pytest.mark.parametrize("texts", [CHINESE, THAI, JAPANESE], ids=["Chinese", "Thai", "Japanese"])
 def test_pieces_are_chosen_for_texts_without_spaces(texts):
-    found = word_tokens(texts * 50, texts)
-    assert found.unknown is None
-    assert not found.chosen
-    assert "no spaces" in found.reason
+    found = known_words(texts * 50, texts)
+    assert found.share is None
+    assert not found.suffice
+    assert "no spaces" in found.summary
 
 
-def test_the_unknown_share_counts_words_that_occur_once():
-    train_texts = ["a a b b c", "d"]
-    assert word_tokens(train_texts, ["A b c d"]).unknown == 0.5
+def test_a_word_that_occurs_once_is_not_known_and_capitals_do_not_count():
+    assert known_words(["a a b b c", "d"], ["A b c d"]).share == 0.5
+    assert known_words(["a a b b c", "d"], ["A B, c d e f g h"]).share == 2 / 9
 
 
 @pytest.mark.parametrize(("texts", "kind"), [(spaced, "wordpunct"), (unlike, "bpe")])
