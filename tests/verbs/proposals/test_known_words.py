@@ -71,3 +71,47 @@ def test_the_recipe_and_its_model_have_the_chosen_tokens(tmp_path, texts, kind):
     train(written.recipe, out=tmp_path / "run", overrides=FEW, threads=1)
     tokenizer = Classifier(tmp_path / "run").tokenizer
     assert tokenizer.lacks_words == (kind == "wordpunct")
+
+
+def test_a_classifier_starts_from_a_masked_language_model_of_words(tmp_path):
+    texts = list(dict.fromkeys(spaced()))
+    (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in texts), "utf-8")
+    rows = [f"{text}\t{number % 2}\n" for number, text in enumerate(texts)]
+    (tmp_path / "labels.tsv").write_text("".join(["text\tlabel\n", *rows]), "utf-8")
+    (tmp_path / "masked.toml").write_text(MASKED, "utf-8")
+    masked = train(tmp_path / "masked.toml", out=tmp_path / "masked", threads=1)
+    written = new(tmp_path / "labels.tsv", out=tmp_path / "labels.toml")
+    run = train(written.recipe, out=tmp_path / "run", init=masked.model, overrides=FEW[:2], threads=1)
+    tokenizers = [(model / "tokenizer.json").read_bytes() for model in (masked.model, run.model)]
+    assert tokenizers[0] == tokenizers[1]
+    assert Classifier(run.model).tokenizer.lacks_words
+
+
+MASKED = """
+name = "masked"
+
+[task]
+kind = "masked_language_model"
+
+[data.train]
+file = "texts.txt"
+
+[data.valid]
+file = "texts.txt"
+
+[tokenizer]
+kind = "wordpunct"
+min_count = 2
+lowercase = true
+
+[model]
+preset = "modern"
+num_layers = 1
+d_model = 16
+d_ff = 16
+input_convolution = 3
+
+[training]
+max_steps = 2
+validate_every = 2
+"""
