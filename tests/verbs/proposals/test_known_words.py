@@ -6,7 +6,7 @@ import pytest
 
 from regard.verbs.classify import Classifier
 from regard.verbs.new import new
-from regard.verbs.proposals.known_words import MOST_UNKNOWN, known_words
+from regard.verbs.proposals.known_words import LEAST_KNOWN, known_words
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.train import train
 
@@ -42,7 +42,7 @@ def test_pieces_are_chosen_if_held_out_words_are_new():
     found = known_words(unlike(), [*spaced(20), *unlike(20)])
     assert not found.suffice
     assert found.share is not None
-    assert found.share < 1 - MOST_UNKNOWN
+    assert found.share < LEAST_KNOWN
     assert "pieces of words" in found.summary
 
 
