@@ -154,7 +154,7 @@ def test_bytes_for_what_a_bpe_vocabulary_lacks(run_node):
     [
         ("normalizer", normalizers.StripAccents()),
         ("pre_tokenizer", pre_tokenizers.Metaspace()),
-        ("pre_tokenizer", pre_tokenizers.Split(" ", "removed")),
+        ("pre_tokenizer", pre_tokenizers.Split(" ", "contiguous")),
         ("decoder", decoders.WordPiece()),
     ],
 )
