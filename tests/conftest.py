@@ -136,11 +136,12 @@ def encoder_folder(tmp_path_factory):
     from regard.weights.tensors import model_tensors
 
     words = ["a", "good", "bad", "film", "the", "cat", "sat", "on", "mat", ".", ",", "unbelievability"]
-    tokenizer = train_tokenizer(words * 2, "bpe", TokenizerSettings(vocab_size=60))
+    settings = TokenizerSettings(vocab_size=60)
     small = {"preset": "modern", "d_model": 16, "num_heads": 2, "d_ff": 32, "num_layers": 1}
 
-    def made(head, labels=(), *, config_labels=None, others=None, **changes):
+    def made(head, labels=(), *, config_labels=None, others=None, tokens="bpe", **changes):
         folder = tmp_path_factory.mktemp("encoders") / head
+        tokenizer = train_tokenizer(words * 2, tokens, settings)
         sizes = {"vocab_size": tokenizer.vocab_size, "head": head, "num_labels": len(labels)}
         config = EncoderOnlyConfig.from_table({**small, "fresh_head": False, **changes}, **sizes)
         model = build_model(config, seed=3)

@@ -26,7 +26,7 @@ from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 
 WORDS = ["the", "cat", "sat", "on", "the", "mat", "and", "the", "dog", "ran", "after", "the", "cat"]
 TOKENIZER = train_tokenizer(WORDS * 3, "bpe", TokenizerSettings(vocab_size=60))
-KINDS = ("bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram")
+KINDS = ("bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram", "wordpunct")
 
 
 def text(*pieces, label=0, line=1, **options):

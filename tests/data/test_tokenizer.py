@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from regard.data.corpus import CorpusSettings, LinePolicy, Pair, open_corpus
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.data.tokenizer_file import SPECIALS
-from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer, train_tokenizers
 from regard.errors import DataError, FolderError, RecipeError
 
-KINDS = ("bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram")
+KINDS = ("bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram", "wordpunct")
 BYTE_KINDS = ("bytes", "bytebpe")
 LINES = [
     "Ein Mann hält eine Gitarre , während der andere zusieht .",
@@ -84,6 +84,24 @@ def test_words_give_back_every_string_of_known_words(words):
     assert len(tokenizer.encode(text)) == len(words) if text else not tokenizer.encode(text)
 
 
+def test_wordpunct_has_words_and_single_signs_wherever_spaces_are():
+    tokenizer = trained("wordpunct")
+    spaced = "don ' t feed the t - shirt to 25 dogs ! ( or 3 . 14 )"
+    for text in ("don't feed the t-shirt to 25 dogs! (or 3.14)", f"  {spaced}\t", spaced.replace(" ", "\n ")):
+        assert tokenizer.words(text) == spaced.split()
+        assert tokenizer.decode(tokenizer.encode(text)) == spaced
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("kind", ["words", "wordpunct"])
+def test_words_that_are_rarer_than_min_count_are_unknown(kind, count):
+    texts = ["ein Haus .", "ein Haus .", "kein Haus", "ein Zaun"]
+    tokenizer = train_tokenizer(texts, kind, TokenizerSettings(kind=kind, min_count=count))
+    occurring = {"ein": 3, "Haus": 3, ".": 2, "kein": 1, "Zaun": 1, "Mann": 0}
+    known = {word for word in occurring if tokenizer.unk_id not in tokenizer.encode(word)}
+    assert known == {word for word, times in occurring.items() if times >= count}
+
+
 @pytest.mark.parametrize(
     ("kind", "unknown"),
     [
@@ -92,6 +110,7 @@ def test_words_give_back_every_string_of_known_words(words):
         ("unigram", "ein <unk>er Mann"),
         ("wordpiece", "ein <unk> Mann"),
         ("words", "ein <unk> Mann"),
+        ("wordpunct", "ein <unk> <unk> Mann"),
     ],
 )
 def test_what_is_unknown_becomes_unk(kind, unknown):
@@ -311,6 +330,10 @@ def test_training_gives_the_same_bytes_in_another_process():
         {"dropout": 0.1, "kind": "unigram"},
         {"copies": 0},
         {"split_digits": True, "kind": "words"},
+        {"split_digits": True, "kind": "wordpunct"},
+        {"dropout": 0.1, "kind": "wordpunct"},
+        {"min_count": 0, "kind": "words"},
+        {"min_count": 2},
     ],
 )
 def test_settings_that_cannot_work_are_refused(choices):

@@ -13,8 +13,8 @@ from regard.data.tokenizer_extension import ExtensionSettings, extend_tokenizer,
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import FolderError, RecipeError
 
-KINDS = ("bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram")
-WITHOUT_KEEP = ("bpe", "characters", "words", "wordpiece", "unigram")
+KINDS = ("bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram", "wordpunct")
+WITHOUT_KEEP = ("bpe", "characters", "words", "wordpiece", "unigram", "wordpunct")
 WITH_KEEP = ("bpe", "bytebpe", "wordpiece", "unigram")
 OLD = ["the old house in the old town", "a mouse and a house, and 3 cats", "nine old cats sit in the sun"] * 3
 NEW = ["kočka leží na domě", "kočka a kočky: děti v domě", "starý dům, starý strom, kočka leží"] * 3
@@ -68,7 +68,8 @@ def test_new_text_is_known_and_comes_back(kind, new):
     for line in NEW:
         ids = new.encode(f"{TAG} {line}")
         assert new.unk_id not in ids
-        assert new.decode(ids) == f"{TAG} {line}"
+        spaced = " ".join(new.words(f"{TAG} {line}")) if kind == "wordpunct" else f"{TAG} {line}"
+        assert new.decode(ids) == spaced
     if kind not in ("bytes", "characters"):
         assert sum(map(len, new.encode_batch(NEW))) < sum(map(len, TRAINED[kind].encode_batch(NEW))) or (
             TRAINED[kind].unk_id in TRAINED[kind].encode(NEW[0])
@@ -146,7 +147,7 @@ def test_what_cannot_be_extended_is_refused_by_name():
         extended("bytes")
     with pytest.raises(RecipeError, match="a byte-level tokeniser lacks no letter"):
         extended("bytebpe")
-    for kind in ("characters", "words"):
+    for kind in ("characters", "words", "wordpunct"):
         with pytest.raises(RecipeError, match="keep is not needed"):
             extended(kind, keep=True)
     with pytest.raises(RecipeError, match="'>>cs<<' is a token already"):

@@ -55,8 +55,8 @@ def exported(encoder_folder, tmp_path_factory, exporter_without_checks):
 def traced(exported, monkeypatch):
     """Exports of an encoder with this head take its graph from `exported`: tracing takes three seconds."""
 
-    def with_head(head):
-        loaded, folder = exported(head)
+    def with_head(head, **changes):
+        loaded, folder = exported(head, **changes)
         monkeypatch.setattr(
             onnx_encoder, "save_head_graph", lambda _, out: shutil.copy(folder / onnx_encoder.ENCODER, out)
         )
@@ -141,6 +141,20 @@ def test_settings_of_encoders_are_computed_as_by_regard(settings, exported):
     found, _ = compared(ONNX_ENCODER, loaded, folder, TEXTS * 3, compute=onnx_encoder_process.answer)
     assert found.failures == []
     assert found.largest_difference < 1e-4
+
+
+@pytest.mark.parametrize("head", ["classification", "tokens"])
+def test_words_and_signs_are_read_alike_and_rare_words_are_unknown(head, exported, traced, engine, tmp_path):
+    loaded, folder = exported(head, tokens="wordpunct")
+    texts = [*TEXTS, "a  splendid film,the best!", "\u3000the\u00a0cat"]
+    assert any(loaded.tokenizers.source.unk_id in loaded.tokenizers.source.encode(text) for text in texts)
+    model = module_of(folder / "predict.py").Model(folder, 1)
+    assert [model.predict(text) for text in texts] == lines_of(loaded, texts)
+    web_encoder.save(traced(head, tokens="wordpunct"), tmp_path)
+    done = subprocess.run(
+        [node(), str(tmp_path / "run.js"), *texts], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "".join(lines_of(loaded, texts))
 
 
 def test_a_long_text_is_cut_by_a_classifier_and_refused_by_a_tagger(exported):

@@ -19,7 +19,7 @@ from tests.long.export_expectations import COLUMNS, expected_refusals
 from tests.long.export_models import RECIPES, SUBJECTS, Subject
 from tests.long.export_table import tables
 
-TOKENIZERS = {"words", "characters", "bytes", "bpe", "bytebpe", "wordpiece", "unigram"}
+TOKENIZERS = {"words", "wordpunct", "characters", "bytes", "bpe", "bytebpe", "wordpiece", "unigram"}
 SIZES = {  # of the kinds that no target has
     "recurrent": {"src_vocab_size": 20, "tgt_vocab_size": 20, "d_model": 8, "d_embedding": 8},
     "vision": {"num_labels": 3, "d_model": 8, "num_heads": 2, "d_ff": 8, "num_layers": 1},

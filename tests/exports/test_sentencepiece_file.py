@@ -87,7 +87,7 @@ def test_an_apostrophe_outside_a_word_is_no_part_of_a_piece_with_letters():
     assert sentencepiece_file(tokenizer).variants
 
 
-@pytest.mark.parametrize("kind", ["words", "wordpiece", "bytes", "bytebpe"])
+@pytest.mark.parametrize("kind", ["words", "wordpunct", "wordpiece", "bytes", "bytebpe"])
 def test_other_kinds_are_refused_by_name(kind):
     with pytest.raises(NotExpressible) as error:
         sentencepiece_file(made(kind))

@@ -30,7 +30,7 @@ const tokenizer = new Tokenizer(file, characters);
 const encoded = texts.map((text) => tokenizer.encode(text));
 console.log(JSON.stringify([encoded, ids.map((each) => tokenizer.decode(each))]));
 """
-KINDS = ("bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram")
+KINDS = ("bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram", "wordpunct")
 BLOCKS = [  # letters, marks, numbers and signs that are new in some version of Unicode, or normalised
     (0x20, 0x7E), (0xA0, 0x24F), (0x300, 0x3FF), (0x400, 0x4FF), (0x590, 0x6FF), (0x870, 0x97F),
     (0xE00, 0xE7F), (0x1100, 0x11FF), (0x1AB0, 0x1AFF), (0x1E00, 0x206F), (0x2070, 0x21FF),
@@ -154,7 +154,7 @@ def test_bytes_for_what_a_bpe_vocabulary_lacks(run_node):
     [
         ("normalizer", normalizers.StripAccents()),
         ("pre_tokenizer", pre_tokenizers.Metaspace()),
-        ("pre_tokenizer", pre_tokenizers.Split(" ", "removed")),
+        ("pre_tokenizer", pre_tokenizers.Split(" ", "contiguous")),
         ("decoder", decoders.WordPiece()),
     ],
 )

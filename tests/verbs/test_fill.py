@@ -63,7 +63,7 @@ def test_roberta_s_mask_takes_the_space_before_it(their_encoder):
         )
 
 
-@pytest.mark.parametrize("kind", ["bpe", "bytebpe", "words", "wordpiece", "unigram"])
+@pytest.mark.parametrize("kind", ["bpe", "bytebpe", "words", "wordpiece", "unigram", "wordpunct"])
 @pytest.mark.parametrize("text", ["the cat sat on the mat .", "a good, bad film: the cat"])
 def test_words_around_a_hidden_one_are_cut_as_if_it_were_there(kind, text):
     tokenizer = train_tokenizer(

@@ -169,6 +169,7 @@ def test_a_custom_loss_is_trained_by_its_name(recipe, tmp_path):
         ("model.num_heads=3", UserError, "num_heads"),
         ("data.train={file='missing.tsv', format='tsv'}", DataError, "missing.tsv"),
         ("data.train.size=0", RecipeError, "size"),
+        ("tokenizer.kind=wordpunct", RecipeError, "does not keep spaces"),
         ("training.schedule.kind=cosin", RecipeError, "cosin"),
     ],
 )

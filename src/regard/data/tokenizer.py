@@ -3,7 +3,8 @@
 The kinds that regard trains (`tokenizer_training.py`) have the special tokens `<pad> <unk> <s> </s>` as ids
 0 to 3, and no text encodes to them, not even text that spells them. A space belongs to the word after it, and
 one is added before every text and removed after decoding: so a word is the same piece anywhere, and repeated
-spaces are kept. `bytes` and `characters` do without that. A tokeniser that was extended
+spaces are kept. `bytes` and `characters` do without that. `wordpunct` removes spaces: its tokens are words
+and signs, and decoding puts a space between any two. A tokeniser that was extended
 (`tokenizer_extension.py`) may have added tokens, such as `>>fr<<`: a text that spells one has it there.
 """
 
@@ -64,6 +65,12 @@ class Tokenizer:
     def trained_by_regard(self) -> bool:
         """True if the tokeniser was trained by regard; False for one of a pretrained model."""
         return self._backend.post_processor is None
+
+    @property
+    def lacks_words(self) -> bool:
+        """True if unknown tokens are usual: they are the rare words of a tokeniser of kind `wordpunct`."""
+        is_of_words = isinstance(self._backend.model, tokenizers.models.WordLevel)
+        return self.trained_by_regard and is_of_words and self._backend.decoder is None
 
     @property
     def splits_pieces(self) -> bool:

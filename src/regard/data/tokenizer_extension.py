@@ -14,7 +14,7 @@ from regard.data.unigram import LONGEST_PIECE, Vocabulary, extend_unigram
 from regard.errors import RecipeError
 
 CONTINUED = "##"  # what WordPiece puts before a piece within a word
-KNOWN_WORDS_STAY = ("characters", "words")  # kinds whose known texts no new token can change
+KNOWN_WORDS_STAY = ("characters", "words", "wordpunct")  # kinds whose known texts no new token can change
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,9 +22,9 @@ class ExtensionSettings:
     """New tokens for the tokeniser of the pretrained model that a run starts from (`--init`).
 
     A text that it encodes without unknown tokens is split as before: each learned token has a letter that
-    the tokeniser lacks (of `words`: is a word that it lacks). With `keep`, learned tokens may also have known
-    letters alone; then the words of these files that have no unknown token are split as before, and others
-    may be split into fewer pieces. A text that spells one of `tokens` has that token there.
+    the tokeniser lacks (of `words` and `wordpunct`: is a word that it lacks). With `keep`, learned tokens may
+    also have known letters alone; then the words of these files that have no unknown token are split as
+    before, and others may be split into fewer pieces. A text that spells one of `tokens` has that token.
     """
 
     size: int = 0  # the most tokens that are learned from the training text
@@ -77,7 +77,12 @@ def extend_tokenizer(
         vocabulary.add_text(token)
     if settings.size:
         counts = _word_counts(vocabulary.tokenizer(), texts)
-        learn = {"unigram": _learn_unigram, "words": _learn_words, "characters": _learn_letters}
+        learn = {
+            "unigram": _learn_unigram,
+            "words": _learn_words,
+            "wordpunct": _learn_words,
+            "characters": _learn_letters,
+        }
         words_kept = set(_word_counts(vocabulary.tokenizer(), kept))
         learn.get(kind, _learn_merges)(vocabulary, counts, words_kept, settings)
     return vocabulary.tokenizer()
@@ -87,7 +92,7 @@ def tokenizer_kind(content: Mapping[str, Any]) -> str:
     """The `kind` with which regard trained the tokeniser of this tokenizer.json."""
     named = {"Unigram": "unigram", "WordLevel": "words", "WordPiece": "wordpiece"}
     if (model := content["model"]["type"]) in named:
-        return named[model]
+        return "wordpunct" if model == "WordLevel" and content["decoder"] is None else named[model]
     splitter = content["pre_tokenizer"]
     if splitter is None:
         return "characters"

@@ -18,9 +18,14 @@ PIECE_PATTERN = r" ?[\p{L}\p{M}\p{N}]+(?:['’\-][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L
 # The same with every digit as a piece of its own, because models copy such numbers best
 PIECES_AND_DIGITS = r" ?\p{N}| ?[\p{L}\p{M}]+(?:['’\-][\p{L}\p{M}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
 SPELLED_SPECIAL = r"<(?=(?:pad|unk|s|/s)>)"  # the first character of a special token that a text spells
+WHITE_SPACE = r"\s+"  # what separates the tokens of `wordpunct`
+WORD_OR_PUNCTUATION = r"[\p{L}\p{M}\p{N}]+|[^\s\p{L}\p{M}\p{N}]"  # its tokens: words, and single signs
 UNKNOWN_WORD = rf"\A{UNK}\z"
 CONTINUING = r"\A##"  # what WordPiece puts before a piece within a word
-REGEXES = {PIECE_PATTERN, PIECES_AND_DIGITS, SPELLED_SPECIAL, UNKNOWN_WORD, CONTINUING}
+REGEXES = {PIECE_PATTERN, PIECES_AND_DIGITS, SPELLED_SPECIAL, UNKNOWN_WORD, CONTINUING} | {
+    WHITE_SPACE,
+    WORD_OR_PUNCTUATION,
+}
 
 ALLOWED_PARTS = {
     "normalizer": {"Sequence", "NFC", "NFKC", "Lowercase", "Prepend"},

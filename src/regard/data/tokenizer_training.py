@@ -21,12 +21,15 @@ from regard.data.tokenizer_file import (
     SPELLED_SPECIAL,
     UNK,
     UNKNOWN_WORD,
+    WHITE_SPACE,
+    WORD_OR_PUNCTUATION,
 )
 from regard.data.unigram import Vocabulary, train_unigram
 from regard.errors import RecipeError
 
-TokenizerKind = Literal["bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram"]
+TokenizerKind = Literal["bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram", "wordpunct"]
 CUT_IN_PIECES: set[TokenizerKind] = {"bpe", "bytebpe", "unigram"}
+WHOLE_WORDS: set[TokenizerKind] = {"words", "wordpunct"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +40,9 @@ class TokenizerSettings:
     `joint`: one vocabulary for both sides. `target_kind`: the target's kind if it differs from the source's.
     `normalization`: "auto" is "none" for `bytes` and `bytebpe`, which are lossless, and "nfc" for the rest.
     `split_digits`: a piece has at most one digit, so that a model can copy any number. `dropout`: the
-    probability that BPE-dropout skips a merge in training, over `copies` sampled segmentations.
+    probability that BPE-dropout skips a merge in training, over `copies` sampled segmentations. `min_count`:
+    of `words` and `wordpunct`, a word that occurs fewer times in the training text is unknown, so that a
+    model learns what an unknown word means.
     """
 
     kind: TokenizerKind = "bpe"  # how text is split into tokens
@@ -49,6 +54,7 @@ class TokenizerSettings:
     split_digits: bool = False
     dropout: float = 0.0
     copies: int = 4
+    min_count: int = 1
     extension: ExtensionSettings | None = None  # new tokens for the tokeniser of a pretrained model
 
     def __post_init__(self) -> None:
@@ -74,6 +80,22 @@ class TokenizerSettings:
             )
         if self.copies < 1:
             raise RecipeError(f"copies = {self.copies} is below 1", "give 1 or more")
+        if self.min_count < 1:
+            raise RecipeError(f"min_count = {self.min_count} is below 1", "give 1 or more")
+        if self.min_count > 1 and WHOLE_WORDS.isdisjoint({self.kind, self.target_kind or self.kind}):
+            raise RecipeError(
+                f"min_count is not possible with kind = {self.kind!r}",
+                f"choose among {', '.join(sorted(WHOLE_WORDS))}, or set min_count = 1",
+            )
+
+
+def refuse_lost_spaces(settings: TokenizerSettings) -> None:
+    """Refuse `wordpunct` for a model that writes text: it would write a space before each sign."""
+    if "wordpunct" in (settings.kind, settings.target_kind):
+        raise RecipeError(
+            "tokenizer.kind = 'wordpunct' does not keep spaces, so this model could not write them",
+            "kind = 'bpe' is usual; wordpunct is for models that classify, tag or fill in words",
+        )
 
 
 def train_tokenizers(pairs: Iterable[Pair], settings: TokenizerSettings) -> TokenizerPair:
@@ -94,8 +116,9 @@ def train_tokenizer(texts: Iterable[str], kind: TokenizerKind, settings: Tokeniz
     backend.normalizer = _normalizer(kind, settings)
     backend.pre_tokenizer = _pre_tokenizer(kind, settings.split_digits)
     with translated_panics(f"train a tokeniser of {kind}"):
-        backend.model = _trained_model(backend, texts, kind, settings.vocab_size - len(SPECIALS))
-    backend.decoder = _decoder(kind)
+        backend.model = _trained_model(backend, texts, kind, settings)
+    if kind != "wordpunct":
+        backend.decoder = _decoder(kind)
     backend.add_special_tokens(list(SPECIALS))
     if backend.get_vocab_size() > settings.vocab_size:
         raise RecipeError(
@@ -107,9 +130,10 @@ def train_tokenizer(texts: Iterable[str], kind: TokenizerKind, settings: Tokeniz
 
 
 def _trained_model(
-    backend: tokenizers.Tokenizer, texts: Iterable[str], kind: TokenizerKind, size: int
+    backend: tokenizers.Tokenizer, texts: Iterable[str], kind: TokenizerKind, settings: TokenizerSettings
 ) -> models.Model:
-    """Trains the model of `kind`, with at most `size` pieces besides the special tokens."""
+    """Trains the model of `kind`, with at most `vocab_size` pieces, the special tokens among them."""
+    size = settings.vocab_size - len(SPECIALS)
     words = (word for text in texts for word in split_words(backend, text))
     match kind:
         case "bytes":
@@ -119,11 +143,12 @@ def _trained_model(
             return _bpe(sorted(symbols, key=lambda symbol: (-symbols[symbol], symbol))[:size], [])
         case "unigram":
             return _unigram(train_unigram(Counter(words), size, _segment_by_unigram))
-        case "words":
+        case "words" | "wordpunct":
             backend.model = models.WordLevel(unk_token=UNK)
-            backend.train_from_iterator(
-                texts, trainers.WordLevelTrainer(vocab_size=size, show_progress=False)
+            trainer = trainers.WordLevelTrainer(
+                vocab_size=size, min_frequency=settings.min_count, show_progress=False
             )
+            backend.train_from_iterator(texts, trainer)
             return models.WordLevel(_numbered(_pieces(backend)), unk_token=UNK)
         case _:
             alphabet = _bytes() if kind == "bytebpe" else []
@@ -183,7 +208,7 @@ def _normalizer(kind: TokenizerKind, settings: TokenizerSettings) -> normalizers
         steps.append(normalizers.NFC() if form == "nfc" else normalizers.NFKC())
     if settings.lowercase:
         steps.append(normalizers.Lowercase())
-    if kind not in ("bytes", "characters"):
+    if kind not in ("bytes", "characters", "wordpunct"):
         steps.append(normalizers.Prepend(" "))
     return normalizers.Sequence(steps) if steps else None
 
@@ -199,6 +224,13 @@ def _pre_tokenizer(kind: TokenizerKind, split_digits: bool) -> pre_tokenizers.Pr
             return to_bytes
         case "words" | "wordpiece":
             return pre_tokenizers.Split(" ", "merged_with_next")
+        case "wordpunct":
+            return pre_tokenizers.Sequence(
+                [
+                    pre_tokenizers.Split(tokenizers.Regex(WHITE_SPACE), "removed"),
+                    pre_tokenizers.Split(tokenizers.Regex(WORD_OR_PUNCTUATION), "isolated"),
+                ]
+            )
         case "bytebpe":
             return pre_tokenizers.Sequence([pieces, to_bytes])
         case "unigram":  # it would match the spelling of a special token as a whole
@@ -210,6 +242,7 @@ def _pre_tokenizer(kind: TokenizerKind, split_digits: bool) -> pre_tokenizers.Pr
 
 
 def _decoder(kind: TokenizerKind) -> decoders.Decoder:
+    """The decoder of all kinds but `wordpunct`, which has none: its tokens are joined by spaces."""
     without_space = decoders.Strip(" ", 1, 0)
     match kind:
         case "characters":

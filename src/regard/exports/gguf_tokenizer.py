@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_extension import tokenizer_kind
 from regard.data.tokenizer_file import PRETRAINED_REGEXES
 from regard.data.tokenizer_sentencepiece import METASPACE
 from regard.exports.ctranslate2_folder import pieces
@@ -18,7 +19,6 @@ from regard.exports.refusal import NotExpressible
 from regard.exports.sentencepiece_file import engine_pieces, refuse_added_tokens
 
 NORMAL, UNKNOWN, CONTROL = 1, 2, 3  # kinds of tokens
-OWN_NAMES = {"WordLevel": "words", "WordPiece": "wordpiece", "Unigram": "unigram"}  # of regard's kinds
 NEAREST = "a tokeniser of kind 'bpe', 'characters' or 'bytes' can be"
 SPLITS = {  # the first characters of a regular expression -> llama.cpp's name
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+": "gpt-2",
@@ -50,7 +50,7 @@ def gguf_tokenizer(tokenizer: Tokenizer, *, begins: bool) -> GGUFTokenizer:
     model = content["model"]
     if model["type"] != "BPE" or model.get("byte_fallback"):
         kind = "BPE with byte_fallback" if model["type"] == "BPE" else model["type"]
-        kind = OWN_NAMES.get(kind, kind) if tokenizer.trained_by_regard else kind
+        kind = tokenizer_kind(content) if tokenizer.trained_by_regard else kind
         raise NotExpressible(ENGINE, "kind", kind, NEAREST)
     names = pieces(tokenizer)
     is_bytes = "ByteLevel" in json.dumps(content["pre_tokenizer"])

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_extension import tokenizer_kind
 from regard.data.tokenizer_file import PIECE_PATTERN, PIECES_AND_DIGITS
 from regard.data.tokenizer_sentencepiece import METASPACE, SPECIAL_TOKENS, UNMATCHED, SentencePiece
 from regard.exports.refusal import NotExpressible
@@ -123,7 +124,8 @@ def _kind(content: Mapping[str, Any]) -> str:
     if model["type"] == "Unigram":
         return "unigram"
     if model["type"] == "WordLevel":
-        raise NotExpressible(ENGINE, "kind", "words", f"its unknown words are joined; {NEAREST}")
+        kind = tokenizer_kind(content)
+        raise NotExpressible(ENGINE, "kind", kind, f"its unknown words are joined; {NEAREST}")
     if model["type"] == "WordPiece":
         raise NotExpressible(ENGINE, "kind", "wordpiece", NEAREST)
     if "ByteLevel" in parts:

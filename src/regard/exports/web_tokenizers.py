@@ -26,7 +26,7 @@ READ = {  # part of a tokenizer.json -> types that web_files/tokenizer_*.js have
     "decoder": {"Sequence", "Fuse", "Strip", "Replace", "ByteLevel", "ByteFallback"},
 }
 INNER = ("normalizers", "pretokenizers", "decoders")
-BEHAVIOURS = {"Isolated", "MergedWithPrevious", "MergedWithNext"}  # of Split
+BEHAVIOURS = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext"}  # of Split
 CLASSES = {  # type of a part -> the classes of characters that it needs
     **dict.fromkeys(("NFC", "NFD", "NFKC", "NFKD"), ("normalized",)),
     "Lowercase": ("lowercase",),

@@ -5,14 +5,14 @@ import tomllib
 import pytest
 
 from regard.errors import RecipeError
-from regard.verbs.proposals.labelled import CLASSIFICATION
+from regard.verbs.proposals.labelled import PIECES, WORDS
 from regard.verbs.proposals.language_model import CHARACTER_RECIPE, PIECE_RECIPE
 from regard.verbs.proposals.published import PublishedRecipe, RecipeChange, adapted, toml
 from regard.verbs.proposals.tagging import TAGGING
 from regard.verbs.recipes import recipes_show
 
 SECTIONS = "task", "tokenizer", "model", "batches", "training"
-PUBLISHED = CLASSIFICATION, TAGGING, CHARACTER_RECIPE, PIECE_RECIPE
+PUBLISHED = WORDS, PIECES, TAGGING, CHARACTER_RECIPE, PIECE_RECIPE
 
 
 def proposed(published: PublishedRecipe, amount: int) -> dict:
@@ -30,8 +30,8 @@ def test_the_data_of_a_published_recipe_get_its_settings(published):
         assert found["data"] == {"train": {}}
 
 
-def test_one_recipe_is_measured_on_all_classification_corpora():
-    recipes = [tomllib.loads(recipes_show(name)) for name in ("sst2", "sst5", "trec")]
+def test_one_recipe_of_pieces_is_measured_on_both_corpora_of_reviews():
+    recipes = [tomllib.loads(recipes_show(name)) for name in (PIECES.recipe, "sst5")]
     assert all(each[name] == recipes[0][name] for each in recipes for name in SECTIONS)
 
 

@@ -108,7 +108,7 @@ def test_texts_are_held_out_of_each_class_in_any_order_and_never_trained_on(tmp_
 def test_a_class_that_occurs_once_is_trained_on_and_reported(tmp_path):
     rows = [f"{text}\t{label}" for text, label, _ in texts()]
     written = new(write(tmp_path / "a.tsv", [*rows, "odd one\tother"]), out=tmp_path / "a.toml")
-    assert written.notes == ("1 label occurs once, too rarely to be learned: 'other'",)
+    assert written.notes[0] == "1 label occurs once, too rarely to be learned: 'other'"
     assert "odd one\tother" in (written.data / "train.tsv").read_text("utf-8")
 
 

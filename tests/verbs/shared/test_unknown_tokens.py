@@ -2,6 +2,7 @@
 
 import pytest
 
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.verbs.classify import classify
 from regard.verbs.embed import Embedder
 from regard.verbs.serve import ServedModel
@@ -36,6 +37,24 @@ def test_later_texts_are_named_from_a_third_of_unknown_tokens_on(warned, ids, na
     warned()
     texts.warn("line 2", ids)
     assert bool(warned()) is named
+
+
+@pytest.mark.parametrize(
+    ("ids", "named"), [([1, 1, 6], True), ([1, 1, 5, 6], False), ([1], True), ([], False)]
+)
+def test_a_model_that_lacks_rare_words_names_texts_that_lack_most_words(warned, ids, named):
+    texts = UnknownTokens(UNKNOWN, words_are_lacking=True)
+    for _ in range(2):
+        texts.warn("line 1", ids)
+        assert bool(warned()) is named
+
+
+def test_what_is_usual_depends_on_the_kind_of_the_tokeniser(warned):
+    texts = ["the cat sat on the mat"] * 2
+    for kind, named in (("words", True), ("wordpunct", False)):
+        tokenizer = train_tokenizer(texts, kind, TokenizerSettings(kind=kind))
+        UnknownTokens.of(tokenizer).warn("line 1", tokenizer.encode("the cat sat on the sofa"))
+        assert bool(warned()) is named
 
 
 def test_verbs_name_a_text_in_letters_that_the_model_never_saw(encoder_folder, warned):

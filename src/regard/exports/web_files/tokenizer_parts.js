@@ -96,9 +96,10 @@ function patternOf(pattern, characters) {
   return pattern.Regex === undefined ? literal(pattern.String) : expression(pattern.Regex, characters);
 }
 
-/** Which parts, of a text cut at all matches, are joined: by the place of a part, and whether it matches. */
+/** Which parts, of a text cut at all matches, are kept or joined: by the place of a part, and whether it matches. */
 const JOINED = {
   Isolated: (parts) => parts.map(([text]) => text),
+  Removed: (parts) => parts.filter(([, matches]) => !matches).map(([text]) => text),
   MergedWithPrevious: (parts) => joined(parts, (text, before) => before + text),
   MergedWithNext: (parts) => joined(parts.reverse(), (text, after) => text + after).reverse(),
 };

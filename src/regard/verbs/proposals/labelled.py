@@ -10,6 +10,7 @@ from typing import Literal
 from regard.data.tables import Table, format_of, is_number, open_table
 from regard.errors import DataError, did_you_mean
 from regard.verbs.proposals.input_files import InputFiles, path_of
+from regard.verbs.proposals.known_words import known_words
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
@@ -26,8 +27,9 @@ MIN_TEXTS = 20  # with fewer there is nothing to hold out and nothing to learn f
 MAX_CHARACTERS = 100_000  # of a text
 COMMON = 0.75  # with a class of a larger share, a model that always predicts it has a high accuracy
 
-# low and high: bytes of the training texts of TREC and of SST-5, on which the recipe was measured
-CLASSIFICATION = PublishedRecipe(recipe="sst2", low=240_000, high=800_000)
+# low and high: bytes of the training texts of TREC and of SST-5, on which the recipes were measured
+WORDS = PublishedRecipe(recipe="trec", low=240_000, high=800_000)  # tokens are words
+PIECES = PublishedRecipe(recipe="sst2", low=240_000, high=800_000)  # tokens are pieces of words
 
 LabelledKind = Literal["classification", "regression"]
 
@@ -75,14 +77,17 @@ def new_labelled(
         with (folder / f"{part}.tsv").open("w", encoding="utf-8", newline="\n") as file:
             file.write("text\tlabel\n")
             file.writelines(f"{text}\t{label}\n" for text, label, _ in texts.rows)
-    text, steps = _recipe(kind, files, parts, location)
+    texts = ([text for text, _, _ in parts[part].rows] for part in ("train", "valid"))
+    words = known_words(*texts) if kind == "classification" else None
+    published = WORDS if words and words.suffice else PIECES
+    text, steps = _recipe(published, kind, files, parts, location)
     return WrittenRecipe(
         text=text,
         counts={part: len(texts.rows) for part, texts in parts.items()},
         unit="texts",
         skipped=sum((texts.skipped for texts in parts.values()), Counter()),
-        summary=f"{_class_count(kind, train)}the model of recipes/{CLASSIFICATION.recipe}, {steps:,} updates",
-        notes=notes,
+        summary=f"{_class_count(kind, train)}the model of recipes/{published.recipe}, {steps:,} updates",
+        notes=[*notes, *([words.summary] if words else [])],
     )
 
 
@@ -174,11 +179,15 @@ def _split(train: LabelledTexts, kind: LabelledKind) -> dict[str, LabelledTexts]
 
 
 def _recipe(
-    kind: LabelledKind, files: InputFiles, parts: Mapping[str, LabelledTexts], location: RecipeLocation
+    published: PublishedRecipe,
+    kind: LabelledKind,
+    files: InputFiles,
+    parts: Mapping[str, LabelledTexts],
+    location: RecipeLocation,
 ) -> tuple[str, int]:
     """The recipe's text, and its number of updates."""
     train = parts["train"]
-    changes = CLASSIFICATION.scaled(train.bytes)
+    changes = published.scaled(train.bytes)
     if kind == "regression":
         changes |= {
             "task.kind": RecipeChange(value="regression", comment="a number for each text"),
@@ -196,9 +205,8 @@ def _recipe(
         title="data.lines",
         settings={"max_characters": (MAX_CHARACTERS, "a longer text is left out and counted")},
     )
-    published = CLASSIFICATION.text()
     steps = changes["training.max_steps"].value
-    return adapted(published, head(location.name, about), f"{data}\n{lines}", changes), steps
+    return adapted(published.text(), head(location.name, about), f"{data}\n{lines}", changes), steps
 
 
 def _section(part: str, location: RecipeLocation) -> RecipeSection:

@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 
 from regard import console
+from regard.data.tokenizer import Tokenizer
 
 MOSTLY = 1 / 3  # of a text's tokens: what is written in another script, or mostly in other letters
+MOST_WORDS = (
+    2 / 3
+)  # of a text's words, if rare words are unknown tokens: another language, or another subject
 
 
 class UnknownTokens:
@@ -12,10 +16,20 @@ class UnknownTokens:
 
     A file may have a rare character on every tenth line, and a line of warnings for each would hide those
     about the rest. A text in a script that the model never saw is answered with nonsense, and always named.
+
+    Args:
+        words_are_lacking: rare words are unknown tokens, which the model has seen in training; only texts
+            that lack most of their words are named.
     """
 
-    def __init__(self, unk_id: int) -> None:
-        self._unk_id, self._warned, self._is_on = unk_id, False, True
+    def __init__(self, unk_id: int, *, words_are_lacking: bool = False) -> None:
+        self._unk_id, self._is_on = unk_id, True
+        self._words_are_lacking = self._warned = words_are_lacking
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> "UnknownTokens":
+        """The warnings for texts of this tokeniser."""
+        return cls(tokenizer.unk_id, words_are_lacking=tokenizer.lacks_words)
 
     def switch_off(self) -> None:
         """For a server, whose log is not for the texts of its clients."""
@@ -24,7 +38,8 @@ class UnknownTokens:
     def warn(self, name: str, ids: Sequence[int]) -> None:
         """Warn of a text, `name` in messages, if it is to be named."""
         unknown = ids.count(self._unk_id)
-        if not (unknown and self._is_on) or (self._warned and unknown < MOSTLY * len(ids)):
+        least = MOST_WORDS if self._words_are_lacking else MOSTLY
+        if not (unknown and self._is_on) or (self._warned and unknown < least * len(ids)):
             return
         rest = "" if self._warned else "; of further texts only those with a third or more are named"
         self._warned = True

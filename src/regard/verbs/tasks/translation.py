@@ -11,7 +11,7 @@ from regard.data.examples import Examples
 from regard.data.loader import Loader
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerPair
-from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
+from regard.data.tokenizer_training import TokenizerSettings, refuse_lost_spaces, train_tokenizers
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, DataError
 from regard.evaluation.score import Score
@@ -75,6 +75,10 @@ class TranslationRecipe(Recipe):
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
     validation: ValidationSettings = field(default_factory=ValidationSettings)
     decoding: GenerationSettings = field(default_factory=GenerationSettings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_lost_spaces(self.tokenizer)
 
     @property
     def metric_names(self) -> tuple[str, ...]:
