@@ -10,8 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.distributed.replicated import ReplicatedModel
 from regard.fast import fusible
 from regard.fast import half_weights as half_weights_file
+from regard.fast.half_copies import copies
 from regard.fast.half_weights import half_weights
 from regard.fast.training import fused
 from regard.layers.masks import causal_mask, padding_mask
@@ -19,6 +21,7 @@ from regard.layers.scaled_dot_product import plain_attention
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.training.gradients import Gradients
 from regard.training.objective import CrossEntropy, NextToken
 from tests.laws.test_family import pairs, running_text
 
@@ -343,7 +346,7 @@ def gradient_of(model, objective, batch, form, dtype):
     """All gradients as one vector."""
     model.zero_grad()
     with form:
-        with torch.autocast(DEVICE.type, HALF, enabled=dtype is not None), half_weights(model):
+        with torch.autocast(DEVICE.type, HALF, enabled=dtype is not None), half_weights(model), copies(True):
             loss = objective(model, batch)
         loss.total.backward()
     return torch.cat([weight.grad.flatten().float() for weight in model.parameters()])
@@ -382,7 +385,26 @@ def test_norms_give_copies_to_the_layers_after_them(norm_position, casts, monkey
     )
     model, read, usual = build_model(config, seed=0).to(DEVICE).train(), [], half_weights_file.half_of
     monkeypatch.setattr(half_weights_file, "half_of", lambda x: (read.append(usual(x)), read[-1])[1])
-    with fused(model), torch.autocast(DEVICE.type, HALF), half_weights(model):
+    with fused(model), torch.autocast(DEVICE.type, HALF), half_weights(model), copies(True):
         CrossEntropy(smoothing=0.1)(model, pairs().to(DEVICE))
     assert len(read) == 2 * 4 + 2 * 8
     assert sum(x.dtype != HALF for x in read) == casts
+
+
+@pytest.mark.usefixtures("kernels_everywhere")
+@pytest.mark.parametrize("norm_position", ["post", "pre"])
+def test_without_copies_a_tensor_has_all_its_gradients(norm_position):
+    """A hook that stops the gradient of a block's output stops all of it."""
+    sizes = {"d_model": 64, "num_heads": 4, "d_ff": 96, "num_layers": 2}
+    table = {"dropout": 0.0, "attention_dropout": 0.0, "norm_position": norm_position}
+    model = build_model(DecoderOnlyConfig(vocab_size=90, **sizes, **table), seed=0).to(DEVICE).train()
+
+    def stop(_, __, out):
+        out.register_hook(torch.zeros_like)
+
+    model.blocks[0].register_forward_hook(stop)
+    batch = running_text().to(DEVICE)
+    with fused(model):
+        Gradients(ReplicatedModel(model), NextToken(), DEVICE, "bfloat16").compute([batch], model.zero_grad)
+    assert not model.blocks[0].feed_forward.inner.weight.grad.any()
+    assert model.blocks[1].feed_forward.inner.weight.grad.any()

@@ -3,6 +3,8 @@
 Without a GPU a recording is imitated: it writes into the tensors of its first run, as a CUDA graph does.
 """
 
+import weakref
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -16,8 +18,9 @@ from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.training import graphed_pass
 from regard.training.gradients import Gradients
-from regard.training.graphed_pass import GraphedPass
+from regard.training.graphed_pass import GraphedPass, Recorded, are_close, are_equal
 from regard.training.objective import NextToken
+from regard.training.prefetch import prepared_for_gpu
 from tests.laws.test_family import running_text
 
 SIZES = {"vocab_size": 90, "d_model": 64, "num_heads": 4, "d_ff": 96, "num_layers": 2}
@@ -28,23 +31,20 @@ def recordings(monkeypatch):
     """How often a pass was recorded and replayed."""
     counts = {"recorded": 0, "replayed": 0}
 
-    def capture(run, stream):
-        recorded = run.__self__
-        run()
+    def capture(self, run):
+        result, gradients = self._pass(run)
         counts["recorded"] += 1
-        result, gradients = recorded._result, recorded._gradients
 
         def replay():
             counts["replayed"] += 1
-            run()
-            for old, new in zip((result, *gradients), (recorded._result, *recorded._gradients), strict=True):
+            new, others = self._pass(run)
+            for old, other in zip((result, *gradients), (new, *others), strict=True):
                 if old is not None:
-                    old.copy_(new)
-            recorded._result, recorded._gradients = result, gradients
+                    old.copy_(other)
 
-        return replay
+        return replay, result, gradients
 
-    monkeypatch.setattr(graphed_pass, "capture", capture)
+    monkeypatch.setattr(Recorded, "_capture", capture)
     monkeypatch.setattr(graphed_pass, "DEVICES", ("cpu",))
     return counts
 
@@ -58,7 +58,8 @@ def batches(count, length=12):
     generator = torch.Generator().manual_seed(0)
     for _ in range(count):
         ids = torch.randint(4, 90, (3, length), generator=generator)
-        yield replace(running_text(), ids=ids, labels=ids.roll(-1, 1))
+        text = replace(running_text(), ids=ids, labels=ids.roll(-1, 1))
+        yield prepared_for_gpu(text, NextToken().ignored)
 
 
 def noisy(model):
@@ -71,6 +72,11 @@ def noisy(model):
         return torch.stack([loss.nll.detach() * noise[1], torch.tensor(noise[2])])
 
     return run
+
+
+def graphed(model, state=None):
+    passes, run = GraphedPass(model), noisy(model)
+    return lambda batch: passes(run, batch, state() if state else None)
 
 
 def updates(model, run, groups):
@@ -89,22 +95,48 @@ def test_results_and_gradients_are_those_of_the_function(together, model, record
     groups = [list(batches(12))[first : first + together] for first in range(0, 12, together)]
     with fused(model):
         expected = updates(model, noisy(model), groups)
-        found = updates(model, GraphedPass(model, noisy(model)), groups)
+        found = updates(model, graphed(model), groups)
     assert recordings == {"recorded": 1, "replayed": 10}
     for one, other in zip(found, expected, strict=True):
         for left, right in zip(one, other, strict=True):
             torch.testing.assert_close(left, right)
 
 
-def test_another_shape_runs_as_it_is_and_the_first_one_starts_again(model, recordings):
+def test_a_batch_of_another_shape_runs_as_it_is_between_replays(model, recordings):
+    groups = [[each] for each in (*batches(4), *batches(1, length=9), *batches(2))]
     with fused(model):
-        run = GraphedPass(model, noisy(model))
-        for batch in (*batches(4), *batches(1, length=9), *batches(2)):
+        expected = updates(model, noisy(model), groups)
+        found = updates(model, graphed(model), groups)
+    assert recordings == {"recorded": 1, "replayed": 4}
+    for one, other in zip(found, expected, strict=True):
+        for left, right in zip(one, other, strict=True):
+            torch.testing.assert_close(left, right)
+
+
+def test_a_shape_that_stays_is_recorded_instead_of_the_one_before(model, recordings):
+    with fused(model):
+        run = graphed(model)
+        for batch in (*batches(4), *batches(4, length=9)):
             run(batch)
-        assert recordings == {"recorded": 1, "replayed": 2}
-        for batch in batches(1):
+    assert recordings == {"recorded": 2, "replayed": 4}
+
+
+def test_a_batch_without_places_of_its_targets_is_not_recorded(model, recordings):
+    with fused(model):
+        run = graphed(model)
+        for batch in batches(5):
+            run(replace(batch, targets=None))
+    assert recordings == {"recorded": 0, "replayed": 0}
+
+
+def test_another_state_of_the_function_is_seen(model, recordings):
+    state = [0]
+    with fused(model):
+        run = graphed(model, lambda: tuple(state))
+        for number, batch in enumerate(batches(8)):
+            state[0] = number // 4
             run(batch)
-    assert recordings == {"recorded": 2, "replayed": 3}
+    assert recordings == {"recorded": 2, "replayed": 4}
 
 
 def changes():
@@ -118,13 +150,18 @@ def changes():
     yield "a hook of a module", lambda model: model.norm.register_forward_hook(lambda *_: None)
     yield "another forward", lambda model: setattr(model.norm, "forward", torch.zeros_like)
     yield "an attention", lambda model: setattr(model.blocks[0].self_attention, "attend", lambda q, *_: q)
+    yield "a dropout", lambda model: setattr(model.blocks[0].around_feed_forward.dropout, "p", 0.5)
+    yield "an attention's dropout", lambda model: setattr(model.blocks[0].self_attention, "dropout", 0.5)
+    yield "a norm's epsilon", lambda model: setattr(model.norm, "eps", 0.5)
+    yield "an activation", lambda model: setattr(model.blocks[1].feed_forward, "activation", torch.sigmoid)
+    yield "a method", lambda model: setattr(model, "project", lambda hidden: model.output(hidden) * 2)
     yield "evaluation", lambda model: model.blocks[0].eval()
 
 
 @pytest.mark.parametrize("change", [each for _, each in changes()], ids=[name for name, _ in changes()])
 def test_a_change_is_seen(change, model, recordings):
     with fused(model):
-        run = GraphedPass(model, noisy(model))
+        run = graphed(model)
         for batch in batches(4):
             run(batch)
         change(model)
@@ -138,14 +175,14 @@ def test_a_change_is_seen(change, model, recordings):
 
 def test_a_model_without_fused_forms_or_of_unknown_parts_is_not_recorded(model, recordings):
     for batch in batches(5):
-        GraphedPass(model, noisy(model))(batch)
+        graphed(model)(batch)
 
     class Own(type(model.norm)):
         pass
 
     model.norm.__class__ = Own
     with fused(model):
-        run = GraphedPass(model, noisy(model))
+        run = graphed(model)
         for batch in batches(5):
             run(batch)
     assert recordings == {"recorded": 0, "replayed": 0}
@@ -154,56 +191,128 @@ def test_a_model_without_fused_forms_or_of_unknown_parts_is_not_recorded(model, 
 def test_where_memory_is_short_nothing_is_recorded(model, recordings, monkeypatch):
     monkeypatch.setattr(graphed_pass, "has_room", lambda device: False)
     with fused(model):
-        run = GraphedPass(model, noisy(model))
+        run = graphed(model)
         for batch in batches(5):
             run(batch)
     assert recordings == {"recorded": 0, "replayed": 0}
 
 
 def test_a_refused_recording_costs_a_warning_alone(model, recordings, monkeypatch):
-    def refuse(run, stream):
-        run.__self__._weights[0].grad = None
+    def refuse(self, run):
+        self._weights[0].grad = None
         raise RuntimeError("operation not permitted\nmore")
 
-    monkeypatch.setattr(graphed_pass, "capture", refuse)
-    groups = [list(batches(8))[first : first + 2] for first in range(0, 8, 2)]
-    with fused(model):
-        expected = updates(model, noisy(model), groups)
-        with pytest.warns(UserWarning, match="operation by operation: operation not permitted$"):
-            found = updates(model, GraphedPass(model, noisy(model)), groups)
-    for one, other in zip(found, expected, strict=True):
-        for left, right in zip(one, other, strict=True):
-            torch.testing.assert_close(left, right)
+    monkeypatch.setattr(Recorded, "_capture", refuse)
+    check_refused(model, "one by one: operation not permitted$")
 
 
-@pytest.mark.parametrize("what", ["result", "gradients", "no gradient"])
+@pytest.mark.parametrize("what", ["result", "gradients", "no gradient", "not a number"])
 def test_a_recording_that_gives_other_numbers_is_not_used(what, model, recordings, monkeypatch):
-    usual = graphed_pass.capture
+    usual = Recorded._capture
 
-    def wrong(run, stream):
-        recorded, replay = run.__self__, usual(run, stream)
+    def wrong(self, run):
+        replay, result, gradients = usual(self, run)
+        if what == "no gradient":
+            gradients[0] = None
 
         def replayed():
             replay()
             if what == "result":
-                recorded._result[0] *= 1.01
+                result[0] *= 1.1
             elif what == "gradients":
-                recorded._gradients[0] *= 1.5
-            else:
-                recorded._gradients[0] = None
+                gradients[0] *= 1.5
+            elif what == "not a number":
+                gradients[1][0] = float("nan")
 
-        return replayed
+        return replayed, result, gradients
 
-    monkeypatch.setattr(graphed_pass, "capture", wrong)
-    groups = [[batch] for batch in batches(5)]
+    monkeypatch.setattr(Recorded, "_capture", wrong)
+    check_refused(model, "one by one: a replay of it gives other numbers")
+    assert recordings == {"recorded": 1, "replayed": 1}
+
+
+def check_refused(model, match):
+    groups = [list(batches(8))[first : first + 2] for first in range(0, 8, 2)]
     with fused(model):
         expected = updates(model, noisy(model), groups)
-        with pytest.warns(UserWarning, match="operation by operation: a replay of it gives other numbers"):
-            found = updates(model, GraphedPass(model, noisy(model)), groups)
-    assert recordings == {"recorded": 1, "replayed": 1}
+        with pytest.warns(UserWarning, match=match):
+            found = updates(model, graphed(model), groups)
     for one, other in zip(found, expected, strict=True):
         for left, right in zip(one, other, strict=True):
             torch.testing.assert_close(left, right)
+
+
+def test_a_pass_with_another_number_of_dropouts_each_time_is_not_recorded(model, recordings):
+    passes, calls = GraphedPass(model), iter(range(100))
+
+    def run(batch):
+        noise = [next_seed() for _ in range(next(calls))]
+        return noisy(model)(batch) * len(noise)
+
+    *first, third, fourth = batches(4)
+    with fused(model):
+        for batch in first:
+            passes(run, batch)
+        with pytest.warns(UserWarning, match="another number of dropouts"):
+            passes(run, third)
+        passes(run, fourth)
+    assert recordings == {"recorded": 0, "replayed": 0}
+
+
+@pytest.mark.parametrize("is_close", [True, False])
+def test_a_pass_without_an_order_of_sums_may_differ_a_little(is_close, model, recordings):
+    """As kernels with atomic additions do."""
+    passes, generator = GraphedPass(model), torch.Generator().manual_seed(0)
+
+    def run(batch):
+        result = noisy(model)(batch)
+        for weight in model.parameters():
+            weight.grad *= 1 + (1e-4 if is_close else 1.0) * torch.rand((), generator=generator)
+        return result
+
+    with fused(model), nullcontext() if is_close else pytest.warns(UserWarning, match="gives other numbers"):
+        for batch in batches(5):
+            model.zero_grad()
+            passes(run, batch)
+    assert recordings["replayed"] == (3 if is_close else 1)
+
+
+def test_gradients_that_share_memory_with_the_recorded_ones_are_kept(model, recordings):
+    first, second = batches(5), list(batches(2))
+    with fused(model):
+        run, plain = graphed(model), noisy(model)
+        for batch in first:
+            model.zero_grad()
+            run(batch)
+        found = []
+        for function in (run, plain):
+            torch.manual_seed(1)
+            model.zero_grad()
+            function(second[0])
+            for weight in model.parameters():
+                weight.grad = None if weight.grad is None else weight.grad.view_as(weight.grad)
+            function(second[1])
+            found.append([weight.grad.clone() for weight in model.parameters()])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_comparisons():
+    one, two = torch.ones(3), torch.full((3,), float("nan"))
+    assert are_equal((one, None), (one.clone(), None))
+    assert not are_equal((one, None), (one, one))
+    assert are_close((one, one * 1.005), (one, one))
+    for other in (one * 1.5, two, None):
+        assert not are_close((one, one, other), (one, one, one))
+    assert not are_close((one, one), (one, two))
+
+
+def test_a_trainer_of_a_model_is_freed_with_it(model):
+    gradients = Gradients(ReplicatedModel(model), NextToken(), torch.device("cpu"), "float32")
+    gradients.compute(list(batches(1)), model.zero_grad)
+    gone = weakref.ref(gradients)
+    del gradients
+    assert gone() is None
 
 
 def test_seeds_in_memory_are_those_that_would_have_been_drawn():
@@ -216,9 +325,10 @@ def test_seeds_in_memory_are_those_that_would_have_been_drawn():
         memory.draw()
         with memory.used():
             assert [int(next_seed()) for _ in range(count)] == drawn
-            with pytest.raises(IndexError):
-                next_seed()
-        assert torch.equal(torch.get_rng_state(), state)
+            assert memory.are_all_read
+            assert torch.equal(torch.get_rng_state(), state)
+            next_seed()
+            assert not memory.are_all_read
         torch.manual_seed(3)
         counter = SeedCounter()
         with counter.used():
@@ -247,12 +357,16 @@ def test_on_a_gpu_a_replay_is_equal_to_the_bit(precision, monkeypatch):
             ]
             for group in groups:
                 model.zero_grad(set_to_none=True)
-                sums.append(gradients.compute([each.to(device) for each in group], model.zero_grad).clone())
+                sums.append(
+                    gradients.compute(
+                        [prepared_for_gpu(each, -100).to(device) for each in group], model.zero_grad
+                    ).clone()
+                )
                 with torch.no_grad():
                     for weight in model.parameters():
                         weight -= 0.1 * weight.grad
             if is_graphed:
-                assert gradients._pass._recorded._replay is not None
+                assert gradients._graphed._recorded._replay is not None
         found.append([*sums, *(weight.detach() for weight in model.parameters())])
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)

@@ -18,9 +18,11 @@ LARGEST = 2**31
 def next_seed() -> int | Int64[Tensor, ""]:
     """The seed of the next dropout: a number, or within `SeedMemory.used` its place in memory."""
     counter = _counter.get()
-    if counter is None:
-        return int(torch.randint(LARGEST, ()))
-    return counter.next()
+    return _drawn() if counter is None else counter.next()
+
+
+def _drawn() -> int:
+    return int(torch.randint(LARGEST, (), device="cpu"))
 
 
 class SeedCounter:
@@ -31,7 +33,7 @@ class SeedCounter:
 
     def next(self) -> int | Int64[Tensor, ""]:
         self.count += 1
-        return int(torch.randint(LARGEST, ()))
+        return _drawn()
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -51,17 +53,22 @@ class SeedMemory(SeedCounter):
         super().__init__()
         self._seeds = torch.zeros(size, dtype=torch.int64, device=device)
 
+    @property
+    def are_all_read(self) -> bool:
+        """True if the last pass had as many seeds as there are."""
+        return self.count == len(self._seeds)
+
     def draw(self) -> None:
         """Writes the seeds of the next pass."""
         if len(self._seeds):
-            drawn = torch.randint(LARGEST, (len(self._seeds),))
+            drawn = torch.randint(LARGEST, (len(self._seeds),), device="cpu")
             drawn = drawn.pin_memory() if self._seeds.is_cuda else drawn
             self._seeds.copy_(drawn, non_blocking=True)
 
     def next(self) -> int | Int64[Tensor, ""]:
-        """The place of the next seed; IndexError if the pass has more than were counted."""
+        """The place of the next seed; the last one again if the pass has more than were counted."""
         self.count += 1
-        return self._seeds[self.count - 1]
+        return self._seeds[min(self.count, len(self._seeds)) - 1] if len(self._seeds) else _drawn()
 
 
 _counter: ContextVar[SeedCounter | None] = ContextVar("dropout seeds", default=None)

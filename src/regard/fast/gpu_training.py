@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.fast.dropout_seeds import next_seed
 from regard.fast.fusible import can_be_fused_on_gpu, has_gradient, is_on_gpu
-from regard.fast.half_copies import with_half, with_normed
+from regard.fast.half_copies import copies_are_used, with_half, with_normed
 from regard.fast.half_weights import HalfLinear, product
 from regard.fast.unchanged import class_is_unchanged
 from regard.layers.feedforward import GELU_TANH, FeedForward
@@ -34,14 +34,15 @@ def added_norm(
 ) -> Float[Tensor, "*rows features"] | None:
     """norm(residual + dropout(x)), or norm(x), in this type (None: that of the sum).
 
-    It comes with its copy in the type of autocast (`half_copies`).
+    Within `half_copies.copies` it comes with its copy in the type of autocast.
     """
     if not _has_kernel(residual, x, norm, dropout):
         return None
     wide = dtype or (x.dtype if residual is None else torch.promote_types(x.dtype, residual.dtype))
     narrow = product_dtype(x)
-    out, half, _ = _add_norm(residual, x, norm, dropout, wide, half=None if narrow == wide else narrow)
-    return with_half(out, half)
+    half = narrow if narrow != wide and copies_are_used() else None
+    out, copy, _ = _add_norm(residual, x, norm, dropout, wide, half=half)
+    return with_half(out, copy)
 
 
 def added(

@@ -97,9 +97,9 @@ def is_known_in_training(model: nn.Module) -> bool:
 
 
 def _is_replaced(module: nn.Module) -> bool:
-    """True if the module itself has another forward, or another attention."""
+    """True if the module itself has another method, or another attention."""
     has_other_attention = isinstance(module, MultiHeadAttention) and plain_attend(module) is not attention
-    return "forward" in vars(module) or has_other_attention
+    return has_other_attention or bool(overrides(module))
 
 
 def _device(model: nn.Module) -> torch.device:

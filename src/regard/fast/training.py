@@ -20,8 +20,8 @@ from regard.fast.bfloat16_products import BFLOAT16_FORMS, linear_layers_are_repl
 from regard.fast.causal_attention import causal_attentions, causal_training_attention
 from regard.fast.dropout import FastDropout, dropout_bits
 from regard.fast.fusible import can_be_fused, is_on_gpu
-from regard.fast.half_copies import normed_of
-from regard.fast.half_weights import HALF_FORMS, find_layers
+from regard.fast.half_copies import copies_are_used, normed_of
+from regard.fast.half_weights import HALF_FORMS
 from regard.fast.linear_cross_entropy import output_layer
 from regard.fast.native.residual import AddDropped, AddNorm, DropoutBits, FeedForwardReLU
 from regard.fast.training_attention import training_attention
@@ -119,9 +119,10 @@ class FusedReorderedNorm(ReorderedNorm):
 def _normed(norm: nn.Module, x: Tensor) -> Tensor:
     """norm(x), which a linear layer reads: on a GPU in the type of its product."""
     if is_on_gpu(x):
-        if (normed := normed_of(x, norm)) is not None and not has_hooks(norm):
+        dtype = gpu_training.product_dtype(x)
+        if (normed := normed_of(x, norm, dtype)) is not None:
             return normed
-        found = gpu_training.added_norm(None, x, norm, None, gpu_training.product_dtype(x))
+        found = gpu_training.added_norm(None, x, norm, None, dtype)
         if found is not None:
             return found
     return norm(x)
@@ -130,7 +131,9 @@ def _normed(norm: nn.Module, x: Tensor) -> Tensor:
 def _added(x: Tensor, y: Tensor, dropout: nn.Dropout, next_norm: nn.Module | None = None) -> Tensor:
     """x + dropout(y), which on a GPU comes with what the next norm makes of it."""
     if is_on_gpu(y) and _is_fast(dropout):
-        found = None if next_norm is None else gpu_training.added(x, y, dropout, next_norm)
+        found = None
+        if next_norm is not None and copies_are_used():
+            found = gpu_training.added(x, y, dropout, next_norm)
         if found is None and dropout.p:
             found = gpu_training.added_dropped(x, y, dropout)
         if found is not None:
@@ -257,7 +260,6 @@ def fuse(model: nn.Module) -> None:
             attend = causal_training_attention if module in causal else training_attention
             cast(MultiHeadAttention, module).attend = attend
     if on_gpu:
-        find_layers(model)
         for residual, norm in _next_norms(model):
             vars(residual)["next_norm"] = norm
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,7 +12,9 @@ from regard.data.batch import Batch
 from regard.distributed.distributed_model import DistributedModel
 from regard.distributed.replicated import ReplicatedModel
 from regard.errors import UserError
+from regard.fast.half_copies import copies
 from regard.fast.half_weights import half_weights
+from regard.fast.supported import is_known_in_training
 from regard.training.graphed_pass import GraphedPass
 from regard.training.numbers import is_asynchronous
 from regard.training.objective import CrossEntropy, Loss, NextToken, Objective
@@ -32,6 +33,7 @@ class Gradients:
             device,
             precision,
         )
+        self._graphed: GraphedPass | None = None
 
     def __call__(self, batches: Sequence[Batch], reset: Callable[[], None]) -> tuple[float, int, int]:
         """Computes the gradients and stores them in the weights' `grad`.
@@ -62,21 +64,30 @@ class Gradients:
     def _backward(self, batches: Sequence[Batch]) -> Tensor:
         """Backpropagates the summed loss; returns the sums of log-likelihoods, targets and batches."""
         sums = torch.zeros(3, device=self.device)
-        for batch in batches:
-            sums = sums + self._pass(batch)
+        here = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
+        with here:
+            for batch in batches:
+                sums = sums + self._pass(batch)
         return sums
 
-    @cached_property
-    def _pass(self) -> Callable[[Batch], Tensor]:
+    def _pass(self, batch: Batch) -> Float[Tensor, "3"]:
         """`_pass_of`, on a GPU recorded if it always computes the same of a batch."""
         is_whole = type(self.distributed) is ReplicatedModel and is_asynchronous(self.device)
-        if not is_whole or type(self.objective) not in (CrossEntropy, NextToken):
-            return self._pass_of
-        return GraphedPass(self.distributed.model, self._pass_of)
+        if not is_whole or not self._is_known:
+            return self._pass_of(batch)
+        self._graphed = self._graphed or GraphedPass(self.distributed.model)
+        return self._graphed(self._pass_of, batch, (self.objective, self.precision))
+
+    @property
+    def _is_known(self) -> bool:
+        """True if the objective looks at nothing of the model but its last states."""
+        return type(self.objective) in (CrossEntropy, NextToken)
 
     def _pass_of(self, batch: Batch) -> Float[Tensor, "3"]:
         """Backpropagates the loss of a batch; returns its log-likelihood, its targets, and 1."""
-        with self._autocast(), half_weights(self.distributed.model):
+        model = self.distributed.model
+        known = self._is_known and is_asynchronous(self.device) and is_known_in_training(model)
+        with self._autocast(), half_weights(model), copies(known):
             loss = self.distributed.loss(self.objective, batch)
         refuse_other_than_loss(loss, self.objective)
         _refuse_without_gradient(loss, self.objective)
