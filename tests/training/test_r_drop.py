@@ -14,7 +14,8 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.training.losses import CustomLoss
 from regard.training.objective import CrossEntropy, LabelCrossEntropy, NextToken, SquaredError
-from regard.training.r_drop import RDrop, with_r_drop
+from regard.training.r_drop import RDrop, refuse_without_dropout, with_r_drop
+from regard.training.settings import TrainingSettings
 
 SMALL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "dropout": 0.5}
 ROWS = torch.tensor([[5, 6, 7, 3], [4, 3, 0, 0], [4, 4, 9, 3]])
@@ -104,3 +105,23 @@ def test_what_does_not_predict_classes_is_refused():
     with pytest.raises(RecipeError, match=r"training\.r_drop: SquaredError is not a function of logits"):
         with_r_drop(SquaredError(), 1.0)
     assert with_r_drop(SquaredError(), 0.0) == SquaredError()
+
+
+def test_a_model_without_dropout_is_refused_and_one_of_others_is_not_known():
+    plain = {**SMALL, "dropout": 0.0}
+    config = EncoderOnlyConfig(vocab_size=12, num_layers=1, head="classification", num_labels=3, **plain)
+    model = build_model(config, seed=0)
+    with pytest.raises(RecipeError, match=r"training\.r_drop = 2.0 has no effect: the model has no dropout"):
+        refuse_without_dropout(model, 2.0)
+    model.dropout = torch.nn.Dropout(0.1)
+    refuse_without_dropout(model, 2.0)
+    for other in ({"dropout": 0.0}, object(), None):
+        own = torch.nn.Linear(2, 2)
+        own.config = other
+        refuse_without_dropout(own, 2.0)
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), -1.0])
+def test_a_weight_that_is_no_number_from_0_on_is_refused(weight):
+    with pytest.raises(RecipeError, match=r"training\.r_drop must be 0 or more"):
+        TrainingSettings(r_drop=weight)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.errors import RecipeError
-from regard.models.model import Model
+from regard.models.config import ModelConfig
 from regard.training.losses import LossOfLogits
 from regard.training.objective import Loss, Objective
 
@@ -55,13 +55,18 @@ def with_r_drop(base: Objective, weight: float) -> Objective:
 
 def refuse_without_dropout(model: nn.Module, weight: float) -> None:
     """Raise a RecipeError if two passes of a model of regard are equal; of others it is not known."""
-    settings = vars(getattr(model, "config", None) or object).items() if isinstance(model, Model) else ()
-    configured = any(value for name, value in settings if name.endswith("dropout"))
-    if isinstance(model, Model) and not configured and not any(map(_drops, model.modules())):
-        raise RecipeError(
-            f"training.r_drop = {weight} has no effect: the model has no dropout",
-            "set its dropout above 0, or leave out r_drop, which doubles the cost of an update",
-        )
+    config = getattr(model, "config", None)
+    if not isinstance(config, ModelConfig) or has_dropout(config) or any(map(_drops, model.modules())):
+        return
+    raise RecipeError(
+        f"training.r_drop = {weight} has no effect: the model has no dropout",
+        "set its dropout above 0, or leave out r_drop, which doubles the cost of an update",
+    )
+
+
+def has_dropout(config: ModelConfig) -> bool:
+    """True if one of the dropouts of a configuration is above 0."""
+    return any(value for name, value in vars(config).items() if name.endswith("dropout"))
 
 
 def _drops(module: nn.Module) -> bool:

@@ -1,5 +1,6 @@
 """The settings of a recipe's `[training]` section."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -76,7 +77,7 @@ class TrainingSettings:
                     f"training.{name} must be 1 or more, not {getattr(self, name)}", "count updates"
                 )
         for name in ("clip_norm", "r_drop", "average_last", "patience", "nonfinite_skips", "seed"):
-            if getattr(self, name) < 0:
+            if not 0 <= getattr(self, name) < math.inf:
                 raise RecipeError(
                     f"training.{name} must be 0 or more, not {getattr(self, name)}", "0 turns it off"
                 )

@@ -49,7 +49,7 @@ def test_its_client_gets_the_errors_of_its_server(client):
 
 
 def test_lists_alternatives_and_detected_languages(included, translated):
-    body = {"q": [TEXT, "How are you?"], "source": "auto", "target": "de", "alternatives": 2}
+    body = {"q": [TEXT, "How are you?"], "source": "auto", "target": "de", "alternatives": 2.0}
     answer = post(included, "/translate", body).json
     wanted = list(translated.texts(body["q"]))
     assert answer["translatedText"] == [each.text for each in wanted]

@@ -103,7 +103,7 @@ def decoded(content: bytes, kind: type[Body]) -> Body:
         except msgspec.ValidationError as error:
             if "got `float`" not in str(error):
                 raise
-            return msgspec.convert(_with_integers(msgspec.json.decode(content)), kind)
+            return msgspec.convert(with_integers(msgspec.json.decode(content)), kind)
     except msgspec.ValidationError as error:
         raise wrong_type(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
@@ -112,12 +112,12 @@ def decoded(content: bytes, kind: type[Body]) -> Body:
         ) from None
 
 
-def _with_integers(value: Any) -> Any:
+def with_integers(value: Any) -> Any:
     """A decoded value whose floats without a fraction are integers, as far as floats hold them exactly."""
     if isinstance(value, dict):
-        return {name: _with_integers(each) for name, each in value.items()}
+        return {name: with_integers(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [_with_integers(each) for each in value]
+        return [with_integers(each) for each in value]
     exact = isinstance(value, float) and value.is_integer() and abs(value) <= EXACT_INTEGERS
     return int(value) if exact else value
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.datastructures import UploadFile
 
-from regard.serving.dialects.dialect import JSON, Call, decoded
+from regard.serving.dialects.dialect import JSON, Call, decoded, with_integers
 from regard.serving.http_error import HttpProblem
 from regard.serving.limits import ServerLimits
 
@@ -91,7 +91,7 @@ async def fields_of(call: Call, *, may_be_empty: bool = False, limits: ServerLim
     query = {name: http.query_params.getlist(name) for name in http.query_params}
     content_type = http.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == JSON:
-        values = decoded(await call.request.body(limits), dict)
+        values = with_integers(decoded(await call.request.body(limits), dict))
         return Fields({**{name: each[0] for name, each in query.items()}, **values}, is_form=False)
     if content_type in FORMS:
         form = await call.request.form(limits)

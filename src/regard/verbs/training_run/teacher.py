@@ -1,6 +1,5 @@
 """The teacher of a run with `[training.distillation]`: loaded, and compared with the task of the run."""
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -16,7 +15,7 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.distillation import distilled
 from regard.training.losses import chosen_loss
 from regard.training.objective import Objective
-from regard.training.r_drop import with_r_drop
+from regard.training.r_drop import has_dropout, with_r_drop
 from regard.training.settings import TrainingSettings
 from regard.verbs.shared.model_loading import load_named_model, model_path
 from regard.verbs.tasks.recipe import RecipeFile
@@ -93,9 +92,8 @@ def training_objective(task: Task, training: TrainingSettings, teacher: LoadedMo
 
 def _has_dropout(task: Task, training: TrainingSettings) -> bool:
     """Whether two passes of the model can differ."""
-    settings = dataclasses.asdict(task.config)
     adapter = training.adapter is not None and training.adapter.dropout > 0
-    return adapter or any(value for name, value in settings.items() if name.endswith("dropout"))
+    return adapter or has_dropout(task.config)
 
 
 def refuse_other_targets(teacher: LoadedModel, task: Task, model: Model) -> None:
