@@ -223,7 +223,7 @@ def test_messages_are_passed_on_until_the_process_ends_and_no_other_is_begun(han
 
 
 class Handle:
-    """A worker's handle that keeps what it is told."""
+    """A worker's handle that records its calls."""
 
     def __init__(self, work=(0, 0), alive=True):
         self.work, self.alive, self.busy, self.process = work, alive, False, 5
