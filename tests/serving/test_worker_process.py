@@ -1,8 +1,10 @@
 """What a worker's process sets up before it answers, in this process: its signals, threads and sockets."""
 
 import os
+import signal
 import stat
 import threading
+import time
 from multiprocessing import Pipe
 from types import SimpleNamespace
 
@@ -133,6 +135,39 @@ def test_what_a_process_that_cannot_be_begun_had_is_closed(monkeypatch):
         handle._started()
     assert [end.closed for end in ends] == [True, True]
     assert not handle._model.lock.locked()
+
+
+def test_a_process_that_is_begun_is_known_and_meets_no_signal_before_it_ignores_them(monkeypatch):
+    given, masks, running = {}, [], set()
+
+    class Process:
+        def __init__(self, **more):
+            given.update(more)
+
+        def start(self):
+            masks.append("start")
+            assert handle._model.lock.locked()
+
+    ends = Pipe()
+    context = SimpleNamespace(Pipe=lambda: ends, Process=Process)
+    monkeypatch.setattr(workers.multiprocessing, "get_context", lambda kind: context)
+    monkeypatch.setattr(
+        workers.signal, "pthread_sigmask", lambda how, mask: masks.append((how, mask)) or {"before"}
+    )
+    monkeypatch.setattr(workers, "RUNNING", running)
+    handle = WorkerHandle.__new__(WorkerHandle)
+    handle._model, handle._limits, handle._threads = MadeModel(Echo()), QueueLimits(), 3
+    handle._model.lock = threading.Lock()
+    begun = time.monotonic()
+    started = getattr(WorkerHandle._started, "__wrapped__", WorkerHandle._started)
+    connection, process = started(handle)
+    assert (connection, running) == (ends[0], {process})
+    assert [end.closed for end in ends] == [False, True]
+    assert begun <= handle._begun <= time.monotonic()
+    assert masks == [(signal.SIG_BLOCK, IGNORED), "start", (signal.SIG_SETMASK, {"before"})]
+    assert given["args"] == (ends[1], handle._model, handle._limits, 3, os.getpid())
+    assert (given["target"], given["daemon"], handle._model.lock.locked()) == (work, True, False)
+    connection.close()
 
 
 def test_at_exit_no_worker_is_begun_again_and_all_are_killed(monkeypatch):
