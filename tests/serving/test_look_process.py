@@ -1,12 +1,15 @@
 """A process with looks reports that it has started, or why it could not."""
 
 import multiprocessing
+import signal
+from types import SimpleNamespace
 
 import pytest
 
 from regard.errors import RegardError, RunError
 from regard.serving import look_process
-from regard.serving.look_process import _Failed, _Started, _started
+from regard.serving.look_process import LookProcess, _Failed, _serve, _Started, _started
+from regard.verbs.shared.runtime import Runtime
 
 
 @pytest.fixture
@@ -46,3 +49,67 @@ def test_one_that_sends_nothing_is_not_waited_for_any_longer(ends, monkeypatch):
     monkeypatch.setattr(look_process, "START_SECONDS", 0.0)
     with pytest.raises(RunError, match="did not start"):
         _started(ends[0])
+
+
+def test_a_process_ends_with_the_server_and_reports_its_address_before_it_answers(monkeypatch):
+    calls, sent = [], []
+
+    class Served:
+        port, token = 8123, "secret"
+
+        def __init__(self, store):
+            calls.append(store)
+
+        def serve_forever(self):
+            calls.append("serve")
+
+    connection = SimpleNamespace(send=sent.append, close=lambda: calls.append("close"))
+    monkeypatch.setattr(look_process, "end_with", calls.append)
+    monkeypatch.setattr(look_process.signal, "signal", lambda *given: calls.append(given))
+    monkeypatch.setattr(look_process, "Looker", lambda path, runtime: (path, runtime))
+    monkeypatch.setattr(look_process, "LookStore", lambda looker: looker)
+    monkeypatch.setattr(look_process, "LocalServer", Served)
+    serve = getattr(_serve, "__wrapped__", _serve)  # without the checks of types
+    serve(connection, None, "runtime", 4711)
+    ignored = [(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGHUP)]
+    assert calls == [4711, *ignored, (None, "runtime"), "close", "serve"]
+    assert sent == [_Started(8123, "secret")]
+
+    def failing(store):
+        raise RegardError("m has no looks", "give another model")
+
+    calls.clear()
+    sent.clear()
+    monkeypatch.setattr(look_process, "LocalServer", failing)
+    serve(connection, None, "runtime", 4711)
+    assert sent == [_Failed("m has no looks", "give another model")]
+    assert "serve" not in calls
+
+
+def test_a_process_that_does_not_start_is_ended_and_its_connection_closed(ends, monkeypatch):
+    calls = []
+    made = SimpleNamespace(
+        pid=4711,
+        start=lambda: calls.append("start"),
+        kill=lambda: calls.append("kill"),
+        join=lambda: calls.append("join"),
+    )
+    context = SimpleNamespace(Pipe=lambda duplex: ends, Process=lambda **given: made)
+    monkeypatch.setattr(look_process.multiprocessing, "get_context", lambda kind: context)
+    with pytest.raises(RunError, match="did not start"):  # nobody holds the other end
+        LookProcess(None, Runtime())
+    assert calls == ["start", "kill", "join"]
+    assert [end.closed for end in ends] == [True, True]
+    made.pid = None  # it could not be begun
+
+    def start():
+        raise OSError("no memory")
+
+    made.start = start
+    calls.clear()
+    again = multiprocessing.Pipe(duplex=False)
+    context.Pipe = lambda duplex: again
+    with pytest.raises(OSError, match="no memory"):
+        LookProcess(None, Runtime())
+    assert calls == []
+    again[1].close()

@@ -1,14 +1,20 @@
 """How a server begins and ends: models are loaded, requests answered, and a loss is reported."""
 
 import asyncio
+import logging
+import signal
 from types import SimpleNamespace
 
 import pytest
+import uvicorn
 
 from regard.errors import UserError
+from regard.serving import run
 from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
-from regard.serving.run import ModelServer, _run
+from regard.serving.limits import ServerLimits
+from regard.serving.run import ModelServer, ServeOptions, _is_loopback, _run, serve, service_of
+from regard.verbs.shared.runtime import DecodingRuntime
 from tests.serving.made_models import MadeModel, Runner, service_with
 
 
@@ -90,3 +96,132 @@ def test_models_are_loaded_before_the_first_request_unless_the_server_is_lazy(la
     begun = getattr(_run, "__wrapped__", _run)  # without the checks of types
     asyncio.run(begun(server, lazy, "ready"))
     assert calls == ["signals", *([] if lazy else ["load"]), "ready"]
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """`serve` with a made server; what it does, in order."""
+    calls = []
+    service = service_with({"en-de": None, "de-en": None})
+    monkeypatch.setattr(service.models, "abort", lambda: calls.append("abort"))
+    made = SimpleNamespace(
+        getsockname=lambda: ("::1", 8123, 0, 0),
+        close=lambda: calls.append("close"),
+    )
+    server = SimpleNamespace(lost=False, failure=None)
+
+    async def running(given, lazy, note):
+        calls.append((given, lazy, note))
+        if server.failure:
+            raise server.failure
+
+    monkeypatch.setattr(run, "service_of", lambda options: service)
+    monkeypatch.setattr(run, "bound", lambda host, port: calls.append((host, port)) or made)
+    monkeypatch.setattr(run, "ModelServer", lambda given, sockets: server)
+    monkeypatch.setattr(run, "_run", running)
+    monkeypatch.setattr(logging.getLogger("uvicorn"), "level", logging.INFO)
+    return calls, server
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
+def test_a_server_names_its_models_and_address_and_releases_them_at_its_end(begun, capsys, host, shown, lazy):
+    calls, server = begun
+    serve(ServeOptions(host=host, port=80, lazy=lazy))
+    note = f"serving en-de, de-en at http://{shown}:8123; Ctrl-C stops the server"
+    assert calls == [(host, 80), (server, lazy, note), "close", "abort"]
+    assert logging.getLogger("uvicorn").level == logging.CRITICAL
+    assert capsys.readouterr().err == "all accepted requests are answered\n"
+
+
+def test_a_server_that_lost_requests_warns_and_one_that_fails_reports_its_error_alone(begun, capsys):
+    calls, server = begun
+    server.lost = True
+    serve(ServeOptions())
+    assert capsys.readouterr().err.startswith("warning: the server ended before it had answered all")
+    calls.clear()
+    server.failure = UserError("the folder is damaged", "copy it again")
+    with pytest.raises(UserError, match="damaged"):
+        serve(ServeOptions())
+    assert calls[-2:] == ["close", "abort"]
+    assert capsys.readouterr().err == ""
+
+
+def test_signals_stop_the_server_or_load_its_models_again(busy, monkeypatch):
+    server, _, _ = busy
+    handlers = {}
+    loop = SimpleNamespace(add_signal_handler=handlers.__setitem__)
+    monkeypatch.setattr(run, "asyncio", SimpleNamespace(get_running_loop=lambda: loop))
+    server.handle_signals()
+    assert handlers == {
+        signal.SIGTERM: server.stop,
+        signal.SIGINT: server.stop,
+        signal.SIGHUP: server.reload,
+    }
+
+    def unknown(*given):
+        raise NotImplementedError
+
+    loop.add_signal_handler = unknown
+    server.handle_signals()  # Windows
+
+
+def test_a_note_is_printed_when_requests_are_answered(busy, monkeypatch, capsys):
+    server, _, _ = busy
+
+    async def startup(self, sockets=None):
+        print("listens")
+
+    monkeypatch.setattr(uvicorn.Server, "startup", startup)
+    asyncio.run(server.startup())
+    assert capsys.readouterr() == ("listens\n", "")
+    server.note = "ready"
+    asyncio.run(server.startup())
+    assert capsys.readouterr() == ("listens\n", "ready\n")
+
+
+def test_the_http_server_has_the_limits_and_adds_nothing_to_answers_or_the_log():
+    limits = ServerLimits(keep_alive_seconds=7, header_bytes=4321)
+    config = ModelServer(service_with({"en-de": None}, limits), []).config
+    assert (config.timeout_keep_alive, config.h11_max_incomplete_event_size) == (7, 4321)
+    assert (config.access_log, config.server_header, config.proxy_headers) == (False, False, False)
+    assert (config.ws, config.lifespan, config.log_config) == ("none", "off", None)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("localhost", True), ("127.0.0.2", True), ("::1", True), ("0.0.0.0", False), ("example.org", False)],
+)
+def test_a_loopback_address_is_that_of_this_machine(host, loopback):
+    assert _is_loopback(host) is loopback
+
+
+def test_a_service_has_what_its_options_say():
+    service = service_of(ServeOptions(memory_mb=3))
+    assert (service.models.budget_bytes, service.public, service.keys.required) == (3 << 20, False, False)
+    assert service_of(ServeOptions()).models.budget_bytes is None
+    assert service_of(ServeOptions(host="0.0.0.0", open=True)).public
+
+
+def test_looks_are_for_this_machine_without_keys_unless_they_are_asked_for(tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("0123456789abcdef01234567\n")
+    public = {"host": "0.0.0.0", "open": True}
+
+    def has_looks(**options):
+        return service_of(ServeOptions(**options)).looks is not None
+
+    assert has_looks()
+    assert not has_looks(look=False)
+    assert not has_looks(api_keys=keys)
+    assert not has_looks(api_keys=keys, look=False)
+    assert not has_looks(**public)
+    assert has_looks(**public, look=True)
+    with pytest.raises(UserError, match="--look with --api-keys"):
+        service_of(ServeOptions(api_keys=keys, look=True))
+
+
+@pytest.mark.parametrize(("threads", "used"), [(None, 1), (3, 3)])
+def test_looks_have_the_threads_of_the_server_or_one(threads, used):
+    looks = service_of(ServeOptions(runtime=DecodingRuntime(threads=threads))).looks
+    assert looks._runtime.threads == used

@@ -400,6 +400,17 @@ def test_the_time_of_what_is_decoded_counts_from_one_answer_to_the_next(monkeypa
     assert (scheduler._spent, len(measured)) == (0.0, 2)
 
 
+def test_the_time_of_what_is_decoded_starts_again_when_a_request_is_cancelled(still):
+    job = submitted(still, Counter(), "5")[0]
+    still._decode(still._take_pieces())
+    still._spent = 7.0
+    assert still._take_pieces() == []
+    assert still._spent == 7.0
+    job.cancelled = True
+    assert still._take_pieces() == []
+    assert still._spent == 0.0
+
+
 def test_long_requests_advance_when_short_ones_have_had_as_much_time():
     now = [0.0]
 

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -215,6 +216,9 @@ def test_a_closed_scheduler_answers_what_it_accepted_and_takes_no_more():
     assert not scheduler.busy
 
 
+RUN = Scheduler._run  # `still` replaces it
+
+
 class Seen:
     """What a scheduler reports."""
 
@@ -390,3 +394,38 @@ def test_when_all_is_refused_the_thread_has_ended():
     assert scheduler._thread.is_alive()
     scheduler.abort()
     assert not scheduler._thread.is_alive()
+
+
+def test_decoding_takes_turns_as_long_as_the_batch_of_other_work_before_them(still, monkeypatch):
+    calls, now = [], [50.0]
+
+    def decode(joining):
+        calls.append(("decode", joining, still._running))
+        now[0] += 0.4
+
+    def compute(batch):
+        calls.append(("compute", len(batch.rows)))
+        return 1.0
+
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    batches = [Batch(Echo(), [(job_of(Echo(), 1), 0)] * 3), None]
+    still._decoded = SimpleNamespace(pieces=2)
+    monkeypatch.setattr(type(still), "_take_expired", lambda self: [])
+    monkeypatch.setattr(type(still), "_take_batch", lambda self: batches.pop(0))
+    monkeypatch.setattr(type(still), "_take_pieces", lambda self: ["joins"] if len(batches) == 2 else [])
+    still._decode, still._compute, still._closed = decode, compute, True
+    still._after_turn = lambda: calls.append("turn")
+    taken = still._report_queue
+
+    def reported():
+        taken()
+        still._decoded.pieces = 2 if len(batches) == 1 else 0
+
+    still._report_queue = reported
+    RUN(still)
+    turn = [("decode", [], 6), "turn"]
+    assert calls == [
+        ("decode", ["joins"], 6), "turn", ("compute", 3), "turn", *turn, *turn, *turn,
+        ("decode", [], 2), "turn",
+    ]  # fmt: skip
+    assert (still._running, still._observer.queued) == (0, [0, 0])

@@ -1,6 +1,7 @@
 """The core that all dialects call: how much a request may have, and which model answers it."""
 
 import asyncio
+import threading
 import time
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
 from regard.serving.limits import ServerLimits
 from regard.serving.scheduler import Closed, DeadlinePassed, Scheduler
-from regard.serving.service import GRACE, TRIES, _begun, length_of
+from regard.serving.service import GRACE, LONG, TRIES, _begun, _in_time, _pieces, length_of
 from regard.verbs.serve import AnswerSettings
 from tests.serving.made_models import MadeModel, Runner, request_of, service_with
 from tests.serving.test_scheduler import Echo
@@ -159,7 +160,7 @@ def streamed(runner, task, text="one two"):
 
     async def main():
         parts = await service.parts(request, service.slot("a"), AnswerSettings(task=task), text)
-        assert request.first_part_seconds is not None
+        assert 0 <= request.first_part_seconds < 10
         return [part async for part in parts]
 
     return request, asyncio.run(main()), service
@@ -235,3 +236,28 @@ def test_an_error_comes_before_the_first_part_and_parts_are_closed_at_the_end():
 
     asyncio.run(left())
     assert closed == [(), ("a", "b"), (), ("c", "d")]
+
+
+@pytest.mark.parametrize(("left", "seconds"), [(7.0, 7.0 + GRACE), (-7.0, GRACE)])
+def test_an_answer_is_waited_for_until_some_seconds_after_the_deadline(monkeypatch, left, seconds):
+    given, timeout = [], asyncio.timeout
+    monkeypatch.setattr(asyncio, "timeout", lambda delay: given.append(delay) or timeout(delay))
+
+    async def answer():
+        return "a"
+
+    assert asyncio.run(_in_time(request_of(), time.monotonic() + left, answer())) == "a"
+    assert given == [pytest.approx(seconds, abs=1.0)]
+
+
+@pytest.mark.parametrize(("length", "here"), [(LONG - 1, True), (LONG, False)])
+def test_long_texts_are_split_in_a_thread(length, here):
+    threads = []
+
+    class Splits(Pieces):
+        def pieces(self, texts):
+            threads.append(threading.current_thread() is threading.main_thread())
+            return super().pieces(texts)
+
+    assert asyncio.run(_pieces(Splits(), ["x", "x" * (length - 1)])) == [["x"], ["x" * (length - 1)]]
+    assert threads == [here]

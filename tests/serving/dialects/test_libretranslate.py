@@ -1,5 +1,6 @@
 """LibreTranslate's own client, and what else its server answers."""
 
+import asyncio
 import http.client
 import json
 import threading
@@ -10,10 +11,14 @@ import pytest
 from libretranslatepy import LibreTranslateAPI
 
 from regard.serving.dialects import pairs
-from regard.serving.dialects.libretranslate import UNKNOWN_BYTES, _scheme
+from regard.serving.dialects.dialect import Call
+from regard.serving.dialects.libretranslate import UNKNOWN_BYTES, LibreTranslateDialect, _scheme
+from regard.serving.http_error import HttpProblem
+from regard.serving.keys import ApiKeys
 from regard.serving.request import ServedRequest
 from regard.verbs.translate import Translator
 from tests.serving.asking import ask, post
+from tests.serving.made_models import request_of, service_with
 
 TEXT = "Thank you. See you tomorrow!"
 
@@ -221,3 +226,20 @@ def test_of_a_client_whose_key_is_not_in_a_header_only_a_small_body_is_read(serv
     known = {"Authorization": "Bearer 0123456789abcdef01234567"}
     assert post(server, "/translate", large, headers=known).json["error"].startswith("zz is not supported")
     assert post(server, "/translate", body).json["error"].startswith("zz is not supported")
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "status", "hint"),
+    [
+        ({"Content-Type": "text/plain"}, b"{}", 415, "JSON"),
+        ({"Content-Type": "application/json"}, b" " * (UNKNOWN_BYTES + 1), 413, "Authorization: Bearer KEY"),
+    ],
+)
+def test_a_body_before_its_key_is_known_has_its_own_limit_and_errors_as_usual(headers, body, status, hint):
+    service = service_with({"en-de": None})
+    service.keys = ApiKeys(["0123456789abcdef01234567"])
+    call = Call(service=service, request=request_of(body, headers=headers))
+    with pytest.raises(HttpProblem) as caught:
+        asyncio.run(LibreTranslateDialect()._fields_after_key(call))
+    assert caught.value.status == status
+    assert hint in caught.value.hint

@@ -1,6 +1,8 @@
 """OpenAI's own client, with its strict types, against the server."""
 
+import asyncio
 import base64
+import json
 import re
 import struct
 from types import SimpleNamespace
@@ -8,11 +10,13 @@ from types import SimpleNamespace
 import openai
 import pytest
 
-from regard.serving.dialects.openai import _controls, _most_tokens, _texts
-from regard.serving.dialects.openai_shapes import TextLimit, text_offsets
+from regard.errors import RunError
+from regard.serving.dialects.openai import Asked, _controls, _most_tokens, _texts
+from regard.serving.dialects.openai_shapes import CompletionShape, Shape, TextLimit, text_offsets
 from regard.serving.dialects.openai_types import ChatRequest, Sampling
 from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
+from regard.serving.request import ClientGone
 from regard.verbs.generate import Generator
 from regard.verbs.translate import Translator
 from tests.serving.asking import post
@@ -221,6 +225,12 @@ def test_embeddings_as_numbers_and_as_bytes(serving, encoder_folder):
     ).json
     numbers = struct.unpack("<16f", base64.b64decode(raw["data"][0]["embedding"]))
     assert list(numbers) == pytest.approx(wanted[1].tolist(), abs=1e-6)
+    known = {"model": "vectors", "input": "the cat"}
+    assert post(server, "/v1/embeddings", {**known, "dimensions": 16}).json["data"]
+    for dimensions in (15, 17):
+        refused = post(server, "/v1/embeddings", {**known, "dimensions": dimensions})
+        assert (refused.status, refused.json["error"]["param"]) == (400, "dimensions")
+        assert "the vectors of vectors have 16 numbers" in refused.json["error"]["message"]
 
 
 MESSAGES = [
@@ -283,7 +293,13 @@ REFUSED = [
     ("/v1/chat/completions", {"messages": USER, "temperature": 3}, "temperature"),
     ("/v1/chat/completions", {"messages": USER, "n": 0}, "n"),
     ("/v1/chat/completions", {"messages": USER, "n": 10**9}, "n"),
-    ("/v1/chat/completions", {"messages": USER, "n": 2, "stream": True}, "stream"),
+    ("/v1/chat/completions", {"messages": USER, "n": 2, "stream": True}, "stream with several answers"),
+    ("/v1/chat/completions", {"messages": USER, "logprobs": True, "stream": True}, "stream with logprobs"),
+    ("/v1/completions", {"prompt": "a", "logprobs": 0, "stream": True}, "stream with logprobs"),
+    ("/v1/completions", {"prompt": "a", "logprobs": 1}, "logprobs above 0"),
+    ("/v1/completions", {"prompt": "a", "logprobs": 0, "echo": True}, "echo with logprobs"),
+    ("/v1/completions", {"prompt": "a", "best_of": 2}, "best_of"),
+    ("/v1/completions", {"prompt": "a", "n": 2, "best_of": 1}, "best_of"),
     ("/v1/chat/completions", {"messages": USER, "logit_bias": {"x": 1}}, "logit_bias"),
     ("/v1/chat/completions", {"messages": USER, "logit_bias": {"0": 1}}, "logit_bias"),
     ("/v1/chat/completions", {"messages": [{**USER[0], "tool_calls": [{"id": "x"}]}]}, "tool_calls"),
@@ -484,3 +500,40 @@ def test_texts_are_one_or_several_but_no_tokens_and_not_none():
         with pytest.raises(HttpProblem, match=message) as refused:
             _texts(given, "prompt")
         assert refused.value.parameter == "prompt"
+
+
+@pytest.mark.parametrize("error", [ClientGone(), RunError("the worker has died", "ask again")])
+def test_a_stream_ends_with_the_error_unless_the_client_is_gone(error):
+    class Fails(CompletionShape):
+        def first_deltas(self):
+            raise error
+
+    async def parts():
+        yield "a"
+
+    async def events(asked, shape):
+        return [each async for each in asked._events(["a"], parts(), shape)]
+
+    asked = Asked.__new__(Asked)
+    asked.body = Sampling(model="a")
+    shape = Fails("a", 1, TextLimit(most=4, stops=False), None)
+    if isinstance(error, ClientGone):
+        with pytest.raises(ClientGone):
+            asyncio.run(events(asked, shape))
+        return
+    [event] = asyncio.run(events(asked, shape))
+    found = json.loads(event.removeprefix(b"data: "))["error"]
+    assert (found["type"], found["param"]) == ("server_error", None)
+    assert "the worker has died" in found["message"]
+
+
+def test_a_kind_of_completions_must_write_its_choices():
+    shape = Shape("a", 1, TextLimit(most=4, stops=False))
+    for missing in (
+        lambda: shape.choice(0, 0, None, logprobs=False),
+        lambda: shape.delta("a"),
+        lambda: shape.last_delta("stop"),
+    ):
+        with pytest.raises(NotImplementedError):
+            missing()
+    assert shape.first_deltas() == []

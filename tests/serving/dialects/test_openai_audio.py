@@ -8,6 +8,7 @@ import openai
 import pytest
 
 from regard.errors import ConfigError, DataError
+from regard.serving.dialects.openai_audio import AUDIO_ROUTES, _route, transcriptions
 from regard.verbs.generation.subtitles import subtitles
 from regard.verbs.serve import ServedModel
 from regard.verbs.shared.answerer import AnswerSettings, Recording
@@ -216,3 +217,10 @@ def test_no_recording_is_in_the_log(transcribing, client):
     line = transcribing.log.wait_for('"spoken"')
     assert '"texts": 1' in line
     assert '"content"' not in line
+
+
+def test_a_route_of_recordings_takes_forms_and_may_lack_a_library():
+    for route in (_route("/a", transcriptions, "It."), *AUDIO_ROUTES):
+        assert (route.method, route.form, route.texts, route.statuses) == (
+            "POST", True, ("text/plain",), (501,),
+        )  # fmt: skip

@@ -8,6 +8,8 @@ import pytest
 import regard
 from regard.models.build import build_model
 from regard.models.recurrent import RecurrentConfig
+from regard.serving.dialects.own import _info
+from regard.serving.models import Slot
 from regard.verbs.generate import Generator
 from regard.verbs.look import Looker
 from regard.verbs.translate import Translator
@@ -118,6 +120,17 @@ def test_models_are_listed(included):
     [model] = ask(included, "GET", "/api/v1/models").json["models"]
     assert (model["name"], model["tasks"]) == ("en-de", ["translate", "score"])
     assert (model["source_language"], model["target_language"]) == ("en", "de")
+    assert (model["loaded"], model["kind"], model["aligns"]) == (True, "encoder_decoder", True)
+    assert model["parameters_bytes"] == included.service.models.default.engine.model.bytes
+    assert model["look"] == "/look/en-de/"
+
+
+def test_a_model_that_is_not_loaded_is_listed_by_its_name_alone():
+    info = _info(Slot(name="chat", path=None), looks=False)
+    assert (info.name, info.loaded, info.tasks) == ("chat", False, [])
+    assert (info.kind, info.parameters_bytes, info.aligns, info.look) == (None, None, None, None)
+    assert (info.source_language, info.target_language) == (None, None)
+    assert _info(Slot(name="chat", path=None), looks=True).look == "/look/chat/"
 
 
 MISTAKES = [
@@ -138,7 +151,8 @@ MISTAKES = [
     ({"text": ["a"] * 200}, 413, "200"),
     ({"text": "a" * 100_001}, 413, "100,001"),
     ({"text": "word " * 3000}, 400, "longer"),
-    ({"text": ["a", "b"], "stream": True}, 400, "stream"),
+    ({"text": ["a", "b"], "stream": True}, 400, "stream is for one text"),
+    ({"text": "a", "n_best": 2, "stream": True}, 400, "stream is for one answer"),
 ]
 
 

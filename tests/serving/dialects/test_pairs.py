@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from regard.errors import ConfigError
 from regard.serving.dialects.controls import MOST_PHRASES
 from regard.serving.dialects.dialect import Call
 from regard.serving.dialects.pairs import (
@@ -14,6 +15,7 @@ from regard.serving.dialects.pairs import (
     source_of,
     sources_of,
     targets_by_source,
+    translated,
 )
 from regard.serving.http_error import HttpProblem
 from regard.serving.limits import ServerLimits
@@ -83,3 +85,23 @@ def test_sentences_with_the_same_terms_require_the_same_and_only_so_many():
     assert len(_terms(lambda sentence: many, "x")) == MOST_PHRASES
     found = refused(_terms, lambda sentence: {**many, "more": "M"}, "x")
     assert found.parameter == "glossary_id"
+
+
+def test_terms_that_a_model_cannot_output_are_named_and_other_errors_stay_their_own(monkeypatch):
+    service, failure = service_with({"en-de": None}), ConfigError("no such text", "another")
+
+    async def answer(*given):
+        raise failure
+
+    monkeypatch.setattr(service, "answer", answer)
+
+    def error_of(entries):
+        call = Call(service=service, request=request_of())
+        with pytest.raises((ConfigError, HttpProblem)) as caught:
+            asyncio.run(translated(call, ["a"], ["en"], "de", entries=entries))
+        return caught.value
+
+    assert error_of(None) is failure
+    found = error_of(lambda sentence: {})
+    assert (found.status, found.parameter) == (400, "glossary_id")
+    assert found.message == "the glossary cannot be honoured: no such text"

@@ -1,0 +1,31 @@
+"""The types of bodies: fields by their names alone, and of requests no others."""
+
+import msgspec
+import pytest
+
+from regard.serving.dialects import openai_types, own_types
+
+
+def types_of(module):
+    found = [each for each in vars(module).values() if isinstance(each, type)]
+    return [each for each in found if issubclass(each, msgspec.Struct) and each.__module__ == module.__name__]
+
+
+TYPES = [*types_of(openai_types), *types_of(own_types)]
+ALSO_BY_PLACE = {"Strict", "EmbedRequest", "ClassifyRequest", "ScoreRequest"}
+
+
+@pytest.mark.parametrize(
+    "kind", [each for each in TYPES if each.__name__ not in ALSO_BY_PLACE], ids=lambda kind: kind.__name__
+)
+def test_a_body_is_made_by_the_names_of_its_fields_alone(kind):
+    with pytest.raises(TypeError, match="positional"):
+        kind("a")
+
+
+@pytest.mark.parametrize(
+    "kind", [each for each in TYPES if each.__name__.endswith("Request")], ids=lambda kind: kind.__name__
+)
+def test_a_request_has_no_other_fields(kind):
+    with pytest.raises(msgspec.ValidationError, match="unknown field `no_such`"):
+        msgspec.json.decode(b'{"no_such": 1}', type=kind)
