@@ -108,7 +108,7 @@ def test_what_does_not_predict_classes_is_refused():
 
 
 def test_a_model_without_dropout_is_refused_and_one_of_others_is_not_known():
-    plain = {**SMALL, "dropout": 0.0}
+    plain = {**SMALL, "dropout": 0.0, "attention_dropout": 0.0, "head_dropout": 0.0}
     config = EncoderOnlyConfig(vocab_size=12, num_layers=1, head="classification", num_labels=3, **plain)
     model = build_model(config, seed=0)
     with pytest.raises(RecipeError, match=r"training\.r_drop = 2.0 has no effect: the model has no dropout"):
