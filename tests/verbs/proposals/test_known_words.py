@@ -122,7 +122,7 @@ def test_the_recipe_and_its_model_have_the_chosen_tokens(tmp_path, texts, kind):
     assert (settings.min_count, settings.dropout) == ((2, 0.0) if kind == "wordpunct" else (1, 0.1))
     train(written.recipe, out=tmp_path / "run", overrides=FEW, threads=1)
     tokenizer = Classifier(tmp_path / "run").tokenizer
-    assert tokenizer.lacks_words == (kind == "wordpunct")
+    assert tokenizer.rare_words_unknown == (kind == "wordpunct")
 
 
 def test_a_classifier_starts_from_a_masked_language_model_of_words(tmp_path):
@@ -136,7 +136,7 @@ def test_a_classifier_starts_from_a_masked_language_model_of_words(tmp_path):
     run = train(written.recipe, out=tmp_path / "run", init=masked.model, overrides=FEW[:2], threads=1)
     tokenizers = [(model / "tokenizer.json").read_bytes() for model in (masked.model, run.model)]
     assert tokenizers[0] == tokenizers[1]
-    assert Classifier(run.model).tokenizer.lacks_words
+    assert Classifier(run.model).tokenizer.rare_words_unknown
 
 
 MASKED = """

@@ -181,6 +181,12 @@ def test_labels_that_cannot_be_used_are_named(folder, part, content, words):
         ({"training": {"best_metric": "bleu"}}, RecipeError, "does not measure"),
         ({"model": {"kind": "encoder_decoder"}}, RecipeError, "model.kind"),
         ({"model": {"head": "tokens"}}, ConfigError, "cannot be set in a recipe"),
+        ({"tokenizer": {"joint": False}}, RecipeError, "joint = false has no effect"),
+        (
+            {"tokenizer": {"kind": "bpe", "joint": False, "target_kind": "words", "min_count": 2}},
+            RecipeError,
+            "target_kind has no effect",
+        ),
         ({"batches": {"max_tokens": 2}}, RecipeError, "max_tokens|no room"),
     ],
 )
