@@ -119,7 +119,7 @@ def test_the_recipe_and_its_model_have_the_chosen_tokens(tmp_path, texts, kind):
     settings = load_recipe(written.recipe).recipe.tokenizer
     assert settings.kind == kind
     assert any(note.startswith("tokens are ") for note in written.notes)
-    assert (settings.min_count, settings.dropout) == ((2, 0.0) if kind == "wordpunct" else (1, 0.1))
+    assert (settings.min_count, settings.dropout) == ((2, 0.0) if kind == "wordpunct" else (None, 0.1))
     train(written.recipe, out=tmp_path / "run", overrides=FEW, threads=1)
     tokenizer = Classifier(tmp_path / "run").tokenizer
     assert tokenizer.rare_words_unknown == (kind == "wordpunct")
