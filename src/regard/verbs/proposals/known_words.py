@@ -77,4 +77,4 @@ def _sample(texts: Sequence[str]) -> Sequence[str]:
     if count == len(texts):
         return texts
     chosen = np.random.default_rng(1).choice(len(texts), count, replace=False)  # a stride may meet a pattern
-    return [texts[number] for number in sorted(chosen.tolist())]
+    return [texts[number] for number in sorted(map(int, chosen))]
