@@ -57,6 +57,7 @@ def test_a_table_becomes_the_dataclass_it_describes():
         ({"name": "x", "steps": "ten"}, "steps must be an integer, not 'ten'", "an integer"),
         ({"name": "x", "steps": True}, "steps must be an integer, not True", "an integer"),
         ({"name": "x", "steps": 1.5}, "steps must be an integer, not 1.5", "an integer"),
+        ({"name": "x", "steps": 2**63}, "steps is too large an integer", "2^63 - 1"),
         ({"name": "x", "tied": 1}, "tied must be true or false, not 1", "true or false"),
         (
             {"name": "x", "inner": {"kind": "past"}},

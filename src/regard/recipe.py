@@ -117,7 +117,7 @@ def _name(where: str, key: str) -> str:
 
 def _read_value(kind: Any, value: Any, name: str) -> Any:
     if type(value) is int and not -INTEGERS <= value < INTEGERS:
-        raise RecipeError(f"{name} is an integer of {value.bit_length():,} bits", "the limit is 64 bits")
+        raise RecipeError(f"{name} is too large an integer", "give one from -2^63 to 2^63 - 1")
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return value

@@ -15,7 +15,12 @@ from hypothesis import strategies as st
 from regard.data.corpus import CorpusSettings, LinePolicy, Pair, open_corpus
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.data.tokenizer_file import SPECIALS
-from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer, train_tokenizers
+from regard.data.tokenizer_training import (
+    TokenizerSettings,
+    refuse_lost_spaces,
+    train_tokenizer,
+    train_tokenizers,
+)
 from regard.errors import DataError, FolderError, RecipeError
 
 KINDS = ("bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram", "wordpunct")
@@ -84,12 +89,25 @@ def test_words_give_back_every_string_of_known_words(words):
     assert len(tokenizer.encode(text)) == len(words) if text else not tokenizer.encode(text)
 
 
-def test_wordpunct_has_words_and_single_signs_wherever_spaces_are():
+def test_wordpunct_has_words_and_single_punctuation_wherever_spaces_are():
     tokenizer = trained("wordpunct")
     spaced = "don ' t feed the t - shirt to 25 dogs ! ( or 3 . 14 )"
     for text in ("don't feed the t-shirt to 25 dogs! (or 3.14)", f"  {spaced}\t", spaced.replace(" ", "\n ")):
         assert tokenizer.words(text) == spaced.split()
         assert tokenizer.decode(tokenizer.encode(text)) == spaced
+
+
+def test_a_mark_is_part_of_the_emoji_before_it():
+    tokenizer = train_tokenizer(["❤️ it"] * 2, "wordpunct", TokenizerSettings(kind="wordpunct"))
+    assert tokenizer.words("I❤️\u20e3it, ❤!") == ["I", "❤️\u20e3", "it", ",", "❤", "!"]
+    assert tokenizer.unk_id not in tokenizer.encode("❤️ it")
+
+
+def test_wordpunct_of_a_target_is_refused_by_the_name_of_its_key():
+    settings = TokenizerSettings(target_kind="wordpunct", joint=False)
+    with pytest.raises(RecipeError, match=r"tokenizer\.target_kind = 'wordpunct'") as caught:
+        refuse_lost_spaces(settings)
+    assert "target_kind = 'bpe'" in caught.value.hint
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])

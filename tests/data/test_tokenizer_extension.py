@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from regard.data.noise import SampledTokenizer
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_extension import ExtensionSettings, extend_tokenizer, old_pieces, tokenizer_kind
+from regard.data.tokenizer_extension import ExtensionSettings, extend_tokenizer, old_pieces
+from regard.data.tokenizer_file import tokenizer_kind
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import FolderError, RecipeError
 

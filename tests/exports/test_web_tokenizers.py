@@ -52,7 +52,7 @@ def hard_texts(count):
             for _ in range(generator.randint(1, 25))
         ]
         made.append("".join(words))
-    return [*ODD_TEXTS, *made]
+    return [*ODD_TEXTS, "I ❤️ it, ❤!️a 1️⃣ \u0301x", *made]
 
 
 def assert_equal_in_javascript(run_node, backend, texts):

@@ -170,6 +170,7 @@ def test_a_custom_loss_is_trained_by_its_name(recipe, tmp_path):
         ("data.train={file='missing.tsv', format='tsv'}", DataError, "missing.tsv"),
         ("data.train.size=0", RecipeError, "size"),
         ("tokenizer.kind=wordpunct", RecipeError, "does not keep spaces"),
+        ("tokenizer.min_count=100000", DataError, "tokens are unknown"),
         ("training.schedule.kind=cosin", RecipeError, "cosin"),
     ],
 )

@@ -150,6 +150,21 @@ def test_new_rows_are_means_of_old_pieces_and_old_rows_are_copies(tmp_path):
             torch.testing.assert_close(row, mean - lower)
 
 
+def test_a_tokeniser_of_special_tokens_alone_can_be_extended(tmp_path):
+    settings = TokenizerSettings(kind="wordpunct", min_count=100)
+    old = train_tokenizer(OLD, "wordpunct", settings)
+    assert old.vocab_size == 4
+    new = extend_tokenizer(old, ExtensionSettings(size=5), NEW)
+    config = EncoderOnlyConfig(vocab_size=4, **SIZES, num_layers=1, head="classification", num_labels=2)
+    before = loaded(config, TokenizerPair(old, old), tmp_path)
+    weights = grown_weights(before, TokenizerPair(new, new))
+    [name] = weights.names
+    rows = weights.tensors[name]
+    assert rows.size(0) == new.vocab_size == 9
+    assert torch.equal(rows[:4], before.model.state_dict()[name])
+    torch.testing.assert_close(rows[4:], rows[:4].mean(0).expand(5, -1))
+
+
 def test_a_model_that_generates_without_an_output_bias_is_refused(tmp_path, monkeypatch):
     class OtherConfig(EncoderDecoderConfig):
         kind = "other"

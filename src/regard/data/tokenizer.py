@@ -4,7 +4,7 @@ The kinds that regard trains (`tokenizer_training.py`) have the special tokens `
 0 to 3, and no text encodes to them, not even text that spells them. A space belongs to the word after it, and
 one is added before every text and removed after decoding: so a word is the same piece anywhere, and repeated
 spaces are kept. `bytes` and `characters` do without that. `wordpunct` removes spaces: its tokens are words
-and signs, and decoding puts a space between any two. A tokeniser that was extended
+and punctuation, and decoding puts a space between any two. A tokeniser that was extended
 (`tokenizer_extension.py`) may have added tokens, such as `>>fr<<`: a text that spells one has it there.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 import tokenizers
 
 from regard.data.folder_file import read_file
-from regard.data.tokenizer_file import SPECIALS, UNK, validate
+from regard.data.tokenizer_file import SPECIALS, UNK, tokenizer_kind, validate
 from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
 from regard.errors import DataError, FolderError
 
@@ -67,10 +67,11 @@ class Tokenizer:
         return self._backend.post_processor is None
 
     @property
-    def lacks_words(self) -> bool:
-        """True if unknown tokens are usual: they are the rare words of a tokeniser of kind `wordpunct`."""
-        is_of_words = isinstance(self._backend.model, tokenizers.models.WordLevel)
-        return self.trained_by_regard and is_of_words and self._backend.decoder is None
+    def rare_words_unknown(self) -> bool:
+        """True for the kind `wordpunct`, of which the rare words of the training text are unknown tokens."""
+        if not (self.trained_by_regard and isinstance(self._backend.model, tokenizers.models.WordLevel)):
+            return False
+        return tokenizer_kind(json.loads(self._backend.to_str())) == "wordpunct"
 
     @property
     def splits_pieces(self) -> bool:

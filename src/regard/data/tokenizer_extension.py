@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.data.continued_merges import continued_merges
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_file import SPECIALS
+from regard.data.tokenizer_file import SPECIALS, tokenizer_kind
 from regard.data.unigram import LONGEST_PIECE, Vocabulary, extend_unigram
 from regard.errors import RecipeError
 
@@ -88,17 +88,6 @@ def extend_tokenizer(
     return vocabulary.tokenizer()
 
 
-def tokenizer_kind(content: Mapping[str, Any]) -> str:
-    """The `kind` with which regard trained the tokeniser of this tokenizer.json."""
-    named = {"Unigram": "unigram", "WordLevel": "words", "WordPiece": "wordpiece"}
-    if (model := content["model"]["type"]) in named:
-        return "wordpunct" if model == "WordLevel" and content["decoder"] is None else named[model]
-    splitter = content["pre_tokenizer"]
-    if splitter is None:
-        return "characters"
-    return "bytes" if splitter["type"] == "ByteLevel" else "bytebpe" if _has_bytes(splitter) else "bpe"
-
-
 def old_pieces(old: Tokenizer, extended: Tokenizer) -> list[list[int]]:
     """The ids of the pieces of `old` that the text of each new token splits into, without unknown ones."""
     vocabulary = old.vocabulary()
@@ -172,10 +161,6 @@ def _refuse_other_kinds(kind: str, settings: ExtensionSettings) -> None:
             f"tokenizer.extension.keep is not needed: no new token of {kind} changes a known text",
             "leave it out",
         )
-
-
-def _has_bytes(splitter: Mapping[str, Any]) -> bool:
-    return any(part["type"] == "ByteLevel" for part in splitter.get("pretokenizers", ()))
 
 
 def _word_counts(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[str]:

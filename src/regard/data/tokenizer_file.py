@@ -19,7 +19,7 @@ PIECE_PATTERN = r" ?[\p{L}\p{M}\p{N}]+(?:['’\-][\p{L}\p{M}\p{N}]+)*| ?[^\s\p{L
 PIECES_AND_DIGITS = r" ?\p{N}| ?[\p{L}\p{M}]+(?:['’\-][\p{L}\p{M}]+)*| ?[^\s\p{L}\p{M}\p{N}]+|\s"
 SPELLED_SPECIAL = r"<(?=(?:pad|unk|s|/s)>)"  # the first character of a special token that a text spells
 WHITE_SPACE = r"\s+"  # what separates the tokens of `wordpunct`
-WORD_OR_PUNCTUATION = r"[\p{L}\p{M}\p{N}]+|[^\s\p{L}\p{M}\p{N}]"  # its tokens: words, and single signs
+WORD_OR_PUNCTUATION = r"[\p{L}\p{M}\p{N}]+|[^\s\p{L}\p{M}\p{N}]\p{M}*"  # its tokens; an emoji may have a mark
 UNKNOWN_WORD = rf"\A{UNK}\z"
 CONTINUING = r"\A##"  # what WordPiece puts before a piece within a word
 REGEXES = {PIECE_PATTERN, PIECES_AND_DIGITS, SPELLED_SPECIAL, UNKNOWN_WORD, CONTINUING} | {
@@ -101,6 +101,17 @@ def validate(content: Mapping[str, Any]) -> None:
     _refuse_other_added([token for token in content["added_tokens"] if not token["special"]], content)
 
 
+def tokenizer_kind(content: Mapping[str, Any]) -> str:
+    """The `kind` with which regard trained the tokeniser of this tokenizer.json."""
+    named = {"Unigram": "unigram", "WordLevel": "words", "WordPiece": "wordpiece"}
+    if (model := content["model"]["type"]) in named:
+        return "wordpunct" if model == "WordLevel" and content["decoder"] is None else named[model]
+    splitter = content["pre_tokenizer"]
+    if splitter is None:
+        return "characters"
+    return "bytes" if splitter["type"] == "ByteLevel" else "bytebpe" if _has_bytes(splitter) else "bpe"
+
+
 def _refuse_other_added(added: Sequence[Mapping[str, Any]], content: Mapping[str, Any]) -> None:
     """Raises ValueError for added tokens that an extension of the vocabulary does not have."""
     if not added:
@@ -138,3 +149,7 @@ def _nested(part: object) -> Iterator[Mapping[str, Any]]:
         yield part
         for name in INNER:
             yield from _nested(part.get(name))
+
+
+def _has_bytes(splitter: Mapping[str, Any]) -> bool:
+    return any(part["type"] == "ByteLevel" for part in splitter.get("pretokenizers", ()))

@@ -41,8 +41,8 @@ class TokenizerSettings:
     `normalization`: "auto" is "none" for `bytes` and `bytebpe`, which are lossless, and "nfc" for the rest.
     `split_digits`: a piece has at most one digit, so that a model can copy any number. `dropout`: the
     probability that BPE-dropout skips a merge in training, over `copies` sampled segmentations. `min_count`:
-    of `words` and `wordpunct`, a word that occurs fewer times in the training text is unknown, so that a
-    model learns what an unknown word means.
+    of `words` and `wordpunct`, a word that occurs fewer times in the training text is unknown. It is 2 by
+    default for `wordpunct`, so that a model learns what an unknown word means, and 1 for `words`.
     """
 
     kind: TokenizerKind = "bpe"  # how text is split into tokens
@@ -54,7 +54,7 @@ class TokenizerSettings:
     split_digits: bool = False
     dropout: float = 0.0
     copies: int = 4
-    min_count: int = 1
+    min_count: int | None = None  # 1 for words, 2 for wordpunct
     extension: ExtensionSettings | None = None  # new tokens for the tokeniser of a pretrained model
 
     def __post_init__(self) -> None:
@@ -80,21 +80,41 @@ class TokenizerSettings:
             )
         if self.copies < 1:
             raise RecipeError(f"copies = {self.copies} is below 1", "give 1 or more")
-        if self.min_count < 1:
+        if self.min_count is not None and self.min_count < 1:
             raise RecipeError(f"min_count = {self.min_count} is below 1", "give 1 or more")
-        if self.min_count > 1 and WHOLE_WORDS.isdisjoint({self.kind, self.target_kind or self.kind}):
+        if self.min_count not in (None, 1) and WHOLE_WORDS.isdisjoint(
+            {self.kind, self.target_kind or self.kind}
+        ):
             raise RecipeError(
                 f"min_count is not possible with kind = {self.kind!r}",
                 f"choose among {', '.join(sorted(WHOLE_WORDS))}, or set min_count = 1",
             )
 
+    def least_count(self, kind: TokenizerKind) -> int:
+        """How often a word of a tokeniser of this kind must occur in the training text to be known."""
+        return self.min_count or (2 if kind == "wordpunct" else 1)
+
+
+def refuse_target_settings(settings: TokenizerSettings) -> None:
+    """Refuse what is for the target, of a task whose examples have one text."""
+    if settings.target_kind is not None:
+        raise RecipeError(
+            "tokenizer.target_kind has no effect: this task has no target text",
+            "leave it out; tokenizer.kind is the kind of the only tokeniser",
+        )
+    if not settings.joint:
+        raise RecipeError(
+            "tokenizer.joint = false has no effect: this task has one text and one vocabulary", "leave it out"
+        )
+
 
 def refuse_lost_spaces(settings: TokenizerSettings) -> None:
-    """Refuse `wordpunct` for a model that writes text: it would write a space before each sign."""
+    """Refuse `wordpunct` for a model that writes text: it would write spaces around all punctuation."""
     if "wordpunct" in (settings.kind, settings.target_kind):
+        key = "kind" if settings.kind == "wordpunct" else "target_kind"
         raise RecipeError(
-            "tokenizer.kind = 'wordpunct' does not keep spaces, so this model could not write them",
-            "kind = 'bpe' is usual; wordpunct is for models that classify, tag or fill in words",
+            f"tokenizer.{key} = 'wordpunct' does not keep spaces, so this model could not write them",
+            f"{key} = 'bpe' is usual; wordpunct is for models that classify, tag or fill in words",
         )
 
 
@@ -146,7 +166,7 @@ def _trained_model(
         case "words" | "wordpunct":
             backend.model = models.WordLevel(unk_token=UNK)
             trainer = trainers.WordLevelTrainer(
-                vocab_size=size, min_frequency=settings.min_count, show_progress=False
+                vocab_size=size, min_frequency=settings.least_count(kind), show_progress=False
             )
             backend.train_from_iterator(texts, trainer)
             return models.WordLevel(_numbered(_pieces(backend)), unk_token=UNK)

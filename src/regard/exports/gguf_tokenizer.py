@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_extension import tokenizer_kind
-from regard.data.tokenizer_file import PRETRAINED_REGEXES
+from regard.data.tokenizer_file import PRETRAINED_REGEXES, tokenizer_kind
 from regard.data.tokenizer_sentencepiece import METASPACE
 from regard.exports.ctranslate2_folder import pieces
 from regard.exports.gguf_settings import ENGINE

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_extension import tokenizer_kind
-from regard.data.tokenizer_file import PIECE_PATTERN, PIECES_AND_DIGITS
+from regard.data.tokenizer_file import PIECE_PATTERN, PIECES_AND_DIGITS, tokenizer_kind
 from regard.data.tokenizer_sentencepiece import METASPACE, SPECIAL_TOKENS, UNMATCHED, SentencePiece
 from regard.exports.refusal import NotExpressible
 from regard.exports.sentencepiece_normalizer import (

@@ -32,11 +32,12 @@ def grown_weights(loaded: LoadedModel, extended: TokenizerPair) -> GrownWeights:
     """The weights of `loaded` for its extended tokenisers.
 
     The new rows of embeddings and output weights are the mean of the rows of the old pieces that the token's
-    text splits into; if all of them are unknown, of all tokens but special ones. A new token's logit then is
-    at most the largest old one, as a mean. The bias of new outputs is such a mean, less log(n / FIRST_SHARE)
-    for n new tokens. So all of them together are at most FIRST_SHARE times as probable as the most probable
-    old token, whatever the text, and greedy decoding chooses none. (Soft-capped logits keep their order
-    alone.) Models without an output bias get one, of zeros for old tokens.
+    text splits into; if all of them are unknown, of all tokens but special ones, or of these if there are no
+    others. A new token's logit then is at most the largest old one, as a mean. The bias of new outputs is
+    such a mean, less log(n / FIRST_SHARE) for n new tokens. So all of them together are at most FIRST_SHARE
+    times as probable as the most probable old token, whatever the text, and greedy decoding chooses none.
+    (Soft-capped logits keep their order alone.) Models without an output bias get one, of zeros for old
+    tokens.
 
     Raises:
         FolderError: this kind of model has an output layer without a bias, or is of another shape.
@@ -83,7 +84,7 @@ def _mean_shares(old: Tokenizer, extended: Tokenizer) -> Float[Tensor, "new old"
     pieces = old_pieces(old, extended)
     shares = torch.zeros(len(pieces), old.vocab_size)
     for row, ids in zip(shares, pieces, strict=True):
-        chosen = torch.tensor(ids or ordinary)
+        chosen = torch.tensor(ids or ordinary or sorted(special))
         row.index_add_(0, chosen, torch.full((len(chosen),), 1 / len(chosen)))
     return shares
 

@@ -1,12 +1,16 @@
 """Words or pieces of words: a choice from the texts, which the proposed recipe and its run follow."""
 
+import dataclasses
 import random
 
 import pytest
 
+import regard.verbs.proposals.known_words as known_words_module
+from regard.data.character_counts import CharacterCounts
+from regard.data.tokenizer_training import train_tokenizer
 from regard.verbs.classify import Classifier
 from regard.verbs.new import new
-from regard.verbs.proposals.known_words import LEAST_KNOWN, known_words
+from regard.verbs.proposals.known_words import LEAST_KNOWN, MOST_TOKENS, KnownWords, known_words
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.train import train
 
@@ -35,7 +39,7 @@ def test_words_are_chosen_if_those_of_held_out_texts_are_known():
     found = known_words(spaced(), spaced(20))
     assert found.suffice
     assert found.share == 1
-    assert found.summary.startswith("tokens are words and signs: 100% of those")
+    assert found.summary.startswith("tokens are words and punctuation: 100% of those")
 
 
 def test_pieces_are_chosen_if_held_out_words_are_new():
@@ -59,6 +63,54 @@ def test_a_word_that_occurs_once_is_not_known_and_capitals_do_not_count():
     assert known_words(["a a b b c", "d"], ["A B, c d e f g h"]).share == 2 / 9
 
 
+def many_words(words):
+    """Texts of `words` different words, each twice."""
+    names = [f"w{number}" for number in range(words)]
+    return [" ".join(names[start : start + 10]) for start in range(0, words, 10)] * 2
+
+
+def test_the_share_is_of_a_vocabulary_that_the_recipe_has(tmp_path):
+    found = known_words(many_words(12_000), many_words(12_000)[:50])
+    assert (found.share, found.vocab_size) == (1, 12_004)
+    rows = [f"{text} {number}\t{number % 2}\n" for number, text in enumerate(many_words(12_000) * 3)]
+    (tmp_path / "labels.tsv").write_text("".join(["text\tlabel\n", *rows]), "utf-8")
+    written = new(tmp_path / "labels.tsv", out=tmp_path / "labels.toml")
+    settings = load_recipe(written.recipe).recipe.tokenizer
+    assert settings.kind == "wordpunct"
+    train_file = next(tmp_path.rglob("train.tsv"))
+    texts = [line.split("\t")[0] for line in train_file.read_text("utf-8").splitlines()[1:]]
+    kept = train_tokenizer(texts, settings.kind, settings).vocab_size
+    unbounded = dataclasses.replace(settings, vocab_size=1_000_000)
+    assert kept == train_tokenizer(texts, settings.kind, unbounded).vocab_size > 10_000
+
+
+def test_words_beyond_the_largest_vocabulary_are_not_counted_as_known():
+    found = known_words(many_words(2 * MOST_TOKENS), many_words(2 * MOST_TOKENS)[: MOST_TOKENS // 5])
+    assert found.vocab_size == MOST_TOKENS
+    assert found.share == pytest.approx(0.5, abs=0.01)
+    assert f"{MOST_TOKENS:,} most frequent" in found.summary
+
+
+def test_the_sample_is_from_the_whole_of_a_sorted_file():
+    train = ["a b c d"] * 22_000 + ["e f g h"] * 22_000
+    assert known_words(train, ["a b c d e f g h"]).share == 1
+    assert known_words(["a b"], ["a b"] * 22_000 + ["c d"] * 22_000).share == 0
+    halves = known_words(["a b"] * 2, ["a b"] * 22_000 + ["c d"] * 22_000).share
+    assert halves == pytest.approx(0.5, abs=0.02)
+
+
+def test_of_long_texts_fewer_are_read(monkeypatch):
+    read = []
+    monkeypatch.setattr(known_words_module, "SAMPLED_CHARACTERS", 10_000)
+    monkeypatch.setattr(CharacterCounts, "add", lambda _counts, texts: read.extend(texts))
+    known_words(["word " * 100] * 400, ["word"])
+    assert sum(map(len, read)) == 10_000
+
+
+def test_a_share_that_does_not_suffice_is_not_printed_as_one_that_does():
+    assert "only 79%" in KnownWords(share=0.797).summary
+
+
 @pytest.mark.parametrize(("texts", "kind"), [(spaced, "wordpunct"), (unlike, "bpe")])
 def test_the_recipe_and_its_model_have_the_chosen_tokens(tmp_path, texts, kind):
     rows = [f"{text}\t{number % 2}" for number, text in enumerate(dict.fromkeys(texts()))]
@@ -67,10 +119,10 @@ def test_the_recipe_and_its_model_have_the_chosen_tokens(tmp_path, texts, kind):
     settings = load_recipe(written.recipe).recipe.tokenizer
     assert settings.kind == kind
     assert any(note.startswith("tokens are ") for note in written.notes)
-    assert (settings.min_count, settings.dropout) == ((2, 0.0) if kind == "wordpunct" else (1, 0.1))
+    assert (settings.min_count, settings.dropout) == ((2, 0.0) if kind == "wordpunct" else (None, 0.1))
     train(written.recipe, out=tmp_path / "run", overrides=FEW, threads=1)
     tokenizer = Classifier(tmp_path / "run").tokenizer
-    assert tokenizer.lacks_words == (kind == "wordpunct")
+    assert tokenizer.rare_words_unknown == (kind == "wordpunct")
 
 
 def test_a_classifier_starts_from_a_masked_language_model_of_words(tmp_path):
@@ -84,7 +136,7 @@ def test_a_classifier_starts_from_a_masked_language_model_of_words(tmp_path):
     run = train(written.recipe, out=tmp_path / "run", init=masked.model, overrides=FEW[:2], threads=1)
     tokenizers = [(model / "tokenizer.json").read_bytes() for model in (masked.model, run.model)]
     assert tokenizers[0] == tokenizers[1]
-    assert Classifier(run.model).tokenizer.lacks_words
+    assert Classifier(run.model).tokenizer.rare_words_unknown
 
 
 MASKED = """

@@ -43,7 +43,7 @@ def test_later_texts_are_named_from_a_third_of_unknown_tokens_on(warned, ids, na
     ("ids", "named"), [([1, 1, 6], True), ([1, 1, 5, 6], False), ([1], True), ([], False)]
 )
 def test_a_model_that_lacks_rare_words_names_texts_that_lack_most_words(warned, ids, named):
-    texts = UnknownTokens(UNKNOWN, words_are_lacking=True)
+    texts = UnknownTokens(UNKNOWN, rare_words_unknown=True)
     for _ in range(2):
         texts.warn("line 1", ids)
         assert bool(warned()) is named
@@ -55,6 +55,18 @@ def test_what_is_usual_depends_on_the_kind_of_the_tokeniser(warned):
         tokenizer = train_tokenizer(texts, kind, TokenizerSettings(kind=kind))
         UnknownTokens.of(tokenizer).warn("line 1", tokenizer.encode("the cat sat on the sofa"))
         assert bool(warned()) is named
+
+
+def test_training_of_wordpunct_has_unknown_words_unless_the_recipe_says_otherwise():
+    texts = ["the cat sat on the mat", "the cat sat on the sofa"]
+    ids = {
+        (kind, count): train_tokenizer(
+            texts, kind, TokenizerSettings(kind=kind, min_count=count)
+        ).encode_batch(texts)
+        for kind, count in (("wordpunct", None), ("wordpunct", 1), ("words", None))
+    }
+    unknown = {key: any(UNKNOWN in each for each in found) for key, found in ids.items()}
+    assert unknown == {("wordpunct", None): True, ("wordpunct", 1): False, ("words", None): False}
 
 
 def test_verbs_name_a_text_in_letters_that_the_model_never_saw(encoder_folder, warned):

@@ -78,7 +78,7 @@ def prepared(folder, run="run", limit=None, say=lambda text: None, **sections):
             "test": {"file": "test.txt", "format": "labelled"},
             **sections.get("data", {}),
         },
-        "tokenizer": {"vocab_size": 80},
+        "tokenizer": {"vocab_size": 80, **sections.get("tokenizer", {})},
         "model": {"preset": "small", "d_model": 16, "num_heads": 2, **sections.get("model", {})},
         **{name: sections[name] for name in ("batches", "training") if name in sections},
     }
@@ -181,12 +181,31 @@ def test_labels_that_cannot_be_used_are_named(folder, part, content, words):
         ({"training": {"best_metric": "bleu"}}, RecipeError, "does not measure"),
         ({"model": {"kind": "encoder_decoder"}}, RecipeError, "model.kind"),
         ({"model": {"head": "tokens"}}, ConfigError, "cannot be set in a recipe"),
+        ({"tokenizer": {"joint": False}}, RecipeError, "joint = false has no effect"),
+        (
+            {"tokenizer": {"kind": "bpe", "joint": False, "target_kind": "words", "min_count": 2}},
+            RecipeError,
+            "target_kind has no effect",
+        ),
         ({"batches": {"max_tokens": 2}}, RecipeError, "max_tokens|no room"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(folder, sections, error, words):
     with pytest.raises(error, match=words):
         prepared(folder, **sections)
+
+
+@pytest.mark.parametrize("kind", ["words", "wordpunct"])
+def test_the_share_of_unknown_words_is_printed_and_most_are_refused(folder, kind):
+    said = []
+    prepared(folder, say=said.append, tokenizer={"kind": kind, "min_count": 1})
+    [line] = [line for line in said if line.startswith(f"tokeniser: {kind}")]
+    assert line.endswith("tokens; 0.0% of the training text's are unknown")
+    for settings in ({"min_count": 10_000}, {"vocab_size": 5}):
+        with pytest.raises(DataError, match="of the training text's tokens are unknown") as caught:
+            prepared(folder, "other", tokenizer={"kind": kind, **settings})
+        assert "lower tokenizer.min_count" in caught.value.hint
+        assert not (folder / "other" / "tokenizers").exists()
 
 
 def test_changed_texts_are_refused_when_a_run_resumes(folder):

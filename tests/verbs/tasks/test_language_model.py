@@ -265,6 +265,7 @@ def test_a_dry_run_reads_everything_and_keeps_little(folder, monkeypatch):
         ({"validation": {"batch_tokens": 0}}, RecipeError, "validation.batch_tokens"),
         ({"tokenizer": {"dropout": 0.1}}, RecipeError, "tokenizer.dropout"),
         ({"tokenizer": {"kind": "wordpunct"}}, RecipeError, "does not keep spaces"),
+        ({"tokenizer": {"joint": False}}, RecipeError, "joint = false has no effect"),
         ({"training": {"best_metric": "bleu"}}, RecipeError, "which validation does not measure"),
         ({"model": {"kind": "encoder_decoder"}}, RecipeError, "trains 'decoder_only' models only"),
         ({"model": {"num_heads": 3}}, ConfigError, "d_model"),

@@ -10,7 +10,7 @@ from typing import Literal
 from regard.data.tables import Table, format_of, is_number, open_table
 from regard.errors import DataError, did_you_mean
 from regard.verbs.proposals.input_files import InputFiles, path_of
-from regard.verbs.proposals.known_words import known_words
+from regard.verbs.proposals.known_words import KnownWords, known_words
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
@@ -28,7 +28,7 @@ MAX_CHARACTERS = 100_000  # of a text
 COMMON = 0.75  # with a class of a larger share, a model that always predicts it has a high accuracy
 
 # low and high: bytes of the training texts of TREC and of SST-5, on which the recipes were measured
-WORDS = PublishedRecipe(recipe="trec", low=240_000, high=800_000)  # tokens are words
+WORDS = PublishedRecipe(recipe="trec", low=240_000, high=800_000)  # tokens are words and punctuation
 PIECES = PublishedRecipe(recipe="sst2", low=240_000, high=800_000)  # tokens are pieces of words
 
 LabelledKind = Literal["classification", "regression"]
@@ -80,7 +80,8 @@ def new_labelled(
     texts = ([text for text, _, _ in parts[part].rows] for part in ("train", "valid"))
     words = known_words(*texts) if kind == "classification" else None
     published = WORDS if words and words.suffice else PIECES
-    text, steps = _recipe(published, kind, files, parts, location)
+    changes = published.scaled(train.bytes) | (_room(words, train) if words and words.suffice else {})
+    text, steps = _recipe(published, changes, kind, files, parts, location)
     return WrittenRecipe(
         text=text,
         counts={part: len(texts.rows) for part, texts in parts.items()},
@@ -178,8 +179,17 @@ def _split(train: LabelledTexts, kind: LabelledKind) -> dict[str, LabelledTexts]
     return parts
 
 
+def _room(words: KnownWords, train: LabelledTexts) -> dict[str, RecipeChange]:
+    """A larger vocabulary if the recipe's, which is scaled for pieces, has no room for all known words."""
+    scaled = WORDS.scaled(train.bytes).get("tokenizer.vocab_size")
+    size = scaled.value if scaled else WORDS.table()["tokenizer"]["vocab_size"]
+    needed = -(-words.vocab_size // 1000) * 1000
+    return {"tokenizer.vocab_size": RecipeChange(value=needed)} if words.vocab_size > size else {}
+
+
 def _recipe(
     published: PublishedRecipe,
+    changes: dict[str, RecipeChange],
     kind: LabelledKind,
     files: InputFiles,
     parts: Mapping[str, LabelledTexts],
@@ -187,7 +197,6 @@ def _recipe(
 ) -> tuple[str, int]:
     """The recipe's text, and its number of updates."""
     train = parts["train"]
-    changes = published.scaled(train.bytes)
     if kind == "regression":
         changes |= {
             "task.kind": RecipeChange(value="regression", comment="a number for each text"),

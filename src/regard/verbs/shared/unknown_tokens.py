@@ -18,18 +18,18 @@ class UnknownTokens:
     about the rest. A text in a script that the model never saw is answered with nonsense, and always named.
 
     Args:
-        words_are_lacking: rare words are unknown tokens, which the model has seen in training; only texts
-            that lack most of their words are named.
+        rare_words_unknown: rare words are unknown tokens, which the model has seen in training; only texts
+            of which most words are unknown are named.
     """
 
-    def __init__(self, unk_id: int, *, words_are_lacking: bool = False) -> None:
+    def __init__(self, unk_id: int, *, rare_words_unknown: bool = False) -> None:
         self._unk_id, self._is_on = unk_id, True
-        self._words_are_lacking = self._warned = words_are_lacking
+        self._rare_words_unknown = self._warned = rare_words_unknown
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "UnknownTokens":
         """The warnings for texts of this tokeniser."""
-        return cls(tokenizer.unk_id, words_are_lacking=tokenizer.lacks_words)
+        return cls(tokenizer.unk_id, rare_words_unknown=tokenizer.rare_words_unknown)
 
     def switch_off(self) -> None:
         """For a server, whose log is not for the texts of its clients."""
@@ -38,7 +38,7 @@ class UnknownTokens:
     def warn(self, name: str, ids: Sequence[int]) -> None:
         """Warn of a text, `name` in messages, if it is to be named."""
         unknown = ids.count(self._unk_id)
-        least = MOST_WORDS if self._words_are_lacking else MOSTLY
+        least = MOST_WORDS if self._rare_words_unknown else MOSTLY
         if not (unknown and self._is_on) or (self._warned and unknown < least * len(ids)):
             return
         rest = "" if self._warned else "; of further texts only those with a third or more are named"

@@ -14,7 +14,7 @@ from regard.data.labelled import LabelledSettings, LabelSet, class_weights, clas
 from regard.data.loader import Loader
 from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_training import TokenizerSettings
+from regard.data.tokenizer_training import TokenizerSettings, refuse_target_settings
 from regard.errors import RecipeError
 from regard.evaluation.classification import accuracy, confusion, macro_f1, table_interval
 from regard.evaluation.proportion import wilson_interval
@@ -83,6 +83,10 @@ class ClassificationRecipe(Recipe):
     task: ClassificationSettings
     data: LabelledDataSettings
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_target_settings(self.tokenizer)
 
     @property
     def metric_names(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from regard.data.examples import Examples
 from regard.data.loader import Loader
 from regard.data.token_stream import TokenStream, limit_characters, parts, write_stream
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_training import TokenizerSettings, refuse_lost_spaces
+from regard.data.tokenizer_training import TokenizerSettings, refuse_lost_spaces, refuse_target_settings
 from regard.data.windows import PackedExamples, WindowExamples, scoring_batches
 from regard.decoding.continuation import ContinuationSettings
 from regard.errors import RecipeError
@@ -117,6 +117,7 @@ class LanguageModelRecipe(Recipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        refuse_target_settings(self.tokenizer)
         refuse_lost_spaces(self.tokenizer)
         if self.tokenizer.dropout:
             raise RecipeError("tokenizer.dropout is not for language models", "leave it out")

@@ -19,7 +19,7 @@ from regard.data.masking import Masking, MaskingSettings
 from regard.data.texts import EncodedText, TextExamples, apply_noise, encoded_text
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_file import SPECIALS
-from regard.data.tokenizer_training import TokenizerSettings
+from regard.data.tokenizer_training import TokenizerSettings, refuse_target_settings
 from regard.errors import DataError
 from regard.evaluation.classification import bootstrap_interval
 from regard.evaluation.score import Score
@@ -72,6 +72,10 @@ class MaskedLanguageModelRecipe(Recipe):
     task: MaskedLanguageModelSettings
     data: MaskedDataSettings
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_target_settings(self.tokenizer)
 
     @property
     def metric_names(self) -> tuple[str, ...]:

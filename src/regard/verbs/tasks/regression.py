@@ -15,7 +15,7 @@ from regard.data.corpus import LinePolicy
 from regard.data.labelled import LabelledSettings, numeric_labels
 from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_training import TokenizerSettings
+from regard.data.tokenizer_training import TokenizerSettings, refuse_target_settings
 from regard.errors import DataError
 from regard.evaluation.regression import correlation, mean_absolute_error
 from regard.evaluation.score import Score
@@ -70,6 +70,10 @@ class RegressionRecipe(Recipe):
     task: RegressionSettings
     data: RegressionDataSettings
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_target_settings(self.tokenizer)
 
     @property
     def metric_names(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from regard.data.labelled import LabelSet, split
 from regard.data.tagged import encode_word, tagged_texts, word_prefix
 from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_training import TokenizerSettings
+from regard.data.tokenizer_training import TokenizerSettings, refuse_target_settings
 from regard.errors import DataError
 from regard.evaluation.classification import SEED, accuracy, bootstrap_interval, confusion, macro_f1
 from regard.evaluation.score import Score
@@ -71,6 +71,10 @@ class TaggingRecipe(Recipe):
     task: TaggingSettings
     data: TaggedDataSettings
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_target_settings(self.tokenizer)
 
     @property
     def metric_names(self) -> tuple[str, ...]:

@@ -16,12 +16,13 @@ from regard.data.noise import SampledTokenizer, derive_seed
 from regard.data.tagged import Encode
 from regard.data.texts import EncodedText, TextExamples, length_sorted_batches
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
+from regard.data.tokenizer_training import WHOLE_WORDS, TokenizerSettings, train_tokenizer
 from regard.errors import RecipeError
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
 from regard.verbs.tasks.pretrained_tokenizers import pretrained_tokenizers
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.tasks.task import TOKENIZERS_FOLDER, Say, model_config
+from regard.verbs.training_run.data_checks import refuse_unknown_words
 from regard.weights.folder import write_folder
 
 BATCH_TOKENS = 8192  # padded tokens in a batch of validation and test
@@ -46,15 +47,20 @@ def load_or_train_tokenizer(
     """The tokeniser in a run's folder, trained on `texts` if there is none yet; and its file.
 
     Raises:
-        DataError: it was copied from a pretrained model and does not know these texts' characters.
+        DataError: it was copied from a pretrained model and does not know these texts' characters, or it
+            has whole words as tokens and most of the texts' are unknown.
     """
     if (folder / TOKENIZERS_FOLDER).is_dir():
         own = folder / TOKENIZERS_FOLDER
         tokenizer = pretrained_tokenizers(own, [texts], settings.extension, base, say).source
     else:
+        texts = list(texts) if settings.kind in WHOLE_WORDS else texts  # they are read twice
         tokenizer = train_tokenizer(texts, settings.kind, settings)
+        unknown = ""
+        if settings.kind in WHOLE_WORDS:
+            unknown = f"; {refuse_unknown_words(texts, tokenizer):.1%} of the training text's are unknown"
         write_folder(folder / TOKENIZERS_FOLDER, {"tokenizer.json": tokenizer.to_bytes()})
-        say(f"tokeniser: {settings.kind}, {tokenizer.vocab_size} tokens")
+        say(f"tokeniser: {settings.kind}, {tokenizer.vocab_size} tokens{unknown}")
     return tokenizer, {"tokenizer.json": tokenizer.to_bytes()}
 
 

@@ -11,7 +11,12 @@ from regard.data.examples import Examples
 from regard.data.loader import Loader
 from regard.data.shards import write_shards
 from regard.data.tokenizer import TokenizerPair
-from regard.data.tokenizer_training import TokenizerSettings, refuse_lost_spaces, train_tokenizers
+from regard.data.tokenizer_training import (
+    WHOLE_WORDS,
+    TokenizerSettings,
+    refuse_lost_spaces,
+    train_tokenizers,
+)
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, DataError
 from regard.evaluation.score import Score
@@ -37,7 +42,7 @@ from regard.verbs.tasks.tokenised_corpus import open_tokens, refuse_two_corpora
 from regard.verbs.tasks.training_pairs import ShardedPairs, TrainingPairs
 from regard.verbs.tasks.translation_validation import ValidationSettings, decoded_scores, validator, verdict
 from regard.verbs.tasks.validation_split import DRY_RUN_EXAMPLES, PART_NAMES, examples_kept, settings_by_part
-from regard.verbs.training_run.data_checks import counts_of_skipped, refuse_other_data
+from regard.verbs.training_run.data_checks import counts_of_skipped, refuse_other_data, refuse_unknown_words
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
@@ -247,7 +252,21 @@ def _tokenizers(
         texts = (pair.source for pair in corpus), (pair.target for pair in corpus)
         return pretrained_tokenizers(folder, texts, recipe.tokenizer.extension, base, say)
     tokenizers = train_tokenizers(corpus, recipe.tokenizer)
+    unknown = _unknown_words(recipe, corpus, tokenizers)
     write_folder(folder, tokenizers.files())
     sizes = sorted({tokenizers.source.vocab_size, tokenizers.target.vocab_size})
-    say(f"tokeniser: {recipe.tokenizer.kind}, {' and '.join(map(str, sizes))} tokens")
+    say(f"tokeniser: {recipe.tokenizer.kind}, {' and '.join(map(str, sizes))} tokens{unknown}")
     return tokenizers
+
+
+def _unknown_words(recipe: TranslationRecipe, corpus: Corpus, tokenizers: TokenizerPair) -> str:
+    """The shares of unknown tokens of new tokenisers of whole words, for a message; most are refused."""
+    kinds = (recipe.tokenizer.kind, recipe.tokenizer.target_kind or recipe.tokenizer.kind)
+    shares = list[str]()
+    if kinds[0] in WHOLE_WORDS:
+        found = refuse_unknown_words((pair.source for pair in corpus), tokenizers.source)
+        shares.append(f"{found:.1%} of the source's")
+    if kinds[1] in WHOLE_WORDS:
+        found = refuse_unknown_words((pair.target for pair in corpus), tokenizers.target)
+        shares.append(f"{found:.1%} of the target's")
+    return f"; {' and '.join(shares)} are unknown" if shares else ""

@@ -50,6 +50,26 @@ def refuse_unknown(texts: Iterable[str], tokenizer: Tokenizer, origin: str) -> N
         )
 
 
+def refuse_unknown_words(texts: Iterable[str], tokenizer: Tokenizer) -> float:
+    """The share of unknown tokens in the texts that a tokeniser of whole words was trained on, 0 to 1.
+
+    Raises:
+        DataError: it is more than a half.
+    """
+    rest, pieces, unknown = iter(texts), 0, 0
+    while some := list(itertools.islice(rest, SAMPLED_TEXTS)):
+        for ids in tokenizer.encode_batch(some):
+            pieces += len(ids)
+            unknown += ids.count(tokenizer.unk_id)
+    if 2 * unknown > pieces:
+        raise DataError(
+            f"{100 * unknown / pieces:.0f} % of the training text's tokens are unknown: its words are rarer"
+            " than tokenizer.min_count, or more than tokenizer.vocab_size",
+            "lower tokenizer.min_count, raise tokenizer.vocab_size, or choose tokenizer.kind = 'bpe'",
+        )
+    return unknown / max(pieces, 1)
+
+
 def counts_of_skipped(skipped: Mapping[str, int]) -> str:
     """How many lines were left out for each reason, as the end of a message."""
     return "".join(f"; {count:,} left out: {reason}" for reason, count in sorted(skipped.items()))
