@@ -14,14 +14,25 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
-from regard.inspection.decoder_calls import DecoderCall, decoder_calls, is_of_decoder, refuse_cached_calls
+from regard.inspection.decoder_calls import (
+    DecoderCall,
+    decoder_calls,
+    is_of_decoder,
+    refuse_cached_calls,
+    refuse_calls,
+)
 from regard.inspection.own_thread import in_this_thread
 from regard.inspection.record import blocks
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.kernels import Attend, around, current_attend, exchanged
+from regard.models.decoder_only import DecoderOnly
 from regard.models.recurrent import Recurrent
 
 RECURRENT = "the steps of a recurrent decoder cannot be patched", "patch a forced pass, or the encoder"
+BEFORE_BLOCKS = (
+    "{} is called before the positions of a rolling context window are known",
+    "patch a block, or decode a shorter text or with max_context = 0, which has no such window",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +56,8 @@ def patched(model: nn.Module, *patches: Patch) -> Iterator[None]:
     """A context in which the model computes with these values instead of its own, in this thread.
 
     `patches` of one module apply in their order. While a Transformer decodes with a cache, positions are
-    those of the text, the beginning token or the prompt included, and all hypotheses get the same value.
+    those of the text, the beginning token or the prompt included, and all hypotheses get the same value. In a
+    rolling context window a position is patched in each window that reads it.
     Positions that decoding does not reach are not patched. Of other models a pass must have all positions
     at once, as forced ones do.
 
@@ -63,6 +75,11 @@ def patched(model: nn.Module, *patches: Patch) -> Iterator[None]:
             module, calls = modules[each.module], call if is_of_decoder(model, each.module) else None
             if calls is not None and isinstance(model, Recurrent):
                 undo.enter_context(refuse_cached_calls(model, *RECURRENT))
+            if isinstance(model, DecoderOnly) and each.module.partition(".")[0] == "input":
+                message, hint = BEFORE_BLOCKS
+                undo.enter_context(
+                    refuse_calls(model, lambda call: call.first > 0, message.format(each.module), hint)
+                )
             if each.heads is None:
                 hook = in_this_thread(_output_hook(each, calls))
                 undo.callback(module.register_forward_hook(hook).remove)

@@ -230,7 +230,9 @@ def _hide_tokens(token_mask: Tensor, module: MultiHeadAttention | SourceAttentio
         x, memory, *mask = inputs
         new_len = memory.key.size(2) if isinstance(memory, KeyValue) else memory.size(1)
         cache = kwargs.get("cache")
-        start, cache_len = (0, 0) if cache is None else (cache.length - cache.held, cache.held)
+        start, cache_len = (0, 0)
+        if cache is not None:  # positions are those of the text, also in a rolling context window
+            start, cache_len = cache.first + cache.length - cache.held, cache.held
         visible = _rows_for_batch(_window(token_mask, start, cache_len + new_len), len(x))[:, None, None]
         given_mask = mask[0] if mask else kwargs.pop("mask", None)
         return (x, memory, visible if given_mask is None else given_mask & visible), kwargs
