@@ -256,7 +256,7 @@ def of_windows(model, ids, count, position, changed):
 @pytest.mark.parametrize("position", [0, 2, 6, 10, 13])
 @torch.no_grad()
 def test_positions_are_those_of_the_text_in_a_rolling_window(forced_pass, changes, prompt, position):
-    """Patches and hidden tokens, where the model reads at most 8 tokens and the text has more."""
+    """Patches and masked tokens, where the model reads at most 8 tokens and the text has more."""
     model = forced_pass("decoder_only", trained_length=8, **changes).model
     prompt, name = [4 + number % 8 for number in range(prompt)], blocks(model)[0]
     value = torch.randn(30, 16, generator=torch.Generator().manual_seed(3))
@@ -265,10 +265,10 @@ def test_positions_are_those_of_the_text_in_a_rolling_window(forced_pass, change
         moved = value[position - place :]
         return patched(model, Patch(module=name, value=moved, positions=[place]))
 
-    def hidden(place):
+    def masked(place):
         return ablated(model, Ablation(tokens=[place]))
 
-    for changed in (patch, hidden):
+    for changed in (patch, masked):
         with changed(position):
             found = continue_all(ROLLING, model, prompts_of([prompt], begin_id=2), max_new_tokens=10)[0][0]
         ids = [2, *prompt, *found.ids][: 1 + len(prompt) + len(found.token_log_probs)]
