@@ -11,6 +11,7 @@ from regard.decoding.rolling_window import RollingWindow
 from regard.decoding.rules import LengthLimits, MinimumLength
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.errors import ConfigError
+from regard.inspection.decoder_calls import decoder_calls
 from regard.inspection.passes import ForcedPass, attention_sites, continuation_pass, translation_pass
 from regard.inspection.patching import Patch, patched
 from regard.inspection.record import blocks, record_model
@@ -289,3 +290,28 @@ def test_what_comes_before_the_blocks_is_refused_in_a_rolling_window(forced_pass
     ):
         continue_all(ROLLING, model, prompts, max_new_tokens=10)
     assert "max_context = 0" in error.value.hint
+
+
+@pytest.mark.parametrize("name", ["decoder.blocks", ""])
+@torch.no_grad()
+def test_a_module_that_decoding_does_not_call_is_refused_at_the_end(forced_pass, name):
+    model = forced_pass("encoder_decoder").model
+    patch = Patch(module=name, value=torch.zeros(5, 13 if not name else 16))
+    with pytest.raises(ConfigError, match="was never called, so it was not patched"), patched(model, patch):
+        decoded(model, SEARCHES[0], OTHER[:3])
+    with patched(model, patch):
+        pass  # nothing has run
+    with pytest.raises(ZeroDivisionError), patched(model, patch):  # an error of the caller stays
+        len(decode_all(SEARCHES[0], model, [OTHER])) / 0
+    assert not any(each._forward_hooks or each._forward_pre_hooks for each in model.modules())
+
+
+@torch.no_grad()
+def test_a_cache_that_is_given_by_keyword_is_seen(forced_pass):
+    """The position of a step is that of the text however the block is called."""
+    model = forced_pass("decoder_only").model
+    cache, first = model.start(), model.blocks[0]
+    model.extend(torch.tensor([[4, 5, 6]]), cache)
+    with decoder_calls(model) as call:
+        first(torch.zeros(1, 1, 16), cache=cache.layers[0])
+    assert (call.cached, call.start) == (True, 3)
