@@ -12,6 +12,7 @@ from regard.fast.decoding_step import fast_step
 from regard.inspection import passes
 from regard.inspection.ablation import Ablation, ablate, ablated, ablations, layer_names
 from regard.inspection.passes import attention_sites
+from regard.inspection.record import record_model
 from regard.inspection.switches import SUBLAYER_NAMES, _refuse_unknown
 
 MODELS = [
@@ -250,7 +251,7 @@ def test_what_is_not_there_cannot_be_switched_off(forced_pass):
     name = attention_sites(forced.model)[0].name
     for wrong, message in (
         (Ablation(heads={"encoder.blocks.7": [0]}), "no attention"),
-        (Ablation(heads={name: [4]}), "no head 4"),
+        (Ablation(heads={name: [4]}), r"no heads \[4\]: it has 4"),
         (Ablation(layers=["encoder.blocks.9"]), "no layer"),
         (Ablation(tokens=[-1]), "no token"),
         (Ablation(tokens=[5]), "there is no token at position 5"),
@@ -294,3 +295,41 @@ def test_several_ablations_are_those_of_rows_and_cannot_decode(forced_pass, kind
             with pytest.raises(ConfigError, match="3 ablations for a batch of 2 rows"):
                 model(*inputs)
         model(*(each.expand(3, *each.shape[1:]) for each in forced.inputs))
+
+
+@torch.no_grad()
+def test_a_token_to_mask_is_in_every_text_of_a_batch(forced_pass):
+    model = forced_pass("encoder_decoder").model
+    search = GreedySearch(limits=LengthLimits(offset=4), eos_id=11)
+    long, short = [4, 5, 6, 7, 8, 9], [4, 5]
+    with ablated(model, Ablation(tokens=[4])):
+        decode_all(search, model, [long])
+        with pytest.raises(ConfigError, match="no token at position 4") as error:
+            decode_all(search, model, [long, short])
+    assert error.value.hint == "positions go from 0 to 2"
+
+
+@torch.no_grad()
+def test_tokens_of_speech_are_the_states_of_its_window():
+    from regard.models.build import build_model
+    from regard.models.speech_to_text import SpeechToTextConfig
+
+    config = SpeechToTextConfig(
+        vocab_size=20, num_encoder_layers=1, num_decoder_layers=2, num_encoder_heads=2, num_heads=2,
+        d_ff_encoder=32, d_ff=32, d_model=16, max_source_positions=10, num_features=8, max_positions=16,
+    )  # fmt: skip
+    model = build_model(config, seed=0).eval()
+    assert [(site.part, site.rows, site.columns) for site in attention_sites(model)] == [
+        ("encoder", "source", "source"),
+        *2 * [("decoder", "read", "read"), ("cross", "read", "source")],
+    ]
+    frames, ids = torch.randn(1, 20, 8), torch.tensor([[1, 2, 3]])
+    seen = []
+    for site in attention_sites(model):
+        name = site.name
+        with ablated(model, Ablation(tokens=[1])), record_model(model, [name]) as recording:
+            model(frames, ids)
+        seen.append(bool((recording.weights(name)[..., 1] == 0).all()))
+    assert seen == [True, False, True, False, True]
+    with ablated(model, Ablation(tokens=[10])), pytest.raises(ConfigError, match="no token at position 10"):
+        model(frames, ids)

@@ -1,16 +1,21 @@
 """Activation patching: a run that has the activations of another one continues as that one."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 
 from regard.decoding.batches import decode_all
 from regard.decoding.continuation import continue_all, prompts_of
+from regard.decoding.rolling_window import RollingWindow
 from regard.decoding.rules import LengthLimits, MinimumLength
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.errors import ConfigError
+from regard.inspection.decoder_calls import decoder_calls
 from regard.inspection.passes import ForcedPass, attention_sites, continuation_pass, translation_pass
 from regard.inspection.patching import Patch, patched
 from regard.inspection.record import blocks, record_model
+from regard.inspection.switches import Ablation, ablated
 from regard.models.decoder_only import DecoderOnly
 
 OTHER, TARGET = [6, 4, 7, 5], [8, 9, 10]
@@ -229,3 +234,84 @@ def test_steps_of_a_recurrent_decoder_are_refused_by_name(forced_pass):
     refused = pytest.raises(ConfigError, match="steps of a recurrent decoder cannot be patched")
     with patched(forced.model, of_decoder), refused:
         decoded(forced.model, SEARCHES[0], OTHER)
+
+
+ROLLING = GreedySearch(limits=LengthLimits(ratio=0.0, offset=14), rules=(MinimumLength(length=12, eos_id=3),))
+
+
+@torch.no_grad()
+def of_windows(model, ids, count, position, changed):
+    """Log-probabilities of the last `count` ids, each by a pass over the window of a rolling context."""
+    window, found = RollingWindow(model.trained_length), []
+    for end in range(len(ids) - count, len(ids)):
+        first = window.start(end - 1)
+        inside = first <= position < end
+        with changed(position - first) if inside else nullcontext():
+            logits = model(torch.tensor([ids[first:end]]))[0, -1]
+        found.append(float(logits.log_softmax(dim=-1)[ids[end]]))
+    return found
+
+
+@pytest.mark.parametrize("changes", [{}, {"window": 3, "positions": "rotary"}], ids=str)
+@pytest.mark.parametrize("prompt", [3, 11])
+@pytest.mark.parametrize("position", [0, 2, 6, 10, 13])
+@torch.no_grad()
+def test_positions_are_those_of_the_text_in_a_rolling_window(forced_pass, changes, prompt, position):
+    """Patches and masked tokens, where the model reads at most 8 tokens and the text has more."""
+    model = forced_pass("decoder_only", trained_length=8, **changes).model
+    prompt, name = [4 + number % 8 for number in range(prompt)], blocks(model)[0]
+    value = torch.randn(30, 16, generator=torch.Generator().manual_seed(3))
+
+    def patch(place):
+        moved = value[position - place :]
+        return patched(model, Patch(module=name, value=moved, positions=[place]))
+
+    def masked(place):
+        return ablated(model, Ablation(tokens=[place]))
+
+    for changed in (patch, masked):
+        with changed(position):
+            found = continue_all(ROLLING, model, prompts_of([prompt], begin_id=2), max_new_tokens=10)[0][0]
+        ids = [2, *prompt, *found.ids][: 1 + len(prompt) + len(found.token_log_probs)]
+        assert len(ids) > 8
+        count = len(ids) - 1 - len(prompt)
+        expected = of_windows(model, ids, count, position, changed)
+        assert found.token_log_probs[:count] == pytest.approx(expected, abs=1e-4)
+
+
+@torch.no_grad()
+def test_what_comes_before_the_blocks_is_refused_in_a_rolling_window(forced_pass):
+    model = forced_pass("decoder_only", trained_length=8).model
+    patch = Patch(module="input.embedding", value=torch.zeros(30, 16), positions=[0])
+    prompts = prompts_of([[4, 5, 6]], begin_id=2)
+    with (
+        patched(model, patch),
+        pytest.raises(ConfigError, match=r"input\.embedding is called before") as error,
+    ):
+        continue_all(ROLLING, model, prompts, max_new_tokens=10)
+    assert "max_context = 0" in error.value.hint
+
+
+@pytest.mark.parametrize("name", ["decoder.blocks", ""])
+@torch.no_grad()
+def test_a_module_that_decoding_does_not_call_is_refused_at_the_end(forced_pass, name):
+    model = forced_pass("encoder_decoder").model
+    patch = Patch(module=name, value=torch.zeros(5, 13 if not name else 16))
+    with pytest.raises(ConfigError, match="was never called, so it was not patched"), patched(model, patch):
+        decoded(model, SEARCHES[0], OTHER[:3])
+    with patched(model, patch):
+        pass  # nothing has run
+    with pytest.raises(ZeroDivisionError), patched(model, patch):  # an error of the caller stays
+        len(decode_all(SEARCHES[0], model, [OTHER])) / 0
+    assert not any(each._forward_hooks or each._forward_pre_hooks for each in model.modules())
+
+
+@torch.no_grad()
+def test_a_cache_that_is_given_by_keyword_is_seen(forced_pass):
+    """The position of a step is that of the text however the block is called."""
+    model = forced_pass("decoder_only").model
+    cache, first = model.start(), model.blocks[0]
+    model.extend(torch.tensor([[4, 5, 6]]), cache)
+    with decoder_calls(model) as call:
+        first(torch.zeros(1, 1, 16), cache=cache.layers[0])
+    assert (call.cached, call.start) == (True, 3)

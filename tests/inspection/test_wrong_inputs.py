@@ -3,6 +3,7 @@
 import dataclasses
 
 import jaxtyping
+import numpy as np
 import pytest
 import torch
 
@@ -80,6 +81,17 @@ def entered(context):
         pass
 
 
+def under(forced, ablation):
+    with ablated(forced.model, ablation), torch.no_grad():
+        forced()
+
+
+def of_patch(forced, module="blocks.0", **settings):
+    value = torch.ones(4, 7, 4) if "heads" in settings else torch.ones(7, 16)
+    with patched(forced.model, Patch(module=module, **{"value": value, **settings})), torch.no_grad():
+        forced()
+
+
 def unforced(forced):
     """The pass without its target, as one that only reads the source or the prompt."""
     kept = {name: ids for name, ids in forced.sequences.items() if name not in ("read", "written")}
@@ -114,6 +126,7 @@ OF_PASSES = [
     ("encoder_only", lambda f: image_pass(f.model, torch.zeros(1, 3, 8, 8)), "is not a VisionTransformer"),
 ]
 ATTENTION = "decoder.blocks.0.self_attention"
+FIRST = "blocks.0"
 OF_INSPECTION = [
     *((kind, lambda f, each=each: each(unforced(f)), "no forced target")
       for kind in ("encoder_decoder", "decoder_only") for each in MEASURES),
@@ -135,13 +148,39 @@ OF_INSPECTION = [
     ("decoder_only", lambda f: attributions(f, method="integrated", points=0), "points = 0"),
     ("decoder_only", lambda f: nearest_neighbours(f, count=0), "count = 0"),
     ("encoder_decoder", lambda f: ablate(f, Ablation(heads={"decoder.blocks.9": [0]})), "no attention"),
-    ("encoder_decoder", lambda f: ablate(f, Ablation(heads={ATTENTION: [4]})), "no head 4"),
-    ("encoder_decoder", lambda f: ablate(f, Ablation(heads={ATTENTION: [-1]})), "no head -1"),
+    ("encoder_decoder", lambda f: ablate(f, Ablation(heads={ATTENTION: [4]})), r"no heads \[4\]"),
+    ("encoder_decoder", lambda f: ablate(f, Ablation(heads={ATTENTION: [-1]})), r"no heads \[-1\]"),
     ("encoder_decoder", lambda f: ablate(f, Ablation(layers=["decoder.blocks.0.norm"])), "no layer"),
     ("recurrent", lambda f: ablate(f, Ablation(layers=["encoder"])), "no layer"),
     ("encoder_decoder", lambda f: ablate(f, Ablation(tokens=[99])), "no token at position 99"),
     ("encoder_decoder", lambda f: entered(ablated(torch.nn.Linear(2, 2), Ablation())), "not a Model of reg"),
     ("encoder_decoder", lambda f: entered(patched(f.model, Patch(module="x", value=torch.ones(2, 4)))), "no"),
+    *((kind, lambda f, token=token: under(f, Ablation(tokens=[1, token])), f"no token at position {token}")
+      for kind, token in (("encoder_decoder", 5), ("decoder_only", 7), ("encoder_only", 6), ("recurrent", 5),
+                          ("no_attention", 9), ("vision", 99))),
+    *(("encoder_decoder", lambda f, tokens=tokens: under(f, Ablation(tokens=tokens)), "no sequence of whole")
+      for tokens in ([1.5], [True], 1, "12")),
+    *(("decoder_only", lambda f, positions=positions: of_patch(f, positions=positions), message)
+      for positions, message in (([], "no positions"), ([1.5], "positions = .1.5. is no sequence of whole"),
+                                 (2, "positions = 2 is no sequence"), ("1", "is no sequence"))),
+    *(("decoder_only", lambda f, heads=heads: of_patch(f, f"{FIRST}.self_attention", heads=heads), message)
+      for heads, message in (([], "no heads"), ([1.5], "is no sequence"), ([True], "is no sequence"),
+                             (1, "heads = 1 is no sequence"), ([4], "no heads .4.: it has 4"))),
+    *(("decoder_only", lambda f, value=value: of_patch(f, value=value), "is a (list|ndarray), not a tensor")
+      for value in ([[1.0] * 16] * 7, np.ones((7, 16)))),
+    ("decoder_only", lambda f: of_patch(f, "blocks"), "'blocks' was never called"),
+    *(("encoder_decoder", lambda f, heads=heads: align(f.model, [4], [5], **ENDS, heads=heads), "is no seq")
+      for heads in ([1.5], [True], 3)),
+    ("encoder_decoder", lambda f: align(f.model, [4], [5], **ENDS, layer=1.0), "no layer 1.0"),
+    ("encoder_decoder", lambda f: translation_pass(f.model, [6.0], [5], **ENDS), "6.0 is not the id"),
+    ("decoder_only", lambda f: continuation_pass(f.model, [2, 4, 5], start=1.5), "start = 1.5"),
+    *(("decoder_only", lambda f, number=number: logit_lens(f, candidates=number), f"candidates = {number!r}")
+      for number in (1.5, True, "5")),
+    ("decoder_only", lambda f: attributions(f, points=1.5), "points = 1.5"),
+    ("decoder_only", lambda f: nearest_neighbours(f, count=1.5), "count = 1.5"),
+    ("decoder_only", lambda f: positions_of(f.model, 1.5), "length = 1.5"),
+    *(("decoder_only", lambda f, share=share: attention_rollout([torch.ones(2, 3, 3)], residual=share),
+       f"residual = {share!r}") for share in (2, -1, "0.5", True, float("nan"))),
     ("encoder_decoder", lambda f: align(f.model, [4], [5], **ENDS, layer=2), "no layer 2"),
     ("encoder_decoder", lambda f: align(f.model, [4], [5], **ENDS, layer=-3), "no layer -3"),
     ("encoder_decoder", lambda f: align(f.model, [4], [5], **ENDS, heads=[4]), "no heads"),

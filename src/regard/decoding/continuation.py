@@ -136,9 +136,9 @@ class PromptStepper(CacheStepper):
             yield from prefill_by_layer(self.model, in_fixed_shape(src_ids).to(self.device), cache)
             self.cache = cache.select(torch.arange(len(src_ids), device=self.device))
 
-    def filled(self, ids: Int64[Tensor, "rows len"]) -> StackCache:
-        """A cache that has read these."""
-        cache = self.model.start()
+    def filled(self, ids: Int64[Tensor, "rows len"], first: int = 0) -> StackCache:
+        """A cache that has read these, which begin at position `first` of their texts."""
+        cache = self.model.start(first)
         if ids.size(1):
             self.model.states(in_fixed_shape(ids).to(self.device), cache=cache)
             cache.select(torch.arange(len(ids), device=self.device))
@@ -165,6 +165,9 @@ class RollingStepper(PromptStepper):
         self._make_room()
 
     def starts(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> Parts:
+        if fast_step(self.model) is None:
+            self.start(src_ids, src_lengths)
+            return
         first = self.window.start(src_ids.size(1))
         yield from super().starts(src_ids[:, first:], src_lengths)
         self._history = TokenHistory(src_ids)
@@ -219,7 +222,8 @@ class RollingStepper(PromptStepper):
             return
         spans: list[list[int]] = torch.stack((firsts, self._history.lengths), 1)[moved].unique(dim=0).tolist()
         if len(moved) == len(firsts) and len(spans) == 1:
-            self.cache, self.rows = self.filled(self._history.of(moved, *spans[0])), len(moved)
+            first, end = spans[0]
+            self.cache, self.rows = self.filled(self._history.of(moved, first, end), first), len(moved)
         else:
             self._refill(moved, spans)
         self._firsts = firsts

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from regard.decoding.batches import deterministic
-from regard.errors import ConfigError
 from regard.inspection.answer import answer_of, max_batch_size
+from regard.inspection.numbers_given import refuse_other_tokens
 from regard.inspection.passes import ForcedPass, SequenceName, attention_sites
 from regard.inspection.switches import Ablation, ablated, layer_names
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -106,10 +106,8 @@ def ablatable_sequence(forced: ForcedPass) -> SequenceName:
 def _log_probs(forced: ForcedPass, requested: Sequence[Ablation]) -> list[float]:
     """The log-probability of the answer under each ablation, in nats."""
     answer, length = answer_of(forced), len(forced.sequences[ablatable_sequence(forced)])
-    if out_of_range := [position for each in requested for position in each.tokens if position >= length]:
-        raise ConfigError(
-            f"there is no token at position {out_of_range[0]}", f"positions go from 0 to {length - 1}"
-        )
+    for each in requested:
+        refuse_other_tokens(each.tokens, length)
     found = [0.0] * len(requested)
     with deterministic([forced.model]):
         for forward, numbers in _groups(forced, requested):

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.errors import ConfigError, DataError
+from regard.inspection.numbers_given import refuse_other_indices
 from regard.inspection.passes import AttentionSite, attention_sites, translation_pass
 from regard.inspection.record import record_attention
 from regard.layers.attention import MultiHeadAttention, SelfAttention
@@ -41,7 +42,7 @@ def align(
         ConfigError: the model has no attention to its source, or no such layer or head.
     """
     names = source_attentions(model)
-    if not -len(names) <= layer < len(names):
+    if isinstance(layer, bool) or not isinstance(layer, int) or not -len(names) <= layer < len(names):
         raise ConfigError(
             f"there is no layer {layer} with attention to the source", f"layers are 0 to {len(names) - 1}"
         )
@@ -51,9 +52,7 @@ def align(
         forced()
     weights = recording.weights(name)
     if heads is not None:
-        if not heads or any(not 0 <= head < len(weights) for head in heads):
-            raise ConfigError(f"{name} has no heads {[*heads]}", f"heads are 0 to {len(weights) - 1}")
-        weights = weights[list(heads)]
+        weights = weights[list(refuse_other_indices(name, "heads", heads, len(weights)))]
     return weights.mean(dim=0)[:-1, :-1].cpu()
 
 

@@ -7,7 +7,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.inspection.passes import PASSES, ForcedPass, refuse_other_rows
+from regard.inspection.numbers_given import refuse_other_rows
+from regard.inspection.passes import PASSES, ForcedPass
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import (

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from regard.decoding.batches import deterministic
 from regard.errors import ConfigError, did_you_mean
 from regard.inspection.answer import Answer, answer_of, max_batch_size
+from regard.inspection.numbers_given import refuse_other_count
 from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import ForcedPass, SequenceName
 from regard.layers.embedding import TokenEmbedding
@@ -63,8 +64,7 @@ def attributions(
     """
     if method not in get_args(Method):
         raise ConfigError(f"there is no method {method!r}", did_you_mean(method, get_args(Method)))
-    if points < 1:
-        raise ConfigError(f"points = {points}: the path needs one point or more", "the default is a good one")
+    refuse_other_count("points", points, "the path needs one point or more; the default is a good one")
     columns = columns or forced.input_name
     if columns == "written" or columns not in forced.sequences:
         raise ConfigError(

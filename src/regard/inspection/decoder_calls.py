@@ -1,7 +1,7 @@
 """Which positions of a text a decoder reads in a call: all of a pass, or those of a cached step."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,12 @@ from regard.models.speech_to_text import SpeechToText
 
 @dataclass
 class DecoderCall:
-    """The latest call of a decoder: it reads the positions `start` to `start + length - 1`."""
+    """The latest call of a decoder: it reads the positions `start` to `start + length - 1` of the text."""
 
     start: int = 0
     length: int = 0
     cached: bool = False  # True: a cache has the positions before, and later calls continue it
+    first: int = 0  # the position of the first token in the cache, above 0 in a rolling context window
 
 
 @contextmanager
@@ -36,23 +37,30 @@ def decoder_calls(model: nn.Module) -> Iterator[DecoderCall]:
     call = DecoderCall()
     with ExitStack() as undo:
         for module, hook in _hooks(model, call):
-            undo.callback(module.register_forward_pre_hook(in_this_thread(hook)).remove)
+            undo.callback(module.register_forward_pre_hook(in_this_thread(hook), with_kwargs=True).remove)
         yield call
 
 
 @contextmanager
-def refuse_cached_calls(model: nn.Module, message: str, hint: str) -> Iterator[None]:
-    """A context in which a cached call of the model's decoder is a ConfigError, in this thread."""
+def refuse_calls(
+    model: nn.Module, wrong: Callable[[DecoderCall], bool], message: str, hint: str
+) -> Iterator[None]:
+    """A context in which a call of the model's decoder that is `wrong` is a ConfigError, in this thread."""
     with ExitStack() as undo:
         call = undo.enter_context(decoder_calls(model))
 
         def refuse(module: nn.Module, inputs: Any) -> None:
-            if call.cached:
+            if wrong(call):
                 raise ConfigError(message, hint)
 
         for module, _ in _hooks(model, call)[-1:]:  # after the hook that has seen a cache
             undo.callback(module.register_forward_pre_hook(in_this_thread(refuse)).remove)
         yield
+
+
+def refuse_cached_calls(model: nn.Module, message: str, hint: str) -> AbstractContextManager[None]:
+    """A context in which a cached call of the model's decoder is a ConfigError, in this thread."""
+    return refuse_calls(model, lambda call: call.cached, message, hint)
 
 
 def is_of_decoder(model: nn.Module, name: str) -> bool:
@@ -70,14 +78,17 @@ def is_of_decoder(model: nn.Module, name: str) -> bool:
 def _hooks(model: nn.Module, call: DecoderCall) -> list[tuple[nn.Module, Callable[..., None]]]:
     """Modules that a decoder calls first, and the hooks that learn its positions from their inputs."""
 
-    def embedding(_: nn.Module, inputs: Any) -> None:  # ids, start
-        call.start, call.length = inputs[1] if len(inputs) > 1 else 0, inputs[0].size(1)
-        call.cached = call.start > 0
+    def embedding(_: nn.Module, inputs: Any, named: dict[str, Any]) -> None:  # ids, start
+        call.start = named.get("start", inputs[1] if len(inputs) > 1 else 0)
+        call.length, call.cached, call.first = inputs[0].size(1), call.start > 0, 0
 
-    def first_block(_: nn.Module, inputs: tuple[Any, ...]) -> None:  # the cache is last
-        call.cached = isinstance(inputs[-1], KeyValueCache)
+    def first_block(_: nn.Module, inputs: Any, named: dict[str, Any]) -> None:  # the cache is last
+        cache = named.get("cache", inputs[-1])
+        call.cached = isinstance(cache, KeyValueCache)
+        if isinstance(cache, KeyValueCache):  # the embedding counts from the first token in the cache
+            call.first, call.start = cache.first, cache.first + cache.length
 
-    def recurrent(_: nn.Module, inputs: tuple[Any, ...]) -> None:  # ids, source, state
+    def recurrent(_: nn.Module, inputs: Any, named: dict[str, Any]) -> None:  # ids, source, state
         call.start, call.length = inputs[2].length, inputs[0].size(1)
         call.cached = call.start > 0
 

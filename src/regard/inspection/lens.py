@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.decoding.batches import deterministic
 from regard.errors import ConfigError
+from regard.inspection.numbers_given import refuse_other_count
 from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import PASSES, ForcedPass, SequenceName
 from regard.inspection.steps import TokenCandidate, entropies, most_likely_tokens, ranks
@@ -47,8 +48,7 @@ def logit_lens(forced: ForcedPass, *, candidates: int = 5) -> Lens:
         ConfigError: the model has no blocks, or its head does not predict tokens, or a decoder's pass has no
             forced target.
     """
-    if candidates < 1:
-        raise ConfigError(f"candidates = {candidates}: a cell needs one or more", "the default is 5")
+    refuse_other_count("candidates", candidates, "a cell needs one or more; the default is 5")
     _, _ = _blocks_and_unembed(forced)  # refuses other models before the sequences of their passes
     positions: SequenceName = "text" if isinstance(forced.model, EncoderOnly) else "written"
     if positions not in forced.sequences:

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.decoding.ranking import top_candidates
-from regard.errors import ConfigError
 from regard.inspection.attribution import token_embedding
-from regard.inspection.passes import ForcedPass, SequenceName, refuse_other_ids
+from regard.inspection.numbers_given import refuse_other_count, refuse_other_ids
+from regard.inspection.passes import ForcedPass, SequenceName
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,7 @@ def nearest(
     Raises:
         ConfigError: an id is none of the table's, or `count` is below 1.
     """
-    if count < 1:
-        raise ConfigError(f"count = {count}: a token needs one neighbour or more", "the default is 8")
+    refuse_other_count("count", count, "a token needs one neighbour or more; the default is 8")
     refuse_other_ids("ids", ids, len(table))
     if not ids:
         return []

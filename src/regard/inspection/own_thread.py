@@ -11,7 +11,7 @@ def in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
     owner = get_ident()
 
     @wraps(hook)
-    def guarded(*inputs: Any) -> Any:
-        return hook(*inputs) if get_ident() == owner else None
+    def guarded(*inputs: Any, **named: Any) -> Any:
+        return hook(*inputs, **named) if get_ident() == owner else None
 
     return guarded

@@ -4,7 +4,7 @@ The rows and columns of every attention belong to one of these sequences. A deco
 by one: row t reads `read[t]` and predicts `written[t]`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,12 +14,14 @@ from torch import Tensor, nn
 
 from regard.decoding.special_tokens import refuse_other_id
 from regard.errors import ConfigError
+from regard.inspection.numbers_given import is_whole, refuse_other_ids, refuse_other_rows
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.recurrent import SourceAttention
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
 from regard.models.model import Model
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.models.speech_to_text import SpeechToText
 from regard.models.vision import VisionTransformer
 
 Part = Literal["encoder", "decoder", "cross"]
@@ -29,6 +31,7 @@ INPUTS: tuple[SequenceName, ...] = (
     "text",
     "read",
 )  # what a model reads, in the order of preference
+WITH_SOURCE = (SequenceToSequence, SpeechToText)  # the source of speech: the encoder's states of a window
 PASSES = (
     "translation_pass is for encoder-decoders, continuation_pass for decoders, encoder_pass for encoders of"
     " texts, image_pass for vision transformers"
@@ -110,7 +113,7 @@ def continuation_pass(model: DecoderOnly, ids: Sequence[int], *, start: int = 0)
             "give two ids or more: all but the last are read, and all but the first are predicted",
         )
     read, written = tuple(ids[:-1]), tuple(ids[1:])
-    if not 0 <= start <= len(written):
+    if not is_whole(start) or not 0 <= start <= len(written):
         raise ConfigError(
             f"start = {start}: the pass predicts {len(written)} tokens", f"start is 0 to {len(written)}"
         )
@@ -162,23 +165,6 @@ def image_pass(model: VisionTransformer, image: Float[Tensor, "1 channels height
     return ForcedPass(model=model, sequences={"text": tuple(range(count))}, inputs=(image.to(model.device),))
 
 
-def refuse_other_ids(name: str, ids: Collection[int], vocab_size: int) -> None:
-    """Raise a ConfigError if an id is none of the vocabulary's."""
-    for each in ids:
-        if not 0 <= each < vocab_size:
-            raise ConfigError(
-                f"{name}: the model has no token {each}, its vocabulary has {vocab_size}",
-                "encode the text by the model's own tokeniser",
-            )
-
-
-def refuse_other_rows(rows: Collection[int], count: int) -> None:
-    """Raise a ConfigError if the answer has a row that the model's output lacks."""
-    for row in rows:
-        if not 0 <= row < count:
-            raise ConfigError(f"answer_rows: the output has no row {row}", f"rows are 0 to {count - 1}")
-
-
 def _refuse_other_model(model: object, kind: type[Model]) -> None:
     if not isinstance(model, kind):
         raise ConfigError(
@@ -228,7 +214,7 @@ def attention_sites(model: Model) -> list[AttentionSite]:
 
 def sequence_of(model: Model, name: str) -> SequenceName:
     """The sequence to whose positions the outputs of the module `name` belong."""
-    if isinstance(model, SequenceToSequence):
+    if isinstance(model, WITH_SOURCE):
         return "source" if name.startswith("encoder.") else "read"
     return "read" if isinstance(model, DecoderOnly) else "text"
 
@@ -237,6 +223,6 @@ def _part_and_sequences(
     model: Model, name: str, module: nn.Module
 ) -> tuple[Part, SequenceName, SequenceName]:
     rows = sequence_of(model, name)
-    if isinstance(model, SequenceToSequence) and not isinstance(module, SelfAttention):
+    if isinstance(model, WITH_SOURCE) and not isinstance(module, SelfAttention):
         return "cross", rows, "source"
     return "decoder" if rows == "read" else "encoder", rows, rows

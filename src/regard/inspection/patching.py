@@ -7,21 +7,33 @@ patch single heads.
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
-from regard.inspection.decoder_calls import DecoderCall, decoder_calls, is_of_decoder, refuse_cached_calls
+from regard.inspection.decoder_calls import (
+    DecoderCall,
+    decoder_calls,
+    is_of_decoder,
+    refuse_cached_calls,
+    refuse_calls,
+)
+from regard.inspection.numbers_given import refuse_other_indices
 from regard.inspection.own_thread import in_this_thread
 from regard.inspection.record import blocks
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.kernels import Attend, around, current_attend, exchanged
+from regard.models.decoder_only import DecoderOnly
 from regard.models.recurrent import Recurrent
 
 RECURRENT = "the steps of a recurrent decoder cannot be patched", "patch a forced pass, or the encoder"
+BEFORE_BLOCKS = (
+    "{} is called before the positions of a rolling context window are known",
+    "patch a block, or decode a shorter text or with max_context = 0, which has no such window",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,40 +57,89 @@ def patched(model: nn.Module, *patches: Patch) -> Iterator[None]:
     """A context in which the model computes with these values instead of its own, in this thread.
 
     `patches` of one module apply in their order. While a Transformer decodes with a cache, positions are
-    those of the text, the beginning token or the prompt included, and all hypotheses get the same value.
+    those of the text, the beginning token or the prompt included, and all hypotheses get the same value. In a
+    rolling context window a position is patched in each window that reads it.
     Positions that decoding does not reach are not patched. Of other models a pass must have all positions
     at once, as forced ones do.
 
     Raises:
-        ConfigError: the model has no such module, head or position; inside the `with`, the shape of a value
-            is not that of what it replaces, or decoding goes beyond a value that has no `positions`, or is
-            that of a recurrent model.
+        ConfigError: the model has no such module, head or position, or none is named; inside the `with`, the
+            shape of a value is not that of what it replaces, or decoding goes beyond a value that has no
+            `positions`, or is that of a recurrent model; at its end, a module was not called, although the
+            part of the model that it is in was.
     """
     modules = dict(model.named_modules())
-    for each in patches:
-        _refuse_unknown(model, modules, each)
+    patches = tuple(_refuse_unknown(model, modules, each) for each in patches)
     with ExitStack() as undo:
         call = undo.enter_context(decoder_calls(model))
+        called = [undo.enter_context(_calls(model, each)) for each in patches]
         for each in patches:
             module, calls = modules[each.module], call if is_of_decoder(model, each.module) else None
             if calls is not None and isinstance(model, Recurrent):
                 undo.enter_context(refuse_cached_calls(model, *RECURRENT))
+            if isinstance(model, DecoderOnly) and each.module.partition(".")[0] == "input":
+                message, hint = BEFORE_BLOCKS
+                undo.enter_context(
+                    refuse_calls(model, lambda call: call.first > 0, message.format(each.module), hint)
+                )
             if each.heads is None:
                 hook = in_this_thread(_output_hook(each, calls))
                 undo.callback(module.register_forward_hook(hook).remove)
             else:
                 undo.enter_context(exchanged(module, _patched_kernel(current_attend(module), each, calls)))
         yield
+        for each, seen in zip(patches, called, strict=True):
+            if seen.part and not seen.module:
+                name = repr(each.module) if each.module else "the model as a whole"
+                raise ConfigError(
+                    f"{name} was never called, so it was not patched",
+                    "patch a block or an attention, which every pass and every step call",
+                )
 
 
-def _refuse_unknown(model: nn.Module, modules: dict[str, nn.Module], patch: Patch) -> None:
+@dataclass
+class _Calls:
+    """True for what was called: a module, and the part of the model that it is in."""
+
+    part: bool = False
+    module: bool = False
+
+
+@contextmanager
+def _calls(model: nn.Module, patch: Patch) -> Iterator[_Calls]:
+    """A context in which calls of the patched module are noted, in this thread."""
+    seen, modules = _Calls(), dict(model.named_modules())
+    first = patch.module.partition(".")[0]
+    parts = [modules[first]] if first else [*model.children()]
+    of_lists = [each for part in parts if isinstance(part, nn.ModuleList) for each in part]
+
+    def note(name: str) -> Any:
+        def hook(module: nn.Module, inputs: Any) -> None:
+            setattr(seen, name, True)
+
+        return in_this_thread(hook)
+
+    with ExitStack() as undo:
+        for part in (*parts, *of_lists):
+            undo.callback(part.register_forward_pre_hook(note("part")).remove)
+        undo.callback(modules[patch.module].register_forward_pre_hook(note("module")).remove)
+        yield seen
+
+
+def _refuse_unknown(model: nn.Module, modules: dict[str, nn.Module], patch: Patch) -> Patch:
+    """The patch, with tuples of numbers; a ConfigError if the model or the value lacks one."""
     name = patch.module
+    if not isinstance(patch.value, Tensor):
+        raise ConfigError(
+            f"the value for {name} is a {type(patch.value).__name__}, not a tensor",
+            "give what a recording has, or torch.as_tensor(...)",
+        )
     if patch.value.dim() < 2:
         raise ConfigError(
             f"the value for {name} has no axis for positions: its shape is {[*patch.value.shape]}",
             "give it as [len, width], or with `heads` as [heads, len, d_value]",
         )
-    length = patch.value.size(-2)
+    length, heads, positions = patch.value.size(-2), None, None
     if patch.heads is None and name not in modules:
         raise ConfigError(f"the model has no module {name!r}", did_you_mean(name, blocks(model)))
     if patch.heads is not None:
@@ -86,16 +147,10 @@ def _refuse_unknown(model: nn.Module, modules: dict[str, nn.Module], patch: Patc
         if name not in found:
             raise ConfigError(f"the model has no attention {name!r} with heads", did_you_mean(name, found))
         count = cast(MultiHeadAttention, modules[name]).num_heads
-        if any(not 0 <= head < count for head in patch.heads):
-            raise ConfigError(
-                f"{name} has no heads {[*patch.heads]}: it has {count}", f"heads are 0 to {count - 1}"
-            )
-    positions = [*(patch.positions or ())]
-    if any(not 0 <= position < length for position in positions):
-        raise ConfigError(
-            f"the value for {name} has no positions {positions}: it has {length}",
-            f"positions are 0 to {length - 1}",
-        )
+        heads = refuse_other_indices(name, "heads", patch.heads, count)
+    if patch.positions is not None:
+        positions = refuse_other_indices(f"the value for {name}", "positions", patch.positions, length)
+    return replace(patch, heads=heads, positions=positions)
 
 
 def _output_hook(patch: Patch, call: DecoderCall | None) -> Any:

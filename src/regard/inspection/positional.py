@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
+from regard.inspection.numbers_given import refuse_other_count
 from regard.layers.patches import GridPositions
 from regard.layers.positions import (
     BucketBias,
@@ -87,8 +88,7 @@ def positions_of(model: Model, length: int, *, part: Stack = "encoder") -> Posit
     Raises:
         ConfigError: `length` is below 1, or there is no such part.
     """
-    if length < 1:
-        raise ConfigError(f"length = {length}: give one position or more", "the length of a text will do")
+    refuse_other_count("length", length, "give one position or more: the length of a text will do")
     if part not in get_args(Stack):
         raise ConfigError(f"there is no part {part!r}", did_you_mean(part, get_args(Stack)))
     stack = getattr(model, part, model)

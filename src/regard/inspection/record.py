@@ -15,6 +15,7 @@ from typing import Any, get_args
 from torch import nn
 
 from regard.errors import ConfigError, did_you_mean
+from regard.inspection.numbers_given import refuse_other_indices
 from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import SequenceName, attention_sites, sequence_of
 from regard.inspection.recording import Recorded, Recording
@@ -221,10 +222,7 @@ def refuse_unknown(
         if name not in chosen:
             raise ConfigError(f"heads of {name!r} are chosen, but it is not recorded", "add it to `names`")
         count = _num_heads(chosen[name])
-        if any(not 0 <= number < count for number in numbers):
-            raise ConfigError(
-                f"{name} has no heads {list(numbers)}: it has {count}", f"heads are 0 to {count - 1}"
-            )
+        refuse_other_indices(name, "heads", numbers, count, needs_one=False)
     modules = dict(model.named_modules())
     for name in hidden:
         if name not in modules:

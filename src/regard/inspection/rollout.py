@@ -19,8 +19,14 @@ def attention_rollout(
     the product of all layers. Values, norms and feed-forward layers are ignored.
 
     Raises:
-        ConfigError: `weights` is empty, or its layers are not square or of different lengths.
+        ConfigError: `weights` is empty, or its layers are not square or of different lengths, or `residual`
+            is not between 0 and 1.
     """
+    if isinstance(residual, bool) or not isinstance(residual, int | float) or not 0 <= residual <= 1:
+        raise ConfigError(
+            f"residual = {residual!r} is not the share of the residual connection",
+            "it is 0 to 1; the paper's is 0.5",
+        )
     if not weights:
         raise ConfigError("a rollout needs the weights of one layer or more", "give those of all layers")
     shapes = sorted({tuple(layer.shape[-2:]) for layer in weights})

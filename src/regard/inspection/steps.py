@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.decoding.ranking import top_candidates
 from regard.errors import ConfigError
-from regard.inspection.passes import refuse_other_ids
+from regard.inspection.numbers_given import refuse_other_count, refuse_other_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,7 @@ def prediction_steps(
             f"there are {len(written)} tokens for {len(logits)} positions", "give the tokens of this pass"
         )
     refuse_other_ids("written", written, logits.size(1))
-    if candidates < 1:
-        raise ConfigError(f"candidates = {candidates}: a step needs one or more", "the default is 20")
+    refuse_other_count("candidates", candidates, "a step needs one or more; the default is 20")
     if not written:
         return []
     logits = logits.detach().float()

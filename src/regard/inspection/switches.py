@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
 from regard.inspection.decoder_calls import refuse_cached_calls
+from regard.inspection.numbers_given import refuse_other_indices, refuse_other_tokens
 from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import AttentionSite, attention_sites
 from regard.layers.attention import MultiHeadAttention
@@ -66,8 +67,9 @@ def ablated(model: Model, *ablations: Ablation) -> Iterator[None]:
     without a cache, because decoding moves and drops rows.
 
     Raises:
-        ConfigError: the model has no such head, layer or token; inside the `with`, several ablations meet a
-            cache, or a batch with another number of rows.
+        ConfigError: the model has no such head or layer; inside the `with`, a text that is read as a whole
+            has no such token (one that is being written may yet have it), or several ablations meet a cache,
+            or a batch with another number of rows.
     """
     _refuse_unknown(model, ablations)
     with ExitStack() as undo:
@@ -100,17 +102,12 @@ def _refuse_unknown(model: nn.Module, ablations: Sequence[Ablation]) -> None:
         for name, chosen in each.heads.items():
             if name not in heads:
                 raise ConfigError(f"the model has no attention {name!r}", did_you_mean(name, heads))
-            for head in chosen:
-                if not 0 <= head < heads[name]:
-                    raise ConfigError(f"{name} has no head {head}", f"heads go from 0 to {heads[name] - 1}")
+            refuse_other_indices(name, "heads", chosen, heads[name], needs_one=False)
         for name in each.layers:
             if name not in layers:
                 hint = did_you_mean(name, layers) if layers else "only Transformers have such layers"
                 raise ConfigError(f"no layer {name!r} can be switched off in this model", hint)
-        if any(position < 0 for position in each.tokens):
-            raise ConfigError(
-                f"there is no token at position {min(each.tokens)}", "positions are counted from 0"
-            )
+        refuse_other_indices("the text", "tokens", each.tokens, None, needs_one=False)
 
 
 def _attention_module(model: Model, site: AttentionSite) -> MultiHeadAttention | SourceAttention:
@@ -219,6 +216,7 @@ def _hide_tokens(token_mask: Tensor, module: MultiHeadAttention | SourceAttentio
 
         def source_hook(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
             query, keys, memory, mask = inputs
+            _refuse_tokens_beyond(token_mask, mask.any(dim=1))
             visible = _rows_for_batch(_window(token_mask, 0, keys.size(1)), len(query))[:, None]
             return query, keys, memory, mask & visible
 
@@ -230,12 +228,28 @@ def _hide_tokens(token_mask: Tensor, module: MultiHeadAttention | SourceAttentio
         x, memory, *mask = inputs
         new_len = memory.key.size(2) if isinstance(memory, KeyValue) else memory.size(1)
         cache = kwargs.get("cache")
-        start, cache_len = (0, 0) if cache is None else (cache.length - cache.held, cache.held)
+        start, cache_len = (0, 0)
+        if cache is not None:  # positions are those of the text, also in a rolling context window
+            start, cache_len = cache.first + cache.length - cache.held, cache.held
         visible = _rows_for_batch(_window(token_mask, start, cache_len + new_len), len(x))[:, None, None]
         given_mask = mask[0] if mask else kwargs.pop("mask", None)
+        if cache is None:
+            real = x.new_ones(1, new_len) if given_mask is None else given_mask.flatten(1, -2).any(1)
+            _refuse_tokens_beyond(token_mask, real)
         return (x, memory, visible if given_mask is None else given_mask & visible), kwargs
 
     return module.register_forward_pre_hook(in_this_thread(hook), with_kwargs=True)
+
+
+def _refuse_tokens_beyond(token_mask: Tensor, real: Tensor) -> None:
+    """Raise a ConfigError if a token to mask is beyond the end of its text in a batch; `real`: all it has."""
+    lengths = (real.bool() * torch.arange(1, real.size(1) + 1, device=real.device)).amax(dim=1)
+    last = (~token_mask * torch.arange(1, token_mask.size(1) + 1, device=real.device)).amax(dim=1)
+    if len(last) not in (1, len(lengths)):
+        last = last.amax()[None] if len(lengths) == 1 else _rows_for_batch(last, len(lengths))
+    if bool((last > lengths).any()):
+        row = int((last > lengths).nonzero()[0, 0])
+        refuse_other_tokens([int(last.expand(len(lengths))[row]) - 1], int(lengths[row]))
 
 
 def _window(token_mask: Bool[Tensor, "rows len"], start: int, length: int) -> Bool[Tensor, "rows {length}"]:
@@ -249,6 +263,7 @@ def _mask_hook(token_mask: Tensor) -> Callable[[nn.Module, tuple[Any, ...]], tup
 
     def hook(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         x, real = inputs
+        _refuse_tokens_beyond(token_mask, real)
         return x, real & _rows_for_batch(_window(token_mask, 0, x.size(1)), len(x))
 
     return hook

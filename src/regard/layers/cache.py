@@ -29,11 +29,13 @@ class KeyValueCache:
     """The keys and values of one self-attention, in a buffer that doubles when it is full.
 
     With a `window` (see `window_mask`) it keeps only the last `window` - 1 positions, to which the next query
-    can attend, so that its size does not grow with the text.
+    can attend, so that its size does not grow with the text. `first` is the position in the text of the first
+    one appended: above 0 in a rolling context window, which the model itself counts from 0.
     """
 
-    def __init__(self, capacity: int = 16, window: int | None = None) -> None:
+    def __init__(self, capacity: int = 16, window: int | None = None, first: int = 0) -> None:
         self.length = 0  # positions appended, including those dropped by the window
+        self.first = first
         self._window = window
         self._capacity = capacity
         self._buffer: KeyValue | None = None
@@ -103,11 +105,11 @@ class KeyValueCache:
 class StackCache:
     """The key-value caches of a stack's self-attentions, one a layer; a row for each hypothesis.
 
-    `windows` has the window of each layer, None for a layer without one.
+    `windows` has the window of each layer, None for a layer without one; `first` is that of each cache.
     """
 
-    def __init__(self, windows: Sequence[int | None]) -> None:
-        self.layers = [KeyValueCache(window=window) for window in windows]
+    def __init__(self, windows: Sequence[int | None], first: int = 0) -> None:
+        self.layers = [KeyValueCache(window=window, first=first) for window in windows]
 
     @property
     def length(self) -> int:

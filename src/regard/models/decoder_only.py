@@ -150,9 +150,9 @@ class DecoderOnly(Model):
         """States -> logits."""
         return self.output(hidden)
 
-    def start(self) -> StackCache:
-        """An empty cache; the first ids determine its number of rows."""
-        return StackCache(self.config.windows)
+    def start(self, first: int = 0) -> StackCache:
+        """An empty cache; the first ids determine its number of rows, and begin at position `first`."""
+        return StackCache(self.config.windows, first)
 
     def extend(
         self, ids: Int64[Tensor, "rows new_len"], cache: StackCache

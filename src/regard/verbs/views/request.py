@@ -6,6 +6,7 @@ from typing import Any
 
 from regard.decoding.control_fields import BeamSize
 from regard.errors import DataError
+from regard.inspection.numbers_given import refuse_other_tokens
 from regard.recipe import read
 
 MAX_CHARACTERS = 20_000  # of a text, checked before it is tokenised
@@ -34,10 +35,7 @@ class Changes:
 
     def refuse_tokens_beyond(self, length: int) -> None:
         """Raise a DataError if a token to switch off is beyond a sequence of this length."""
-        if out_of_range := [position for position in self.tokens if not 0 <= position < length]:
-            raise DataError(
-                f"there is no token at position {out_of_range[0]}", f"positions go from 0 to {length - 1}"
-            )
+        refuse_other_tokens(self.tokens, length, DataError)
 
     def to_dict(self) -> dict[str, Any]:
         return {"heads": self.heads, "layers": list(self.layers), "tokens": list(self.tokens)}
