@@ -22,6 +22,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 from benchmarks.common.checks import Record
 from tests.long.covering_tests import CoveringTests, covering_tests
@@ -159,8 +160,8 @@ def write(file: Path, text: str) -> None:
         compiled.unlink()
 
 
-def counted(package: str, drawn: Sequence[Case], alive: Sequence[Case]) -> dict[str, int]:
-    """How many mutants of a package were drawn, were killed, survived, and survived with a reason."""
+def counted(package: str, drawn: Sequence[Case], alive: Sequence[Case]) -> dict[str, Any]:
+    """How many mutants of a package were drawn, were killed, survived, and survived with a reason; which did."""
     explained = read_explained()
     survived = [case.name for case in alive if case.package == package]
     sample = sum(case.package == package for case in drawn)
@@ -170,6 +171,7 @@ def counted(package: str, drawn: Sequence[Case], alive: Sequence[Case]) -> dict[
         "killed": sample - len(survived),
         "survived": len(survived),
         "with_reason": with_reason,
+        "survivors": survived,
     }
 
 
