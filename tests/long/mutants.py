@@ -161,7 +161,7 @@ def write(file: Path, text: str) -> None:
 
 
 def counted(package: str, drawn: Sequence[Case], alive: Sequence[Case]) -> dict[str, Any]:
-    """How many mutants of a package were drawn, killed, survived, and survived with a reason; who survived."""
+    """How many mutants of a package were drawn, killed, survived, and survived with a reason; and names."""
     explained = read_explained()
     survived = [case.name for case in alive if case.package == package]
     sample = sum(case.package == package for case in drawn)
