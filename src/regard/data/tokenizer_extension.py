@@ -48,7 +48,7 @@ class ExtensionSettings:
             if token[0].isalnum() or token[-1].isalnum():
                 raise RecipeError(
                     f"tokens: {token!r} would also be a token within longer words",
-                    f"begin and end it with other characters, such as '>>{token}<<'; words are learned by size",
+                    f"begin and end it with other symbols, such as '>>{token}<<'; words are learned by size",
                 )
 
 
