@@ -75,4 +75,5 @@ def test_what_was_drawn_and_what_survived_is_counted_by_package(monkeypatch, tmp
     explained.write_text(f'"{drawn[1].name}" = "the same"\n')
     monkeypatch.setattr(check, "EXPLAINED", explained)
     found = counted("decoding", drawn, [drawn[0], drawn[1], drawn[3]])
-    assert found == {"sample": 3, "killed": 1, "survived": 2, "with_reason": 1}
+    names = [drawn[0].name, drawn[1].name]
+    assert found == {"sample": 3, "killed": 1, "survived": 2, "with_reason": 1, "survivors": names}

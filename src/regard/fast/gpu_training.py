@@ -164,7 +164,8 @@ def has_linear_cross_entropy(states: Float[Tensor, "tokens d_model"], output: nn
 def product_dtype(x: Tensor) -> torch.dtype:
     """The type in which linear layers compute with `x`."""
     device = x.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+    narrow = is_on_gpu(x) and torch.is_autocast_enabled(device)
+    return torch.get_autocast_dtype(device) if narrow else x.dtype
 
 
 def _drops(dropout: nn.Module | None):

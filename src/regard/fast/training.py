@@ -186,7 +186,9 @@ FUSED_FORMS: dict[type[nn.Module], type[nn.Module]] = {
     ReorderedNorm: FusedReorderedNorm,
     FeedForward: FusedFeedForward,
 }
-PLAIN_FORMS = {fused: plain for plain, fused in (FUSED_FORMS | BFLOAT16_FORMS | HALF_FORMS).items()}
+PLAIN_FORMS = {
+    fused: plain for forms in (FUSED_FORMS, BFLOAT16_FORMS, HALF_FORMS) for plain, fused in forms.items()
+}
 
 
 def plain_type(module: nn.Module) -> type[nn.Module]:
