@@ -6,9 +6,7 @@ from regard import console
 from regard.data.tokenizer import Tokenizer
 
 MOSTLY = 1 / 3  # of a text's tokens: what is written in another script, or mostly in other letters
-MOST_WORDS = (
-    2 / 3
-)  # of a text's words, if rare words are unknown tokens: another language, or another subject
+MOST_WORDS = 2 / 3  # of a text's, where rare words are unknown: another language, or another subject
 
 
 class UnknownTokens:
