@@ -5,6 +5,7 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from multiprocessing import Pipe
 
 import pytest
 
@@ -148,3 +149,12 @@ def generating(lasting, decoder_folder):
 def talking(lasting, decoder_folder):
     """A server of a small chat model."""
     return lasting({"chat": decoder_folder("bytes", chat=CHAT)}, workers=2)
+
+
+@pytest.fixture
+def pipe():
+    """The two ends of a pipe to a worker."""
+    own, its = Pipe()
+    yield own, its
+    own.close()
+    its.close()

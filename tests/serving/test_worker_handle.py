@@ -44,14 +44,6 @@ class Request:
 
 
 @pytest.fixture
-def pipe():
-    own, its = Pipe()
-    yield own, its
-    own.close()
-    its.close()
-
-
-@pytest.fixture
 def handle(pipe):
     """A handle without its thread."""
     made = WorkerHandle.__new__(WorkerHandle)

@@ -19,14 +19,6 @@ from tests.serving.made_models import MadeModel
 from tests.serving.test_scheduler import Echo
 
 
-@pytest.fixture
-def pipe():
-    own, its = Pipe()
-    yield own, its
-    own.close()
-    its.close()
-
-
 def test_a_process_ignores_the_servers_signals_and_ends_with_it_and_then_answers(pipe, monkeypatch):
     calls, made = [], []
 

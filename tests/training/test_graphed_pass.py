@@ -94,7 +94,7 @@ def check_equal(model, groups, warning=None):
     """The same with passes recorded as without."""
     with fused(model):
         expected = updates(model, noisy(model), groups)
-        with warning or nullcontext():
+        with nullcontext() if warning is None else warning:
             found = updates(model, graphed(model), groups)
     for one, other in zip(found, expected, strict=True):
         for left, right in zip(one, other, strict=True):
