@@ -42,7 +42,7 @@ from regard.training.objective import CrossEntropy, NextToken, Objective, ignore
 from regard.training.optimizer import OptimizerSettings, build_optimizer
 from regard.training.prefetch import BatchReader
 
-WARM_UP, SECONDS, TINY_SECONDS = 16, 15.0, 0.1
+WARM_UP, SECONDS, TINY_SECONDS = 48, 15.0, 0.1
 BATCHES, RATE = 8, 1e-4
 PAIR_VOCABULARY, PAIR_TOKENS = 37_000, 25_000  # Vaswani et al. 2017, section 5.1
 TEXT_VOCABULARY, TEXT_LENGTH, TEXT_ROWS = 50_304, 1024, 16  # GPT-2's, rounded up as nanoGPT does

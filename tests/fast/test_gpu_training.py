@@ -5,6 +5,7 @@ On a GPU, or where Triton is installed by its interpreter (TRITON_INTERPRET=1). 
 
 import os
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,6 +24,9 @@ from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.gradients import Gradients
 from regard.training.objective import CrossEntropy, NextToken
+from regard.training.prefetch import prepared_for_gpu
+from tests.data.test_packed_pairs import PAD, batch_of
+from tests.fast.test_packed_training import packed_attention as row_by_row
 from tests.laws.test_family import pairs, running_text
 
 HAS_GPU = torch.cuda.is_available()
@@ -183,10 +187,72 @@ def test_attention_of_short_sequences(dtype, lengths):
         masks += [causal_mask(targets, device=DEVICE)]
     for mask in masks:
         close(
-            lambda q, k, v, mask=mask: ShortAttention.apply(q, k, v, mask, Drops(0.0, 0)),
+            lambda q, k, v, mask=mask: ShortAttention.apply(q, k, v, mask, None, Drops(0.0, 0)),
             lambda q, k, v, mask=mask: plain_attention(q, k, v, mask),
             query, key, value, dtype=dtype,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("longest", [7, 16, 20, 100, 128])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_attention_of_rows_without_padding(longest, is_causal):
+    """Some have no queries, no keys, or neither; what is no row's is not read."""
+    from regard.fast.triton.attention import PackedRows, ShortAttention
+    from regard.fast.triton.norm import Drops
+
+    torch.manual_seed(0)
+    targets = torch.tensor([longest, 0, 3, 0, 1, longest - 2])
+    sources = targets if is_causal else torch.tensor([2, 4, longest, 0, 0, 5])
+    starts = [torch.cat([torch.tensor([0]), each.cumsum(0)]).to(DEVICE) for each in (targets, sources)]
+    query, key, value = (
+        drawn(1, int(total), 2, 64, dtype=HALF).transpose(1, 2)
+        for total in (targets.sum(), sources.sum(), sources.sum())
+    )
+    rows = PackedRows(*starts, longest, is_causal)
+    close(
+        lambda q, k, v: ShortAttention.apply(q, k, v, None, rows, Drops(0.0, 0)),
+        lambda q, k, v: row_by_row(q, k, v, *starts, longest, 0.0, is_causal=is_causal),
+        query, key, value, dtype=torch.bfloat16,
+    )  # fmt: skip
+    if not is_causal:
+        one = torch.ones_like(value)
+        dropped = ShortAttention.apply(query, key, one, None, rows, Drops(0.5, 3))
+        weights = ShortAttention.apply(query, key, one, None, rows, Drops(0.0, 0))
+        assert not torch.equal(dropped[:, :, :longest], weights[:, :, :longest])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("sizes", [(1, 1, 5), (300, 24, 70), (33, 16, 64)])
+def test_products_with_bias(sizes, dtype, monkeypatch):
+    from regard.fast.triton.biased_product import BiasedProduct
+
+    monkeypatch.setattr("regard.fast.triton.biased_product.PROGRAMS", 4)
+    torch.manual_seed(0)
+    rows, inputs, outputs = sizes
+    tensors = (
+        drawn(rows, inputs, dtype=dtype),
+        drawn(outputs, inputs, dtype=dtype),
+        drawn(outputs, dtype=dtype),
+    )
+    close(BiasedProduct.apply, F.linear, *tensors, dtype=dtype)
+    assert BiasedProduct.apply(tensors[0][None], *tensors[1:]).shape == (1, rows, outputs)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy_without_ignored_labels(smoothing):
+    from regard.fast.triton.cross_entropy import LinearCrossEntropy
+
+    torch.manual_seed(0)
+    x, weight, labels = drawn(40, 20), drawn(70, 20), torch.randint(70, (40,), device=DEVICE)
+    labels[::3] = -100
+    dtype = DTYPES[0]
+    close(
+        lambda x, w: LinearCrossEntropy.apply(x, w, None, labels, smoothing, dtype)[0],
+        lambda x, w: F.cross_entropy(x @ w.T, labels, reduction="sum", label_smoothing=smoothing),
+        x, weight,
+    )  # fmt: skip
+    nll = LinearCrossEntropy.apply(x, weight, None, labels, smoothing, dtype)[1]
+    torch.testing.assert_close(nll, F.cross_entropy(x @ weight.T, labels, reduction="sum"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -255,7 +321,7 @@ def test_a_seed_in_memory_drops_the_same_elements():
         assert not any(torch.equal(one, two) for one, two in zip(given, other, strict=True))
     given, read = (
         gradients(
-            lambda q, k, v, seed=seed: ShortAttention.apply(q, k, v, None, Drops(0.3, seed)),
+            lambda q, k, v, seed=seed: ShortAttention.apply(q, k, v, None, None, Drops(0.3, seed)),
             query,
             key,
             value,
@@ -287,9 +353,9 @@ def test_gradients_are_those_of_the_elements_that_were_kept():
     dtype = DTYPES[-1]
     query, key, value = drawn(3, 2, 2, 32, 32, dtype=dtype).unbind(0)
     each = torch.eye(32, device=DEVICE, dtype=dtype).expand(2, 2, -1, -1)  # gives the weights themselves
-    kept = (ShortAttention.apply(query * 0, key * 0, each, None, drops) > 0) / 0.7
+    kept = (ShortAttention.apply(query * 0, key * 0, each, None, None, drops) > 0) / 0.7
     close(
-        lambda q, k, v: ShortAttention.apply(q, k, v, None, drops),
+        lambda q, k, v: ShortAttention.apply(q, k, v, None, None, drops),
         lambda q, k, v: ((q @ k.mT / 32**0.5).softmax(-1) * kept) @ v,
         query, key, value, dtype=dtype,
     )  # fmt: skip
@@ -305,7 +371,7 @@ def kernels_everywhere(monkeypatch):
         return
     monkeypatch.setattr(fusible, "GPUS", ("cpu",))
     monkeypatch.setattr(fusible, "has_triton", lambda: True)
-    monkeypatch.setattr("regard.fast.triton.attention.fits", lambda query, key: False)
+    monkeypatch.setattr("regard.fast.triton.attention.fits", lambda *_: False)
 
 
 @pytest.mark.usefixtures("kernels_everywhere")
@@ -350,6 +416,30 @@ def gradient_of(model, objective, batch, form, dtype):
             loss = objective(model, batch)
         loss.total.backward()
     return torch.cat([weight.grad.flatten().float() for weight in model.parameters()])
+
+
+@pytest.mark.skipif(not HAS_GPU, reason="the interpreter sums products of attention in float16")
+@pytest.mark.parametrize(
+    "table", [{}, {"norm_position": "pre", "norm": "rms", "positions": "rotary", "activation": "swiglu"}]
+)
+def test_an_update_without_padding_is_that_of_the_padded_batch(table):
+    sizes = {"d_model": 64, "num_heads": 4, "d_ff": 96, "num_encoder_layers": 2, "num_decoder_layers": 2}
+    config = EncoderDecoderConfig(src_vocab_size=90, tgt_vocab_size=90, dropout=0.0, **{**sizes, **table})
+    model, found = build_model(config, seed=0).to(DEVICE).train(), {}
+    batch = prepared_for_gpu(batch_of([(5, 9), (0, 3), (12, 0), (60, 2), (7, 7)]), PAD).to(DEVICE)
+    for name, each, precision in (
+        ("exact", replace(batch, packed=None), "float32"),
+        ("padded", replace(batch, packed=None), "bfloat16"),
+        ("packed", batch, "bfloat16"),
+    ):
+        model.zero_grad()
+        with fused(model):
+            gradients = Gradients(ReplicatedModel(model), CrossEntropy(smoothing=0.1), DEVICE, precision)
+            sums = gradients.compute([each], model.zero_grad)
+        found[name] = sums, torch.cat([weight.grad.flatten() for weight in model.parameters()])
+    torch.testing.assert_close(found["packed"][0], found["exact"][0], rtol=0.01, atol=0)
+    exact = found["exact"][1]
+    assert (found["packed"][1] - exact).norm() < 1.5 * (found["padded"][1] - exact).norm()
 
 
 @pytest.mark.usefixtures("kernels_everywhere")

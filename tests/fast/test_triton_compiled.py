@@ -37,6 +37,10 @@ def elementwise():
         yield "elementwise", "_added", types, {"ADDS": residual, "DROPS": 2, "BLOCK": 1024}
 
 
+def sums():
+    yield "biased_product", "_summed", {"x": HALF, "out": SINGLE}, {"ROWS": 32, "COLUMNS": 64}
+
+
 def losses():
     types = {"logits": HALF, "labels": LABELS, "losses": SINGLE}
     yield "cross_entropy", "_cross_entropy", types, {"BLOCK": 4096}
@@ -44,9 +48,11 @@ def losses():
 
 def attentions():
     names = ("query", "key", "value", "out", "gradient", "of_query", "of_key", "of_value")
-    types = {**dict.fromkeys(names, HALF), "mask": BYTES, "seed": LABELS}
-    for length in (16, 64, 128):
-        constants = {"MASKED": True, "DROPS": 2, "TARGETS": length, "SOURCES": length, "WIDTH": 64}
+    starts = dict.fromkeys(("target_starts", "source_starts"), LABELS)
+    types = {**dict.fromkeys(names, HALF), **starts, "mask": BYTES, "seed": LABELS}
+    for length, packed in ((16, True), (64, False), (128, True)):
+        constants = {"MASKED": not packed, "CAUSAL": packed, "PACKED": packed, "DROPS": 2, "WIDTH": 64}
+        constants |= {"TARGETS": length, "SOURCES": length}
         yield "attention", "_attend", types, constants
         yield "attention", "_attend_backward", types, constants
 
@@ -62,7 +68,7 @@ def queries():
 
 
 @pytest.mark.parametrize("capability", SHARED)
-@pytest.mark.parametrize("kernels", [norms, elementwise, losses, attentions, queries])
+@pytest.mark.parametrize("kernels", [norms, elementwise, sums, losses, attentions, queries])
 @pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 def test_a_kernel_compiles(kernels, capability):
     triton = pytest.importorskip("triton")

@@ -11,16 +11,20 @@ import pytest
 import torch
 from torch import nn
 
+from regard.data.packed_pairs import PackedPairs
 from regard.distributed.replicated import ReplicatedModel
 from regard.fast.dropout_seeds import SeedCounter, SeedMemory, next_seed
+from regard.fast.supported import is_known_in_training
 from regard.fast.training import fused
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training import graphed_pass
 from regard.training.gradients import Gradients
 from regard.training.graphed_pass import GraphedPass, Recorded, are_close, are_equal
-from regard.training.objective import NextToken
+from regard.training.objective import CrossEntropy, NextToken
 from regard.training.prefetch import prepared_for_gpu
+from tests.data.test_packed_pairs import batch_of
 from tests.laws.test_family import running_text
 
 SIZES = {"vocab_size": 90, "d_model": 64, "num_heads": 4, "d_ff": 96, "num_layers": 2}
@@ -76,7 +80,8 @@ def noisy(model):
 
 def graphed(model, state=None):
     passes, run = GraphedPass(model), noisy(model)
-    return lambda batch: passes(run, batch, state() if state else None)
+    more = state or (lambda: ())
+    return lambda batch: passes(run, batch, more() if is_known_in_training(model) else None)
 
 
 def updates(model, run, groups):
@@ -114,12 +119,73 @@ def test_a_batch_of_another_shape_runs_as_it_is_between_replays(model, recording
     assert recordings == {"recorded": 1, "replayed": 4}
 
 
-def test_a_shape_that_stays_is_recorded_instead_of_the_one_before(model, recordings):
+def test_each_shape_that_is_frequent_is_recorded(model, recordings):
+    kinds = [list(batches(4, length=length)) for length in (12, 9, 7)]
+    check_equal(model, [[batch] for same in zip(*kinds, strict=True) for batch in same])
+    assert recordings == {"recorded": 3, "replayed": 3 * 2}
+
+
+def test_gradients_of_several_recorded_shapes_are_summed(model, recordings):
+    kinds = [list(batches(8, length=length)) for length in (12, 9)]
+    both = [batch for same in zip(*kinds, strict=True) for batch in same]
+    check_equal(model, [both[:6], both[6:7], both[7:12], both[12:]])
+    assert recordings == {"recorded": 2, "replayed": 2 * 6}
+
+
+def test_a_shape_that_is_not_used_any_more_gives_its_place(model, recordings, monkeypatch):
+    monkeypatch.setattr(graphed_pass, "MOST", 1)
+    monkeypatch.setattr(graphed_pass, "RECENT", 6)
     with fused(model):
         run = graphed(model)
-        for batch in (*batches(4), *batches(4, length=9)):
+        for batch in (*batches(4), *batches(5, length=9)):
             run(batch)
-    assert recordings == {"recorded": 2, "replayed": 4}
+        assert recordings["recorded"] == 1, "the first one was used lately"
+        for batch in (*batches(2, length=9), *batches(1)):
+            run(batch)
+    assert recordings["recorded"] == 2
+
+
+def test_rare_shapes_are_not_recorded(model, recordings, monkeypatch):
+    monkeypatch.setattr(graphed_pass, "RECENT", 6)
+    kinds = [list(batches(5, length=length)) for length in (5, 6, 7, 8)]
+    check_equal(model, [[batch] for same in zip(*kinds, strict=True) for batch in same])
+    assert recordings == {"recorded": 0, "replayed": 0}
+
+
+def test_without_room_for_one_more_the_recorded_ones_are_kept(model, recordings, monkeypatch):
+    room = iter([True, False])
+    monkeypatch.setattr(graphed_pass, "has_room", lambda device: next(room))
+    kinds = [list(batches(6, length=length)) for length in (12, 9)]
+    check_equal(model, [[batch] for same in zip(*kinds, strict=True) for batch in same])
+    assert recordings == {"recorded": 1, "replayed": 4}
+
+
+def packed_batches(count):
+    """Pairs of two sizes in turn."""
+    for number in range(count):
+        lengths = [(5, 9), (0, 3), (12, 7)] * (8 if number % 2 else 2)
+        yield prepared_for_gpu(batch_of(lengths, seed=number), 0)
+
+
+def test_pairs_without_padding_are_recorded_by_their_sizes(recordings):
+    weights = nn.Linear(3, 1)
+
+    def run(packed):
+        states = torch.stack([packed.source.ids.sum(), packed.target.positions.sum(), packed.labels.sum()])
+        loss = weights(states.float()).sum() * packed.num_targets[0]
+        loss.backward()
+        return torch.stack([loss.detach(), packed.num_targets[0].float()])
+
+    found = []
+    for function in (GraphedPass(weights), lambda run, batch, _: run(batch)):
+        results = []
+        for batch in packed_batches(10):
+            weights.zero_grad()
+            results += [function(run, batch.packed, ()).clone(), weights.weight.grad.clone()]
+        found.append(results)
+    assert recordings == {"recorded": 2, "replayed": 2 * 3}
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
 
 
 def test_a_batch_without_places_of_its_targets_is_not_recorded(model, recordings):
@@ -247,10 +313,10 @@ def test_a_pass_with_another_number_of_dropouts_each_time_is_not_recorded(model,
     *first, third, fourth = batches(4)
     with fused(model):
         for batch in first:
-            passes(run, batch)
+            passes(run, batch, ())
         with pytest.warns(UserWarning, match="another number of dropouts"):
-            passes(run, third)
-        passes(run, fourth)
+            passes(run, third, ())
+        passes(run, fourth, ())
     assert recordings == {"recorded": 0, "replayed": 0}
 
 
@@ -268,7 +334,7 @@ def test_a_pass_without_an_order_of_sums_may_differ_a_little(is_close, model, re
     with fused(model), nullcontext() if is_close else pytest.warns(UserWarning, match="gives other numbers"):
         for batch in batches(5):
             model.zero_grad()
-            passes(run, batch)
+            passes(run, batch, ())
     assert recordings["replayed"] == (3 if is_close else 1)
 
 
@@ -331,37 +397,59 @@ def test_seeds_in_memory_are_those_that_would_have_been_drawn():
         assert counter.count == count
 
 
+KINDS = {
+    "text": (
+        DecoderOnlyConfig(dropout=0.2, attention_dropout=0.1, **SIZES),
+        NextToken(),
+        lambda: [
+            *([each] * 2 for each in batches(3)),
+            list(batches(1, length=9)),
+            *([each] for each in batches(6)),
+        ],
+    ),
+    "pairs": (
+        EncoderDecoderConfig(
+            src_vocab_size=90, tgt_vocab_size=90, d_model=64, num_heads=4, d_ff=96, num_encoder_layers=2,
+            num_decoder_layers=2, dropout=0.2, attention_dropout=0.1, norm_position="pre",
+            positions="rotary",
+        ),
+        CrossEntropy(smoothing=0.1),
+        lambda: [list(packed_batches(4)), *([each] for each in packed_batches(9))],
+    ),
+}  # fmt: skip
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_on_a_gpu_a_replay_is_equal_to_the_bit(precision, monkeypatch):
-    """With dropout of every kind, over several updates of the weights, one of them of another shape."""
-    found = []
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_a_gpu_a_replay_is_equal_to_the_bit(kind, precision, monkeypatch):
+    """With dropout of every kind, over several updates of the weights, of several shapes."""
+    found, (config, objective, groups) = [], KINDS[kind]
     for is_graphed in (False, True):
         monkeypatch.setattr(graphed_pass, "DEVICES", ("cuda",) if is_graphed else ())
-        config = DecoderOnlyConfig(dropout=0.2, attention_dropout=0.1, **SIZES)
         model, device = build_model(config, seed=0).to("cuda").train(), torch.device("cuda")
-        gradients = Gradients(ReplicatedModel(model), NextToken(), device, precision)
+        gradients = Gradients(ReplicatedModel(model), objective, device, precision)
         sums = []
         torch.manual_seed(5)
         with fused(model):
-            groups = [
-                *([each] * 2 for each in batches(3)),
-                list(batches(1, length=9)),
-                *([each] for each in batches(6)),
-            ]
-            for group in groups:
+            for group in groups():
                 model.zero_grad(set_to_none=True)
                 sums.append(
                     gradients.compute(
-                        [prepared_for_gpu(each, -100).to(device) for each in group], model.zero_grad
+                        [prepared_for_gpu(each, objective.ignored).to(device) for each in group],
+                        model.zero_grad,
                     ).clone()
                 )
                 with torch.no_grad():
                     for weight in model.parameters():
                         weight -= 0.1 * weight.grad
             if is_graphed:
-                assert gradients._graphed._recorded._replay is not None
+                recorded = gradients._graphed._recorded
+                assert len(recorded) == (1 if kind == "text" else 2)
+                assert all(each._replay is not None for each in recorded.values())
+                if kind == "pairs" and precision == "bfloat16":
+                    assert all(shape[0] is PackedPairs for shape in recorded)
         found.append([*sums, *(weight.detach() for weight in model.parameters())])
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
 from jaxtyping import Int64
 from torch import Tensor
+
+from regard.data.packed_pairs import PackedPairs
 
 
 @runtime_checkable
@@ -55,10 +57,16 @@ SomeRowBatch = TypeVar("SomeRowBatch", bound="RowBatch")
 
 @dataclass(frozen=True, kw_only=True)
 class RowBatch:
-    """A batch of tensors whose first axis is the example; a subclass with others overrides `rows`."""
+    """A batch of tensors whose first axis is the example; a subclass with others overrides `rows`.
+
+    Attributes:
+        PREPARED: fields with what was computed from the others for a GPU (training/prefetch.py), or None.
+    """
+
+    PREPARED: ClassVar[tuple[str, ...]] = ("targets",)
 
     lines: Int64[Tensor, " batch"]
-    # indices into the flat labels of those not ignored; None: not computed yet (training/prefetch.py)
+    # indices into the flat labels of those not ignored
     targets: Int64[Tensor, " targets"] | None = None
 
     def __len__(self) -> int:
@@ -66,8 +74,8 @@ class RowBatch:
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors with one row for each example, by field name, without fields that are None."""
-        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "targets"}
-        return {name: tensor for name, tensor in found.items() if tensor is not None}
+        names = [field.name for field in fields(self) if field.name not in self.PREPARED]
+        return {name: tensor for name in names if (tensor := getattr(self, name)) is not None}
 
     def to(self: SomeRowBatch, device: torch.device | str) -> SomeRowBatch:
         return self._each(lambda tensor: tensor.to(device, non_blocking=True))
@@ -78,8 +86,9 @@ class RowBatch:
 
     def _each(self: SomeRowBatch, function: Callable[[Tensor], Tensor]) -> SomeRowBatch:
         changed = {name: function(tensor) for name, tensor in self.tensors().items()}
-        targets = None if self.targets is None else function(self.targets)
-        return replace(self, **changed, targets=targets)
+        return replace(
+            self, **changed, **{name: _mapped(function, getattr(self, name)) for name in self.PREPARED}
+        )
 
     def halves(self: SomeRowBatch) -> tuple[SomeRowBatch, SomeRowBatch] | None:
         if len(self) < 2:
@@ -90,7 +99,13 @@ class RowBatch:
     def rows(self: SomeRowBatch, chosen: slice) -> SomeRowBatch:
         """The batch with only these examples, padding unchanged."""
         chosen_rows = {name: tensor[chosen] for name, tensor in self.tensors().items()}
-        return replace(self, **chosen_rows, targets=None)
+        return replace(self, **chosen_rows, **dict.fromkeys(self.PREPARED))
+
+
+def _mapped(function: Callable[[Tensor], Tensor], prepared: Any) -> Any:
+    if prepared is None or isinstance(prepared, Tensor):
+        return None if prepared is None else function(prepared)
+    return prepared.each(function)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +116,13 @@ class PairBatch(RowBatch):
     eos. Padding has `pad_id` in the labels too, where batches of one label for each position have IGNORED.
     """
 
+    PREPARED: ClassVar[tuple[str, ...]] = ("targets", "packed")
+
     src_ids: Int64[Tensor, "batch src_len"]
     src_lengths: Int64[Tensor, " batch"]
     tgt_ids: Int64[Tensor, "batch tgt_len"]
     tgt_lengths: Int64[Tensor, " batch"]
+    packed: PackedPairs | None = None
 
     @property
     def tgt_input(self) -> Int64[Tensor, "batch length"]:

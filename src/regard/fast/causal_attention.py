@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.fast.gpu_training import short_attention
+from regard.fast.packed_rows import packed_attention
 from regard.fast.training_attention import training_attention
 from regard.fast.unchanged import class_is_unchanged
 from regard.layers.scaled_dot_product import Key, Mask, Mixed, PositionBias, Query, Value
@@ -47,6 +48,9 @@ def causal_training_attention(
     dropout: float = 0.0,
 ) -> Mixed:
     """`training_attention` for attentions whose masks are causal; on a GPU long ones do not use the mask."""
+    packed = packed_attention(query, key, value, dropout, is_causal=True)
+    if packed is not None:
+        return packed
     length = query.size(2)
     is_causal = (
         query.device.type != "cpu"

@@ -12,6 +12,7 @@ from regard.fast.native.kernels import available
 from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_hooks
 
 GPUS = ("cuda",)  # types of devices
+LONGEST = 128  # positions of a row whose scores fit into the registers of one program
 
 
 def can_be_fused(x: Tensor, *modules: nn.Module) -> bool:

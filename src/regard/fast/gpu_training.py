@@ -13,7 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.fast.dropout_seeds import next_seed
-from regard.fast.fusible import can_be_fused_on_gpu, has_gradient, is_on_gpu
+from regard.fast.fusible import can_be_fused_on_gpu, has_gradient, has_triton, is_on_gpu
 from regard.fast.half_copies import copies_are_used, with_half, with_normed
 from regard.fast.half_weights import HalfLinear, product
 from regard.fast.unchanged import class_is_unchanged
@@ -22,6 +22,7 @@ from regard.layers.norm import RMSNorm
 from regard.layers.scaled_dot_product import Key, Mask, Mixed, Query, Value
 
 WIDEST = 16_384  # features of a norm, all in the registers of one program
+HALF = (torch.bfloat16, torch.float16)
 ACTIVATIONS = (F.relu, F.gelu, GELU_TANH)  # in the order of the kernels' numbers
 
 
@@ -121,7 +122,7 @@ def fed_forward(
 
 def short_attention(query: Query, key: Key, value: Value, mask: Mask | None, dropout: float) -> Mixed | None:
     """Attention of sequences that are short enough for one program a head."""
-    if not is_on_gpu(query) or query.dtype not in (torch.bfloat16, torch.float16):
+    if not is_on_gpu(query) or query.dtype not in HALF:
         return None
     wanted = dropout or has_gradient(query)  # without either PyTorch's kernels do as well
     if not wanted or not can_be_fused_on_gpu(query) or not query.dtype == key.dtype == value.dtype:
@@ -131,9 +132,37 @@ def short_attention(query: Query, key: Key, value: Value, mask: Mask | None, dro
     alike = key.shape == value.shape and query.shape[:2] == key.shape[:2] and query.size(3) == key.size(3)
     plain = mask is None or (mask.dtype == torch.bool and mask.size(1) == 1 and mask.size(3) == key.size(2))
     weights = query.size(0) * query.size(1) * query.size(2) * key.size(2)
-    if not (alike and plain and 0 < weights < 2**31 and fits(query, key)):
+    longest = max(query.size(2), key.size(2))
+    if not (alike and plain and 0 < weights < 2**31 and fits(query.device, longest, query.size(3))):
         return None
-    return ShortAttention.apply(query, key, value, mask, _drops_of(dropout))
+    return ShortAttention.apply(query, key, value, mask, None, _drops_of(dropout))
+
+
+def packed_attention(
+    query: Query,
+    key: Key,
+    value: Value,
+    target_starts: Int64[Tensor, " ends"],
+    source_starts: Int64[Tensor, " ends"],
+    longest: int,
+    dropout: float,
+    *,
+    is_causal: bool,
+) -> Mixed:
+    """Attention of sequences that lie one after another, of which `has_packed_attention`."""
+    from regard.fast.triton.attention import PackedRows, ShortAttention
+
+    rows = PackedRows(target_starts, source_starts, longest, is_causal)
+    return ShortAttention.apply(query, key, value, None, rows, _drops_of(dropout))
+
+
+def has_packed_attention(weight: Tensor, rows: int, heads: int, width: int, longest: int) -> bool:
+    """True if `packed_attention` can compute this many sequences and heads where this weight is."""
+    if not is_on_gpu(weight) or not has_triton() or product_dtype(weight) not in HALF:
+        return False
+    from regard.fast.triton.attention import fits
+
+    return rows * heads * longest**2 < 2**31 and fits(weight.device, longest, width)
 
 
 def linear_cross_entropy(

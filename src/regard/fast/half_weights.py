@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.fast.half_copies import half_of
+from regard.fast.fusible import can_be_fused_on_gpu
+from regard.fast.half_copies import copies_are_used, half_of
 from regard.fast.unchanged import any_module_is_hooked, has_hooks
 from regard.layers.stacked import StackedLinear
 
@@ -65,8 +66,14 @@ def product(layer: nn.Linear, x: Float[Tensor, "*rows inputs"], *, bias: bool = 
     found = None if copies is None else copies.get(id(layer))
     if found is None or not _is_valid(layer, x, *found):
         return F.linear(x, layer.weight, layer.bias if bias else None)
-    weight, of_bias = found
-    return F.linear(half_of(x), weight.half, of_bias.half if bias and of_bias is not None else None)
+    weight, of_bias, x = *found, half_of(x)
+    if not bias or of_bias is None:
+        return F.linear(x, weight.half)
+    if copies_are_used() and can_be_fused_on_gpu(x):
+        from regard.fast.triton.biased_product import BiasedProduct
+
+        return BiasedProduct.apply(x.to(weight.half.dtype), weight.half, of_bias.half)
+    return F.linear(x, weight.half, of_bias.half)
 
 
 def _is_valid(layer: nn.Linear, x: Tensor, weight: Copy, bias: Copy | None) -> bool:

@@ -24,6 +24,7 @@ from regard.fast.half_copies import copies_are_used, normed_of
 from regard.fast.half_weights import HALF_FORMS
 from regard.fast.linear_cross_entropy import output_layer
 from regard.fast.native.residual import AddDropped, AddNorm, DropoutBits, FeedForwardReLU
+from regard.fast.packed_rows import PackedRotaryPositions
 from regard.fast.training_attention import training_attention
 from regard.fast.unchanged import class_is_unchanged, has_hooks, overrides
 from regard.layers.attention import MultiHeadAttention, SelfAttention
@@ -38,6 +39,7 @@ from regard.layers.block import (
 )
 from regard.layers.feedforward import FeedForward, GatedFeedForward
 from regard.layers.kernels import SOFTMAX_KERNELS
+from regard.layers.positions import RotaryPositions
 from regard.layers.relative import RelativeSelfAttention
 from regard.layers.scaled_dot_product import attention
 
@@ -186,8 +188,9 @@ FUSED_FORMS: dict[type[nn.Module], type[nn.Module]] = {
     ReorderedNorm: FusedReorderedNorm,
     FeedForward: FusedFeedForward,
 }
+GPU_FORMS = HALF_FORMS | {RotaryPositions: PackedRotaryPositions}
 PLAIN_FORMS = {
-    fused: plain for forms in (FUSED_FORMS, BFLOAT16_FORMS, HALF_FORMS) for plain, fused in forms.items()
+    fused: plain for forms in (FUSED_FORMS, BFLOAT16_FORMS, GPU_FORMS) for plain, fused in forms.items()
 }
 
 
@@ -252,7 +255,7 @@ def fuse(model: nn.Module) -> None:
     if linear_layers_are_replaced():
         forms |= BFLOAT16_FORMS
     elif on_gpu:
-        forms |= HALF_FORMS
+        forms |= GPU_FORMS
     output, causal = output_layer(model), set(causal_attentions(model))
     for module in model.modules():
         kind = None if module is output else forms.get(type(module))

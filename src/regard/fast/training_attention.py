@@ -10,6 +10,7 @@ from regard.fast.gpu_training import short_attention
 from regard.fast.native.attention_training import TrainingAttention
 from regard.fast.native.kernels import constant
 from regard.fast.native.residual import DropoutBits
+from regard.fast.packed_rows import packed_attention
 from regard.layers.scaled_dot_product import (
     Key,
     Mask,
@@ -34,6 +35,9 @@ def training_attention(
     dropout: float = 0.0,
 ) -> Mixed:
     """`scaled_dot_product.attention` by the kernel if it supports the inputs, else with fast dropout."""
+    packed = packed_attention(query, key, value, dropout, is_causal=False)
+    if packed is not None:
+        return packed
     if is_on_gpu(query) and position_bias is None:
         found = short_attention(query, key, value, mask, dropout)
         if found is not None:

@@ -63,11 +63,12 @@ def any_module_is_hooked() -> bool:
 def overrides(module: nn.Module) -> list[str]:
     """Names of methods that an attribute of the module itself overrides."""
     kind = type(module)
-    return [
-        name
-        for name, value in vars(module).items()
-        if isinstance(getattr(kind, name, None), FunctionType | MethodType | property) and value is not None
-    ]
+    return [name for name, value in vars(module).items() if value is not None and _is_method(kind, name)]
+
+
+@cache
+def _is_method(kind: type[nn.Module], name: str) -> bool:
+    return isinstance(getattr(kind, name, None), FunctionType | MethodType | property)
 
 
 def changed_part(model: nn.Module) -> str | None:

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.batch import Batch
+from regard.data.packed_pairs import PackedPairs
 from regard.distributed.distributed_model import DistributedModel
 from regard.distributed.replicated import ReplicatedModel
 from regard.errors import UserError
@@ -19,6 +20,7 @@ from regard.training.graphed_pass import GraphedPass
 from regard.training.numbers import is_asynchronous
 from regard.training.objective import CrossEntropy, Loss, NextToken, Objective
 from regard.training.out_of_memory import with_halved_batches
+from regard.training.packed_loss import packed_loss, packed_of
 
 
 class Gradients:
@@ -71,12 +73,26 @@ class Gradients:
         return sums
 
     def _pass(self, batch: Batch) -> Float[Tensor, "3"]:
-        """`_pass_of`, on a GPU recorded if it always computes the same of a batch."""
+        """`_pass_of`, on a GPU without padding and recorded, if it always computes the same of a batch."""
+        model = self.distributed.model
         is_whole = type(self.distributed) is ReplicatedModel and is_asynchronous(self.device)
-        if not is_whole or not self._is_known:
+        if not is_whole or not self._is_known or not is_known_in_training(model):
             return self._pass_of(batch)
-        self._graphed = self._graphed or GraphedPass(self.distributed.model)
-        return self._graphed(self._pass_of, batch, (self.objective, self.precision))
+        self._graphed = self._graphed or GraphedPass(model)
+        state = self.objective, self.precision
+        with self._autocast():
+            packed = packed_of(model, self.objective, batch)
+        if packed is not None:
+            return self._graphed(self._packed_pass_of, packed, state)
+        return self._graphed(self._pass_of, batch, state)
+
+    def _packed_pass_of(self, packed: PackedPairs) -> Float[Tensor, "3"]:
+        """What `_pass_of` computes, of pairs without padding."""
+        model = self.distributed.model
+        with self._autocast(), half_weights(model), copies(True):
+            total, nll = packed_loss(model, self.objective, packed)
+        total.backward()
+        return torch.stack([nll, packed.num_targets[0].float(), nll.new_ones(())])
 
     @property
     def _is_known(self) -> bool:

@@ -1,26 +1,29 @@
 """Forward and backward passes by the replay of a CUDA graph, where batches have one shape.
 
 A pass of a small model is some hundred short kernels, which some processors launch more slowly than a GPU
-runs them. Rows of running text have one length, so a pass is recorded once and replayed. Batches of sentences
-have other shapes each time, and run as they are.
+runs them. Rows of running text have one length, and pairs without padding few different sizes, so a pass is
+recorded for each and replayed. Batches with other shapes each time run as they are.
 """
 
 import warnings
+from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import replace
 from types import BuiltinFunctionType, FunctionType
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
 from regard.data.batch import Batch, RowBatch
+from regard.data.packed_pairs import PackedPairs
 from regard.fast.dropout_seeds import SeedCounter, SeedMemory
-from regard.fast.supported import is_known_in_training
 
 DEVICES = ("cuda",)
-IN_A_ROW = 3  # batches of one shape, of which the last is recorded: that costs as much as four passes
+RECENT = 64  # batches; a pass is recorded if `OFTEN` of them had its shape
+OFTEN = 3  # recording costs as much as four passes
+MOST = 8  # passes that are recorded; each has memory for its gradients
 ROOM = 3.0  # times the memory of a pass that must be free: a recorded one has memory of its own
 TOLERANCE = 0.01  # of a gradient, relative, where kernels themselves have no fixed order of sums
 PLAIN = (int, float, bool, str, type(None), FunctionType, BuiltinFunctionType)  # attributes that are compared
@@ -30,68 +33,84 @@ Pass = Callable[[Any], Tensor]
 class GraphedPass:
     """Adds the gradients of batches to the weights' `grad` by a function, recorded and replayed if it can be.
 
-    The function depends on the model, the batch, random numbers and `state` alone, and returns a tensor. A
-    recorded pass computes what it computes, with the same random numbers. It is recorded when some batches in
-    a row had one shape, and used if its first replay gives what the pass itself has given. If weights,
+    The function depends on the model, the batch, random numbers and `state` alone, and returns a tensor. The
+    model is one that `is_known_in_training`, or `state` is None, and nothing is recorded. A
+    recorded pass computes what it computes, with the same random numbers. It is recorded when some of the
+    last batches had one shape, and used if its first replay gives what the pass itself has given. If weights,
     modules or settings change, it starts again.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self._model, self._device = model, next(model.parameters()).device
         self._may_record = self._device.type in DEVICES
-        self._state: Hashable = None  # of the recorded pass, or of the last batch
-        self._shape: Hashable = None  # of the last batch
-        self._in_a_row = 0  # batches of this shape
+        self._state: Hashable = None  # of the recorded passes, or of the last batch
+        self._recent: deque[Hashable] = deque(maxlen=RECENT)  # shapes
         self._seeds = SeedCounter()
-        self._recorded: Recorded | None = None
+        self._recorded: dict[Hashable, Recorded] = {}  # by shape; the one that was used last is the last
+        self._most = MOST
+        self._place = Place(self._device)
 
-    def __call__(self, run: Pass, batch: Batch, state: Hashable = None) -> Tensor:
+    def __call__(self, run: Pass, batch: Batch | PackedPairs, state: Hashable) -> Tensor:
         """What `run(batch)` returns; the next call may overwrite it."""
-        if not self._may_record or not isinstance(batch, RowBatch) or batch.targets is None:
-            return run(batch)  # without places of targets the pass waits for the GPU
+        if state is None or not self._may_record or not _waits_for_nothing(batch):
+            return run(batch)
         whole, shape = _state_of(self._model, state), _shape_of(batch)
         if whole is None or whole != self._state:
-            self._state, self._in_a_row, self._recorded = whole, 0, None
-        self._in_a_row = self._in_a_row + 1 if shape == self._shape else 1
-        self._shape = shape
-        if self._recorded is not None and self._recorded.shape == shape:
-            return self._recorded(run, batch)
-        if whole is None or self._in_a_row < IN_A_ROW:
+            self._state = whole
+            self._recent.clear()
+            self._recorded.clear()
+        self._recent.append(shape)
+        if (recorded := self._recorded.pop(shape, None)) is not None:
+            self._recorded[shape] = recorded
+            return recorded(run, batch)
+        if whole is None or self._recent.count(shape) < OFTEN or not self._has_place():
             with self._seeds.used():
                 return run(batch)
         return self._first(run, batch, shape)
 
-    def _first(self, run: Pass, batch: RowBatch, shape: Hashable) -> Tensor:
+    def _has_place(self) -> bool:
+        """True if one more pass may be recorded, maybe in place of one that is not used any more."""
+        if len(self._recorded) >= self._most and (oldest := next(iter(self._recorded))) not in self._recent:
+            del self._recorded[oldest]
+        return len(self._recorded) < self._most
+
+    def _first(self, run: Pass, batch: RowBatch | PackedPairs, shape: Hashable) -> Tensor:
         """The pass of a batch, which is recorded by the way."""
-        self._recorded = None
         if not has_room(self._device):
-            self._may_record = False
+            self._most = len(self._recorded)
+            self._may_record = self._most > 0
             return run(batch)
-        recorded = Recorded(batch, shape, list(self._model.parameters()), self._seeds.count)
+        recorded = Recorded(batch, list(self._model.parameters()), self._seeds.count, self._place)
         try:
             result = recorded(run, batch)
         except NotRecorded as error:
             return self._stop(str(error), error.result)
         except torch.OutOfMemoryError:
             self._may_record = False  # so that the next try has all memory
+            self._recorded.clear()
             raise
-        self._recorded = recorded
+        self._recorded[shape] = recorded
         return result
 
     def _stop(self, reason: str, result: Tensor) -> Tensor:
         self._may_record = False
+        self._recorded.clear()
         warnings.warn(f"the operations of an update are launched one by one: {reason}", stacklevel=4)
         return result
 
 
-def _shape_of(batch: RowBatch) -> Hashable:
-    return type(batch), tuple((name, each.shape, each.dtype) for name, each in tensors_of(batch).items())
+def _waits_for_nothing(batch: Batch | PackedPairs) -> TypeGuard[RowBatch | PackedPairs]:
+    """True if it has its places of targets; without them a pass waits for the GPU."""
+    return isinstance(batch, PackedPairs) or (isinstance(batch, RowBatch) and batch.targets is not None)
+
+
+def _shape_of(batch: RowBatch | PackedPairs) -> Hashable:
+    shapes = tuple((name, each.shape, each.dtype) for name, each in tensors_of(batch).items())
+    return type(batch), getattr(batch, "sizes", None), shapes
 
 
 def _state_of(model: nn.Module, state: Hashable) -> Hashable:
     """All that a recorded pass depends on, but for the batch; None if it cannot be recorded."""
-    if not is_known_in_training(model):
-        return None
     modules = list(model.modules())
     weights = {
         id(each): each for module in modules for each in module._parameters.values() if each is not None
@@ -116,21 +135,31 @@ class NotRecorded(Exception):
         self.result = result
 
 
+class Place:
+    """Where the passes of a model are recorded: they share their memory, as they never run at once."""
+
+    def __init__(self, device: torch.device) -> None:
+        is_gpu = device.type == "cuda"
+        self.device = device
+        self.stream = torch.cuda.Stream(device) if is_gpu else None
+        self.memory = torch.cuda.graph_pool_handle() if is_gpu else None
+
+
 class Recorded:
     """A pass in the memory of a GPU: run once more as it is, then recorded, and compared with that run."""
 
-    def __init__(self, batch: RowBatch, shape: Hashable, weights: list[nn.Parameter], seeds: int) -> None:
-        self.shape, self._weights = shape, weights
+    def __init__(
+        self, batch: RowBatch | PackedPairs, weights: list[nn.Parameter], seeds: int, place: Place
+    ) -> None:
+        self._weights, self._place, self._device = weights, place, place.device
         self._inputs = {name: each.clone() for name, each in tensors_of(batch).items()}
         self._batch = replace(batch, **self._inputs)
-        self._device = weights[0].device
         self._seeds = SeedMemory(seeds, self._device)
-        self._stream = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None
         self._replay: Callable[[], None] | None = None
         self._result: Tensor = torch.empty(0)
         self._gradients: list[Tensor | None] = [None] * len(weights)
 
-    def __call__(self, run: Pass, batch: RowBatch) -> Tensor:
+    def __call__(self, run: Pass, batch: RowBatch | PackedPairs) -> Tensor:
         """What `run(batch)` returns; at the first call it runs, and is recorded.
 
         Raises:
@@ -194,29 +223,30 @@ class Recorded:
 
     def _run(self, run: Pass) -> tuple[Tensor, list[Tensor | None]]:
         """One pass on the stream of the recording, where matrix products then have their workspace."""
-        if self._stream is None:
+        if self._place.stream is None:
             return self._pass(run)
         here = torch.cuda.current_stream(self._device)
-        self._stream.wait_stream(here)
-        with torch.cuda.stream(self._stream):
+        self._place.stream.wait_stream(here)
+        with torch.cuda.stream(self._place.stream):
             found = self._pass(run)
-        here.wait_stream(self._stream)
+        here.wait_stream(self._place.stream)
         return found
 
     def _capture(self, run: Pass) -> tuple[Callable[[], None], Tensor, list[Tensor | None]]:
         found = list[tuple[Tensor, list[Tensor | None]]]()
-        replay = capture(lambda: found.append(self._pass(run)), self._stream)
+        replay = capture(lambda: found.append(self._pass(run)), self._place)
         return replay, *found[-1]
 
 
-def capture(run: Callable[[], None], stream: torch.cuda.Stream | None) -> Callable[[], None]:
-    """Records `run` on this stream, which does not run it; returns what runs it again and again."""
+def capture(run: Callable[[], None], place: Place) -> Callable[[], None]:
+    """Records `run`, which does not run; returns what runs it again and again."""
+    stream = place.stream
     assert stream is not None
     graph, here = torch.cuda.CUDAGraph(), torch.cuda.current_stream(stream.device)
     torch.cuda.empty_cache()  # memory that is held cannot be given back while a graph is recorded
     stream.wait_stream(here)
     with torch.cuda.stream(stream):
-        graph.capture_begin(capture_error_mode="thread_local")
+        graph.capture_begin(place.memory, capture_error_mode="thread_local")
         try:
             run()
         except BaseException:
@@ -283,7 +313,7 @@ def has_room(device: torch.device) -> bool:
     return ROOM * needed < torch.cuda.mem_get_info(device)[0]
 
 
-def tensors_of(batch: RowBatch) -> dict[str, Tensor]:
+def tensors_of(batch: RowBatch | PackedPairs) -> dict[str, Tensor]:
     """All tensors of a batch by the names of its fields."""
-    targets = {} if batch.targets is None else {"targets": batch.targets}
-    return {**batch.tensors(), **targets}
+    targets = getattr(batch, "targets", None)
+    return batch.tensors() if targets is None else {**batch.tensors(), "targets": targets}

@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 
-from regard.data.batch import Batch, RowBatch
+from regard.data.batch import IGNORED, Batch, PairBatch, RowBatch
 from regard.data.loader import Loader
+from regard.data.packed_pairs import PackedPairs, packed_pairs
 from regard.data.process_share import EmptyShare
+from regard.fast.fusible import LONGEST
 from regard.training.numbers import is_asynchronous
 
 AHEAD = 2  # updates whose batches are read ahead
@@ -90,7 +92,10 @@ class BatchReader:
 
 
 def prepared_for_gpu(batch: Any, ignored: int | None) -> Any:
-    """The batch with the places of the labels that count, in page-locked memory if there is a GPU."""
+    """The batch with what was computed from it for a GPU, in page-locked memory if there is one.
+
+    That are the places of the labels that count, and pairs without padding.
+    """
     if isinstance(batch, EmptyShare):
         return EmptyShare(prepared_for_gpu(batch.other, ignored))
     if not isinstance(batch, RowBatch):
@@ -98,4 +103,18 @@ def prepared_for_gpu(batch: Any, ignored: int | None) -> Any:
     labels = getattr(batch, "labels", None)
     if ignored is not None and isinstance(labels, torch.Tensor):
         batch = replace(batch, targets=(labels.flatten() != ignored).nonzero().flatten())
+    if ignored is not None and isinstance(batch, PairBatch):
+        batch = replace(batch, packed=_packed(batch, ignored))
     return batch.pinned() if torch.cuda.is_available() else batch
+
+
+def _packed(batch: PairBatch, pad_id: int) -> PackedPairs | None:
+    return packed_pairs(
+        batch.src_ids,
+        batch.src_lengths,
+        batch.tgt_ids,
+        batch.tgt_lengths,
+        pad_id=pad_id,
+        ignored=IGNORED,
+        longest=LONGEST,
+    )

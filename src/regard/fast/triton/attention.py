@@ -1,21 +1,22 @@
 """Attention of short sequences in training on a GPU: one program computes a head of a row.
 
 PyTorch's kernels are made for long sequences: their tiles are larger than a sentence. Here all scores of a
-head are in the registers, and its gradients are computed from queries, keys and values alone.
+head are in the registers, and its gradients are computed from queries, keys and values alone. Rows are padded
+to one length, or lie one after another (`PackedRows`).
 """
 
-from typing import Any, no_type_check
+from typing import Any, NamedTuple, no_type_check
 
 import torch
 import triton
 import triton.language as tl
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.fast.fusible import LONGEST
 from regard.fast.triton.norm import SEED_IN_MEMORY, Drops
 
-LONGEST = 128  # queries and keys; scores of more do not fit into the registers
 BYTES = 10  # of shared memory that the backward pass takes, for each position and feature
 WIDTHS = (16, 32, 64, 128)  # of a head
 # for other values of these no kernel is compiled again
@@ -33,11 +34,14 @@ def _head(tensor, row, head, by_row, by_head, by_position, position, positions, 
 @triton.jit
 @no_type_check
 def _weights(
-    q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target, MASKED: tl.constexpr
-):
+    q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target,
+    MASKED: tl.constexpr, CAUSAL: tl.constexpr,
+):  # fmt: skip
     """Attention weights of a head."""
     scores = tl.dot(q, tl.trans(k)) * scale
     inside = (target[:, None] < targets) & (source[None, :] < sources)
+    if CAUSAL:
+        inside = inside & (source[None, :] <= target[:, None])
     if MASKED:
         places = mask + row * mask_row + target[:, None] * mask_target + source[None, :]
         inside = inside & (tl.load(places, mask=inside, other=0) != 0)
@@ -47,28 +51,47 @@ def _weights(
     return weights / tl.maximum(tl.sum(weights, 1), 1e-30)[:, None]  # zeros if it may attend to nothing
 
 
+@triton.jit
+@no_type_check
+def _keeps(seed, p, target, source, targets, sources):
+    """Which weights of a head are not dropped; `targets` and `sources` are those of all heads."""
+    at = (tl.program_id(0) * targets + target[:, None]) * sources + source[None, :]
+    return tl.rand(seed, at) >= p
+
+
 @triton.jit(do_not_specialize=CHANGING)
 @no_type_check
 def _attend(
-    query, key, value, mask, out, seed, p, scale, heads, targets, sources,
+    query, key, value, mask, target_starts, source_starts, out, seed, p, scale, heads, targets, sources,
     query_row, query_head, query_at, key_row, key_head, key_at, value_row, value_head, value_at,
     out_row, out_head, out_at, mask_row, mask_target,
-    MASKED: tl.constexpr, DROPS: tl.constexpr,
+    MASKED: tl.constexpr, CAUSAL: tl.constexpr, PACKED: tl.constexpr, DROPS: tl.constexpr,
     TARGETS: tl.constexpr, SOURCES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     if DROPS == SEED_IN_MEMORY:
         seed = tl.load(seed).to(tl.int32)
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     target, source, feature = tl.arange(0, TARGETS), tl.arange(0, SOURCES), tl.arange(0, WIDTH)
+    all_targets, all_sources = targets, sources
+    if PACKED:
+        all_targets, all_sources = TARGETS, SOURCES
+        first_target, first_source = tl.load(target_starts + row), tl.load(source_starts + row)
+        targets = (tl.load(target_starts + row + 1) - first_target).to(tl.int32)
+        sources = (tl.load(source_starts + row + 1) - first_source).to(tl.int32)
+        if targets <= 0:
+            return
+        query, out = query + first_target * query_at, out + first_target * out_at
+        key, value = key + first_source * key_at, value + first_source * value_at
+        row = row * 0
     q = _head(query, row, head, query_row, query_head, query_at, target, targets, feature)
     k = _head(key, row, head, key_row, key_head, key_at, source, sources, feature)
     v = _head(value, row, head, value_row, value_head, value_at, source, sources, feature)
     weights = _weights(
-        q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target, MASKED
+        q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target, MASKED, CAUSAL
     )
     if DROPS:
-        at = (tl.program_id(0) * targets + target[:, None]) * sources + source[None, :]
-        weights = tl.where(tl.rand(seed, at) >= p, weights / (1.0 - p), 0.0)
+        keeps = _keeps(seed, p, target, source, all_targets, all_sources)
+        weights = tl.where(keeps, weights / (1.0 - p), 0.0)
     mixed = tl.dot(weights.to(v.dtype), v)
     places = out + row * out_row + head * out_head + target[:, None] * out_at + feature[None, :]
     tl.store(places, mixed, mask=(target < targets)[:, None])
@@ -77,30 +100,43 @@ def _attend(
 @triton.jit(do_not_specialize=CHANGING)
 @no_type_check
 def _attend_backward(
-    gradient, query, key, value, mask, of_query, of_key, of_value, seed, p, scale, heads, targets, sources,
+    gradient, query, key, value, mask, target_starts, source_starts, of_query, of_key, of_value,
+    seed, p, scale, heads, targets, sources,
     slope_row, slope_head, slope_at,
     query_row, query_head, query_at, key_row, key_head, key_at, value_row, value_head, value_at,
     out_row, out_head, out_at, in_row, in_head, in_at, mask_row, mask_target,
-    MASKED: tl.constexpr, DROPS: tl.constexpr,
+    MASKED: tl.constexpr, CAUSAL: tl.constexpr, PACKED: tl.constexpr, DROPS: tl.constexpr,
     TARGETS: tl.constexpr, SOURCES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     if DROPS == SEED_IN_MEMORY:
         seed = tl.load(seed).to(tl.int32)
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     target, source, feature = tl.arange(0, TARGETS), tl.arange(0, SOURCES), tl.arange(0, WIDTH)
+    all_targets, all_sources = targets, sources
+    if PACKED:
+        all_targets, all_sources = TARGETS, SOURCES
+        first_target, first_source = tl.load(target_starts + row), tl.load(source_starts + row)
+        targets = (tl.load(target_starts + row + 1) - first_target).to(tl.int32)
+        sources = (tl.load(source_starts + row + 1) - first_source).to(tl.int32)
+        if targets + sources <= 0:
+            return
+        gradient, query = gradient + first_target * slope_at, query + first_target * query_at
+        key, value = key + first_source * key_at, value + first_source * value_at
+        of_query = of_query + first_target * out_at
+        of_key, of_value = of_key + first_source * in_at, of_value + first_source * in_at
+        row = row * 0
     is_target, is_source = (target < targets)[:, None], (source < sources)[:, None]
     q = _head(query, row, head, query_row, query_head, query_at, target, targets, feature)
     k = _head(key, row, head, key_row, key_head, key_at, source, sources, feature)
     v = _head(value, row, head, value_row, value_head, value_at, source, sources, feature)
     slope = _head(gradient, row, head, slope_row, slope_head, slope_at, target, targets, feature).to(v.dtype)
     weights = _weights(
-        q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target, MASKED
+        q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target, MASKED, CAUSAL
     )
     of_weights = tl.dot(slope, tl.trans(v))
     kept = weights
     if DROPS:
-        at = (tl.program_id(0) * targets + target[:, None]) * sources + source[None, :]
-        keeps = tl.rand(seed, at) >= p
+        keeps = _keeps(seed, p, target, source, all_targets, all_sources)
         kept = tl.where(keeps, weights / (1.0 - p), 0.0)
         of_weights = tl.where(keeps, of_weights / (1.0 - p), 0.0)
     places = row * in_row + head * in_head + source[:, None] * in_at + feature[None, :]
@@ -110,6 +146,19 @@ def _attend_backward(
     tl.store(of_key + places, tl.dot(tl.trans(of_scores), q), mask=is_source)
     places = row * out_row + head * out_head + target[:, None] * out_at + feature[None, :]
     tl.store(of_query + places, tl.dot(of_scores, k), mask=is_target)
+
+
+class PackedRows(NamedTuple):
+    """Where rows begin that lie one after another without padding, in a batch of one.
+
+    Row i has the queries from `target_starts[i]` to `target_starts[i + 1]`, and so its keys; it may have none
+    of either. Every position belongs to a row of at most `longest` positions.
+    """
+
+    target_starts: Int64[Tensor, " ends"]
+    source_starts: Int64[Tensor, " ends"]
+    longest: int
+    is_causal: bool
 
 
 class ShortAttention(torch.autograd.Function):
@@ -122,18 +171,19 @@ class ShortAttention(torch.autograd.Function):
         key: Float[Tensor, "batch heads src_len d_head"],
         value: Float[Tensor, "batch heads src_len d_head"],
         mask: Bool[Tensor, "#batch 1 #tgt_len src_len"] | None,
+        rows: PackedRows | None,
         drops: Drops,
     ) -> Float[Tensor, "batch heads tgt_len d_head"]:
         query, key, value = (
             each if each.stride(-1) == 1 else each.contiguous() for each in (query, key, value)
         )
         out = _by_position(query)
-        inputs, strides = _inputs(query, key, value, mask)
-        _attend[(query.size(0) * query.size(1),)](
+        inputs, strides = _inputs(query, key, value, mask, rows)
+        _attend[_programs(query, rows)](
             *inputs, out, drops.seed, drops.p, query.size(-1) ** -0.5, *_counts(query, key),
-            *_strides(query, key, value, out), *strides, **_sizes(query, key, mask, drops),
+            *_strides(query, key, value, out), *strides, **_sizes(query, key, mask, rows, drops),
         )  # fmt: skip
-        ctx.drops = drops
+        ctx.rows, ctx.drops = rows, drops
         ctx.save_for_backward(query, key, value, mask)
         return out
 
@@ -143,25 +193,30 @@ class ShortAttention(torch.autograd.Function):
         query, key, value, mask = ctx.saved_tensors
         gradient = gradient if gradient.stride(-1) == 1 else gradient.contiguous()
         found = _by_position(query), _by_position(key), _by_position(key)
-        inputs, strides = _inputs(query, key, value, mask)
-        _attend_backward[(query.size(0) * query.size(1),)](
+        inputs, strides = _inputs(query, key, value, mask, ctx.rows)
+        _attend_backward[_programs(query, ctx.rows)](
             gradient, *inputs, *found, ctx.drops.seed, ctx.drops.p, query.size(-1) ** -0.5,
             *_counts(query, key), *_strides(gradient, query, key, value, *found[:2]), *strides,
-            **_sizes(query, key, mask, ctx.drops),
+            **_sizes(query, key, mask, ctx.rows, ctx.drops),
         )  # fmt: skip
-        return *found, None, None
+        return *found, None, None, None
 
 
-def fits(query: Tensor, key: Tensor) -> bool:
-    """True if the kernels can compute heads of these sizes on this GPU."""
-    longest, width = _longest(query, key), query.size(3)
-    shared = torch.cuda.get_device_properties(query.device).shared_memory_per_block_optin
+def fits(device: torch.device, longest: int, width: int) -> bool:
+    """True if the kernels can compute heads of this width and so many positions on this GPU."""
+    longest = _tile(longest)
+    shared = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
     return longest <= LONGEST and width in WIDTHS and BYTES * longest * width <= shared
 
 
-def _longest(query: Tensor, key: Tensor) -> int:
+def _tile(longest: int) -> int:
     """The positions of a tile: those of queries and of keys."""
-    return max(16, triton.next_power_of_2(max(query.size(2), key.size(2))))
+    return max(16, triton.next_power_of_2(longest))
+
+
+def _programs(query: Tensor, rows: PackedRows | None) -> tuple[int]:
+    count = query.size(0) if rows is None else len(rows.target_starts) - 1
+    return (count * query.size(1),)
 
 
 def _by_position(like: Tensor) -> Tensor:
@@ -170,15 +225,16 @@ def _by_position(like: Tensor) -> Tensor:
 
 
 def _inputs(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, rows: PackedRows | None
 ) -> tuple[tuple[Tensor | None, ...], tuple[int, int]]:
     """The inputs of a kernel, and the strides of the mask, 0 where it is broadcast."""
+    starts = (None, None) if rows is None else rows[:2]
     if mask is None:
-        return (query, key, value, None), (0, 0)
+        return (query, key, value, None, *starts), (0, 0)
     mask = mask if mask.stride(-1) == 1 else mask.contiguous()
     strides = (0 if mask.size(axis) == 1 else mask.stride(axis) for axis in (0, 2))
     row, target = strides
-    return (query, key, value, mask.view(torch.uint8)), (row, target)
+    return (query, key, value, mask.view(torch.uint8), *starts), (row, target)
 
 
 def _counts(query: Tensor, key: Tensor) -> tuple[int, int, int]:
@@ -189,10 +245,14 @@ def _strides(*tensors: Tensor) -> list[int]:
     return [tensor.stride(axis) for tensor in tensors for axis in range(3)]
 
 
-def _sizes(query: Tensor, key: Tensor, mask: Tensor | None, drops: Drops) -> dict[str, Any]:
-    longest = _longest(query, key)
+def _sizes(
+    query: Tensor, key: Tensor, mask: Tensor | None, rows: PackedRows | None, drops: Drops
+) -> dict[str, Any]:
+    longest = _tile(max(query.size(2), key.size(2)) if rows is None else rows.longest)
     return {
         "MASKED": mask is not None,
+        "CAUSAL": rows is not None and rows.is_causal,
+        "PACKED": rows is not None,
         "DROPS": drops.kind,
         "TARGETS": longest,
         "SOURCES": longest,

@@ -11,13 +11,16 @@ from torch.autograd.function import once_differentiable
 
 LOGITS_AT_A_TIME = 2**28  # half a gigabyte in bfloat16
 BLOCK = 4096
+IGNORED = -100  # PyTorch's label for positions without a loss
 ALIGNED = 64  # rows of logits begin at multiples of it, so that they are read and written in whole words
 
 
 @triton.jit
 @no_type_check
-def _cross_entropy(logits, labels, losses, width, classes, smoothing, BLOCK: tl.constexpr):
+def _cross_entropy(logits, labels, losses, width, classes, ignored, smoothing, BLOCK: tl.constexpr):
     """Losses of a row, and its logits replaced by the gradient of the first of them.
+
+    Both are zeros if its label is `ignored`.
 
     A row has `width` places, of which the last ones mean nothing: loads and stores that end at a multiple of
     16 take whole words.
@@ -26,6 +29,7 @@ def _cross_entropy(logits, labels, losses, width, classes, smoothing, BLOCK: tl.
     start = logits + row * width
     label = tl.load(labels + row)
     is_class = (label >= 0) & (label < classes)
+    counts = label != ignored
     # before the sums, which wait for all: the second loop overwrites it
     gold_logit = tl.load(start + label, mask=is_class, other=float("nan")).to(tl.float32)
     columns = tl.arange(0, BLOCK)
@@ -43,22 +47,24 @@ def _cross_entropy(logits, labels, losses, width, classes, smoothing, BLOCK: tl.
         greatest = here
     log_sum = greatest + tl.log(total)
     nll = log_sum - gold_logit
-    tl.store(losses + 2 * row, (1.0 - smoothing) * nll + smoothing * (log_sum - linear / classes))
-    tl.store(losses + 2 * row + 1, nll)
+    smoothed = (1.0 - smoothing) * nll + smoothing * (log_sum - linear / classes)
+    tl.store(losses + 2 * row, tl.where(counts, smoothed, 0.0))
+    tl.store(losses + 2 * row + 1, tl.where(counts, nll, 0.0))
     for first in range(0, classes, BLOCK):
         place = first + columns
         value = tl.load(start + place, mask=place < width, other=0.0).to(tl.float32)
         value = tl.where(place < classes, value, float("-inf"))
         gold = tl.where(place == label, 1.0 - smoothing, 0.0)
         found = tl.exp(value - log_sum) - smoothing / classes - gold
-        tl.store(start + place, found, mask=place < width)
+        tl.store(start + place, tl.where(counts, found, 0.0), mask=place < width)
 
 
 class LinearCrossEntropy(torch.autograd.Function):
     """Summed cross-entropies of softmax(x W^T + bias) in nats: with label smoothing, and without.
 
     As `native.cross_entropy.LinearCrossEntropy`: the gradients are computed in the forward pass, and the
-    second sum has none. Products are in `dtype`, sums of float32. A label that is no class gives NaN.
+    second sum has none. Products are in `dtype`, sums of float32. Rows whose label is `ignored` do not
+    count; another label that is no class gives NaN.
     """
 
     @staticmethod
@@ -70,6 +76,7 @@ class LinearCrossEntropy(torch.autograd.Function):
         labels: Int64[Tensor, " tokens"],
         smoothing: float,
         dtype: torch.dtype,
+        ignored: int = IGNORED,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         classes, labels = len(weight), labels.contiguous()
         inputs, matrix = x.to(dtype), weight.to(dtype)
@@ -90,7 +97,15 @@ class LinearCrossEntropy(torch.autograd.Function):
                 else:
                     torch.addmm(bias.to(dtype), inputs[piece], matrix.T, out=logits)
                 _cross_entropy[(len(logits),)](
-                    logits, labels[piece], losses[piece], width, classes, smoothing, BLOCK=BLOCK, num_warps=8
+                    logits,
+                    labels[piece],
+                    losses[piece],
+                    width,
+                    classes,
+                    ignored,
+                    smoothing,
+                    BLOCK=BLOCK,
+                    num_warps=8,
                 )
                 of_x[piece] = logits @ matrix
                 if of_weight is not None:
@@ -106,4 +121,4 @@ class LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         found = [each if each is None else each * gradient for each in ctx.saved_tensors]
-        return *found, None, None, None
+        return *found, None, None, None, None

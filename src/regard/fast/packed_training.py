@@ -1,0 +1,92 @@
+"""The decoder states of an encoder-decoder in training on a GPU, of pairs without padding."""
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from regard.fast.causal_attention import causal_attentions, causal_training_attention
+from regard.fast.gpu_training import has_packed_attention
+from regard.fast.packed_rows import Sequences, packing
+from regard.fast.training_attention import training_attention
+from regard.layers.attention import MultiHeadAttention
+from regard.layers.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.parts import InputEmbedding
+
+
+def packed_states(
+    model: EncoderDecoder,
+    src_ids: Int64[Tensor, " src_tokens"],
+    source: Sequences,
+    tgt_ids: Int64[Tensor, " tgt_tokens"],
+    target: Sequences,
+) -> Float[Tensor, "tgt_tokens d_model"]:
+    """What `decoder_states` computes for each token of the targets, from sequences without padding.
+
+    The model is one of which `has_packed_states`. The i-th target attends to the i-th source.
+    """
+    encoder, decoder = model.encoder, model.decoder
+    with packing(source, source):
+        x = _embedded(encoder.input, src_ids, source)
+        for block in encoder.blocks:
+            x = block(x)
+        memory = encoder.norm(x)
+    with packing(target, source):
+        x = _embedded(decoder.input, tgt_ids, target)
+        for block in decoder.blocks:
+            x = block(x, memory)
+        x = decoder.norm(x)
+    return x[0] if decoder.scale == 1.0 else x[0] * decoder.scale
+
+
+def _embedded(
+    module: InputEmbedding, ids: Int64[Tensor, " tokens"], sequences: Sequences
+) -> Float[Tensor, "1 tokens d_model"]:
+    """What the module computes for ids at these positions."""
+    x = module.embedding(ids[None])
+    if module.positions is not None:
+        x = x + F.embedding(sequences.positions, module.positions(0, sequences.longest))
+    return module.dropout(module.norm(x))
+
+
+def has_packed_states(model: nn.Module, rows: int, longest: int) -> bool:
+    """True if `packed_states` computes what the model does, for so many sequences of at most this length.
+
+    The model is one that `is_known_in_training`.
+    """
+    if torch.compiler.is_compiling() or type(model) is not EncoderDecoder or not model.config.source_end:
+        return False
+    if not all(_knows(each, longest) for each in model.modules()):
+        return False
+    if any(stack.position_bias is not None for stack in (model.encoder, model.decoder)):
+        return False
+    causal = set(causal_attentions(model))
+    return all(
+        _has_kernel(each, is_causal=each in causal)
+        and has_packed_attention(model.output.weight, rows, each.num_heads, each.d_head, longest)
+        for each in _attentions(model)
+    )
+
+
+def _attentions(model: EncoderDecoder) -> Iterator[MultiHeadAttention]:
+    return (each for each in model.modules() if isinstance(each, MultiHeadAttention))
+
+
+def _has_kernel(attention: MultiHeadAttention, *, is_causal: bool) -> bool:
+    """True if what the attention calls looks for `packing`, and the kernel knows its heads."""
+    expected = causal_training_attention if is_causal else training_attention
+    return attention.attend is expected and attention.num_kv_heads == attention.num_heads
+
+
+def _knows(module: nn.Module, longest: int) -> bool:
+    """True if the module has positions for rows of this length, or needs none."""
+    if isinstance(module, LearnedPositions):
+        return module.max_positions >= longest
+    if isinstance(module, RotaryPositions):
+        limit = None if module.scaling is None else module.scaling.limit
+        return limit is None or limit >= longest
+    positions = module.positions if isinstance(module, InputEmbedding) else None
+    return positions is None or type(positions) in (LearnedPositions, SinusoidalPositions)
