@@ -22,6 +22,7 @@ SHAPE = [
     "training.save_every=1000000",
     "training.report_every=1000",
     "training.schedule.kind=constant",
+    "training.schedule.final=0",
     "training.schedule.learning_rate=0.001",
     "training.schedule.warmup_steps=1",
 ]

@@ -45,12 +45,12 @@ def test_the_rows_are_those_of_the_batch(lengths):
         (found.target, batch.tgt_input, batch.tgt_lengths - 1),
     )
     for tokens, ids, counts in sides:
-        assert len(tokens.starts) == found.sizes.rows + 1
+        assert len(tokens.bounds) == found.sizes.rows + 1
         for row, count in enumerate(counts):
-            first, end = tokens.starts[row : row + 2]
+            first, end = tokens.bounds[row : row + 2]
             assert torch.equal(tokens.ids[first:end], ids[row, :count])
             assert torch.equal(tokens.positions[first:end], torch.arange(count))
-    ends = found.target.starts
+    ends = found.target.bounds
     for row, count in enumerate(batch.tgt_lengths - 1):
         assert torch.equal(found.labels[ends[row] : ends[row + 1]], batch.labels[row, :count])
     assert found.num_targets.tolist() == [batch.num_targets]
@@ -63,14 +63,14 @@ def test_what_fills_up_is_in_rows_that_are_not_too_long_and_have_no_labels(lengt
     assert found.sizes.longest == max(SHORTEST_TILE, 2 ** (longest - 1).bit_length())
     for tokens, size in ((found.source, found.sizes.src_tokens), (found.target, found.sizes.tgt_tokens)):
         assert len(tokens.ids) == len(tokens.positions) == size
-        assert tokens.starts[0] == 0
-        assert tokens.starts[-1] == size
-        assert tokens.starts.diff().min() >= 0
-        assert tokens.starts.diff().max() <= found.sizes.longest
-        filled = slice(tokens.starts[len(lengths)], None)
+        assert tokens.bounds[0] == 0
+        assert tokens.bounds[-1] == size
+        assert tokens.bounds.diff().min() >= 0
+        assert tokens.bounds.diff().max() <= found.sizes.longest
+        filled = slice(tokens.bounds[len(lengths)], None)
         assert not tokens.positions[filled].any()
         assert (tokens.ids[filled] == PAD).all()
-    assert (found.labels[found.target.starts[len(lengths)] :] == IGNORED).all()
+    assert (found.labels[found.target.bounds[len(lengths)] :] == IGNORED).all()
 
 
 def test_labels_that_are_padding_do_not_count():

@@ -16,17 +16,21 @@ from regard.fast import fusible
 from regard.fast import half_weights as half_weights_file
 from regard.fast.half_copies import copies
 from regard.fast.half_weights import half_weights
+from regard.fast.packed_rows import Sequences
+from regard.fast.packed_training import packed_states
 from regard.fast.training import fused
 from regard.layers.masks import causal_mask, padding_mask
+from regard.layers.positions import RotaryPositions
 from regard.layers.scaled_dot_product import plain_attention
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.gradients import Gradients
 from regard.training.objective import CrossEntropy, NextToken
+from regard.training.packed_loss import packed_of
 from regard.training.prefetch import prepared_for_gpu
 from tests.data.test_packed_pairs import PAD, batch_of
-from tests.fast.test_packed_training import packed_attention as row_by_row
+from tests.fast.test_packed_training import attention_of_sequences as one_by_one
 from tests.laws.test_family import pairs, running_text
 
 HAS_GPU = torch.cuda.is_available()
@@ -211,7 +215,7 @@ def test_attention_of_rows_without_padding(longest, is_causal):
     rows = PackedRows(*starts, longest, is_causal)
     close(
         lambda q, k, v: ShortAttention.apply(q, k, v, None, rows, Drops(0.0, 0)),
-        lambda q, k, v: row_by_row(q, k, v, *starts, longest, 0.0, is_causal=is_causal),
+        lambda q, k, v: one_by_one(q, k, v, *starts, longest, 0.0, is_causal=is_causal),
         query, key, value, dtype=torch.bfloat16,
     )  # fmt: skip
     if not is_causal:
@@ -219,6 +223,27 @@ def test_attention_of_rows_without_padding(longest, is_causal):
         dropped = ShortAttention.apply(query, key, one, None, rows, Drops(0.5, 3))
         weights = ShortAttention.apply(query, key, one, None, rows, Drops(0.0, 0))
         assert not torch.equal(dropped[:, :, :longest], weights[:, :, :longest])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("length", [1, 5, 130])
+def test_rotary_positions(length, dtype):
+    from regard.fast.triton.rotation import Rotation
+
+    torch.manual_seed(0)
+    rotary = RotaryPositions(32, base=50.0).to(DEVICE)
+    x = (
+        drawn(2, length, 3, 2, 32, dtype=dtype).unbind(2)[1].transpose(1, 2)
+    )  # not contiguous, as in attention
+    tables = rotary.sines_and_cosines(0, length)
+    close(lambda x: Rotation.apply(x, None, *tables), lambda x: rotary.turned(x, *tables), x, dtype=dtype)
+    places = torch.randint(length, (length,), device=DEVICE)
+    close(
+        lambda x: Rotation.apply(x, places, *tables),
+        lambda x: rotary.turned(x, *(table[places] for table in tables)),
+        x, dtype=dtype,
+    )  # fmt: skip
+    assert Rotation.apply(x, None, *tables).dtype == dtype
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -333,7 +358,7 @@ def test_a_seed_in_memory_drops_the_same_elements():
 
 def test_gradients_are_those_of_the_elements_that_were_kept():
     """What is kept is read from an output; the formula gets the same elements."""
-    from regard.fast.triton.attention import ShortAttention
+    from regard.fast.triton.attention import PackedRows, ShortAttention
     from regard.fast.triton.elementwise import ActivateDropped, AddDropped
     from regard.fast.triton.norm import AddNorm, Drops, Norm
 
@@ -358,6 +383,16 @@ def test_gradients_are_those_of_the_elements_that_were_kept():
         lambda q, k, v: ShortAttention.apply(q, k, v, None, None, drops),
         lambda q, k, v: ((q @ k.mT / 32**0.5).softmax(-1) * kept) @ v,
         query, key, value, dtype=dtype,
+    )  # fmt: skip
+    bounds = torch.tensor([0, 20, 20, 32], device=DEVICE)
+    rows = PackedRows(bounds, bounds, 20, False)
+    inside = torch.block_diag(torch.ones(20, 20), torch.ones(12, 12)).bool().to(DEVICE)
+    kept = (ShortAttention.apply(query[:1] * 0, key[:1] * 0, each[:1], None, rows, drops) > 0) / 0.7
+    assert not kept[:, :, ~inside].any()
+    close(
+        lambda q, k, v: ShortAttention.apply(q, k, v, None, rows, drops),
+        lambda q, k, v: ((q @ k.mT / 32**0.5).where(inside, -torch.inf).softmax(-1) * kept) @ v,
+        query[:1], key[:1], value[:1], dtype=dtype,
     )  # fmt: skip
 
 
@@ -418,11 +453,51 @@ def gradient_of(model, objective, batch, form, dtype):
     return torch.cat([weight.grad.flatten().float() for weight in model.parameters()])
 
 
+@pytest.mark.usefixtures("kernels_everywhere")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_pairs_are_packed_where_all_kernels_are(dtype, monkeypatch):
+    monkeypatch.setattr("regard.fast.triton.attention.fits", lambda *_: True)
+    sizes = {"d_model": 64, "num_heads": 4, "d_ff": 96, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    model = build_model(EncoderDecoderConfig(src_vocab_size=90, tgt_vocab_size=90, **sizes), seed=0)
+    model, batch = model.to(DEVICE).train(), prepared_for_gpu(pairs(), PAD)
+    with fused(model), torch.autocast(DEVICE.type, dtype, enabled=dtype != torch.float32):
+        is_packed = packed_of(model, CrossEntropy(), batch) is not None
+    assert is_packed == (dtype == torch.bfloat16)
+
+
+TABLES = [
+    {},
+    {"norm_position": "pre", "norm": "rms", "positions": "rotary", "activation": "swiglu"},
+    {"norm_position": "pre", "positions": "rotary", "qk_norm": True},
+]
+
+
+@pytest.mark.usefixtures("kernels_everywhere")
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_states_of_pairs_without_padding(table):
+    sizes = {"d_model": 64, "num_heads": 4, "d_ff": 96, "num_encoder_layers": 2, "num_decoder_layers": 2}
+    config = EncoderDecoderConfig(src_vocab_size=90, tgt_vocab_size=90, dropout=0.0, **{**sizes, **table})
+    model, batch = build_model(config, seed=0).to(DEVICE).train(), batch_of([(5, 9), (0, 3), (12, 0)])
+    found, batch = prepared_for_gpu(batch, PAD).packed.each(lambda each: each.to(DEVICE)), batch.to(DEVICE)
+    source, target = (
+        Sequences(each.positions, each.bounds, found.sizes.longest) for each in (found.source, found.target)
+    )
+    exact = model.decoder_states(batch.tgt_input, model.encode(batch.src_ids, batch.src_lengths))
+    exact = exact[torch.arange(exact.size(1), device=DEVICE) < (batch.tgt_lengths - 1)[:, None]]
+    with fused(model), torch.autocast(DEVICE.type, HALF), half_weights(model), copies(True):
+        states = packed_states(model, found.source.ids, source, found.target.ids, target)
+    states.float().square().sum().backward()
+    assert all(weight.grad.isfinite().all() for weight in model.parameters() if weight.grad is not None)
+    assert (states[: len(exact)] - exact).norm() < 0.02 * exact.norm()
+
+
 @pytest.mark.skipif(not HAS_GPU, reason="the interpreter sums products of attention in float16")
-@pytest.mark.parametrize(
-    "table", [{}, {"norm_position": "pre", "norm": "rms", "positions": "rotary", "activation": "swiglu"}]
-)
-def test_an_update_without_padding_is_that_of_the_padded_batch(table):
+@pytest.mark.parametrize("table", TABLES, ids=str)
+def test_an_update_without_padding_is_that_of_the_padded_batch(table, monkeypatch):
+    counts, usual = [], Gradients._packed_pass_of
+    monkeypatch.setattr(
+        Gradients, "_packed_pass_of", lambda self, packed: (counts.append(1), usual(self, packed))[1]
+    )
     sizes = {"d_model": 64, "num_heads": 4, "d_ff": 96, "num_encoder_layers": 2, "num_decoder_layers": 2}
     config = EncoderDecoderConfig(src_vocab_size=90, tgt_vocab_size=90, dropout=0.0, **{**sizes, **table})
     model, found = build_model(config, seed=0).to(DEVICE).train(), {}
@@ -438,6 +513,7 @@ def test_an_update_without_padding_is_that_of_the_padded_batch(table):
             sums = gradients.compute([each], model.zero_grad)
         found[name] = sums, torch.cat([weight.grad.flatten() for weight in model.parameters()])
     torch.testing.assert_close(found["packed"][0], found["exact"][0], rtol=0.01, atol=0)
+    assert len(counts) == 1
     exact = found["exact"][1]
     assert (found["packed"][1] - exact).norm() < 1.5 * (found["padded"][1] - exact).norm()
 

@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
 from regard.data.batch import IGNORED
 from regard.data.packed_pairs import packed_pairs
+from regard.data.process_share import EmptyShare
 from regard.distributed.replicated import ReplicatedModel
 from regard.fast import fusible, gpu_training, packed_training
 from regard.fast.packed_rows import Sequences
@@ -18,7 +20,9 @@ from regard.fast.packed_training import has_packed_states, packed_states
 from regard.fast.supported import is_known_in_training
 from regard.fast.training import fused
 from regard.layers.attention import MultiHeadAttention
+from regard.layers.block import PostNorm
 from regard.layers.masks import causal_mask
+from regard.layers.positions import RotaryPositions
 from regard.layers.scaled_dot_product import plain_attention
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -28,6 +32,7 @@ from regard.training import packed_loss
 from regard.training.gradients import Gradients
 from regard.training.objective import CrossEntropy
 from regard.training.prefetch import prepared_for_gpu
+from regard.training.share_objective import ShareObjective
 from tests.data.test_packed_pairs import PAD, batch_of
 
 CPU = torch.device("cpu")
@@ -35,13 +40,11 @@ SIZES = {"d_model": 64, "num_heads": 4, "d_ff": 96, "num_encoder_layers": 2, "nu
 LENGTHS = [(5, 9), (0, 3), (12, 0), (30, 2), (7, 7)]
 
 
-def packed_attention(
-    query, key, value, target_starts, source_starts, longest, dropout, *, is_causal
-):  # fmt: skip
-    """Each row by itself, by the formula."""
+def attention_of_sequences(query, key, value, bounds, key_bounds, longest, dropout, *, is_causal):
+    """Each sequence by itself, by the formula."""
     out = torch.full_like(query, float("nan"))
-    for row in range(len(target_starts) - 1):
-        target, source = (slice(*starts[row : row + 2]) for starts in (target_starts, source_starts))
+    for row in range(len(bounds) - 1):
+        target, source = (slice(*each[row : row + 2]) for each in (bounds, key_bounds))
         rows = query[:, :, target], key[:, :, source], value[:, :, source]
         assert max(rows[0].size(2), rows[1].size(2)) <= longest
         mask = causal_mask(rows[0].size(2), device=query.device) if is_causal else None
@@ -55,8 +58,8 @@ def gpu(monkeypatch):
     """A CPU that is taken for a GPU, with no kernel but the one for packed rows."""
     monkeypatch.setattr(fusible, "GPUS", ("cpu",))
     monkeypatch.setattr(fusible, "has_triton", lambda: False)
-    monkeypatch.setattr(gpu_training, "packed_attention", packed_attention)
-    monkeypatch.setattr(packed_training, "has_packed_attention", lambda *_: True)
+    monkeypatch.setattr(gpu_training, "attention_of_sequences", attention_of_sequences)
+    monkeypatch.setattr(packed_training, "has_attention_of_sequences", lambda *_: True)
 
 
 def model_of(**table):
@@ -79,7 +82,7 @@ def states_of(model, batch):
     found = packed(batch)
     assert found is not None
     source, target = (
-        Sequences(each.positions, each.starts, found.sizes.longest) for each in (found.source, found.target)
+        Sequences(each.positions, each.bounds, found.sizes.longest) for each in (found.source, found.target)
     )
     states = packed_states(model, found.source.ids, source, found.target.ids, target)
     return states[: int((batch.tgt_lengths - 1).sum())]
@@ -145,13 +148,41 @@ def changes():
     yield "another attention", lambda model: setattr(attention_of(model), "attend", plain_attention)
     yield "another method", lambda model: setattr(model.decoder.blocks[0], "forward", lambda x, *_: x)
     yield "a subclass", lambda model: setattr(model.decoder, "norm", type("Mine", (nn.LayerNorm,), {})(64))
+    yield "a compiled block", lambda model: model.encoder.blocks[0].compile()
+    yield (
+        "an attention of both stacks",
+        lambda model: setattr(
+            model.encoder.blocks[0], "self_attention", model.decoder.blocks[0].self_attention
+        ),
+    )
+    yield (
+        "a weight by a formula",
+        lambda model: parametrize.register_parametrization(
+            model.encoder.blocks[0].feed_forward.inner, "weight", nn.Identity()
+        ),
+    )
     yield "another dropout", lambda model: setattr(model.decoder.input, "dropout", nn.Dropout1d(0.1))
+
+
+def test_rotary_positions_that_are_not_fused_stay_padded():
+    model = model_of(positions="rotary")
+    with fused(model):
+        assert is_packed(model)
+        model.encoder.blocks[1].self_attention.rotary = RotaryPositions(16)
+        assert not is_packed(model)
+
+
+def test_a_patched_class_stays_padded(monkeypatch):
+    with fused(model := model_of()):
+        monkeypatch.setattr(PostNorm, "forward", lambda self, x, sublayer: x)
+        assert not is_packed(model)
 
 
 def attention_of(model):
     return next(each for each in model.modules() if isinstance(each, MultiHeadAttention))
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated")  # torch.compile's own
 @pytest.mark.parametrize(("_", "change"), [*changes()])
 def test_changed_models_stay_padded(_, change):
     model = model_of()
@@ -166,7 +197,7 @@ def computed(monkeypatch):
     """Gradients on a CPU that is taken for a GPU, and how many passes had no padding."""
     counts, usual = [], Gradients._packed_pass_of
     monkeypatch.setattr(gradients_file, "is_asynchronous", lambda device: True)
-    monkeypatch.setattr(packed_loss, "can_be_linear_cross_entropy", lambda *_: True)
+    monkeypatch.setattr(packed_loss, "has_loss_of", lambda _: True)
     monkeypatch.setattr(packed_loss, "linear_cross_entropy", counted_loss)
     monkeypatch.setattr(
         Gradients, "_packed_pass_of", lambda self, packed: (counts.append(1), usual(self, packed))[1]
@@ -206,15 +237,32 @@ def test_an_update_is_that_of_the_padded_batch(computed):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-3)
 
 
-def test_a_batch_or_an_objective_that_cannot_be_packed_is_padded(computed):
+def test_a_batch_or_an_objective_that_cannot_be_packed_is_padded(computed, monkeypatch):
     class Mine:
         ignored = PAD
 
         def __call__(self, model, batch):
-            return CrossEntropy(pad_id=PAD)(model, batch)
+            return own(CrossEntropy(pad_id=PAD), model, batch)
+
+    own = CrossEntropy.__call__
 
     batch = prepared_for_gpu(batch_of(LENGTHS), PAD)
     assert computed(model_of(positions="alibi"), batch)[2] == 0
     assert computed(model_of(), prepared_for_gpu(batch_of([(200, 3)]), PAD))[2] == 0
     assert computed(model_of(), batch_of(LENGTHS))[2] == 0
     assert computed(model_of(), batch, Mine())[2] == 0
+    monkeypatch.setattr(CrossEntropy, "__call__", Mine.__call__)
+    assert computed(model_of(), batch)[2] == 0
+
+
+def test_the_objective_of_a_share_is_packed_unless_the_share_is_empty(computed):
+    """As `regard train` has it."""
+    batch, objective = prepared_for_gpu(batch_of(LENGTHS), PAD), CrossEntropy(smoothing=0.1, pad_id=PAD)
+    sums, found, count = computed(model_of(), batch, ShareObjective(objective))
+    expected_sums, expected, _ = computed(model_of(), batch, objective)
+    assert count == 1
+    assert torch.equal(sums, expected_sums)
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    empty_sums, _, none = computed(model_of(), EmptyShare(batch), ShareObjective(objective))
+    assert none == 0
+    assert empty_sums[:2].tolist() == [0, 0]

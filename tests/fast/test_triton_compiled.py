@@ -41,6 +41,13 @@ def sums():
     yield "biased_product", "_summed", {"x": HALF, "out": SINGLE}, {"ROWS": 32, "COLUMNS": 64}
 
 
+def rotations():
+    types = {**dict.fromkeys(("x", "out"), HALF), **dict.fromkeys(("sine", "cosine"), SINGLE)}
+    types |= {"positions": LABELS, "sign": "fp32"}
+    for has_positions in (True, False):
+        yield "rotation", "_turned", types, {"HAS_POSITIONS": has_positions, "HALF": 32, "BLOCK": 64}
+
+
 def losses():
     types = {"logits": HALF, "labels": LABELS, "losses": SINGLE}
     yield "cross_entropy", "_cross_entropy", types, {"BLOCK": 4096}
@@ -48,8 +55,8 @@ def losses():
 
 def attentions():
     names = ("query", "key", "value", "out", "gradient", "of_query", "of_key", "of_value")
-    starts = dict.fromkeys(("target_starts", "source_starts"), LABELS)
-    types = {**dict.fromkeys(names, HALF), **starts, "mask": BYTES, "seed": LABELS}
+    bounds = dict.fromkeys(("target_bounds", "source_bounds"), LABELS)
+    types = {**dict.fromkeys(names, HALF), **bounds, "mask": BYTES, "seed": LABELS}
     for length, packed in ((16, True), (64, False), (128, True)):
         constants = {"MASKED": not packed, "CAUSAL": packed, "PACKED": packed, "DROPS": 2, "WIDTH": 64}
         constants |= {"TARGETS": length, "SOURCES": length}
@@ -68,7 +75,7 @@ def queries():
 
 
 @pytest.mark.parametrize("capability", SHARED)
-@pytest.mark.parametrize("kernels", [norms, elementwise, sums, losses, attentions, queries])
+@pytest.mark.parametrize("kernels", [norms, elementwise, sums, rotations, losses, attentions, queries])
 @pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 def test_a_kernel_compiles(kernels, capability):
     triton = pytest.importorskip("triton")

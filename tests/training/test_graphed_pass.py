@@ -42,11 +42,10 @@ def recordings(monkeypatch):
         def replay():
             counts["replayed"] += 1
             new, others = self._pass(run)
-            for old, other in zip((result, *gradients), (new, *others), strict=True):
-                if old is not None:
-                    old.copy_(other)
+            result.copy_(new)
+            self._memory.store(others)
 
-        return replay, result, gradients
+        return replay, result, self._memory.store(gradients)
 
     monkeypatch.setattr(Recorded, "_capture", capture)
     monkeypatch.setattr(graphed_pass, "DEVICES", ("cpu",))
@@ -80,8 +79,11 @@ def noisy(model):
 
 def graphed(model, state=None):
     passes, run = GraphedPass(model), noisy(model)
-    more = state or (lambda: ())
-    return lambda batch: passes(run, batch, more() if is_known_in_training(model) else None)
+
+    def called(batch):
+        return passes(run, batch, state() if state else ()) if is_known_in_training(model) else run(batch)
+
+    return called
 
 
 def updates(model, run, groups):
@@ -132,17 +134,49 @@ def test_gradients_of_several_recorded_shapes_are_summed(model, recordings):
     assert recordings == {"recorded": 2, "replayed": 2 * 6}
 
 
-def test_a_shape_that_is_not_used_any_more_gives_its_place(model, recordings, monkeypatch):
+def test_no_more_shapes_are_recorded_than_shall_be(model, recordings, monkeypatch):
     monkeypatch.setattr(graphed_pass, "MOST", 1)
-    monkeypatch.setattr(graphed_pass, "RECENT", 6)
+    check_equal(model, [[batch] for batch in (*batches(4), *batches(5, length=9), *batches(2))])
+    assert recordings == {"recorded": 1, "replayed": 4}
+
+
+def test_each_shape_has_its_own_number_of_dropouts(model, recordings):
+    """A batch of another shape may draw more between two of the same."""
+    passes, drawn = GraphedPass(model), []
+
+    def run(batch):
+        seeds = [next_seed() for _ in range(batch.ids.size(1))]
+        drawn.append([int(seed) for seed in seeds])
+        return noisy(model)(batch)
+
+    both = [each for same in zip(batches(5), batches(5, length=9), strict=True) for each in same]
     with fused(model):
-        run = graphed(model)
-        for batch in (*batches(4), *batches(5, length=9)):
+        torch.manual_seed(1)
+        for batch in both:
+            passes(run, batch, ())
+        state = torch.get_rng_state()
+        torch.manual_seed(1)
+        for batch in both:
             run(batch)
-        assert recordings["recorded"] == 1, "the first one was used lately"
-        for batch in (*batches(2, length=9), *batches(1)):
-            run(batch)
-    assert recordings["recorded"] == 2
+    assert torch.equal(torch.get_rng_state(), state)
+    assert recordings == {"recorded": 2, "replayed": 2 * 3}
+
+
+def test_a_lack_of_memory_frees_what_was_recorded(model, recordings):
+    passes, run = GraphedPass(model), noisy(model)
+
+    def short(batch):
+        raise torch.OutOfMemoryError("out of memory")
+
+    with fused(model):
+        for batch in batches(4):
+            passes(run, batch, ())
+        with pytest.raises(torch.OutOfMemoryError):
+            passes(short, *batches(1, length=9), ())
+        assert not passes._recorded
+        for batch in batches(4):
+            passes(run, batch, ())
+    assert recordings == {"recorded": 1, "replayed": 2}
 
 
 def test_rare_shapes_are_not_recorded(model, recordings, monkeypatch):
@@ -240,19 +274,25 @@ def test_a_change_is_seen(change, model, recordings):
     assert recordings == {"recorded": 1, "replayed": 2}
 
 
-def test_a_model_without_fused_forms_or_of_unknown_parts_is_not_recorded(model, recordings):
-    for batch in batches(5):
-        graphed(model)(batch)
+def test_a_model_without_fused_forms_or_of_unknown_parts_is_not_recorded(model, recordings, monkeypatch):
+    monkeypatch.setattr("regard.training.gradients.is_asynchronous", lambda device: True)
+    gradients = Gradients(ReplicatedModel(model), NextToken(), torch.device("cpu"), "float32")
+
+    def run():
+        for batch in batches(5):
+            gradients.compute([batch], model.zero_grad)
 
     class Own(type(model.norm)):
         pass
 
-    model.norm.__class__ = Own
+    run()
+    kind, model.norm.__class__ = type(model.norm), Own
     with fused(model):
-        run = graphed(model)
-        for batch in batches(5):
-            run(batch)
-    assert recordings == {"recorded": 0, "replayed": 0}
+        run()
+        assert recordings == {"recorded": 0, "replayed": 0}
+        model.norm.__class__ = kind
+        run()
+    assert recordings == {"recorded": 1, "replayed": 3}
 
 
 def test_where_memory_is_short_nothing_is_recorded(model, recordings, monkeypatch):
@@ -414,7 +454,11 @@ KINDS = {
             positions="rotary",
         ),
         CrossEntropy(smoothing=0.1),
-        lambda: [list(packed_batches(4)), *([each] for each in packed_batches(9))],
+        lambda: [
+            *([each] for each in packed_batches(7)),
+            list(packed_batches(4)),
+            [*packed_batches(4)][::-1],
+        ],
     ),
 }  # fmt: skip
 

@@ -60,7 +60,8 @@ class RowBatch:
     """A batch of tensors whose first axis is the example; a subclass with others overrides `rows`.
 
     Attributes:
-        PREPARED: fields with what was computed from the others for a GPU (training/prefetch.py), or None.
+        PREPARED: names of fields that are computed from the others for a GPU (training/prefetch.py), and None
+            until then.
     """
 
     PREPARED: ClassVar[tuple[str, ...]] = ("targets",)
@@ -103,9 +104,9 @@ class RowBatch:
 
 
 def _mapped(function: Callable[[Tensor], Tensor], prepared: Any) -> Any:
-    if prepared is None or isinstance(prepared, Tensor):
-        return None if prepared is None else function(prepared)
-    return prepared.each(function)
+    if prepared is None:
+        return None
+    return function(prepared) if isinstance(prepared, Tensor) else prepared.each(function)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ class PackedTokens(NamedTuple):
 
     ids: Int64[Tensor, " tokens"]
     positions: Int64[Tensor, " tokens"]  # within the sequence, from 0
-    starts: Int64[Tensor, " ends"]  # where each sequence begins, and the end of the last one
+    bounds: Int64[Tensor, " bounds"]  # cumulative lengths from 0 on: `cu_seqlens` in other libraries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +87,9 @@ def packed_pairs(
     ignored: int,
     longest: int,
 ) -> PackedPairs | None:
-    """The pairs of a batch on the CPU (see `PairBatch`); None if a row has more than `longest` positions.
+    """The pairs of a batch on the CPU (see `PairBatch`). Labels equal to `pad_id` become `ignored`.
 
-    Labels `pad_id` become `ignored`.
+    None if a row has more than `longest` tokens, or if all are empty.
     """
     tgt_lengths = (tgt_lengths - 1).clamp(min=0)  # bos is not predicted, eos not read
     most = int(torch.cat([src_lengths, tgt_lengths]).max())
@@ -118,7 +118,7 @@ def packed_pairs(
 def _packed(
     ids: Tensor, lengths: Tensor, tokens: int, rows: int, tile: int, pad_id: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids, positions and starts; the tokens that fill up are in rows of `tile`, at position 0 each."""
+    """Ids, positions and bounds; the tokens that fill up are in rows of `tile`, at position 0 each."""
     positions = torch.arange(ids.size(1)).expand_as(ids)
     used = int(lengths.sum())
     ends = torch.full((rows + 1,), tokens)
@@ -140,8 +140,9 @@ def _chosen(values: Tensor, lengths: Tensor, tokens: int, *, fill: int) -> Tenso
 
 def _rounded_up(tokens: int) -> int:
     """To a multiple of an eighth of the power of two below, so that a sixteenth is added on average."""
-    step = max(LEAST_STEP, 2 ** max(0, tokens.bit_length() - 4))
-    return max(1, -(-tokens // step)) * step
+    tokens = max(1, tokens)
+    step = max(LEAST_STEP, 2 ** tokens.bit_length() // 16)
+    return -(-tokens // step) * step
 
 
 def _power_of_two(number: int) -> int:

@@ -13,12 +13,13 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.fast.dropout_seeds import next_seed
-from regard.fast.fusible import can_be_fused_on_gpu, has_gradient, has_triton, is_on_gpu
+from regard.fast.fusible import can_be_fused_on_gpu, has_gradient, is_on_gpu
 from regard.fast.half_copies import copies_are_used, with_half, with_normed
 from regard.fast.half_weights import HalfLinear, product
 from regard.fast.unchanged import class_is_unchanged
 from regard.layers.feedforward import GELU_TANH, FeedForward
 from regard.layers.norm import RMSNorm
+from regard.layers.positions import RotaryPositions
 from regard.layers.scaled_dot_product import Key, Mask, Mixed, Query, Value
 
 WIDEST = 16_384  # features of a norm, all in the registers of one program
@@ -138,31 +139,51 @@ def short_attention(query: Query, key: Key, value: Value, mask: Mask | None, dro
     return ShortAttention.apply(query, key, value, mask, None, _drops_of(dropout))
 
 
-def packed_attention(
+def attention_of_sequences(
     query: Query,
     key: Key,
     value: Value,
-    target_starts: Int64[Tensor, " ends"],
-    source_starts: Int64[Tensor, " ends"],
+    bounds: Int64[Tensor, " bounds"],
+    key_bounds: Int64[Tensor, " bounds"],
     longest: int,
     dropout: float,
     *,
     is_causal: bool,
 ) -> Mixed:
-    """Attention of sequences that lie one after another, of which `has_packed_attention`."""
+    """Attention of sequences that lie one after another, of which `has_attention_of_sequences`."""
     from regard.fast.triton.attention import PackedRows, ShortAttention
 
-    rows = PackedRows(target_starts, source_starts, longest, is_causal)
-    return ShortAttention.apply(query, key, value, None, rows, _drops_of(dropout))
+    dtype = product_dtype(value)  # norms and rotations of queries and keys may have given float32
+    rows = PackedRows(bounds, key_bounds, longest, is_causal)
+    return ShortAttention.apply(
+        query.to(dtype), key.to(dtype), value.to(dtype), None, rows, _drops_of(dropout)
+    )
 
 
-def has_packed_attention(weight: Tensor, rows: int, heads: int, width: int, longest: int) -> bool:
-    """True if `packed_attention` can compute this many sequences and heads where this weight is."""
-    if not is_on_gpu(weight) or not has_triton() or product_dtype(weight) not in HALF:
+def has_attention_of_sequences(weight: Tensor, count: int, heads: int, width: int, longest: int) -> bool:
+    """True if the kernel knows this many sequences, and heads of this width, where this weight is."""
+    if product_dtype(weight) not in HALF or not can_be_fused_on_gpu(weight.detach()):
         return False
     from regard.fast.triton.attention import fits
 
-    return rows * heads * longest**2 < 2**31 and fits(weight.device, longest, width)
+    # dropout numbers all weights in 32 bits
+    return count * heads * longest**2 < 2**31 and fits(weight.device, longest, width)
+
+
+def rotated(
+    module: RotaryPositions,
+    x: Float[Tensor, "batch heads len d_head"],
+    positions: Int64[Tensor, " len"] | None,
+    sine: Float[Tensor, "places rotary_dim"],
+    cosine: Float[Tensor, "places rotary_dim"],
+) -> Float[Tensor, "batch heads len d_head"] | None:
+    """What the module computes with these tables: at each position, or at `positions` of them."""
+    is_power = x.size(-1) & (x.size(-1) - 1) == 0
+    if not is_power or module.rotary_dim != x.size(-1) or not can_be_fused_on_gpu(x, module):
+        return None
+    from regard.fast.triton.rotation import Rotation
+
+    return Rotation.apply(x, positions, sine, cosine)
 
 
 def linear_cross_entropy(
@@ -183,11 +204,16 @@ def has_linear_cross_entropy(states: Float[Tensor, "tokens d_model"], output: nn
 
     Not in float16: gradients are computed before a scaler of the loss could lift them.
     """
-    return (
-        has_gradient(states)
-        and product_dtype(states) != torch.float16
-        and can_be_fused_on_gpu(states, output)
-    )
+    return has_gradient(states) and _has_loss(states, output)
+
+
+def has_loss_of(output: nn.Linear) -> bool:
+    """The same for states that are not computed yet."""
+    return _has_loss(output.weight.detach(), output)
+
+
+def _has_loss(states: Tensor, output: nn.Linear) -> bool:
+    return product_dtype(states) != torch.float16 and can_be_fused_on_gpu(states, output)
 
 
 def product_dtype(x: Tensor) -> torch.dtype:

@@ -7,7 +7,6 @@ it. All other layers compute each position alone.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -15,34 +14,28 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.fast import gpu_training
+from regard.fast.unchanged import class_is_unchanged
 from regard.layers.positions import RotaryPositions
 from regard.layers.scaled_dot_product import Key, Mixed, Query, Value
 
 
 class Sequences(NamedTuple):
-    """Where sequences lie. Every position belongs to one, and a sequence may be empty."""
+    """Where sequences lie. Every token belongs to one, and a sequence may be empty.
+
+    `bounds` are the cumulative lengths from 0 on, `cu_seqlens` in other libraries: sequence i has the tokens
+    from `bounds[i]` to `bounds[i + 1]`.
+    """
 
     positions: Int64[Tensor, " tokens"]  # of each token within its sequence
-    starts: Int64[Tensor, " ends"]  # where each sequence begins, and the end of the last one
-    longest: int  # positions that a sequence has at most
+    bounds: Int64[Tensor, " bounds"]
+    longest: int  # tokens of a sequence at most
 
 
-@dataclass(frozen=True)
-class Packing:
-    """The sequences of a stack's tokens, and those that it attends to if not causally (itself, or others)."""
+class Packing(NamedTuple):
+    """The sequences of a stack's tokens, and those that its attentions read if they are not causal."""
 
     own: Sequences
     memory: Sequences
-    rotations: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-
-    def rotation(self, rotary: RotaryPositions) -> tuple[Tensor, Tensor]:
-        """The sines and cosines of each token's position."""
-        found = self.rotations.get(id(rotary))
-        if found is None:
-            tables = rotary.sines_and_cosines(0, self.own.longest)
-            sine, cosine = (table[self.own.positions] for table in tables)
-            found = self.rotations[id(rotary)] = sine, cosine
-        return found
 
 
 _packing: ContextVar[Packing | None] = ContextVar("packing", default=None)
@@ -65,18 +58,27 @@ def packed_attention(
     found = None if torch.compiler.is_compiling() else _packing.get()
     if found is None:
         return None
-    sources = found.own if is_causal else found.memory
-    longest = max(found.own.longest, sources.longest)
-    return gpu_training.packed_attention(
-        query, key, value, found.own.starts, sources.starts, longest, dropout, is_causal=is_causal
+    keys = found.own if is_causal else found.memory
+    longest = max(found.own.longest, keys.longest)
+    return gpu_training.attention_of_sequences(
+        query, key, value, found.own.bounds, keys.bounds, longest, dropout, is_causal=is_causal
     )
 
 
-class PackedRotaryPositions(RotaryPositions):
-    """`RotaryPositions` that within `packing` counts each sequence's positions from 0."""
+class FusedRotaryPositions(RotaryPositions):
+    """`RotaryPositions` in one pass over memory; within `packing` each sequence counts from 0."""
 
     def forward(
         self, x: Float[Tensor, "batch heads len d_head"], start: int = 0
     ) -> Float[Tensor, "batch heads len d_head"]:
-        found = None if torch.compiler.is_compiling() else _packing.get()
-        return super().forward(x, start) if found is None else self.turned(x, *found.rotation(self))
+        if torch.compiler.is_compiling() or not class_is_unchanged(RotaryPositions):
+            return super().forward(x, start)
+        found = _packing.get()
+        if found is None:
+            tables, positions = self.sines_and_cosines(start, x.size(2)), None
+        else:
+            tables, positions = self.sines_and_cosines(0, found.own.longest), found.own.positions
+        turned = gpu_training.rotated(self, x, positions, *tables)
+        if turned is not None:
+            return turned
+        return self.turned(x, *(tables if positions is None else (each[positions] for each in tables)))

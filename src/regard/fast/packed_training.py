@@ -1,6 +1,7 @@
 """The decoder states of an encoder-decoder in training on a GPU, of pairs without padding."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -8,10 +9,11 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.fast.causal_attention import causal_attentions, causal_training_attention
-from regard.fast.gpu_training import has_packed_attention
-from regard.fast.packed_rows import Sequences, packing
+from regard.fast.gpu_training import has_attention_of_sequences
+from regard.fast.packed_rows import FusedRotaryPositions, Sequences, packing
 from regard.fast.training_attention import training_attention
 from regard.layers.attention import MultiHeadAttention
+from regard.layers.block import DecoderBlock, EncoderBlock
 from regard.layers.positions import LearnedPositions, RotaryPositions, SinusoidalPositions
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.parts import InputEmbedding
@@ -52,41 +54,52 @@ def _embedded(
     return module.dropout(module.norm(x))
 
 
-def has_packed_states(model: nn.Module, rows: int, longest: int) -> bool:
+def has_packed_states(model: nn.Module, count: int, longest: int) -> bool:
     """True if `packed_states` computes what the model does, for so many sequences of at most this length.
 
     The model is one that `is_known_in_training`.
     """
-    if torch.compiler.is_compiling() or type(model) is not EncoderDecoder or not model.config.source_end:
+    if torch.compiler.is_compiling() or type(model) is not EncoderDecoder:
         return False
-    if not all(_knows(each, longest) for each in model.modules()):
+    if not model.config.source_end:  # packed attention would read the ends of sources
         return False
     if any(stack.position_bias is not None for stack in (model.encoder, model.decoder)):
         return False
+    if not all(_has_positions(each, longest) for each in model.modules()):
+        return False
     causal = set(causal_attentions(model))
-    return all(
-        _has_kernel(each, is_causal=each in causal)
-        and has_packed_attention(model.output.weight, rows, each.num_heads, each.d_head, longest)
-        for each in _attentions(model)
+    attentions = list(_attentions(model))
+    heads = {(each.num_heads, each.d_head) for each, _ in attentions}
+    return all(_looks_for_packing(each, is_causal, causal) for each, is_causal in attentions) and all(
+        has_attention_of_sequences(model.output.weight, count, *each, longest) for each in heads
     )
 
 
-def _attentions(model: EncoderDecoder) -> Iterator[MultiHeadAttention]:
-    return (each for each in model.modules() if isinstance(each, MultiHeadAttention))
+def _attentions(model: EncoderDecoder) -> Iterator[tuple[MultiHeadAttention, bool]]:
+    """Each attention, and whether it is causal."""
+    for block in cast(Iterable[EncoderBlock], model.encoder.blocks):
+        yield block.self_attention, False
+    for block in cast(Iterable[DecoderBlock], model.decoder.blocks):
+        yield block.self_attention, True
+        yield block.cross_attention, False
 
 
-def _has_kernel(attention: MultiHeadAttention, *, is_causal: bool) -> bool:
-    """True if what the attention calls looks for `packing`, and the kernel knows its heads."""
+def _looks_for_packing(attention: MultiHeadAttention, is_causal: bool, causal: set[nn.Module]) -> bool:
+    """True if what the attention calls looks for `packing`, and has as many heads of keys as of queries."""
     expected = causal_training_attention if is_causal else training_attention
-    return attention.attend is expected and attention.num_kv_heads == attention.num_heads
+    return (
+        attention.attend is expected
+        and (attention in causal) == is_causal
+        and attention.num_kv_heads == attention.num_heads
+    )
 
 
-def _knows(module: nn.Module, longest: int) -> bool:
-    """True if the module has positions for rows of this length, or needs none."""
+def _has_positions(module: nn.Module, longest: int) -> bool:
+    """True if the module has positions for sequences of this length, or needs none."""
     if isinstance(module, LearnedPositions):
         return module.max_positions >= longest
     if isinstance(module, RotaryPositions):
         limit = None if module.scaling is None else module.scaling.limit
-        return limit is None or limit >= longest
+        return type(module) is FusedRotaryPositions and (limit is None or limit >= longest)
     positions = module.positions if isinstance(module, InputEmbedding) else None
     return positions is None or type(positions) in (LearnedPositions, SinusoidalPositions)

@@ -97,9 +97,10 @@ def is_known_in_training(model: nn.Module) -> bool:
 
 
 def _is_replaced(module: nn.Module) -> bool:
-    """True if the module itself has another method, or another attention."""
+    """True if the module itself has another method or attention, or is compiled."""
     has_other_attention = isinstance(module, MultiHeadAttention) and plain_attend(module) is not attention
-    return has_other_attention or bool(overrides(module))
+    is_compiled = module._compiled_call_impl is not None
+    return has_other_attention or is_compiled or bool(overrides(module))
 
 
 def _device(model: nn.Module) -> torch.device:

@@ -24,7 +24,7 @@ from regard.fast.half_copies import copies_are_used, normed_of
 from regard.fast.half_weights import HALF_FORMS
 from regard.fast.linear_cross_entropy import output_layer
 from regard.fast.native.residual import AddDropped, AddNorm, DropoutBits, FeedForwardReLU
-from regard.fast.packed_rows import PackedRotaryPositions
+from regard.fast.packed_rows import FusedRotaryPositions
 from regard.fast.training_attention import training_attention
 from regard.fast.unchanged import class_is_unchanged, has_hooks, overrides
 from regard.layers.attention import MultiHeadAttention, SelfAttention
@@ -188,7 +188,7 @@ FUSED_FORMS: dict[type[nn.Module], type[nn.Module]] = {
     ReorderedNorm: FusedReorderedNorm,
     FeedForward: FusedFeedForward,
 }
-GPU_FORMS = HALF_FORMS | {RotaryPositions: PackedRotaryPositions}
+GPU_FORMS = HALF_FORMS | {RotaryPositions: FusedRotaryPositions}
 PLAIN_FORMS = {
     fused: plain for forms in (FUSED_FORMS, BFLOAT16_FORMS, GPU_FORMS) for plain, fused in forms.items()
 }

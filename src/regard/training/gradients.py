@@ -21,6 +21,7 @@ from regard.training.numbers import is_asynchronous
 from regard.training.objective import CrossEntropy, Loss, NextToken, Objective
 from regard.training.out_of_memory import with_halved_batches
 from regard.training.packed_loss import packed_loss, packed_of
+from regard.training.share_objective import ShareObjective
 
 
 class Gradients:
@@ -81,7 +82,7 @@ class Gradients:
         self._graphed = self._graphed or GraphedPass(model)
         state = self.objective, self.precision
         with self._autocast():
-            packed = packed_of(model, self.objective, batch)
+            packed = packed_of(model, self._base, batch)
         if packed is not None:
             return self._graphed(self._packed_pass_of, packed, state)
         return self._graphed(self._pass_of, batch, state)
@@ -90,14 +91,19 @@ class Gradients:
         """What `_pass_of` computes, of pairs without padding."""
         model = self.distributed.model
         with self._autocast(), half_weights(model), copies(True):
-            total, nll = packed_loss(model, self.objective, packed)
+            total, nll = packed_loss(model, self._base, packed)
         total.backward()
         return torch.stack([nll, packed.num_targets[0].float(), nll.new_ones(())])
 
     @property
     def _is_known(self) -> bool:
         """True if the objective looks at nothing of the model but its last states."""
-        return type(self.objective) in (CrossEntropy, NextToken)
+        return type(self._base) in (CrossEntropy, NextToken)
+
+    @property
+    def _base(self) -> Objective:
+        """The objective of a share that is not empty; an `EmptyShare` is neither packed nor recorded."""
+        return self.objective.base if type(self.objective) is ShareObjective else self.objective
 
     def _pass_of(self, batch: Batch) -> Float[Tensor, "3"]:
         """Backpropagates the loss of a batch; returns its log-likelihood, its targets, and 1."""

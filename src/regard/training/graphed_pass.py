@@ -1,8 +1,8 @@
 """Forward and backward passes by the replay of a CUDA graph, where batches have one shape.
 
 A pass of a small model is some hundred short kernels, which some processors launch more slowly than a GPU
-runs them. Rows of running text have one length, and pairs without padding few different sizes, so a pass is
-recorded for each and replayed. Batches with other shapes each time run as they are.
+runs them. Rows of running text have one length, and pairs without padding have few sizes, so a pass is
+recorded for each of the first that are frequent, and replayed. Other batches run as they are.
 """
 
 import warnings
@@ -21,9 +21,9 @@ from regard.data.packed_pairs import PackedPairs
 from regard.fast.dropout_seeds import SeedCounter, SeedMemory
 
 DEVICES = ("cuda",)
-RECENT = 64  # batches; a pass is recorded if `OFTEN` of them had its shape
+RECENT = 512  # batches; a pass is recorded if `OFTEN` of them had its shape
 OFTEN = 3  # recording costs as much as four passes
-MOST = 8  # passes that are recorded; each has memory for its gradients
+MOST = 64  # passes that are recorded
 ROOM = 3.0  # times the memory of a pass that must be free: a recorded one has memory of its own
 TOLERANCE = 0.01  # of a gradient, relative, where kernels themselves have no fixed order of sums
 PLAIN = (int, float, bool, str, type(None), FunctionType, BuiltinFunctionType)  # attributes that are compared
@@ -34,73 +34,83 @@ class GraphedPass:
     """Adds the gradients of batches to the weights' `grad` by a function, recorded and replayed if it can be.
 
     The function depends on the model, the batch, random numbers and `state` alone, and returns a tensor. The
-    model is one that `is_known_in_training`, or `state` is None, and nothing is recorded. A
-    recorded pass computes what it computes, with the same random numbers. It is recorded when some of the
-    last batches had one shape, and used if its first replay gives what the pass itself has given. If weights,
-    modules or settings change, it starts again.
+    model is one that `is_known_in_training`. A recorded pass computes what the function computes, with the
+    same random numbers. It is recorded when some of the last batches had one shape, and used if its first
+    replay gives what the pass itself has given. If weights, modules or settings change, it starts again.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self._model, self._device = model, next(model.parameters()).device
-        self._may_record = self._device.type in DEVICES
+        self._limit = MOST if self._device.type in DEVICES else 0
         self._state: Hashable = None  # of the recorded passes, or of the last batch
-        self._recent: deque[Hashable] = deque(maxlen=RECENT)  # shapes
         self._seeds = SeedCounter()
-        self._recorded: dict[Hashable, Recorded] = {}  # by shape; the one that was used last is the last
-        self._most = MOST
-        self._place = Place(self._device)
+        self._start_again()
+
+    def _start_again(self) -> None:
+        self._recent: deque[Hashable] = deque(maxlen=RECENT)  # shapes
+        self._counts: dict[Hashable, int] = {}  # of random numbers that a pass of a shape draws
+        self._recorded: dict[Hashable, Recorded] = {}  # by shape
+        self._memory = RecordingMemory(self._device)
 
     def __call__(self, run: Pass, batch: Batch | PackedPairs, state: Hashable) -> Tensor:
         """What `run(batch)` returns; the next call may overwrite it."""
-        if state is None or not self._may_record or not _waits_for_nothing(batch):
+        if not self._limit or not _waits_for_nothing(batch):
             return run(batch)
         whole, shape = _state_of(self._model, state), _shape_of(batch)
         if whole is None or whole != self._state:
             self._state = whole
-            self._recent.clear()
-            self._recorded.clear()
+            self._start_again()
         self._recent.append(shape)
-        if (recorded := self._recorded.pop(shape, None)) is not None:
-            self._recorded[shape] = recorded
+        if (recorded := self._recorded.get(shape)) is not None:
             return recorded(run, batch)
-        if whole is None or self._recent.count(shape) < OFTEN or not self._has_place():
-            with self._seeds.used():
-                return run(batch)
+        if whole is None or not self._may_record(shape):
+            return self._launched(run, batch, shape)
         return self._first(run, batch, shape)
 
-    def _has_place(self) -> bool:
-        """True if one more pass may be recorded, maybe in place of one that is not used any more."""
-        if len(self._recorded) >= self._most and (oldest := next(iter(self._recorded))) not in self._recent:
-            del self._recorded[oldest]
-        return len(self._recorded) < self._most
+    def _may_record(self, shape: Hashable) -> bool:
+        is_frequent = self._recent.count(shape) >= OFTEN and shape in self._counts
+        return is_frequent and len(self._recorded) < self._limit
+
+    def _launched(self, run: Pass, batch: RowBatch | PackedPairs, shape: Hashable) -> Tensor:
+        """The pass, operation by operation."""
+        try:
+            with self._seeds.used():
+                return run(batch)
+        except torch.OutOfMemoryError:
+            self._stop()  # so that the next try has all memory
+            raise
+        finally:
+            if len(self._counts) > 2 * RECENT:
+                self._counts = {each: self._counts[each] for each in self._recent if each in self._counts}
+            self._counts[shape] = self._seeds.count
 
     def _first(self, run: Pass, batch: RowBatch | PackedPairs, shape: Hashable) -> Tensor:
         """The pass of a batch, which is recorded by the way."""
         if not has_room(self._device):
-            self._most = len(self._recorded)
-            self._may_record = self._most > 0
+            self._limit = len(self._recorded)
             return run(batch)
-        recorded = Recorded(batch, list(self._model.parameters()), self._seeds.count, self._place)
+        weights = list(self._model.parameters())
+        recorded = Recorded(batch, weights, self._counts[shape], self._memory)
         try:
             result = recorded(run, batch)
         except NotRecorded as error:
-            return self._stop(str(error), error.result)
+            self._stop()
+            warnings.warn(f"the operations of an update are launched one by one: {error}", stacklevel=3)
+            return error.result
         except torch.OutOfMemoryError:
-            self._may_record = False  # so that the next try has all memory
-            self._recorded.clear()
+            self._stop()
             raise
         self._recorded[shape] = recorded
         return result
 
-    def _stop(self, reason: str, result: Tensor) -> Tensor:
-        self._may_record = False
-        self._recorded.clear()
-        warnings.warn(f"the operations of an update are launched one by one: {reason}", stacklevel=4)
-        return result
+    def _stop(self) -> None:
+        """Nothing is recorded any more."""
+        self._limit = 0
+        self._start_again()
 
 
 def _waits_for_nothing(batch: Batch | PackedPairs) -> TypeGuard[RowBatch | PackedPairs]:
-    """True if it has its places of targets; without them a pass waits for the GPU."""
+    """True if a pass needs no number of the batch on the host, such as how many labels count."""
     return isinstance(batch, PackedPairs) or (isinstance(batch, RowBatch) and batch.targets is not None)
 
 
@@ -135,23 +145,49 @@ class NotRecorded(Exception):
         self.result = result
 
 
-class Place:
-    """Where the passes of a model are recorded: they share their memory, as they never run at once."""
+class RecordingMemory:
+    """Where the passes of a model are recorded. They share all memory, as they never run at once.
+
+    A pass may write anywhere in the pool, where the results of others have been, so the last operation of
+    each copies its gradients out of it.
+    """
 
     def __init__(self, device: torch.device) -> None:
         is_gpu = device.type == "cuda"
         self.device = device
         self.stream = torch.cuda.Stream(device) if is_gpu else None
-        self.memory = torch.cuda.graph_pool_handle() if is_gpu else None
+        self.pool = torch.cuda.graph_pool_handle() if is_gpu else None
+        self._gradients: list[Tensor | None] = []
+        self._places = set[int]()  # of their storages
+
+    def reserve(self, gradients: list[Tensor | None]) -> None:
+        """Makes the tensors into which gradients like these are copied."""
+        here = self._gradients or [None] * len(gradients)
+        self._gradients = [
+            torch.empty_like(each) if own is None and each is not None else own
+            for own, each in zip(here, gradients, strict=True)
+        ]
+        self._places = {each.untyped_storage().data_ptr() for each in self._gradients if each is not None}
+
+    def store(self, gradients: list[Tensor | None]) -> list[Tensor | None]:
+        """Copies the gradients of a pass; returns the copies."""
+        copies = [None if each is None else own for own, each in zip(self._gradients, gradients, strict=True)]
+        used = [own for own in copies if own is not None]
+        torch._foreach_copy_(used, [each for each in gradients if each is not None])  # pyright: ignore[reportPrivateImportUsage]
+        return copies
+
+    def holds(self, gradient: Tensor) -> bool:
+        """True if the gradient is one of the copies."""
+        return gradient.untyped_storage().data_ptr() in self._places
 
 
 class Recorded:
     """A pass in the memory of a GPU: run once more as it is, then recorded, and compared with that run."""
 
     def __init__(
-        self, batch: RowBatch | PackedPairs, weights: list[nn.Parameter], seeds: int, place: Place
+        self, batch: RowBatch | PackedPairs, weights: list[nn.Parameter], seeds: int, memory: RecordingMemory
     ) -> None:
-        self._weights, self._place, self._device = weights, place, place.device
+        self._weights, self._memory, self._device = weights, memory, memory.device
         self._inputs = {name: each.clone() for name, each in tensors_of(batch).items()}
         self._batch = replace(batch, **self._inputs)
         self._seeds = SeedMemory(seeds, self._device)
@@ -167,7 +203,7 @@ class Recorded:
         """
         for name, each in tensors_of(batch).items():
             self._inputs[name].copy_(each, non_blocking=True)
-        before = [_kept(each.grad, own) for each, own in zip(self._weights, self._gradients, strict=True)]
+        before = [self._kept(each.grad) for each in self._weights]
         self._seeds.draw()
         try:
             if self._replay is None:
@@ -187,6 +223,7 @@ class Recorded:
         replay, problem = None, "it has another number of dropouts each time"
         try:
             if self._seeds.are_all_read:
+                self._memory.reserve(gradients)
                 replay, self._result, self._gradients = self._capture(run)
                 _set_generator_state(self._device, before)
                 replay()
@@ -199,6 +236,12 @@ class Recorded:
             self._result, self._gradients = result, gradients
             raise NotRecorded(problem or "", result)
         return replay
+
+    def _kept(self, gradient: Tensor | None) -> Tensor | None:
+        """The sum of earlier passes, not where this one overwrites it."""
+        if gradient is None or not self._memory.holds(gradient):
+            return gradient
+        return gradient.clone()
 
     def _difference(
         self, run: Pass, generator: Tensor | None, result: Tensor, gradients: list[Tensor | None]
@@ -223,30 +266,34 @@ class Recorded:
 
     def _run(self, run: Pass) -> tuple[Tensor, list[Tensor | None]]:
         """One pass on the stream of the recording, where matrix products then have their workspace."""
-        if self._place.stream is None:
+        if self._memory.stream is None:
             return self._pass(run)
         here = torch.cuda.current_stream(self._device)
-        self._place.stream.wait_stream(here)
-        with torch.cuda.stream(self._place.stream):
+        self._memory.stream.wait_stream(here)
+        with torch.cuda.stream(self._memory.stream):
             found = self._pass(run)
-        here.wait_stream(self._place.stream)
+        here.wait_stream(self._memory.stream)
         return found
 
     def _capture(self, run: Pass) -> tuple[Callable[[], None], Tensor, list[Tensor | None]]:
         found = list[tuple[Tensor, list[Tensor | None]]]()
-        replay = capture(lambda: found.append(self._pass(run)), self._place)
-        return replay, *found[-1]
+
+        def stored() -> None:
+            result, gradients = self._pass(run)
+            found.append((result, self._memory.store(gradients)))
+
+        return capture(stored, self._memory), *found[-1]
 
 
-def capture(run: Callable[[], None], place: Place) -> Callable[[], None]:
+def capture(run: Callable[[], None], memory: RecordingMemory) -> Callable[[], None]:
     """Records `run`, which does not run; returns what runs it again and again."""
-    stream = place.stream
+    stream = memory.stream
     assert stream is not None
     graph, here = torch.cuda.CUDAGraph(), torch.cuda.current_stream(stream.device)
     torch.cuda.empty_cache()  # memory that is held cannot be given back while a graph is recorded
     stream.wait_stream(here)
     with torch.cuda.stream(stream):
-        graph.capture_begin(place.memory, capture_error_mode="thread_local")
+        graph.capture_begin(memory.pool, capture_error_mode="thread_local")
         try:
             run()
         except BaseException:
@@ -256,14 +303,6 @@ def capture(run: Callable[[], None], place: Place) -> Callable[[], None]:
         graph.capture_end()
     here.wait_stream(stream)
     return graph.replay
-
-
-def _kept(gradient: Tensor | None, own: Tensor | None) -> Tensor | None:
-    """The sum of earlier passes, not in the memory that the next one overwrites."""
-    if gradient is None or own is None:
-        return gradient
-    is_own = gradient.untyped_storage().data_ptr() == own.untyped_storage().data_ptr()
-    return gradient.clone() if is_own else gradient
 
 
 def are_equal(found: tuple[Tensor | None, ...], expected: tuple[Tensor | None, ...]) -> bool:

@@ -94,7 +94,7 @@ class BatchReader:
 def prepared_for_gpu(batch: Any, ignored: int | None) -> Any:
     """The batch with what was computed from it for a GPU, in page-locked memory if there is one.
 
-    That are the places of the labels that count, and pairs without padding.
+    These are the places of the labels that count, and pairs without padding.
     """
     if isinstance(batch, EmptyShare):
         return EmptyShare(prepared_for_gpu(batch.other, ignored))
@@ -103,7 +103,7 @@ def prepared_for_gpu(batch: Any, ignored: int | None) -> Any:
     labels = getattr(batch, "labels", None)
     if ignored is not None and isinstance(labels, torch.Tensor):
         batch = replace(batch, targets=(labels.flatten() != ignored).nonzero().flatten())
-    if ignored is not None and isinstance(batch, PairBatch):
+    if ignored is not None and type(batch) is PairBatch:  # a subclass may have other inputs or labels
         batch = replace(batch, packed=_packed(batch, ignored))
     return batch.pinned() if torch.cuda.is_available() else batch
 

@@ -54,7 +54,7 @@ def _weights(
 @triton.jit
 @no_type_check
 def _keeps(seed, p, target, source, targets, sources):
-    """Which weights of a head are not dropped; `targets` and `sources` are those of all heads."""
+    """Which weights of a head are not dropped; each head has a grid of `targets` x `sources` numbers."""
     at = (tl.program_id(0) * targets + target[:, None]) * sources + source[None, :]
     return tl.rand(seed, at) >= p
 
@@ -62,7 +62,7 @@ def _keeps(seed, p, target, source, targets, sources):
 @triton.jit(do_not_specialize=CHANGING)
 @no_type_check
 def _attend(
-    query, key, value, mask, target_starts, source_starts, out, seed, p, scale, heads, targets, sources,
+    query, key, value, mask, target_bounds, source_bounds, out, seed, p, scale, heads, targets, sources,
     query_row, query_head, query_at, key_row, key_head, key_at, value_row, value_head, value_at,
     out_row, out_head, out_at, mask_row, mask_target,
     MASKED: tl.constexpr, CAUSAL: tl.constexpr, PACKED: tl.constexpr, DROPS: tl.constexpr,
@@ -72,12 +72,12 @@ def _attend(
         seed = tl.load(seed).to(tl.int32)
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     target, source, feature = tl.arange(0, TARGETS), tl.arange(0, SOURCES), tl.arange(0, WIDTH)
-    all_targets, all_sources = targets, sources
+    grid_targets, grid_sources = targets, sources
     if PACKED:
-        all_targets, all_sources = TARGETS, SOURCES
-        first_target, first_source = tl.load(target_starts + row), tl.load(source_starts + row)
-        targets = (tl.load(target_starts + row + 1) - first_target).to(tl.int32)
-        sources = (tl.load(source_starts + row + 1) - first_source).to(tl.int32)
+        grid_targets, grid_sources = TARGETS, SOURCES
+        first_target, first_source = tl.load(target_bounds + row), tl.load(source_bounds + row)
+        targets = (tl.load(target_bounds + row + 1) - first_target).to(tl.int32)
+        sources = (tl.load(source_bounds + row + 1) - first_source).to(tl.int32)
         if targets <= 0:
             return
         query, out = query + first_target * query_at, out + first_target * out_at
@@ -90,7 +90,7 @@ def _attend(
         q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target, MASKED, CAUSAL
     )
     if DROPS:
-        keeps = _keeps(seed, p, target, source, all_targets, all_sources)
+        keeps = _keeps(seed, p, target, source, grid_targets, grid_sources)
         weights = tl.where(keeps, weights / (1.0 - p), 0.0)
     mixed = tl.dot(weights.to(v.dtype), v)
     places = out + row * out_row + head * out_head + target[:, None] * out_at + feature[None, :]
@@ -100,7 +100,7 @@ def _attend(
 @triton.jit(do_not_specialize=CHANGING)
 @no_type_check
 def _attend_backward(
-    gradient, query, key, value, mask, target_starts, source_starts, of_query, of_key, of_value,
+    gradient, query, key, value, mask, target_bounds, source_bounds, of_query, of_key, of_value,
     seed, p, scale, heads, targets, sources,
     slope_row, slope_head, slope_at,
     query_row, query_head, query_at, key_row, key_head, key_at, value_row, value_head, value_at,
@@ -112,12 +112,12 @@ def _attend_backward(
         seed = tl.load(seed).to(tl.int32)
     row, head = (tl.program_id(0) // heads).to(tl.int64), tl.program_id(0) % heads
     target, source, feature = tl.arange(0, TARGETS), tl.arange(0, SOURCES), tl.arange(0, WIDTH)
-    all_targets, all_sources = targets, sources
+    grid_targets, grid_sources = targets, sources
     if PACKED:
-        all_targets, all_sources = TARGETS, SOURCES
-        first_target, first_source = tl.load(target_starts + row), tl.load(source_starts + row)
-        targets = (tl.load(target_starts + row + 1) - first_target).to(tl.int32)
-        sources = (tl.load(source_starts + row + 1) - first_source).to(tl.int32)
+        grid_targets, grid_sources = TARGETS, SOURCES
+        first_target, first_source = tl.load(target_bounds + row), tl.load(source_bounds + row)
+        targets = (tl.load(target_bounds + row + 1) - first_target).to(tl.int32)
+        sources = (tl.load(source_bounds + row + 1) - first_source).to(tl.int32)
         if targets + sources <= 0:
             return
         gradient, query = gradient + first_target * slope_at, query + first_target * query_at
@@ -136,7 +136,7 @@ def _attend_backward(
     of_weights = tl.dot(slope, tl.trans(v))
     kept = weights
     if DROPS:
-        keeps = _keeps(seed, p, target, source, all_targets, all_sources)
+        keeps = _keeps(seed, p, target, source, grid_targets, grid_sources)
         kept = tl.where(keeps, weights / (1.0 - p), 0.0)
         of_weights = tl.where(keeps, of_weights / (1.0 - p), 0.0)
     places = row * in_row + head * in_head + source[:, None] * in_at + feature[None, :]
@@ -149,14 +149,14 @@ def _attend_backward(
 
 
 class PackedRows(NamedTuple):
-    """Where rows begin that lie one after another without padding, in a batch of one.
+    """Where rows lie that follow one another without padding, in a batch of one.
 
-    Row i has the queries from `target_starts[i]` to `target_starts[i + 1]`, and so its keys; it may have none
+    Row i has the queries from `target_bounds[i]` to `target_bounds[i + 1]`, and so its keys; it may have none
     of either. Every position belongs to a row of at most `longest` positions.
     """
 
-    target_starts: Int64[Tensor, " ends"]
-    source_starts: Int64[Tensor, " ends"]
+    target_bounds: Int64[Tensor, " bounds"]
+    source_bounds: Int64[Tensor, " bounds"]
     longest: int
     is_causal: bool
 
@@ -215,7 +215,7 @@ def _tile(longest: int) -> int:
 
 
 def _programs(query: Tensor, rows: PackedRows | None) -> tuple[int]:
-    count = query.size(0) if rows is None else len(rows.target_starts) - 1
+    count = query.size(0) if rows is None else len(rows.target_bounds) - 1
     return (count * query.size(1),)
 
 
@@ -228,13 +228,13 @@ def _inputs(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, rows: PackedRows | None
 ) -> tuple[tuple[Tensor | None, ...], tuple[int, int]]:
     """The inputs of a kernel, and the strides of the mask, 0 where it is broadcast."""
-    starts = (None, None) if rows is None else rows[:2]
+    bounds = (None, None) if rows is None else rows[:2]
     if mask is None:
-        return (query, key, value, None, *starts), (0, 0)
+        return (query, key, value, None, *bounds), (0, 0)
     mask = mask if mask.stride(-1) == 1 else mask.contiguous()
     strides = (0 if mask.size(axis) == 1 else mask.stride(axis) for axis in (0, 2))
     row, target = strides
-    return (query, key, value, mask.view(torch.uint8), *starts), (row, target)
+    return (query, key, value, mask.view(torch.uint8), *bounds), (row, target)
 
 
 def _counts(query: Tensor, key: Tensor) -> tuple[int, int, int]:

@@ -63,7 +63,7 @@ class LinearCrossEntropy(torch.autograd.Function):
     """Summed cross-entropies of softmax(x W^T + bias) in nats: with label smoothing, and without.
 
     As `native.cross_entropy.LinearCrossEntropy`: the gradients are computed in the forward pass, and the
-    second sum has none. Products are in `dtype`, sums of float32. Rows whose label is `ignored` do not
+    second sum has none. Products are in `dtype`, sums of float32. Rows whose label is IGNORED do not
     count; another label that is no class gives NaN.
     """
 
@@ -76,7 +76,6 @@ class LinearCrossEntropy(torch.autograd.Function):
         labels: Int64[Tensor, " tokens"],
         smoothing: float,
         dtype: torch.dtype,
-        ignored: int = IGNORED,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         classes, labels = len(weight), labels.contiguous()
         inputs, matrix = x.to(dtype), weight.to(dtype)
@@ -102,7 +101,7 @@ class LinearCrossEntropy(torch.autograd.Function):
                     losses[piece],
                     width,
                     classes,
-                    ignored,
+                    IGNORED,
                     smoothing,
                     BLOCK=BLOCK,
                     num_warps=8,
@@ -121,4 +120,4 @@ class LinearCrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         found = [each if each is None else each * gradient for each in ctx.saved_tensors]
-        return *found, None, None, None, None
+        return *found, None, None, None
