@@ -213,6 +213,9 @@ def test_attention_of_rows_without_padding(longest, is_causal):
         for total in (targets.sum(), sources.sum(), sources.sum())
     )
     rows = PackedRows(*starts, longest, is_causal)
+    after = [torch.cat([each, torch.full_like(each[:, :, :1], torch.nan)], 2) for each in (query, key, value)]
+    found = ShortAttention.apply(*after, None, rows, Drops(0.0, 0))[:, :, : query.size(2)]
+    assert torch.equal(found, ShortAttention.apply(query, key, value, None, rows, Drops(0.0, 0)))
     close(
         lambda q, k, v: ShortAttention.apply(q, k, v, None, rows, Drops(0.0, 0)),
         lambda q, k, v: one_by_one(q, k, v, *starts, longest, 0.0, is_causal=is_causal),
@@ -244,6 +247,10 @@ def test_rotary_positions(length, dtype):
         x, dtype=dtype,
     )  # fmt: skip
     assert Rotation.apply(x, None, *tables).dtype == dtype
+    leaf = x.clone().requires_grad_()
+    Rotation.apply(leaf, None, *tables).sum().backward()  # a gradient of one number in memory
+    ones = torch.ones_like(x)
+    torch.testing.assert_close(leaf.grad, Rotation.apply(ones, None, -tables[0], tables[1]))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -261,6 +268,9 @@ def test_products_with_bias(sizes, dtype, monkeypatch):
     )
     close(BiasedProduct.apply, F.linear, *tensors, dtype=dtype)
     assert BiasedProduct.apply(tensors[0][None], *tensors[1:]).shape == (1, rows, outputs)
+    bias = tensors[2].clone().requires_grad_()
+    BiasedProduct.apply(*tensors[:2], bias).sum().backward()  # a gradient of one number in memory
+    assert torch.equal(bias.grad, torch.full_like(bias, rows))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -14,6 +14,7 @@ from regard.data.batch import IGNORED
 from regard.data.packed_pairs import packed_pairs
 from regard.data.process_share import EmptyShare
 from regard.distributed.replicated import ReplicatedModel
+from regard.errors import UserError
 from regard.fast import fusible, gpu_training, packed_training
 from regard.fast.packed_rows import Sequences
 from regard.fast.packed_training import has_packed_states, packed_states
@@ -266,3 +267,9 @@ def test_the_objective_of_a_share_is_packed_unless_the_share_is_empty(computed):
     empty_sums, _, none = computed(model_of(), EmptyShare(batch), ShareObjective(objective))
     assert none == 0
     assert empty_sums[:2].tolist() == [0, 0]
+
+
+def test_a_model_without_trained_weights_is_refused_by_name(computed):
+    model, batch = model_of(), prepared_for_gpu(batch_of(LENGTHS), PAD)
+    with pytest.raises(UserError, match="has no gradient"):
+        computed(model.requires_grad_(False), batch)

@@ -162,17 +162,26 @@ def test_each_shape_has_its_own_number_of_dropouts(model, recordings):
     assert recordings == {"recorded": 2, "replayed": 2 * 3}
 
 
-def test_a_lack_of_memory_frees_what_was_recorded(model, recordings):
+@pytest.mark.parametrize("when", ["launched", "recorded", "replayed", "without room"])
+def test_a_lack_of_memory_frees_what_was_recorded(when, model, recordings, monkeypatch):
     passes, run = GraphedPass(model), noisy(model)
 
-    def short(batch):
+    def short(*_):
         raise torch.OutOfMemoryError("out of memory")
 
     with fused(model):
         for batch in batches(4):
             passes(run, batch, ())
+        if when == "replayed":
+            (recorded,) = passes._recorded.values()
+            recorded._replay = short
+        elif when != "launched":
+            for batch in batches(2, length=9):
+                passes(run, batch, ())
+        if when == "without room":
+            monkeypatch.setattr(graphed_pass, "has_room", lambda *_: False)
         with pytest.raises(torch.OutOfMemoryError):
-            passes(short, *batches(1, length=9), ())
+            passes(short, *batches(1, length=12 if when == "replayed" else 9), ())
         assert not passes._recorded
         for batch in batches(4):
             passes(run, batch, ())
@@ -188,7 +197,7 @@ def test_rare_shapes_are_not_recorded(model, recordings, monkeypatch):
 
 def test_without_room_for_one_more_the_recorded_ones_are_kept(model, recordings, monkeypatch):
     room = iter([True, False])
-    monkeypatch.setattr(graphed_pass, "has_room", lambda device: next(room))
+    monkeypatch.setattr(graphed_pass, "has_room", lambda *_: next(room))
     kinds = [list(batches(6, length=length)) for length in (12, 9)]
     check_equal(model, [[batch] for same in zip(*kinds, strict=True) for batch in same])
     assert recordings == {"recorded": 1, "replayed": 4}
@@ -247,6 +256,8 @@ def changes():
         "another layer",
         lambda model: setattr(model.blocks[0], "feed_forward", nn.Identity()),
     )
+    yield "another config", lambda model: setattr(model, "config", replace(model.config, dropout=0.1))
+    yield "another class", lambda model: setattr(model.norm, "__class__", type("Mine", (nn.LayerNorm,), {}))
     yield "a hook of a weight", lambda model: model.norm.weight.register_hook(lambda slope: slope * 2)
     yield "a hook of a module", lambda model: model.norm.register_forward_hook(lambda *_: None)
     yield "another forward", lambda model: setattr(model.norm, "forward", torch.zeros_like)
@@ -296,7 +307,7 @@ def test_a_model_without_fused_forms_or_of_unknown_parts_is_not_recorded(model, 
 
 
 def test_where_memory_is_short_nothing_is_recorded(model, recordings, monkeypatch):
-    monkeypatch.setattr(graphed_pass, "has_room", lambda device: False)
+    monkeypatch.setattr(graphed_pass, "has_room", lambda *_: False)
     with fused(model):
         run = graphed(model)
         for batch in batches(5):
@@ -398,10 +409,30 @@ def test_gradients_that_share_memory_with_the_recorded_ones_are_kept(model, reco
         torch.testing.assert_close(one, other)
 
 
+def test_a_pass_that_is_not_finite_may_be_recorded(model, recordings):
+    """The update is left out, which is no reason to record nothing any more."""
+    passes, broken = GraphedPass(model), iter([False, False, True, True, True])
+
+    def run(batch):
+        result = noisy(model)(batch)
+        if next(broken, False):
+            for weight in model.parameters():
+                weight.grad *= float("nan")
+        return result
+
+    with fused(model):
+        for batch in batches(5):
+            model.zero_grad()
+            passes(run, batch, ())
+    assert recordings["recorded"] == 1
+
+
 def test_comparisons():
     one, two = torch.ones(3), torch.full((3,), float("nan"))
     assert are_equal((one, None), (one.clone(), None))
     assert not are_equal((one, None), (one, one))
+    assert are_equal((two,), (two.clone(),))
+    assert not are_equal((two,), (one,))
     assert are_close((one, one * 1.005), (one, one))
     for other in (one * 1.5, two, None):
         assert not are_close((one, one, other), (one, one, one))

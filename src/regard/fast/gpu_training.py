@@ -179,7 +179,8 @@ def rotated(
 ) -> Float[Tensor, "batch heads len d_head"] | None:
     """What the module computes with these tables: at each position, or at `positions` of them."""
     is_power = x.size(-1) & (x.size(-1) - 1) == 0
-    if not is_power or module.rotary_dim != x.size(-1) or not can_be_fused_on_gpu(x, module):
+    is_known = is_power and module.rotary_dim == x.size(-1) and x.size(0) < 2**16
+    if not is_known or not can_be_fused_on_gpu(x, module):
         return None
     from regard.fast.triton.rotation import Rotation
 

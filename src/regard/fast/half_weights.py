@@ -61,7 +61,10 @@ _copies: ContextVar[Copies | None] = ContextVar("copies of weights", default=Non
 
 
 def product(layer: nn.Linear, x: Float[Tensor, "*rows inputs"], *, bias: bool = True) -> Tensor:
-    """`layer(x)`, or without its bias: within `half_weights` with the copies of its weights and of `x`."""
+    """`layer(x)`, or without its bias: within `half_weights` with the copies of its weights and of `x`.
+
+    Within `half_copies.copies` on a GPU, a kernel computes the gradient of the bias.
+    """
     copies = None if torch.compiler.is_compiling() else _copies.get()
     found = None if copies is None else copies.get(id(layer))
     if found is None or not _is_valid(layer, x, *found):

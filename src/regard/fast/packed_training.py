@@ -54,7 +54,7 @@ def _embedded(
     return module.dropout(module.norm(x))
 
 
-def has_packed_states(model: nn.Module, count: int, longest: int) -> bool:
+def has_packed_states(model: nn.Module, num_sequences: int, longest: int) -> bool:
     """True if `packed_states` computes what the model does, for so many sequences of at most this length.
 
     The model is one that `is_known_in_training`.
@@ -71,7 +71,7 @@ def has_packed_states(model: nn.Module, count: int, longest: int) -> bool:
     attentions = list(_attentions(model))
     heads = {(each.num_heads, each.d_head) for each, _ in attentions}
     return all(_looks_for_packing(each, is_causal, causal) for each, is_causal in attentions) and all(
-        has_attention_of_sequences(model.output.weight, count, *each, longest) for each in heads
+        has_attention_of_sequences(model.output.weight, num_sequences, *each, longest) for each in heads
     )
 
 

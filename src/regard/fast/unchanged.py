@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 
-# A change of these methods of nn.Module changes every module; its other methods compute nothing.
 SAMPLED = 1024  # numbers of a weight
+# A change of these methods of nn.Module changes every module; its other methods compute nothing.
 OF_EVERY_MODULE = ("__call__", "_call_impl", "forward")
 
 

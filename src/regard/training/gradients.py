@@ -23,6 +23,8 @@ from regard.training.out_of_memory import with_halved_batches
 from regard.training.packed_loss import packed_loss, packed_of
 from regard.training.share_objective import ShareObjective
 
+KNOWN: dict[type, Any] = {kind: kind.__call__ for kind in (CrossEntropy, NextToken)}  # as nobody changed them
+
 
 class Gradients:
     """Computes the gradients of `objective` on `device` with the given precision."""
@@ -92,17 +94,19 @@ class Gradients:
         model = self.distributed.model
         with self._autocast(), half_weights(model), copies(True):
             total, nll = packed_loss(model, self._base, packed)
+        _refuse_without_gradient(total, self.objective)
         total.backward()
         return torch.stack([nll, packed.num_targets[0].float(), nll.new_ones(())])
 
     @property
     def _is_known(self) -> bool:
         """True if the objective looks at nothing of the model but its last states."""
-        return type(self._base) in (CrossEntropy, NextToken)
+        kind = type(self._base)
+        return KNOWN.get(kind) is kind.__call__
 
     @property
     def _base(self) -> Objective:
-        """The objective of a share that is not empty; an `EmptyShare` is neither packed nor recorded."""
+        """The objective itself, without what is around it for empty shares (they are never packed)."""
         return self.objective.base if type(self.objective) is ShareObjective else self.objective
 
     def _pass_of(self, batch: Batch) -> Float[Tensor, "3"]:
@@ -112,7 +116,7 @@ class Gradients:
         with self._autocast(), half_weights(model), copies(known):
             loss = self.distributed.loss(self.objective, batch)
         refuse_other_than_loss(loss, self.objective)
-        _refuse_without_gradient(loss, self.objective)
+        _refuse_without_gradient(loss.total, self.objective)
         loss.total.backward()
         nll = loss.nll.detach()
         nll = nll if nll.dtype == torch.float64 else nll.float()
@@ -142,8 +146,8 @@ def refuse_other_than_loss(loss: Any, objective: Any) -> None:
             )
 
 
-def _refuse_without_gradient(loss: Loss, objective: Any) -> None:
-    if not loss.total.requires_grad:
+def _refuse_without_gradient(total: Tensor, objective: Any) -> None:
+    if not total.requires_grad:
         raise UserError(
             f"the loss of {_name(objective)} has no gradient: it does not depend on a trained weight",
             "compute `total` without detach(), item() and torch.no_grad(), and freeze fewer weights",

@@ -2,14 +2,15 @@
 
 A pass of a small model is some hundred short kernels, which some processors launch more slowly than a GPU
 runs them. Rows of running text have one length, and pairs without padding have few sizes, so a pass is
-recorded for each of the first that are frequent, and replayed. Other batches run as they are.
+recorded for each of the first `MOST` that come often, and replayed. Other batches run as they are.
 """
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Hashable
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, TypeGuard
 
@@ -24,9 +25,21 @@ DEVICES = ("cuda",)
 RECENT = 512  # batches; a pass is recorded if `OFTEN` of them had its shape
 OFTEN = 3  # recording costs as much as four passes
 MOST = 64  # passes that are recorded
-ROOM = 3.0  # times the memory of a pass that must be free: a recorded one has memory of its own
+ROOM, MORE_ROOM = (
+    3.0,
+    1.5,
+)  # times the memory of a pass that must be free for the first recorded one, for more
 TOLERANCE = 0.01  # of a gradient, relative, where kernels themselves have no fixed order of sums
-PLAIN = (int, float, bool, str, type(None), FunctionType, BuiltinFunctionType)  # attributes that are compared
+PLAIN = (
+    int,
+    float,
+    bool,
+    str,
+    type(None),
+    FunctionType,
+    BuiltinFunctionType,
+    partial,
+)  # attributes that are compared
 Pass = Callable[[Any], Tensor]
 
 
@@ -41,12 +54,12 @@ class GraphedPass:
 
     def __init__(self, model: nn.Module) -> None:
         self._model, self._device = model, next(model.parameters()).device
-        self._limit = MOST if self._device.type in DEVICES else 0
         self._state: Hashable = None  # of the recorded passes, or of the last batch
         self._seeds = SeedCounter()
         self._start_again()
 
     def _start_again(self) -> None:
+        self._limit = MOST if self._device.type in DEVICES else 0
         self._recent: deque[Hashable] = deque(maxlen=RECENT)  # shapes
         self._counts: dict[Hashable, int] = {}  # of random numbers that a pass of a shape draws
         self._recorded: dict[Hashable, Recorded] = {}  # by shape
@@ -62,7 +75,8 @@ class GraphedPass:
             self._start_again()
         self._recent.append(shape)
         if (recorded := self._recorded.get(shape)) is not None:
-            return recorded(run, batch)
+            with self._freed():
+                return recorded(run, batch)
         if whole is None or not self._may_record(shape):
             return self._launched(run, batch, shape)
         return self._first(run, batch, shape)
@@ -74,39 +88,43 @@ class GraphedPass:
     def _launched(self, run: Pass, batch: RowBatch | PackedPairs, shape: Hashable) -> Tensor:
         """The pass, operation by operation."""
         try:
-            with self._seeds.used():
+            with self._freed(), self._seeds.used():
                 return run(batch)
-        except torch.OutOfMemoryError:
-            self._stop()  # so that the next try has all memory
-            raise
         finally:
             if len(self._counts) > 2 * RECENT:
                 self._counts = {each: self._counts[each] for each in self._recent if each in self._counts}
             self._counts[shape] = self._seeds.count
 
+    @contextmanager
+    def _freed(self) -> Iterator[None]:
+        """A context in which a lack of memory ends all recording, so that the next try has all memory."""
+        try:
+            yield
+        except torch.OutOfMemoryError:
+            self._stop()
+            raise
+
     def _first(self, run: Pass, batch: RowBatch | PackedPairs, shape: Hashable) -> Tensor:
-        """The pass of a batch, which is recorded by the way."""
-        if not has_room(self._device):
+        """The pass of a batch, which is also recorded."""
+        if not has_room(self._device, MORE_ROOM if self._recorded else ROOM):
             self._limit = len(self._recorded)
-            return run(batch)
+            return self._launched(run, batch, shape)
         weights = list(self._model.parameters())
         recorded = Recorded(batch, weights, self._counts[shape], self._memory)
         try:
-            result = recorded(run, batch)
+            with self._freed():
+                result = recorded(run, batch)
         except NotRecorded as error:
             self._stop()
             warnings.warn(f"the operations of an update are launched one by one: {error}", stacklevel=3)
             return error.result
-        except torch.OutOfMemoryError:
-            self._stop()
-            raise
         self._recorded[shape] = recorded
         return result
 
     def _stop(self) -> None:
         """Nothing is recorded any more."""
-        self._limit = 0
         self._start_again()
+        self._limit = 0
 
 
 def _waits_for_nothing(batch: Batch | PackedPairs) -> TypeGuard[RowBatch | PackedPairs]:
@@ -131,7 +149,8 @@ def _state_of(model: nn.Module, state: Hashable) -> Hashable:
         state,
         tuple((key, each.data_ptr(), each.requires_grad) for key, each in weights.items()),
         tuple(each.data_ptr() for module in modules for each in module._buffers.values() if each is not None),
-        tuple(map(id, modules)),
+        tuple((id(module), type(module)) for module in modules),
+        getattr(model, "config", None),
         tuple(value for module in modules for value in vars(module).values() if isinstance(value, PLAIN)),
         (torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()),
     )
@@ -308,9 +327,14 @@ def capture(run: Callable[[], None], memory: RecordingMemory) -> Callable[[], No
 def are_equal(found: tuple[Tensor | None, ...], expected: tuple[Tensor | None, ...]) -> bool:
     """True if all tensors are equal to the bit."""
     return all(
-        one is two if one is None or two is None else torch.equal(one, two)
+        one is two if one is None or two is None else _is_equal(one, two)
         for one, two in zip(found, expected, strict=True)
     )
+
+
+def _is_equal(one: Tensor, two: Tensor) -> bool:
+    """True if all numbers are equal, or not numbers in both."""
+    return torch.equal(one, two) or bool(((one == two) | (one.isnan() & two.isnan())).all())
 
 
 def are_close(found: tuple[Tensor | None, ...], expected: tuple[Tensor | None, ...]) -> bool:
@@ -343,13 +367,16 @@ def _new_generator(device: torch.device) -> None:
         generator.graphsafe_set_state(torch.Generator(device).graphsafe_get_state())
 
 
-def has_room(device: torch.device) -> bool:
-    """True if a pass may have memory of its own, beside that of others."""
+def has_room(device: torch.device, factor: float) -> bool:
+    """True if this many times the memory of a pass is free.
+
+    The memory of a pass is estimated by the most that this process has used beyond what it uses now.
+    """
     if device.type != "cuda":
         return True
     torch.cuda.empty_cache()
     needed = torch.cuda.max_memory_allocated(device) - torch.cuda.memory_allocated(device)
-    return ROOM * needed < torch.cuda.mem_get_info(device)[0]
+    return factor * needed < torch.cuda.mem_get_info(device)[0]
 
 
 def tensors_of(batch: RowBatch | PackedPairs) -> dict[str, Tensor]:

@@ -14,8 +14,6 @@ from regard.fast.packed_training import has_packed_states, packed_states
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.training.objective import CrossEntropy, Objective
 
-OWN_CALL = CrossEntropy.__call__
-
 
 def packed_of(model: Any, objective: Objective, batch: Batch) -> PackedPairs | None:
     """The pairs of a batch without padding, if `packed_loss` computes the objective from them.
@@ -23,8 +21,7 @@ def packed_of(model: Any, objective: Objective, batch: Batch) -> PackedPairs | N
     The model is one that `is_known_in_training`.
     """
     packed, output = getattr(batch, "packed", None), output_layer(model)
-    is_known = type(objective) is CrossEntropy and CrossEntropy.__call__ is OWN_CALL
-    if packed is None or output is None or not is_known:
+    if packed is None or output is None or type(objective) is not CrossEntropy:
         return None
     is_possible = (
         output.out_features > output.in_features  # as for padded batches
@@ -38,10 +35,10 @@ def packed_loss(
     model: Any, objective: Objective, packed: PackedPairs
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """The objective, and the negative log-likelihood alone; both are sums over the targets, in nats."""
-    known, longest = cast(EncoderDecoder, model), packed.sizes.longest
+    transformer, longest = cast(EncoderDecoder, model), packed.sizes.longest
     source, target = (
         Sequences(each.positions, each.bounds, longest) for each in (packed.source, packed.target)
     )
-    states = packed_states(known, packed.source.ids, source, packed.target.ids, target)
+    states = packed_states(transformer, packed.source.ids, source, packed.target.ids, target)
     smoothing = cast(CrossEntropy, objective).smoothing
-    return linear_cross_entropy(states, known.output, packed.labels, smoothing)
+    return linear_cross_entropy(states, transformer.output, packed.labels, smoothing)
