@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from benchmarks.convert.to_torch import transformer_weights
 from benchmarks.training.plain import Translator
 from regard.data.batch import PairBatch
+from regard.fast.training import fuse
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
@@ -48,10 +49,12 @@ class Step(ABC):
 
 
 class Regard(Step):
-    """regard's model and objective."""
+    """regard's model with its fused forms, as the trainer has it, and its objective."""
 
     def make(self) -> nn.Module:
-        return build_model(self.config, seed=1)
+        model = build_model(self.config, seed=1)
+        fuse(model)
+        return model
 
     def loss(self, batch: PairBatch) -> Tensor:
         return CrossEntropy(smoothing=SMOOTHING)(self.model, batch).total / batch.num_targets  # type: ignore[arg-type]
