@@ -13,6 +13,9 @@ import torch.nn.functional as F
 
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
 from regard.training import register_loss
+from regard.training.gradients import Gradients
+from regard.training.objective import ignored_label
+from regard.training.prefetch import prepared_for_gpu
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from regard.weights.model_folder import load_model
@@ -80,6 +83,20 @@ def test_a_recipe_becomes_a_scored_model_folder(recipe, tmp_path):
     ]
     assert kinds.count("train") == 4
     assert kinds.count("validation") == 2
+
+
+def test_what_a_gpu_knows_of_a_translation_holds_for_its_recipe(recipe, tmp_path, monkeypatch):
+    """Its objective is known, and its batches have all that a pass without padding and recording needs."""
+    seen, usual = [], Gradients._pass
+
+    def noted(self, batch):
+        prepared = prepared_for_gpu(batch, ignored_label(self.objective))
+        seen.append((self._is_known, prepared.targets is not None, prepared.packed is not None))
+        return usual(self, batch)
+
+    monkeypatch.setattr(Gradients, "_pass", noted)
+    train(recipe, out=tmp_path / "run", quiet=True)
+    assert seen == [(True, True, True)] * 8
 
 
 def test_a_run_resumes_by_its_recipe_or_its_folder(recipe, tmp_path):
