@@ -10,7 +10,6 @@ other models, and all models on a CPU without kernels in C, decode by their own 
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from types import FunctionType
 from typing import ClassVar
 
@@ -28,7 +27,7 @@ from regard.fast.native.plan import UnsupportedPart
 from regard.fast.row_layers import row_linear
 from regard.fast.slot_cache import SlotCache
 from regard.fast.supported import why_not_here, why_unsupported
-from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_hooks
+from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_hooks, own_names
 from regard.layers.cache import DecoderCache, StackCache
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
@@ -70,7 +69,6 @@ class DecodingStep:
 
 FastStep = DecodingStep | GraphedStep
 Fingerprint = list[object]
-OF_EACH_MODULE = frozenset(vars(nn.Module()))  # parts, weights, hooks and `training`
 
 # A step must not refer to its model, which would then never be freed.
 _steps: "weakref.WeakKeyDictionary[nn.Module, tuple[Fingerprint, FastStep | str]]" = (
@@ -153,19 +151,13 @@ def fingerprint(model: nn.Module) -> Fingerprint:
         kinds.add(type(module))
         attributes = module.__dict__
         found += type(module), id(module), has_hooks(module), module.training
-        found.extend([_setting(attributes[name]) for name in _own_names(tuple(attributes))])
+        found.extend([_setting(attributes[name]) for name in own_names(module)])
         for weight in (*module._parameters.values(), *module._buffers.values()):
             if weight is not None:
                 found += weight.data_ptr(), weight._version
         waiting.extend(part for part in module._modules.values() if part is not None)
     found.extend(sorted(kind.__qualname__ for kind in kinds if not class_is_unchanged(kind)))
     return found
-
-
-@cache
-def _own_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The attributes that PyTorch does not give to each module: three quarters of them are PyTorch's."""
-    return tuple(name for name in names if name not in OF_EACH_MODULE)
 
 
 def _setting(value: object) -> object:

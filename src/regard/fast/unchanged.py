@@ -14,6 +14,7 @@ from torch.nn.modules.module import _has_any_global_hook
 
 SAMPLED = 1024  # numbers of a weight
 # A change of these methods of nn.Module changes every module; its other methods compute nothing.
+OF_EACH_MODULE = frozenset(vars(nn.Module()))  # parts, weights, hooks and `training`
 OF_EVERY_MODULE = ("__call__", "_call_impl", "forward")
 
 
@@ -62,8 +63,18 @@ def any_module_is_hooked() -> bool:
 
 def overrides(module: nn.Module) -> list[str]:
     """Names of methods that an attribute of the module itself overrides."""
-    kind = type(module)
-    return [name for name, value in vars(module).items() if value is not None and _is_method(kind, name)]
+    kind, attributes = type(module), vars(module)
+    return [name for name in own_names(module) if _is_method(kind, name) and attributes[name] is not None]
+
+
+def own_names(module: nn.Module) -> tuple[str, ...]:
+    """The attributes of a module that PyTorch does not give to each: three quarters of them are PyTorch's."""
+    return _own_names(tuple(vars(module)))
+
+
+@cache
+def _own_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in OF_EACH_MODULE)
 
 
 @cache

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from regard.data.batch import Batch, RowBatch
 from regard.data.packed_pairs import PackedPairs
 from regard.fast.dropout_seeds import SeedCounter, SeedMemory
+from regard.fast.unchanged import own_names
 
 DEVICES = ("cuda",)
 RECENT = 512  # batches; a pass is recorded if `OFTEN` of them had its shape
@@ -151,7 +152,12 @@ def _state_of(model: nn.Module, state: Hashable) -> Hashable:
         tuple(each.data_ptr() for module in modules for each in module._buffers.values() if each is not None),
         tuple((id(module), type(module)) for module in modules),
         getattr(model, "config", None),
-        tuple(value for module in modules for value in vars(module).values() if isinstance(value, PLAIN)),
+        tuple(
+            value
+            for module in modules
+            for name in own_names(module)
+            if isinstance(value := vars(module)[name], PLAIN)
+        ),
         (torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()),
     )
 
