@@ -15,7 +15,6 @@ from torch import Tensor
 from regard.decoding.step import LogitStepper, RankingStepper, Stepper, multiple_of
 
 SPARE = -1
-MOST_ROWS = 2**32
 
 
 def round_up(count: int, multiple: int) -> int:
@@ -217,22 +216,13 @@ class HypothesisRows:
 
 def _nearest(
     wanted: Int64[np.ndarray, " new"], free: Int64[np.ndarray, " free"], source: Int64[np.ndarray, " free"]
-) -> Int64[np.ndarray, " new"]:
+) -> list[int]:
     """A free row for each: one that has read the wanted sentence if there is one, else any."""
-    slots = np.full(len(wanted), SPARE)
-    _, wanted_places, free_places = np.intersect1d(
-        _numbered(wanted), _numbered(source), assume_unique=True, return_indices=True
-    )
-    slots[wanted_places] = free[free_places]
-    rest = np.flatnonzero(slots == SPARE)
-    slots[rest] = np.delete(free, free_places)[: len(rest)]
-    return slots
-
-
-def _numbered(values: Int64[np.ndarray, " count"]) -> Int64[np.ndarray, " count"]:
-    """Distinct numbers: a value and how often it has occurred before."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    before = np.empty_like(values)
-    before[order] = np.arange(len(values)) - np.searchsorted(ordered, ordered)
-    return values * MOST_ROWS + before
+    # a few rows in a step: set operations of NumPy take longer
+    by_source: dict[int, list[int]] = {}
+    for slot, each in zip(reversed(free.tolist()), reversed(source.tolist()), strict=True):
+        by_source.setdefault(each, []).append(slot)
+    slots = [found.pop() if (found := by_source.get(each)) else None for each in wanted.tolist()]
+    taken = set(slots)
+    rest = (slot for slot in free.tolist() if slot not in taken)
+    return [next(rest) if slot is None else slot for slot in slots]

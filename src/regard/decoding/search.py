@@ -232,5 +232,5 @@ class BeamSearch(Search):
         own = values if chosen.own is chosen.values else by_sentence(chosen.own[live])
         ranks = total if penalties is None else total - by_sentence(penalties[live])
         order = np.lexsort((ids, -ranks))[:, : self.size * (2 + len(self.ends))]
-        parts = (np.take_along_axis(part, order, axis=1) for part in (parents, ids, values, own, total))
-        return Candidates(*parts)
+        sentence = np.arange(sentences)[:, None]  # `take_along_axis` would make it for each part
+        return Candidates(*(part[sentence, order] for part in (parents, ids, values, own, total)))
