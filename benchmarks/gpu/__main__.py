@@ -21,7 +21,7 @@ import torch
 
 from benchmarks.common.machine import machine, now, versions
 from benchmarks.gpu.card import card_name, file_name
-from benchmarks.gpu.pieces import GROUPS, Piece, pieces
+from benchmarks.gpu.pieces import CHECK, GROUPS, Piece, pieces
 from benchmarks.gpu.table import fill_page
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +50,8 @@ def run(piece: Piece, device: str) -> dict[str, Any]:
     """The record of a piece that ran: how it ended, and its rows."""
     paths = [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "REGARD_DEVICE": device, "PYTHONPATH": os.pathsep.join(paths)}
+    if piece.group == CHECK:  # many processes of tests, whose threads would wait for each other
+        environment.setdefault("OMP_NUM_THREADS", "1")
     began = time.perf_counter()
     try:
         done = subprocess.run(
