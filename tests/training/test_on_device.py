@@ -9,9 +9,14 @@ import pytest
 import torch
 
 from regard.errors import Interrupted
+from regard.fast import fusible, gpu_training, packed_training
+from regard.layers.scaled_dot_product import plain_attention
+from regard.training import packed_loss
+from regard.training.gradients import Gradients
 from regard.training.objective import CrossEntropy
 from regard.training.trainer import Trainer
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
+from tests.fast.test_packed_training import counted_loss
 from tests.simulated_device import moved
 from tests.training.test_trainer import SETTINGS, Broken, shards, trainer  # noqa: F401
 
@@ -65,6 +70,45 @@ def test_an_update_makes_the_processor_wait_for_nothing(queued, shards, tmp_path
         steps = waits_by_step(queued, on(queued.device, shards, run, RARELY))
     assert len(steps) == RARELY.max_steps + 1 - CHECKED
     assert not any(steps), "reports included: their numbers are those of the update before"
+
+
+@pytest.fixture
+def packed_passes(queued, monkeypatch):
+    """The passes without padding; on a simulated device plain formulas stand for a GPU's kernels."""
+    found, usual = [], Gradients._packed_pass_of
+    monkeypatch.setattr(
+        Gradients, "_packed_pass_of", lambda self, packed: (found.append(packed), usual(self, packed))[1]
+    )
+    if queued.device.type == "simulated":
+        monkeypatch.setattr(fusible, "GPUS", ("simulated",))
+        monkeypatch.setattr(fusible, "has_triton", lambda: False)
+        monkeypatch.setattr(packed_training, "has_attention_of_sequences", lambda *_: True)
+        monkeypatch.setattr(packed_loss, "has_loss_of", lambda _: True)
+        monkeypatch.setattr(gpu_training, "attention_of_sequences", attention_of_sequences)
+        monkeypatch.setattr(packed_loss, "linear_cross_entropy", counted_loss)
+    return found
+
+
+def attention_of_sequences(query, key, value, bounds, key_bounds, longest, dropout, *, is_causal):
+    """Attention of all sequences at once, of which each sees its own alone."""
+    places = [torch.arange(each.size(2), device=bounds.device) for each in (query, key)]
+    rows = [
+        (place[:, None] >= ends[1:]).sum(1) for place, ends in zip(places, (bounds, key_bounds), strict=True)
+    ]
+    mask = rows[0][:, None] == rows[1]
+    if is_causal:
+        mask = mask & (places[1] <= places[0][:, None])
+    return plain_attention(query, key, value, mask[None, None], dropout=dropout)
+
+
+def test_an_update_without_padding_makes_the_processor_wait_for_nothing(
+    queued, shards, tmp_path, packed_passes
+):
+    sizes = {"num_heads": 1, "src_vocab_size": 40, "tgt_vocab_size": 40}  # that a GPU has kernels for
+    with RunFolder(tmp_path).lock() as run:
+        steps = waits_by_step(queued, on(queued.device, shards, run, RARELY, sizes=sizes))
+    assert not any(steps)
+    assert len(packed_passes) >= 3, "on a GPU later ones are replayed"
 
 
 def test_a_wait_would_be_seen(queued, shards, tmp_path):

@@ -48,19 +48,22 @@ def shards(tmp_path_factory):
     return folder / "train", tokenizers
 
 
-def trainer(shards, run, settings=SETTINGS, *, stop=lambda: None, objective=None, reports=None, seed=1):
+def trainer(
+    shards, run, settings=SETTINGS, *, stop=lambda: None, objective=None, reports=None, seed=1, sizes=None
+):
     folder, tokenizers = shards
     size = tokenizers.source.vocab_size
-    config = EncoderDecoderConfig(
-        src_vocab_size=size,
-        tgt_vocab_size=size,
-        d_model=16,
-        num_heads=2,
-        d_ff=32,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        dropout=0.2,
-    )
+    table = {
+        "src_vocab_size": size,
+        "tgt_vocab_size": size,
+        "d_model": 16,
+        "num_heads": 2,
+        "d_ff": 32,
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
+        "dropout": 0.2,
+    }
+    config = EncoderDecoderConfig(**{**table, **(sizes or {})})
 
     def validate(model):
         return {"loss": float(sum(tensor.double().sum() for tensor in model_tensors(model).values()))}
