@@ -268,7 +268,7 @@ def test_windows_of_qwen_are_of_some_layers_of_all_or_of_none(family):
         ("qwen3", "use_mrope", False),
     ],
 )
-def test_what_a_family_has_in_one_way_only_may_be_said_and_nothing_else(family, name, value):
+def test_a_setting_with_one_allowed_value_may_have_it_and_no_other(family, name, value):
     usual = converted(family, TABLE)
     assert converted(family, {**TABLE, name: value}) == converted(family, {**TABLE, name: None}) == usual
     refused(family, {**TABLE, name: not value}, f"{name} = {not value} is not supported", f"only {value} is")

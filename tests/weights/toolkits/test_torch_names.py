@@ -14,7 +14,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("given", "biases"), CASES, ids=str)
-def test_each_part_has_a_bias_unless_it_is_said_to_have_none(given, biases):
+def test_each_part_has_a_bias_unless_it_is_to_have_none(given, biases):
     stacked = attention(CONFIG, "a", ["q", "k", "v"], "o", **given)
     separate = cross_attention("a", ["q", "k", "v"], "o", **given)
     kinds = {part: ["weight", "bias"] if has else ["weight"] for part, has in biases.items()}
