@@ -43,6 +43,11 @@ def search_of(controls, marks=MARKS, tokenizer=None, **settings):
     return assembled(controls, special=marks, length_penalty=Power(alpha=0.0), tokenizer=tokenizer, **common)
 
 
+def test_a_hypothesis_of_the_greatest_length_has_an_end_unless_it_is_to_be_cut_off():
+    for controls in (Controls(), Controls(sample=True), Controls(beam_size=3)):
+        assert (search_of(controls).cut, search_of(controls, cut=True).cut) == (False, True)
+
+
 @pytest.mark.parametrize(
     ("given", "filters"),
     [

@@ -243,3 +243,12 @@ def test_every_search_is_one_or_the_other():
     own = {kind for kind in below(Search) if kind.__module__.startswith("regard.decoding")}
     tested = {type(search) for search in (*SEARCHES.values(), *SEPARATE.values())}
     assert {kind.__name__ for kind in own - tested} == {"Search", "DecodingLoop"}
+
+
+@pytest.mark.parametrize("given", [[], [[9]], [[9]] * 3], ids=len)
+def test_prefixes_for_other_sources_are_refused_and_none_is_queued(given):
+    batch = RunningTranslations(SEARCHES["greedy"], translator())
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        batch.add([[5, 6], [7]], prefixes=given)
+    assert not batch
+    assert batch.add([[5, 6]], prefixes=[[9]]) == [0]

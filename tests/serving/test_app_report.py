@@ -44,6 +44,14 @@ def test_a_request_is_written_with_its_times_and_counts_and_no_recording(app):
     assert value(service, "regard_output_tokens_total", model="a") == 5
 
 
+def test_an_error_before_there_is_a_request_has_an_id_of_its_own_like_that_of_a_request(app):
+    problem = HttpProblem(408, "too slow", "send it at once")
+    one, other = (json.loads(app[0].error_body("/x", problem)) for _ in range(2))
+    assert (one["error"], one["hint"]) == ("too slow", "send it at once")
+    assert one["request_id"] != other["request_id"]
+    assert len(one["request_id"]) == len(other["request_id"]) == len(request_of().id)
+
+
 def test_a_request_without_texts_has_no_counts(app):
     reporter, service, lines = app
     reporter._report(request_of(), "GET", "/x", 404)

@@ -85,6 +85,12 @@ async def answers(scope, receive, send):
     await send({"type": "http.response.body", "body": b"ok"})
 
 
+async def at_once(scope, receive, send):
+    """Answers though the body has not come, and keeps the connection."""
+    await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"no"})
+
+
 async def never(scope, receive, send):
     await asyncio.Future()
 
@@ -168,6 +174,25 @@ async def test_a_client_in_time_is_answered_and_may_ask_again():
         one.transport.content = b""
     await timers.passes(100)
     assert not one.transport.closed, "how long an idle connection is kept, uvicorn decides"
+
+
+@in_loop
+async def test_a_body_after_its_answer_has_its_time_and_then_another_request():
+    """uvicorn closes no idle connection whose answer was sent before the body had come."""
+    slow, quick, timers = connections(2, at_once)
+    for each in (slow, quick):
+        each.data_received(POST)
+    await timers.passes(0)
+    assert slow.transport.content.endswith(b"no")
+    await timers.passes(16 + GRACE - 1)
+    quick.data_received(b"abc")
+    await timers.passes(1)
+    assert (slow.transport.aborted, quick.transport.closed) == (True, False)
+    quick.transport.content = b""
+    await timers.passes(6)
+    assert not quick.transport.closed
+    await timers.passes(1)
+    assert error_of(quick)[1:] == [408, "the headers took too long"]
 
 
 @in_loop

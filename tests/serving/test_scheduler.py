@@ -208,6 +208,7 @@ def test_a_closed_scheduler_answers_what_it_accepted_and_takes_no_more():
     held(scheduler, echo)
     waiting = Asked(scheduler, echo, ["waits"])
     scheduler.close()
+    assert not waiting.done.is_set(), "it did not wait for the answers"
     with pytest.raises(Closed):
         Asked(scheduler, echo, ["late"])
     echo.gate.set()

@@ -12,6 +12,7 @@ from regard.serving.job import Job
 from regard.serving.scheduler import Closed
 from regard.serving.worker_messages import Answered, Cancel, Ended, Part, Submit
 from regard.serving.workers import SHORTEST_LIFE, QueuedRequests, WorkerHandle, Workers
+from regard.verbs.serve import ServedModel
 from tests.serving.test_scheduler import Echo, Seen
 
 
@@ -261,3 +262,11 @@ def test_all_workers_are_closed_and_waited_for_or_aborted():
     assert made._handles[0].calls == ["abort"]
     with pytest.raises(Closed):
         made.submit(Request().job)
+
+
+def test_each_worker_computes_with_one_thread_unless_another_number_is_given(monkeypatch):
+    made = []
+    monkeypatch.setattr(workers, "WorkerHandle", lambda model, limits, threads, queued: made.append(threads))
+    Workers(ServedModel(), 2)
+    Workers(ServedModel(), 1, threads=3)
+    assert made == [1, 1, 3]

@@ -1,5 +1,6 @@
 """Files of a tokeniser that are not what they should be are refused by name, with their reason."""
 
+import dataclasses
 import json
 
 import pytest
@@ -93,6 +94,22 @@ def test_a_tokenizer_without_an_end_token_is_refused(tmp_path):
     with pytest.raises(FolderError, match="the eos token is unknown") as refused:
         read_tokenizers(tmp_path, GPT2(), CONVERTED)
     assert refused.value.hint == "set eos_token_id in config.json"
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"eos_id": 2}, (2, 2, 2, 2)),
+        ({"eos_id": 2, "pad_id": 1}, (1, 2, 1, 2)),
+        ({"eos_id": 2, "start_id": 1}, (2, 2, 1, 2)),
+    ],
+    ids=str,
+)
+def test_a_special_token_that_nothing_names_is_the_end_token_and_bos_the_padding(tmp_path, given, found):
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    (tmp_path / "vocab.json").write_text(json.dumps({"a": 0, "b": 1, "c": 2}))
+    tokenizer = read_tokenizers(tmp_path, GPT2(), dataclasses.replace(CONVERTED, **given)).source
+    assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == found
 
 
 TEMPLATE = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {}}]}

@@ -10,6 +10,7 @@ import pytest
 
 from regard.errors import FolderError
 from regard.weights import lock
+from regard.weights.checkpoint import RunFolder
 from regard.weights.lock import locked
 
 HOLD = "import sys, pathlib; from regard.weights.lock import locked\n"
@@ -35,6 +36,16 @@ def test_a_second_holder_in_the_same_process_is_refused_too(tmp_path):
         pass
     with locked(tmp_path):
         pass
+
+
+def test_a_lock_that_is_taken_is_refused_at_once_if_no_time_to_wait_is_given(tmp_path, monkeypatch):
+    waited = []
+    with locked(tmp_path):
+        monkeypatch.setattr(lock.time, "sleep", waited.append)
+        for again in (locked(tmp_path), RunFolder(tmp_path).lock()):
+            with pytest.raises(FolderError, match="is in use"), again:
+                pass
+    assert waited == []
 
 
 def test_a_lock_that_is_given_back_in_time_is_waited_for(tmp_path):

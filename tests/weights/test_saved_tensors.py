@@ -143,6 +143,17 @@ def test_shards_of_different_types_are_refused(tmp_path):
         SavedTensors(paths, sharded=True)
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_number_is_in_one_shard(tmp_path, count):
+    part = TensorPart(tensor=torch.tensor(5), shape=(), first=0)
+    paths = written(tmp_path, {"a": part.tensor}, count)
+    assert SavedTensors(paths, sharded=True).read("a") == 5
+    for path in paths[1:]:
+        Shard({"a": part}).write(path)
+    with pytest.raises(FolderError, match="do not have each row of 'a' once"):
+        SavedTensors(paths, sharded=True)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_damaged_shard_crashes(tmp_path, seed):
     """A manifest of the same hand would hide the damage."""

@@ -40,7 +40,8 @@ BOS, EOS = PIECES[TOKENIZER.bos_id], PIECES[TOKENIZER.eos_id]
 def test_a_text_and_two_texts_have_the_special_tokens_of_the_family(
     config, family, adds_bos, single, pair, second
 ):
-    files = write_tokenizers(TokenizerPair(TOKENIZER, TOKENIZER), config, family, adds_bos=adds_bos)
+    given = {"adds_bos": True} if adds_bos else {}  # none is added unless it is asked for
+    files = write_tokenizers(TokenizerPair(TOKENIZER, TOKENIZER), config, family, **given)
     assert sorted(files) == ["tokenizer.json", "tokenizer_config.json"]
     backend = tokenizers.Tokenizer.from_str(files["tokenizer.json"].decode())
     signs = {BOS: "<", EOS: ">"}

@@ -305,8 +305,9 @@ class RunningTranslations(RunningBatch):
 
         Raises:
             DataError: one is longer than the model can read; then none is queued.
+            ValueError: there are more or fewer prefixes than sources; then none is queued.
         """
-        prefixes = prefixes or [()] * len(sources)
+        prefixes = [()] * len(sources) if prefixes is None else prefixes
         requests = [
             Request(
                 src_len=len(source),

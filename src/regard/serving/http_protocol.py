@@ -61,11 +61,6 @@ class _LimitedProtocol(H11Protocol):
         else:
             self._wait_for("", 0.0)
 
-    def on_response_complete(self) -> None:
-        if self.conn.their_state is not h11.SEND_BODY:
-            self._wait_for("", 0.0)
-        super().on_response_complete()
-
     def connection_lost(self, exc: Exception | None) -> None:
         self._wait_for("", 0.0)
         self._stop_write_timer()

@@ -182,11 +182,11 @@ def _tokenizer(
     )
     given = {"pad": converted.pad_id, "bos": converted.start_id, "eos": converted.eos_id}
     numbers |= {token: number for token, number in given.items() if number is not None}
-    numbers.setdefault("pad", numbers.get("eos", 0))
-    numbers.setdefault("unk", numbers.get("eos", 0))
-    numbers.setdefault("bos", numbers["pad"])
     if "eos" not in numbers:
         raise FolderError(f"{folder}: the eos token is unknown", "set eos_token_id in config.json")
+    numbers.setdefault("pad", numbers["eos"])
+    numbers.setdefault("unk", numbers["eos"])
+    numbers.setdefault("bos", numbers["pad"])
     if beyond := [token for token, number in numbers.items() if number >= size]:
         raise FolderError(f"{folder}: the special token {beyond[0]} has no embedding", OTHER_MODEL_HINT)
     ids: dict[str, Any] = {**numbers}

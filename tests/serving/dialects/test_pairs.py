@@ -1,6 +1,7 @@
 """Which model translates between two languages, and the terms of a glossary in a sentence."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,6 +24,7 @@ from tests.serving.made_models import request_of, service_with
 
 SERVICE = service_with(dict.fromkeys(["chat", "en-de", "de-en", "en-fr", "en-de.large", "fr-de"]))
 MODELS = SERVICE.models
+MARKED = "one<b>two</b>"
 GERMAN, FRENCH = "Wo ist bitte der nächste Bahnhof?", "Où est la gare la plus proche, s'il vous plaît ?"
 
 
@@ -105,3 +107,34 @@ def test_terms_that_a_model_cannot_output_are_named_and_other_errors_stay_their_
     found = error_of(lambda sentence: {})
     assert (found.status, found.parameter) == (400, "glossary_id")
     assert found.message == "the glossary cannot be honoured: no such text"
+
+
+@pytest.mark.parametrize(
+    ("given", "parts", "found", "count"),
+    [
+        ({}, [MARKED], [[MARKED.upper()]], 1),
+        ({"is_html": True}, ["one", "two"], [["ONE<b>TWO</b>"]], 1),
+        ({"alternatives": 2}, [MARKED], [[MARKED.upper()] * 3], 3),
+    ],
+)
+def test_a_text_is_translated_as_it_is_and_once_unless_more_is_asked_for(
+    monkeypatch, given, parts, found, count
+):
+    service, asked = service_with({"en-de": None}), []
+
+    async def answer(request, slot, settings, texts, required):
+        asked.append((settings.count, settings.split, texts, required))
+        return SimpleNamespace(
+            answers=[
+                SimpleNamespace(
+                    text=text.upper(), candidates=[SimpleNamespace(text=text.upper(), tokens=[5, 6])] * count
+                )
+                for text in texts
+            ]
+        )
+
+    monkeypatch.setattr(service, "answer", answer)
+    call = Call(service=service, request=request_of())
+    assert asyncio.run(translated(call, [MARKED], ["en"], "de", **given)) == found
+    assert asked == [(count, "auto", parts, None)]
+    assert call.request.output_tokens == 2 * count * len(parts)

@@ -143,3 +143,9 @@ def test_what_is_written_describes_the_same_model():
     assert (written["rotary_pct"], written["rotary_emb_base"]) == (0.5, 300.0)
     json.dumps(written)
     assert canonical(converted("gpt_neox", written).config) == canonical(CONFIG)
+
+
+def test_the_model_attends_causally_whether_it_is_called_a_decoder_or_not():
+    for value in (True, False, None):
+        assert converted("gpt_neox", {**TABLE, "is_decoder": value}).config == CONFIG
+    refused("gpt_neox", {**TABLE, "is_decoder": "no"}, "is_decoder = 'no' is not supported")

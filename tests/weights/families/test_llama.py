@@ -237,6 +237,7 @@ def test_windows_of_qwen_are_of_some_layers_of_all_or_of_none(family):
         assert isinstance(found, DecoderOnlyConfig)
         written = FAMILIES[family].write(found, ())
         assert canonical(converted(family, written).config) == canonical(found)
+        assert written["use_sliding_window"] is any(found.windows), "for a model of any number of layers"
         return found.windows
 
     used = {"use_sliding_window": True, "sliding_window": 5}
@@ -251,6 +252,26 @@ def test_windows_of_qwen_are_of_some_layers_of_all_or_of_none(family):
     assert windows(**used, layer_types=[sliding, full, sliding]) == (5, None, 5)
     assert windows(**{**used, "sliding_window": None}, max_window_layers=0) == none
     refused(family, {**TABLE, "layer_types": [sliding] * 3}, "sliding_window is null")
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "value"),
+    [
+        ("llama", "rope_interleaved", False),
+        ("llama", "use_sliding_window", False),
+        ("mistral", "attention_bias", False),
+        ("mistral", "mlp_bias", False),
+        ("qwen2", "attention_bias", True),
+        ("qwen2", "mlp_bias", False),
+        ("qwen2", "use_mrope", False),
+        ("qwen3", "mlp_bias", False),
+        ("qwen3", "use_mrope", False),
+    ],
+)
+def test_a_setting_with_one_allowed_value_may_have_it_and_no_other(family, name, value):
+    usual = converted(family, TABLE)
+    assert converted(family, {**TABLE, name: value}) == converted(family, {**TABLE, name: None}) == usual
+    refused(family, {**TABLE, name: not value}, f"{name} = {not value} is not supported", f"only {value} is")
 
 
 def test_windows_of_mistral_are_of_all_layers():

@@ -113,6 +113,15 @@ def test_what_would_change_the_output_is_refused(family, name, right_for_marian,
     assert converted(family, {**TABLE, name: right}, BIAS).config == OURS[family]
 
 
+def test_source_and_target_of_bart_have_one_embedding():
+    name = "share_encoder_decoder_embeddings"
+    usual = {**without(TABLE, name), "decoder_vocab_size": None}
+    for value in (True, None):
+        assert converted("bart", {**usual, name: value}, BIAS).config == BART
+    refused("bart", {**usual, name: False}, f"{name} = False is not supported", "only True is")
+    refused("bart", {**usual, "decoder_vocab_size": 9}, "decoder_vocab_size = 9 is not supported")
+
+
 @pytest.mark.parametrize("name", ["attention_heads", "ffn_dim"])
 def test_both_sides_have_one_size(name):
     table = {**TABLE, f"encoder_{name}": 2, f"decoder_{name}": 4}

@@ -5,8 +5,15 @@ import math
 import pytest
 
 from regard.errors import FolderError
+from regard.models.decoder_only import DecoderOnlyConfig
 from regard.weights.families.family import ConfigReader
-from regard.weights.families.rotary import _attention_factor, _number, read_rotary, read_rotary_by_type
+from regard.weights.families.rotary import (
+    _attention_factor,
+    _number,
+    read_rotary,
+    read_rotary_by_type,
+    write_rotary,
+)
 
 BASES = {"bases": ("rope_theta", "rope_local_base_freq"), "usual": (1e6, 1e4)}
 
@@ -47,6 +54,19 @@ def test_a_number_is_one():
         assert (found, type(found)) == (number, float)
     for value in ("2", True, [2]):
         refused("a = .* is not a number", _number, reader(), {"a": value}, "a", 3.0)
+
+
+@pytest.mark.parametrize(
+    ("rotary_dim", "given", "factor"),
+    [(None, {}, None), (8, {}, None), (4, {}, 0.5), (None, {"partial": True}, 1.0)],
+)
+def test_a_factor_is_written_for_a_part_of_each_head_or_if_the_family_has_one(rotary_dim, given, factor):
+    config = DecoderOnlyConfig(
+        vocab_size=9, d_model=16, num_heads=2, positions="rotary", rotary_dim=rotary_dim
+    )
+    found = write_rotary(config, **given)
+    assert found.get("partial_rotary_factor") == factor
+    assert found["rope_parameters"].get("partial_rotary_factor") == factor
 
 
 @pytest.mark.parametrize(

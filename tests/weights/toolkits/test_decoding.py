@@ -18,7 +18,10 @@ def test_a_search_has_settings_that_fit_it(beams):
         2,
         beams > 1,
     )
-    assert search_settings(4)["length_penalty"] == "none"
+    assert search_settings(4) == {"beam_size": 4, "length_penalty": "none"}
+    assert search_settings(4, penalty="wu") == search_settings(4), (
+        "there is none unless its strength is given"
+    )
 
 
 @pytest.mark.parametrize("beams", [1, 6])
