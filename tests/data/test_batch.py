@@ -1,6 +1,6 @@
 """Batches: padding is on the right, and lengths, targets and lines match their rows."""
 
-from dataclasses import replace
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data.batch import collate, pad
+from regard.training.prefetch import prepared_for_gpu
 
 sequences = st.lists(st.lists(st.integers(4, 99), max_size=9), max_size=9)
 
@@ -39,8 +40,9 @@ def test_a_batch_is_read_one_place_behind_what_it_predicts():
 
 
 def test_a_batch_moves_whole():
-    batch = replace(collate([[3]], [[2, 3]], [1], pad_id=0), targets=torch.tensor([0])).to("meta")
-    assert {str(getattr(batch, name).device) for name in batch.__dataclass_fields__} == {"meta"}
+    batch = prepared_for_gpu(collate([[3]], [[2, 3]], [1], pad_id=0), 0).to("meta")
+    moved = [getattr(batch, field.name) for field in fields(batch) if field.name != "packed"]
+    assert {str(tensor.device) for tensor in (*moved, batch.packed.numbers)} == {"meta"}
     assert batch.rows(slice(0, 1)).targets is None, "places of the whole batch are not those of its rows"
 
 
