@@ -33,6 +33,14 @@ def _head(tensor, row, head, by_row, by_head, by_position, position, positions, 
 
 @triton.jit
 @no_type_check
+def _extent(bounds, row):
+    """Where a packed row begins, and how many positions it has."""
+    first = tl.load(bounds + row)
+    return first, (tl.load(bounds + row + 1) - first).to(tl.int32)
+
+
+@triton.jit
+@no_type_check
 def _weights(
     q, k, mask, scale, row, target, source, targets, sources, mask_row, mask_target,
     MASKED: tl.constexpr, CAUSAL: tl.constexpr,
@@ -75,9 +83,8 @@ def _attend(
     grid_targets, grid_sources = targets, sources
     if PACKED:
         grid_targets, grid_sources = TARGETS, SOURCES
-        first_target, first_source = tl.load(target_bounds + row), tl.load(source_bounds + row)
-        targets = (tl.load(target_bounds + row + 1) - first_target).to(tl.int32)
-        sources = (tl.load(source_bounds + row + 1) - first_source).to(tl.int32)
+        first_target, targets = _extent(target_bounds, row)
+        first_source, sources = _extent(source_bounds, row)
         if targets <= 0:
             return
         query, out = query + first_target * query_at, out + first_target * out_at
@@ -115,9 +122,8 @@ def _attend_backward(
     grid_targets, grid_sources = targets, sources
     if PACKED:
         grid_targets, grid_sources = TARGETS, SOURCES
-        first_target, first_source = tl.load(target_bounds + row), tl.load(source_bounds + row)
-        targets = (tl.load(target_bounds + row + 1) - first_target).to(tl.int32)
-        sources = (tl.load(source_bounds + row + 1) - first_source).to(tl.int32)
+        first_target, targets = _extent(target_bounds, row)
+        first_source, sources = _extent(source_bounds, row)
         if targets + sources <= 0:
             return
         gradient, query = gradient + first_target * slope_at, query + first_target * query_at
