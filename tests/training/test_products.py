@@ -85,7 +85,8 @@ def test_the_setting_of_before_comes_back_even_after_an_error(before, setting):
 
 
 def test_a_run_keeps_its_choice(tmp_path):
-    from regard.verbs.train import PRODUCTS, train
+    from regard.verbs.train import train
+    from regard.verbs.training_run.product_choice import PRODUCTS
 
     run = tmp_path / "run"
     sets = [

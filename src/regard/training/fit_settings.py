@@ -17,6 +17,7 @@ APPLIED = {
 REFUSED = {
     "label_smoothing": "it is the objective's own: give one that smooths, e.g. CrossEntropy(smoothing=0.1)",
     "adapter": "add adapters to the model before: `add_lora` of regard.models",
+    "refit": "call fit again with all examples, in another folder",
     "distillation": "it is the objective's own: give one with a teacher, e.g. Distillation of "
     "regard.training.distillation",
 }

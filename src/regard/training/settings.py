@@ -58,6 +58,7 @@ class TrainingSettings:
     validate_every: int = 500  # updates between two validations
     save_every: int = 500  # updates between two checkpoints
     keep: int = 2  # checkpoints on disk; averaging keeps as many as it needs
+    refit: bool = False  # then train again from the start, on the validation examples too
     patience: int = 0  # validations without a better `best_metric` before stopping; 0 never stops
     best_metric: Metric = "loss"  # the validation score that selects the best model
     second_metric: Metric | None = None  # the best model then needs both metrics at their best or equal
@@ -93,6 +94,8 @@ class TrainingSettings:
                 "training.r_drop and training.distillation are both set",
                 "leave out the one or the other: --set training.r_drop=0 leaves out that of a recipe",
             )
+        if self.refit:
+            self.refuse_selection("training.refit")
         if self.average_last == 1:
             raise RecipeError(
                 "training.average_last = 1 is a single checkpoint", "0 turns it off; 5 to 10 is usual"
@@ -106,6 +109,19 @@ class TrainingSettings:
             raise RecipeError(
                 f"training.keep must be 2 or more, not {self.keep}", "the newest may be incomplete"
             )
+
+    def refuse_selection(self, setting: str) -> None:
+        """Refuse what needs validation, for a training run without it that `setting` asks for.
+
+        Raises:
+            RecipeError: `patience` or `average_last` is set.
+        """
+        for name in ("patience", "average_last"):
+            if getattr(self, name):
+                raise RecipeError(
+                    f"{setting} and training.{name} are both set, but {name} needs validation data",
+                    "leave out the one or the other",
+                )
 
     @property
     def warmup(self) -> int:

@@ -48,7 +48,8 @@ class Trainer:
     Args:
         model_files: the files that make a checkpoint a model folder: config, tokenisers, recipe.
         validate: scores the deployed weights (the moving average if there is one). It is an argument because
-            training does not depend on decoding. It must not use the global random number generators.
+            training does not depend on decoding. It must not use the global random number generators. None:
+            nothing is validated, and the last weights are kept.
         report: is called with each record that is added to `metrics.jsonl`.
         update: is called after each update, for a progress display.
         stop: returns the number of a signal that asks to stop, or None; called between updates.
@@ -68,7 +69,7 @@ class Trainer:
         run: RunFolder,
         model_files: Mapping[str, bytes],
         *,
-        validate: Validate,
+        validate: Validate | None,
         report: Report,
         update: Callable[[Update], None] = lambda update: None,
         stop: Callable[[], int | None] = lambda: None,
@@ -87,6 +88,7 @@ class Trainer:
         self.ignored = ignored_label(objective)
         self.gradients = Gradients(self.distributed, objective, self.device, settings.precision)
         self.entropy = self.group.broadcast(entropy)
+        self.first_checked_step = settings.collapse.first_checked_step(settings.max_steps, settings.warmup)
         self.optimizer = build_optimizer(model, settings.optimizer)
         self.schedule = Schedule(
             settings=settings.schedule,
@@ -240,12 +242,16 @@ class Trainer:
     def _validate(self) -> dict[str, float]:
         state = self.state
         began = time.perf_counter()
+        state.validated_step = state.step
         averaged = self.average.applied(self.model) if self.average else nullcontext()
         with averaged, merged(self.model):
             metrics = self.group.broadcast(self.distributed.on_first(self._score))
-            state.validated_step = state.step
-            self.records.add({"kind": "validation", "step": state.step, **metrics})
-            if record_best(metrics, self.settings, state):
+            if self.validate is not None:
+                self.records.add({"kind": "validation", "step": state.step, **metrics})
+                is_best = record_best(metrics, self.settings, state)
+            elif is_best := self._is_finished():
+                state.best_step = state.step
+            if is_best:
                 self.best.keep(state.step, self.model)
         seconds = time.perf_counter() - began
         state.validations.count += 1
@@ -263,7 +269,7 @@ class Trainer:
             state.step,
             metrics,
             entropy=self.entropy,
-            checked=state.step >= settings.first_checked_step(self.settings.max_steps, self.settings.warmup),
+            checked=state.step >= self.first_checked_step,
             best_step=state.best_step,
         )
         if why is None or state.watch.is_over:
@@ -282,11 +288,7 @@ class Trainer:
         """True if the checkpoint of the last good validation may be needed again."""
         settings, watch = self.settings.collapse, self.state.watch
         left = watch.retries < settings.retries and not watch.is_over and not self._is_finished()
-        return (
-            left
-            and settings.first_checked_step(self.settings.max_steps, self.settings.warmup)
-            <= self.settings.max_steps
-        )
+        return left and self.first_checked_step <= self.settings.max_steps
 
     def _checkpoint_until(self, step: int) -> Checkpoint | None:
         """The newest checkpoint up to this step, the same in all processes."""
@@ -318,7 +320,7 @@ class Trainer:
     def _score(self, model: nn.Module) -> dict[str, float]:
         model.eval()
         with torch.no_grad():
-            metrics = self.validate(model)
+            metrics = {} if self.validate is None else self.validate(model)
         forget_step(model)  # its weights will change, and training needs the memory of a GPU
         model.train()
         return metrics

@@ -12,22 +12,16 @@ from typing import Any
 import torch
 
 from regard import console
-from regard.distributed.distributed_model import distribute
+from regard.distributed.distributed_model import DistributedModel, distribute
 from regard.distributed.group import Group
 from regard.distributed.heartbeat import heartbeat
 from regard.distributed.rank import own_rank
 from regard.distributed.workers import workers as started
-from regard.errors import FolderError
+from regard.errors import FolderError, Stopped
 from regard.stop_signals import HANGUP, handlers, redirect_closed_terminal, restore
 from regard.training.collapse import collapse_warning
 from regard.training.pace import Update
-from regard.training.products import (
-    MatmulPrecision,
-    choose_precision,
-    is_exact,
-    matmul_precision,
-    refuse_bfloat16_products,
-)
+from regard.training.products import matmul_precision
 from regard.training.share_objective import ShareObjective
 from regard.training.threads import unchanged_threads
 from regard.training.trainer import Trainer
@@ -39,7 +33,7 @@ from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import RESOLVED, load_recipe, load_run
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import Say
+from regard.verbs.tasks.task import Say, Task
 from regard.verbs.training_run.dry_run import try_recipe
 from regard.verbs.training_run.final_scores import finish
 from regard.verbs.training_run.initial_model import begin
@@ -49,7 +43,9 @@ from regard.verbs.training_run.process_agreement import (
     refuse_another_step,
     refuse_too_many,
 )
+from regard.verbs.training_run.product_choice import product_precision
 from regard.verbs.training_run.recipe_data import refuse_missing_data
+from regard.verbs.training_run.refit import REFIT, copy_measured, publish, refit_recipe, stopped_in_refit
 from regard.verbs.training_run.run_length import change_length, refuse_another_recipe
 from regard.verbs.training_run.run_summary import training_summary
 from regard.verbs.training_run.slowdown import SlowdownWatch
@@ -59,7 +55,6 @@ from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
 
-PRODUCTS = "products.json"  # file of a run folder: PyTorch's setting of its matrix products
 # until a file server releases the lock of a machine that it has lost: 90 s is the usual lease of NFS
 LOST_LOCK_SECONDS = 120.0
 
@@ -146,7 +141,8 @@ def train(
         say = console.note if group.is_first and not quiet else _ignore
         wait = LOST_LOCK_SECONDS if rank.is_restarted else 0.0
         with _locked(run_path, source, group, say, wait) as run:
-            return _train(source, run, chosen, group, say, quiet, on_report, runtime.threads)
+            process = _Process(chosen, group, say, quiet, on_report, runtime.threads)
+            return _train(source, run, process)
 
 
 def _dry_run(
@@ -226,17 +222,56 @@ def _write_recipe(run: RunFolder, source: RecipeFile, say: Say) -> None:
         say(changed)
 
 
-def _train(
-    source: RecipeFile,
-    run: RunFolder,
-    device: torch.device,
-    group: Group,
-    say: Say,
-    quiet: bool,
-    on_report: Callable[[dict[str, Any]], None] | None,
-    threads: int | None,
-) -> TrainResult:
-    recipe = source.recipe
+@dataclass(frozen=True)
+class _Process:
+    """This process of a training run, with what the user asked of all of its parts."""
+
+    device: torch.device
+    group: Group
+    say: Say
+    quiet: bool
+    on_report: Callable[[dict[str, Any]], None] | None
+    threads: int | None
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """What is left of a training run: its data, the model in this process, the number of updates."""
+
+    task: Task
+    distributed: DistributedModel
+    steps: int
+
+
+def _train(source: RecipeFile, run: RunFolder, process: _Process) -> TrainResult:
+    trained = _train_once(source, run, process)
+    if source.recipe.training.refit:
+        trained = _refit(source, run, process)
+    metrics = finish(source, trained.task, run, trained.distributed, process.device, quiet=process.quiet)
+    best = run.path / "best" if process.group.is_first else None
+    return TrainResult(run=run.path, model=best, steps=trained.steps, metrics=metrics)
+
+
+def _refit(source: RecipeFile, run: RunFolder, process: _Process) -> _Trained:
+    """The second run, on all examples; its model becomes that of the first."""
+    again, path, wait = refit_recipe(source), run.path / REFIT, LOST_LOCK_SECONDS
+    process.say("training.refit: training once more from the start, on the validation data too")
+    with _locked(path, again, process.group, process.say, wait) as second:
+        if process.group.is_first:
+            copy_measured(run, second)
+        process.group.wait()
+        try:
+            trained = _train_once(again, second, process)
+        except Stopped as stopped:
+            raise stopped_in_refit(stopped, run) from None
+        if process.group.is_first:
+            publish(run, second)
+        process.group.wait()
+    return trained
+
+
+def _train_once(source: RecipeFile, run: RunFolder, process: _Process) -> _Trained:
+    recipe, group, device, say = source.recipe, process.group, process.device, process.say
     checkpoint = run.latest()
     teacher = load_teacher(source, run, device, writes=group.is_first, say=say)
     task, model = begin(
@@ -252,14 +287,14 @@ def _train(
             _warn_of_other_hardware(before, device, group)
     entropy = None
     if group.is_first:
-        say(training_summary(recipe.training, loader, before))
+        say(training_summary(recipe.training, loader, before, has_validation=task.has_validation))
         entropy = task.target_entropy(loader) if not recipe.training.loss else None
     distributed = distribute(model, recipe.distributed, group, device)
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_signal(say))
         callbacks: _Callbacks = _ignore, _ignore
         if group.is_first:
-            callbacks = stack.enter_context(_display(recipe, task.unit, before, quiet, on_report))
+            callbacks = stack.enter_context(_display(recipe, task.unit, before, process))
         trainer = Trainer(
             model,
             objective,
@@ -267,7 +302,7 @@ def _train(
             recipe.training,
             run,
             model_files(task.config, task.labels, task.files, source.text),
-            validate=task.validate,
+            validate=task.validate if task.has_validation else None,
             report=callbacks[0],
             update=callbacks[1],
             stop=stop,
@@ -275,43 +310,11 @@ def _train(
             entropy=entropy,
         )
         stack.enter_context(heartbeat(group, console.warn))
-        with matmul_precision(_matmul_precision(source, run, task.config.d_model, device, group, say)):
-            if threads is None and group.size == 1:
+        with matmul_precision(product_precision(source, run, task.config.d_model, device, group, say)):
+            if process.threads is None and group.size == 1:
                 set_threads(run, lambda: measured_threads(model, objective, loader, recipe.training), say)
             state = trainer.train()
-    metrics = finish(source, task, run, distributed, device, quiet=quiet)
-    best = run.path / "best" if group.is_first else None
-    return TrainResult(run=run.path, model=best, steps=state.step, metrics=metrics)
-
-
-def _matmul_precision(
-    source: RecipeFile,
-    run: RunFolder,
-    d_model: int,
-    device: torch.device,
-    group: Group,
-    say: Callable[[str], None],
-) -> MatmulPrecision:
-    """PyTorch's setting of matrix products, chosen once, so that a resumed run has the same results."""
-    path = run.path / PRODUCTS
-    if group.is_first and not path.is_file():
-        products = "float32" if run.latest() else source.recipe.training.products  # begun by an older version
-        chosen = choose_precision(products, d_model, device)
-        run.write_text(PRODUCTS, json.dumps({"float32_matmul_precision": chosen}) + "\n")
-    group.wait()
-    setting: MatmulPrecision = read_json(path)["float32_matmul_precision"]
-    if setting == "bfloat16":
-        refuse_bfloat16_products(device)
-        say("matrix products: bfloat16 factors, float32 weights and sums, as the recipe asks")
-        return setting
-    if device.type != "cpu":
-        return "highest"
-    if setting == "medium" and not is_exact(setting, d_model):
-        say("matrix products: PyTorch's default, since oneDNN is not exact here; results will differ in bits")
-        return "highest"
-    if setting == "medium":
-        say("matrix products: oneDNN in float32, faster here than PyTorch's default")
-    return setting
+    return _Trained(task, distributed, state.step)
 
 
 def _warn_of_other_hardware(state: Mapping[str, Any], device: torch.device, group: Group) -> None:
@@ -330,20 +333,19 @@ def _display(
     recipe: Recipe,
     unit: str,
     before: Mapping[str, Any] | None,
-    quiet: bool,
-    on_report: Callable[[dict[str, Any]], None] | None,
+    process: _Process,
 ) -> Iterator[_Callbacks]:
-    """Callbacks that show reports and updates: a progress bar or lines; with `quiet` warnings only."""
+    """Callbacks that show reports and updates: a progress bar or lines; a quiet process: warnings."""
     total, done = recipe.training.max_steps, before["step"] if before else 0
-    with nullcontext() if quiet else console.Progress(total, done=done, unit=unit) as progress:
+    with nullcontext() if process.quiet else console.Progress(total, done=done, unit=unit) as progress:
 
         def report(record: dict[str, Any]) -> None:
             if record["kind"] == "collapse":
                 console.warn(collapse_warning(record))
             elif progress is not None:
                 progress.report(record)
-            if on_report is not None:
-                on_report(dict(record))
+            if process.on_report is not None:
+                process.on_report(dict(record))
 
         watch = SlowdownWatch()
 

@@ -258,16 +258,23 @@ class RunFolder:
                     self._verified.discard(path)
 
     def write_best(
-        self, files: AllFiles, *, step: int, is_average: bool, beside: WriteBeside | None = None
+        self,
+        files: AllFiles,
+        *,
+        step: int,
+        is_average: bool,
+        is_refit: bool = False,
+        beside: WriteBeside | None = None,
     ) -> VerifiedFolder:
         """Replaces RUN/best; at any time the old or the new one can be read.
 
-        `is_average`: the weights are a mean of checkpoints up to `step`. `beside`: see `write_folder`.
+        `is_average`: the weights are a mean of checkpoints up to `step`. `is_refit`: the weights are those of
+        the second run, `step` is that of the best validation. `beside`: see `write_folder`.
         """
         target = self.path / "best"
         with self._write_lock():
             self._rename_other(target)
-            extra = {"step": step, "is_average": is_average}
+            extra = {"step": step, "is_average": is_average, **({"is_refit": True} if is_refit else {})}
             write_folder(target, files, manifest_extra=extra, beside=beside)
         return VerifiedFolder(path=target, manifest=read_json(target / MANIFEST))
 

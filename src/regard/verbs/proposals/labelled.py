@@ -31,6 +31,8 @@ COMMON = 0.75  # with a class of a larger share, a model that always predicts it
 WORDS = PublishedRecipe(recipe="trec", low=240_000, high=800_000)  # tokens are words and punctuation
 PIECES = PublishedRecipe(recipe="sst2", low=240_000, high=800_000)  # tokens are pieces of words
 
+HELD_OUT_THEN_LEARNED = "held out from the first run; the second learns them too"
+
 LabelledKind = Literal["classification", "regression"]
 
 
@@ -81,6 +83,8 @@ def new_labelled(
     words = known_words(*texts) if kind == "classification" else None
     published = WORDS if words and words.suffice else PIECES
     changes = published.scaled(train.bytes) | (_room(words, train) if words and words.suffice else {})
+    if files.valid:
+        changes["training.refit"] = RecipeChange(value=None)  # the user's validation texts stay unseen
     text, steps = _recipe(published, changes, kind, files, parts, location)
     return WrittenRecipe(
         text=text,
@@ -209,7 +213,8 @@ def _recipe(
         changes["training.best_metric"] = RecipeChange(value="macro_f1", comment=comment)
     labels = "numbers" if kind == "regression" else "classes"
     about = f"{len(train.rows):,} texts of {files.path('train').name} and their {labels}"
-    data = "\n".join(str(_section(part, location)) for part in ("train", "valid", "test") if part in parts)
+    comments = PART_COMMENTS if files.valid else {**PART_COMMENTS, "valid": HELD_OUT_THEN_LEARNED}
+    data = "\n".join(str(_section(part, comments, location)) for part in comments if part in parts)
     lines = RecipeSection(
         title="data.lines",
         settings={"max_characters": (MAX_CHARACTERS, "a longer text is left out and counted")},
@@ -218,10 +223,10 @@ def _recipe(
     return adapted(published.text(), head(location.name, about), f"{data}\n{lines}", changes), steps
 
 
-def _section(part: str, location: RecipeLocation) -> RecipeSection:
+def _section(part: str, comments: Mapping[str, str], location: RecipeLocation) -> RecipeSection:
     return RecipeSection(
         title=f"data.{part}",
-        about=PART_COMMENTS[part],
+        about=comments[part],
         settings={
             "file": (location.file(f"{part}.tsv"), RELATIVE_PATHS),
             "format": ("tsv", "labelled (label, space, text), tsv, jsonl"),

@@ -25,11 +25,11 @@ from regard.verbs.shared.load_encoder import encoder_that
 from regard.verbs.tasks.labelled_texts import (
     LabelledPart,
     LabelledTextTask,
-    hold_out_validation,
     open_parts,
     parts_kept,
     print_sizes,
     read_test_pairs,
+    separate_validation,
 )
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, settings_of_test_data
@@ -40,7 +40,7 @@ from regard.verbs.tasks.text import (
     max_text_tokens,
     predictions_and_labels,
 )
-from regard.verbs.tasks.validation_split import DRY_RUN_EXAMPLES, ValidationSplit
+from regard.verbs.tasks.validation_split import DRY_RUN_EXAMPLES, OptionalValidation
 from regard.verbs.training_run.data_checks import counts_of_skipped
 from regard.weights.model_folder import LoadedModel
 
@@ -54,7 +54,7 @@ class ClassificationSettings(WordDropoutSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledDataSettings(ValidationSplit):
+class LabelledDataSettings(OptionalValidation):
     """`[data]`: files of texts with classes. Without `valid`, a share of each training class is held out.
 
     `label_names`: names for labels of the files; labels with the same name are one class.
@@ -144,7 +144,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     """Test texts; their classes must be among the model's."""
     recipe = cast(ClassificationRecipe, source.recipe)
     model = encoder_that("classifies texts", ("classification",), loaded, allow_fresh=False)
-    settings, base = settings_of_test_data(recipe.data, data, source.base)
+    settings, base = settings_of_test_data(recipe, data, source.base)
     corpus, pairs = read_test_pairs(settings, recipe.data.lines, base, classes=True)
     labels = LabelSet.of_model(loaded.labels, recipe.data.label_names)
     tokenizer = loaded.tokenizers.source
@@ -189,12 +189,13 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         for part in corpora
     }
     print_sizes(parts, corpora, say)
-    hold_out_validation(parts, parts["train"].labels, data.valid_share, recipe.training.seed, say)
+    separate_validation(parts, parts["train"].labels, data, recipe.training.seed, say)
     tokenizer, files = load_or_train_tokenizer(
         (pair.source for pair in parts["train"].pairs), recipe.tokenizer, folder, source.base, say
     )
     classes = cast(Sequence[int], parts["train"].labels)
     weights = class_weights(recipe.task.class_weights, classes, labels.names)
     task = Classification(recipe, labels.names, weights, parts_kept(parts, limit), tokenizer, files)
-    task.dry_run_share = min(DRY_RUN_EXAMPLES / len(parts["valid"].pairs), 1.0)
+    if task.has_validation:
+        task.dry_run_share = min(DRY_RUN_EXAMPLES / len(parts["valid"].pairs), 1.0)
     return task

@@ -170,11 +170,11 @@ def _evaluate(model: Model, images: Images, mean: PixelNumber, deviation: PixelN
 def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """Test images; they must have the model's image size and classes."""
     config = model_that("classifies images", VisionTransformer, loaded).config
-    data_settings = cast(ImagesRecipe, source.recipe).data
+    recipe = cast(ImagesRecipe, source.recipe)
     if data is None:
-        settings, base = settings_of_test_data(data_settings, None, source.base)
+        settings, base = settings_of_test_data(recipe, None, source.base)
     else:
-        settings, base = _settings_for_file(data_settings.test or data_settings.train, data), Path.cwd()
+        settings, base = _settings_for_file(recipe.data.test or recipe.data.train, data), Path.cwd()
     images = _test_images(settings, base, loaded.labels, config)
     return HeldOutData(
         size=f"{len(images):,} images",

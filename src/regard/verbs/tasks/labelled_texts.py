@@ -15,7 +15,12 @@ from regard.errors import DataError
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.tasks.task import Say, Task
 from regard.verbs.tasks.text import Encode, max_text_tokens, training_examples
-from regard.verbs.tasks.validation_split import PART_NAMES, examples_kept, settings_by_part
+from regard.verbs.tasks.validation_split import (
+    PART_NAMES,
+    OptionalValidation,
+    examples_kept,
+    settings_by_part,
+)
 from regard.verbs.training_run.data_checks import counts_of_skipped, refuse_other_data
 
 
@@ -29,6 +34,10 @@ class LabelledPart:
     def select(self, numbers: Sequence[int]) -> "LabelledPart":
         """The texts with these numbers, counted from 0."""
         return LabelledPart(pairs=[self.pairs[i] for i in numbers], labels=[self.labels[i] for i in numbers])
+
+    def joined(self, other: "LabelledPart") -> "LabelledPart":
+        """These texts, and those of `other`."""
+        return LabelledPart(pairs=[*self.pairs, *other.pairs], labels=[*self.labels, *other.labels])
 
     def first(self, count: int | None) -> "LabelledPart":
         """The first texts; all if `count` is None."""
@@ -66,6 +75,7 @@ class LabelledTextTask(Task):
         self.config, self.tokenizer, self.files = config, tokenizer, files
         self._parts, self._max_tokens = parts, max_text_tokens(recipe, config)
         self._valid, self._test = (self._texts(part, tokenizer.encode_words) for part in ("valid", "test"))
+        self.has_validation = bool(self._valid)
 
     def _texts(self, part: str, encode: Encode) -> list[EncodedText]:
         if part not in self._parts:
@@ -111,16 +121,27 @@ def read_test_pairs(
     return corpus, pairs
 
 
-def hold_out_validation(
-    parts: dict[str, LabelledPart], groups: Sequence[object], share: float, seed: int, say: Say
+def separate_validation(
+    parts: dict[str, LabelledPart],
+    groups: Sequence[object],
+    settings: OptionalValidation,
+    seed: int,
+    say: Say,
 ) -> None:
-    """Move a `share` of each group of the training texts to "valid", unless `parts` has it.
+    """Move a share of each group of the training texts to "valid", unless `parts` has it.
+
+    With `settings.train_on_valid` the texts of "valid" become training texts instead.
 
     Raises:
         DataError: there is no text to validate on.
     """
+    if settings.train_on_valid:
+        if "valid" in parts:
+            parts["train"] = parts["train"].joined(parts.pop("valid"))
+        say(f"validation: none; {len(parts['train'].pairs):,} texts are trained on")
+        return
     if "valid" not in parts:
-        kept, held_out = split(groups, share, seed)
+        kept, held_out = split(groups, settings.valid_share, seed)
         parts["valid"], parts["train"] = parts["train"].select(held_out), parts["train"].select(kept)
         say(f"validation: {len(held_out):,} of the training texts, a share of each class")
     if not parts["valid"].pairs:

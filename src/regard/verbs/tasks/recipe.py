@@ -55,10 +55,27 @@ class Recipe:
                 f"model.kind = {self.chosen_model_kind!r}: this task trains {self.model_kind!r} models only",
                 "leave model.kind out",
             )
+        self._check_use_of_validation()
         if self.training.r_drop and not self.predicts_classes:
             raise RecipeError(
                 "training.r_drop is set, but this task predicts no classes or tokens", "leave it out"
             )
+
+    def _check_use_of_validation(self) -> None:
+        """Refuse settings that need validation data if the run trains on them, and the other way round."""
+        trains_on_valid = getattr(getattr(self, "data", None), "train_on_valid", None)  # None: it never can
+        if self.training.refit and trains_on_valid is None:
+            raise RecipeError(
+                "training.refit is set, but this task cannot train on its validation data", "leave it out"
+            )
+        if self.training.refit and trains_on_valid:
+            raise RecipeError(
+                "training.refit and data.train_on_valid are both set, and a run that validates nothing needs"
+                " no second one",
+                "leave out the one or the other",
+            )
+        if trains_on_valid:
+            self.training.refuse_selection("data.train_on_valid")
 
 
 @dataclass(frozen=True, kw_only=True)

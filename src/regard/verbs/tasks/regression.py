@@ -24,11 +24,11 @@ from regard.verbs.shared.load_encoder import encoder_that
 from regard.verbs.tasks.labelled_texts import (
     LabelledPart,
     LabelledTextTask,
-    hold_out_validation,
     open_parts,
     parts_kept,
     print_sizes,
     read_test_pairs,
+    separate_validation,
 )
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, settings_of_test_data
@@ -39,7 +39,7 @@ from regard.verbs.tasks.text import (
     logits_of,
     max_text_tokens,
 )
-from regard.verbs.tasks.validation_split import ValidationSplit
+from regard.verbs.tasks.validation_split import OptionalValidation
 from regard.verbs.training_run.data_checks import counts_of_skipped
 from regard.weights.model_folder import LoadedModel
 
@@ -52,7 +52,7 @@ class RegressionSettings(WordDropoutSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionDataSettings(ValidationSplit):
+class RegressionDataSettings(OptionalValidation):
     """`[data]`: files of texts with numbers. Without `valid`, a share of the training texts is held out."""
 
     train: LabelledSettings
@@ -137,7 +137,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     """Test texts and their numbers."""
     recipe = cast(RegressionRecipe, source.recipe)
     model = encoder_that("predicts a number for texts", ("regression",), loaded, allow_fresh=False)
-    settings, base = settings_of_test_data(recipe.data, data, source.base)
+    settings, base = settings_of_test_data(recipe, data, source.base)
     corpus, pairs = read_test_pairs(settings, recipe.data.lines, base)
     tokenizer = loaded.tokenizers.source
     part = LabelledPart(pairs=pairs, labels=numeric_labels(corpus, pairs))
@@ -158,7 +158,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         parts[part] = LabelledPart(pairs=pairs, labels=numeric_labels(corpus, pairs))
     print_sizes(parts, corpora, say)
     groups = [0] * len(parts["train"].pairs)
-    hold_out_validation(parts, groups, recipe.data.valid_share, recipe.training.seed, say)
+    separate_validation(parts, groups, recipe.data, recipe.training.seed, say)
     scale = _mean_and_deviation(cast(Sequence[float], parts["train"].labels))
     tokenizer, files = load_or_train_tokenizer(
         (pair.source for pair in parts["train"].pairs), recipe.tokenizer, folder, source.base, say

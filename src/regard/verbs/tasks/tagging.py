@@ -34,7 +34,12 @@ from regard.verbs.tasks.text import (
     predictions_and_labels,
     training_examples,
 )
-from regard.verbs.tasks.validation_split import PART_NAMES, ValidationSplit, examples_kept, settings_by_part
+from regard.verbs.tasks.validation_split import (
+    PART_NAMES,
+    OptionalValidation,
+    examples_kept,
+    settings_by_part,
+)
 from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
@@ -51,7 +56,7 @@ class TaggingSettings(WordDropoutSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggedDataSettings(ValidationSplit):
+class TaggedDataSettings(OptionalValidation):
     """`[data]`: CoNLL-U files, and the column of the labels.
 
     Without `valid`, a share of the training sentences is held out.
@@ -119,6 +124,7 @@ class Tagging(Task):
         )
         self._parts, self._max_tokens = parts, max_text_tokens(recipe, self.config)
         self._valid, self._test = (self._texts(part, tokenizer.encode_words) for part in ("valid", "test"))
+        self.has_validation = bool(self._valid)
 
     def _texts(self, part: str, encode: Encode) -> list[EncodedText]:
         return _in_windows(self._parts.get(part, ()), self.tokenizer, encode, self._max_tokens)
@@ -211,7 +217,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     """Test sentences; a warning counts the words whose label the model does not know."""
     recipe = cast(TaggingRecipe, source.recipe)
     model = encoder_that("labels words", ("tokens",), loaded, allow_fresh=False)
-    settings, base = settings_of_test_data(recipe.data, data, source.base)
+    settings, base = settings_of_test_data(recipe, data, source.base)
     bank, column, tokenizer = Treebank(settings, base), recipe.data.column, loaded.tokenizers.source
     labels = LabelSet.of_model(loaded.labels, {})
     sentences = [_tagged(each, column, labels, str(bank.path)) for each in bank]
@@ -266,7 +272,10 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         part: [_tagged(each, data.column, labels, str(banks[part].path)) for each in sentences[part]]
         for part in banks
     }
-    if "valid" not in parts:
+    if data.train_on_valid:
+        parts["train"] += parts.pop("valid", [])
+        say("validation: none; its sentences are trained on")
+    elif "valid" not in parts:
         kept, held_out = split([0] * len(train), data.valid_share, recipe.training.seed)
         parts["valid"] = [parts["train"][number] for number in held_out]
         parts["train"] = [parts["train"][number] for number in kept]

@@ -37,6 +37,7 @@ class Task(ABC):
         files: files of the model folder besides weights, config and recipe: tokenisers, `generation.json`.
         labels: the names of the classes, in the order of the model's logits; empty if there are none.
         use: a shell command that uses the model, for the model card.
+        has_validation: False if there are no validation data; `validate` is not called then.
         unit: what the model predicts, as the progress of a run counts it by the second.
         dry_run_share: the share of a full validation's work that a dry run does; NaN if unknown.
     """
@@ -46,6 +47,7 @@ class Task(ABC):
     files: Mapping[str, bytes]
     labels: tuple[str, ...] = ()
     use: str
+    has_validation: bool = True
     unit: str = "tok"
     dry_run_share: float = math.nan
 
@@ -134,17 +136,28 @@ class OpenTestData(Protocol):
     def __call__(self, source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData: ...
 
 
-def settings_of_test_data(data_settings: Any, data: str | None, base: Path) -> tuple[Any, Path]:
+def settings_of_test_data(recipe: Any, data: str | None, base: Path) -> tuple[Any, Path]:
     """The settings of the test data in a recipe's `[data]`, and the folder that their paths are relative to.
 
     `data` replaces their `file`; if `[data]` has no `test`, the settings of the training data are used. If
     there is no `data` either, the validation data are used and a note says so.
+
+    Raises:
+        RecipeError: there are no test data, and no validation data that the model was not trained on.
     """
+    data_settings = recipe.data
     if data is not None:
         settings = data_settings.test or data_settings.train or data_settings.valid
         return dataclasses.replace(settings, file=data), Path.cwd()
     if data_settings.test is None and data_settings.valid is None:
         raise RecipeError("the model's recipe names no test data", "name a file with --data FILE")
+    if data_settings.test is None and (
+        recipe.training.refit or getattr(data_settings, "train_on_valid", False)
+    ):
+        raise RecipeError(
+            "the model's recipe names no test data, and the model was trained on its validation data",
+            "name a file with --data FILE",
+        )
     if data_settings.test is None:
         console.note("the model's recipe names no test data; using its validation data")
     return data_settings.test or data_settings.valid, base

@@ -172,11 +172,11 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     If `data` is `NAME.npz`, their transcripts are in `NAME.txt`.
     """
     model = model_that("transcribes", Conformer, loaded)
-    data_settings = cast(TranscriptionRecipe, source.recipe).data
+    recipe = cast(TranscriptionRecipe, source.recipe)
     if data is None:
-        settings, base = settings_of_test_data(data_settings, None, source.base)
+        settings, base = settings_of_test_data(recipe, None, source.base)
     else:
-        settings, base = data_settings.test or data_settings.train, Path.cwd()
+        settings, base = recipe.data.test or recipe.data.train, Path.cwd()
         text = f"{data.removesuffix('.npz')}.txt"
         settings = replace(settings, frames=data, text=text, synthetic=None)
     recordings = read_recordings(settings, base)

@@ -23,6 +23,15 @@ class ValidationSplit:
             )
 
 
+@dataclass(frozen=True, kw_only=True)
+class OptionalValidation(ValidationSplit):
+    """`train_on_valid`: train on the validation examples too; nothing is validated, and the last weights are
+    kept.
+    """
+
+    train_on_valid: bool = False
+
+
 def settings_by_part(data: Any) -> dict[str, Any]:
     """The settings of the parts that a recipe's `[data]` has, by the keys of PART_NAMES."""
     return {part: settings for part in PART_NAMES if (settings := getattr(data, part)) is not None}

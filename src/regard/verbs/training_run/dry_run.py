@@ -62,7 +62,7 @@ def try_recipe(
             with with_threads(count):
                 updates = _timed_updates(source, task, model, objective, run)
         start = time.perf_counter()
-        metrics = _validate(task, model)
+        metrics = _validate(task, model) if task.has_validation else {}
         for line in _estimates(source, task, updates, time.perf_counter() - start, model.device):
             say(line)
     say("dry run: no errors; nothing was kept")
@@ -146,16 +146,20 @@ def _estimates(
     targets = sum(update.targets for update in updates) / len(updates)
     yield f"an update: {seconds:.2g} s for {targets:,.0f} targets, the mean of {len(updates)}"
     total = seconds * training.max_steps
-    count = validations_after(0, training)
+    count = validations_after(0, training) if task.has_validation else 0
     plural = "" if count == 1 else "s"
     line = f"the run: {console.duration(total)} for {training.max_steps:,} updates"
-    if math.isnan(task.dry_run_share):
+    if not count:
+        line += ", without validation"
+    elif math.isnan(task.dry_run_share):
         line += f", and {count} validation{plural}, which were not timed"
     else:
         validations = count * validation / task.dry_run_share
         line += f", {console.duration(validations)} at most for {count} validation{plural}:"
         line += f" {console.duration(total + validations)} in all"
     yield f"{line} (on this machine, as busy as it is now)"
+    if training.refit:
+        yield f"training.refit: then {console.duration(total)} for the same updates on all texts"
     if memory := _peak_memory(device):
         yield f"memory: {memory / 2**30:.1f} GiB at most, with the largest batches"
 

@@ -10,11 +10,17 @@ from regard.training.settings import TrainingSettings
 from regard.training.state import TimedCount
 
 
-def training_summary(settings: TrainingSettings, loader: Loader, state: Mapping[str, Any] | None) -> str:
+def training_summary(
+    settings: TrainingSettings,
+    loader: Loader,
+    state: Mapping[str, Any] | None,
+    *,
+    has_validation: bool = True,
+) -> str:
     """The summary of a new run, or of a run resumed from a checkpoint's `state`, with its remaining time."""
     done = 0 if state is None else state["step"]
     per_epoch = loader.batches_in_epoch(0) / settings.accumulate
-    validations = validations_after(done, settings)
+    validations = validations_after(done, settings) if has_validation else 0
     updates = (
         f"{settings.max_steps:,} updates" if not done else f"updates {done + 1:,} to {settings.max_steps:,}"
     )
@@ -22,12 +28,11 @@ def training_summary(settings: TrainingSettings, loader: Loader, state: Mapping[
     epochs = f"{ends:.1f} epochs" if not done else f"epochs {done / per_epoch:.1f} to {ends:.1f}"
     plural = "" if validations == 1 else "s"
     about = "about " if loader.is_estimated else ""
-    line = (
-        f"training: {updates} ({epochs} of {about}{per_epoch:,.0f} updates), {validations} validation{plural}"
-    )
+    validated = f"{validations} validation{plural}" if has_validation else "no validation"
+    line = f"training: {updates} ({epochs} of {about}{per_epoch:,.0f} updates), {validated}"
     if state is None or "validations" not in state:
         return f"{line}; the time will be known after the first update"
-    validated = TimedCount(**state["validations"])
-    updated = TimedCount(count=done, seconds=state["seconds"] - validated.seconds)
-    left = time_left(done, settings, updated, validated)
+    timed = TimedCount(**state["validations"])
+    updated = TimedCount(count=done, seconds=state["seconds"] - timed.seconds)
+    left = time_left(done, settings, updated, timed)
     return f"{line}; about {console.duration(left.seconds)} at the speed so far"

@@ -1,0 +1,58 @@
+"""The second run of `training.refit`: the same training from the start, on the validation examples too.
+
+The first run is validated, so its scores say how good such a model is. The second learns all examples, and
+gives the model of the run. It is a run of its own in RUN/refit, whose model then replaces RUN/best.
+"""
+
+import copy
+from typing import Any
+
+from regard.errors import Stopped
+from regard.verbs.shared.settings import recipe_from
+from regard.verbs.tasks.recipe import RecipeFile
+from regard.verbs.training_run.product_choice import PRODUCTS
+from regard.verbs.training_run.thread_choice import THREADS
+from regard.weights.checkpoint import RunFolder
+
+REFIT = "refit"  # folder of the second run in the folder of the first
+
+
+def refit_recipe(source: RecipeFile) -> RecipeFile:
+    """The recipe of the second run: all examples are trained on, and nothing is validated."""
+    table: dict[str, Any] = copy.deepcopy(source.table)
+    table["data"]["train_on_valid"] = True
+    table["training"]["refit"] = False
+    return recipe_from(table, source.text, source.base, source.recipe.name)
+
+
+def copy_measured(run: RunFolder, second: RunFolder) -> None:
+    """Give the second run the threads and products of the first, where they were measured."""
+    for name in (THREADS, PRODUCTS):
+        measured, copied = run.path / name, second.path / name
+        if measured.is_file() and not copied.is_file():
+            second.write_text(name, measured.read_text("utf-8"))
+
+
+def publish(run: RunFolder, second: RunFolder) -> None:
+    """Replace RUN/best by the model of the second run; the step of the best validation stays in its manifest.
+
+    So the validation scores of the model are those of the first run.
+    """
+    validated, model = run.best(()), second.best()
+    if validated is None or model is None:
+        raise AssertionError("both runs are finished, so both have a model")
+    run.write_best(
+        {name: model.read_bytes(name) for name in model.names},
+        step=validated.manifest["step"],
+        is_average=False,
+        is_refit=True,
+    )
+
+
+def stopped_in_refit(stopped: Stopped, run: RunFolder) -> Stopped:
+    """The message of a second run that was stopped: the first run's folder resumes both."""
+    return Stopped(
+        stopped.exit_code - 128,
+        f"{stopped.message} (of the second run, on all examples)",
+        f"continue with `regard train {run.path}`",
+    )
