@@ -150,6 +150,18 @@ def test_a_very_frequent_class_is_judged_by_macro_f1(tmp_path):
     assert load_recipe(written.recipe).recipe.training.best_metric == "macro_f1"
 
 
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_texts_that_were_held_out_are_learned_by_a_second_run(tmp_path, task):
+    rows = [f"{text}\t{number % 2}" for number, (text, *_) in enumerate(texts())]
+    file, valid = write(tmp_path / "a.tsv", rows), write(tmp_path / "b.tsv", rows)
+    alone = new(file, task=task, out=tmp_path / "a.toml")
+    assert load_recipe(alone.recipe).recipe.training.refit
+    assert "the second learns them too" in alone.recipe.read_text()
+    beside = new(file, valid=valid, task=task, out=tmp_path / "b.toml")
+    assert not load_recipe(beside.recipe).recipe.training.refit
+    assert "never trained on" in beside.recipe.read_text()
+
+
 @pytest.mark.parametrize(
     ("names", "task", "columns"),
     [

@@ -6,6 +6,7 @@ from pathlib import Path
 from regard.errors import RegardError
 from regard.training.settings import TrainingSettings
 from regard.weights.checkpoint import RESOLVED
+from regard.weights.folder import MANIFEST, find_folder
 from regard.weights.strict_json import read_json
 
 
@@ -24,12 +25,19 @@ def unfinished(model: Path) -> str:
         state = read_json(_newest(run) / "state.json")
         step, stale = int(state["step"]), int(state["validations_since_best"])
         best = int(state["best_step"])
+        lacks_refit = bool(training.get("refit")) and not _is_refit(run)
     except (RegardError, OSError, AttributeError, KeyError, TypeError, ValueError):
         return ""
     if step >= last or 0 < patience <= stale:
-        return ""
+        return f"{run}: the second run (training.refit) is not finished" if lacks_refit else ""
     best_model = f"; its best model so far is that of step {best:,}" if best else ""
     return f"{run}: the run is at step {step:,} of {last:,}{best_model}"
+
+
+def _is_refit(run: Path) -> bool:
+    """True if the model of the run is that of its second run (`training.refit`)."""
+    best = find_folder(run / "best")
+    return best is not None and read_json(best / MANIFEST).get("is_refit", False)
 
 
 def _newest(run: Path) -> Path:

@@ -11,6 +11,12 @@ from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.tasks.task import Task
 
 
+_REFIT = (
+    " The model was trained on the validation data too (`training.refit`); validation scores are those of a"
+    " run without them."
+)
+
+
 def model_card(
     recipe: Recipe,
     task: Task,
@@ -30,7 +36,8 @@ def model_card(
         recipe.description,
         f"```sh\n{task.use}\n```",
         f"{parameters:,} parameters; trained for {steps:,} updates{start} by"
-        f" regard {version('regard')} on PyTorch {torch.__version__}. The recipe is in `recipe.toml`.",
+        f" regard {version('regard')} on PyTorch {torch.__version__}. The recipe is in `recipe.toml`."
+        + (_REFIT if recipe.training.refit else ""),
         _score_list(scores),
         recipe.card,
     ]

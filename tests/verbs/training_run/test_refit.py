@@ -1,0 +1,195 @@
+"""The second run of `training.refit`: all examples from the start, resumed to the bit, scored by the first."""
+
+import json
+
+import pytest
+
+from regard.errors import FolderError, RecipeError, Stopped
+from regard.verbs.evaluate import evaluate
+from regard.verbs.shared.settings import load_recipe
+from regard.verbs.shared.unfinished_run import unfinished
+from regard.verbs.train import train
+from regard.weights.checkpoint import RunFolder
+from tests.verbs.tasks.test_classification import RECIPE, texts
+
+REFIT = "training.refit=true"
+ALL = "data.train_on_valid=true"
+VALID = 'data.valid={file="valid.txt", format="labelled"}'
+SHORT = ("training.max_steps=12", "training.validate_every=4", "training.save_every=4")
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    (tmp_path / "train.txt").write_text(texts(60))
+    (tmp_path / "valid.txt").write_text(texts(20, 100))
+    (tmp_path / "test.txt").write_text(texts(30, 200))
+    path = tmp_path / "films.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def trained(recipe, out, *overrides, **options):
+    return train(recipe, out=out, overrides=[*SHORT, *overrides], **options)
+
+
+def weights(run):
+    best = RunFolder(run).best()
+    return best.read_tensors("model.safetensors"), best.read_bytes("tokenizer.json")
+
+
+def same(run, other):
+    (found, tokenizer), (wanted, wanted_tokenizer) = weights(run), weights(other)
+    return tokenizer == wanted_tokenizer and all((found[name] == wanted[name]).all() for name in wanted)
+
+
+def validations(run):
+    return [record for record in RunFolder(run).metrics() if record["kind"] == "validation"]
+
+
+@pytest.mark.parametrize("valid", [(), (VALID,)])
+def test_the_model_is_that_of_a_run_on_all_examples(recipe, tmp_path, valid):
+    trained(recipe, tmp_path / "whole", ALL, *valid)
+    trained(recipe, tmp_path / "once", *valid)
+    result = trained(recipe, tmp_path / "run", REFIT, *valid)
+    assert result.model == tmp_path / "run/best"
+    assert result.steps == 12
+    assert same(tmp_path / "run", tmp_path / "whole")
+    assert not same(tmp_path / "run/refit", tmp_path / "once")
+    assert validations(tmp_path / "run") == validations(tmp_path / "once")
+    assert validations(tmp_path / "run/refit") == validations(tmp_path / "whole") == []
+    scores = [RunFolder(tmp_path / name).metrics()[-1]["scores"] for name in ("run", "whole")]
+    assert scores[0] == scores[1], "the test score is that of the second model"
+
+
+def test_all_examples_are_read(recipe, tmp_path, capsys):
+    """With a validation file the training texts are its texts too."""
+    trained(recipe, tmp_path / "run", REFIT, VALID)
+    output = capsys.readouterr().err
+    assert "80 texts are trained on" in output
+    assert "no validation" in output
+    assert "3 validations" in output
+
+
+def test_without_test_data_the_scores_are_those_of_the_first_run(recipe, tmp_path):
+    recipe.write_text(RECIPE.replace('[data.test]\nfile = "test.txt"\nformat = "labelled"\n', ""))
+    result = trained(recipe, tmp_path / "run", REFIT, VALID)
+    best = max(validations(tmp_path / "run"), key=lambda record: record["accuracy"])
+    assert result.metrics == {name: best[name] for name in ("loss", "accuracy", "macro_f1")}
+    with pytest.raises(RecipeError, match="was trained on its validation data"):
+        evaluate(model=tmp_path / "run")
+    card = (tmp_path / "run/best/README.md").read_text()
+    assert "trained on the validation data too" in card
+
+
+def test_the_last_weights_are_kept_and_a_moving_average_is_applied(recipe, tmp_path):
+    last = trained(recipe, tmp_path / "raw", ALL)
+    assert last.steps == 12
+    checkpoint = RunFolder(tmp_path / "raw").latest()
+    raw = checkpoint.read_tensors("model.safetensors")
+    assert all((weights(tmp_path / "raw")[0][name] == raw[name]).all() for name in raw)
+    trained(recipe, tmp_path / "mean", ALL, "training.moving_average=0.9")
+    average = RunFolder(tmp_path / "mean").latest().read_tensors("average.safetensors")
+    found = weights(tmp_path / "mean")[0]
+    assert all((found[name] == average[name]).all() for name in found)
+
+
+class Stop(Exception):
+    """Ends a run in the middle."""
+
+
+@pytest.mark.parametrize("part", ["first", "second"])
+def test_a_run_that_was_stopped_resumes_to_the_same_bits(recipe, tmp_path, part):
+    trained(recipe, tmp_path / "whole", REFIT, "training.report_every=1")
+    reports = []
+
+    def stop(record):
+        reports.append(record["step"])
+        if record["step"] == 5 and reports.count(5) == (1 if part == "first" else 2):
+            raise Stop
+
+    run = tmp_path / "run"
+    with pytest.raises(Stop):
+        trained(recipe, run, REFIT, "training.report_every=1", on_report=stop)
+    assert unfinished(run)
+    assert ("the second run" in unfinished(run)) == (part == "second")
+    assert train(run).steps == 12
+    assert not unfinished(run)
+    assert same(run, tmp_path / "whole")
+    assert validations(run) == validations(tmp_path / "whole")
+
+
+def test_a_signal_in_the_second_run_names_the_folder_that_resumes_both(recipe, tmp_path, monkeypatch):
+    from regard.verbs import train as verb
+
+    asked = []
+
+    def stop_signal(say):
+        from contextlib import nullcontext
+
+        asked.append(say)
+        return nullcontext(lambda: 15 if len(asked) == 2 else None)
+
+    monkeypatch.setattr(verb, "_stop_signal", stop_signal)
+    with pytest.raises(Stopped) as caught:
+        trained(recipe, tmp_path / "run", REFIT)
+    assert caught.value.exit_code == 128 + 15
+    assert caught.value.hint == f"continue with `regard train {tmp_path / 'run'}`"
+    assert "the second run" in caught.value.message
+
+
+def test_a_longer_run_trains_both_further(recipe, tmp_path):
+    run = tmp_path / "run"
+    trained(recipe, run, REFIT)
+    before = weights(run)[0]
+    result = train(run, overrides=["training.max_steps=16"])
+    assert result.steps == 16
+    assert RunFolder(run).latest().step == RunFolder(run / "refit").latest().step == 16
+    assert same(run, run / "refit")
+    assert any((weights(run)[0][name] != before[name]).any() for name in before)
+
+
+def test_the_second_run_has_the_measured_settings_of_the_first(recipe, tmp_path):
+    run = tmp_path / "run"
+    trained(recipe, run, REFIT)
+    for name in ("products.json", "threads.json"):
+        if (run / name).is_file():
+            assert json.loads((run / name).read_text()) == json.loads((run / "refit" / name).read_text())
+    manifest = RunFolder(run).best().manifest
+    assert manifest["is_refit"] is True
+    assert manifest["step"] in (4, 8, 12)
+
+
+def test_a_run_without_it_is_another_recipe(recipe, tmp_path):
+    trained(recipe, tmp_path / "run")
+    with pytest.raises(FolderError, match=r"training\.refit"):
+        trained(recipe, tmp_path / "run", REFIT)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ((REFIT, "training.patience=2"), "training.refit and training.patience"),
+        ((REFIT, "training.average_last=2"), "training.refit and training.average_last"),
+        ((ALL, "training.patience=2"), "data.train_on_valid and training.patience"),
+        ((ALL, "training.average_last=2"), "data.train_on_valid and training.average_last"),
+        ((REFIT, ALL), "training.refit and data.train_on_valid"),
+    ],
+)
+def test_settings_that_need_validation_are_refused(recipe, overrides, message):
+    with pytest.raises(RecipeError, match=message):
+        load_recipe(recipe, overrides)
+
+
+@pytest.mark.parametrize("name", ["reverse", "vit-mnist", "sst-mlm", "shakespeare-char-cpu", "dates"])
+def test_tasks_that_cannot_train_on_validation_data_refuse_it(name):
+    from regard.verbs.recipes import recipe_path
+
+    with pytest.raises(RecipeError, match="cannot train on its validation data"):
+        load_recipe(recipe_path(name), [REFIT])
+
+
+def test_a_dry_run_names_the_time_of_both(recipe, capsys):
+    train(recipe, dry_run=True, overrides=[REFIT])
+    assert "training.refit: then" in capsys.readouterr().err
+    train(recipe, dry_run=True, overrides=[ALL])
+    assert "without validation" in capsys.readouterr().err
