@@ -1,4 +1,4 @@
-"""The second run of `training.refit`: all examples from the start, resumed to the bit, scored by the first."""
+"""The second run of `training.refit`: all examples from the start, resumed to the bit; its scores."""
 
 import json
 

@@ -10,7 +10,6 @@ from regard.evaluation.score import Score
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.tasks.task import Task
 
-
 _REFIT = (
     " The model was trained on the validation data too (`training.refit`); validation scores are those of a"
     " run without them."
