@@ -33,7 +33,7 @@ def read(cache, parts):
 
 def step(slots, parts):
     """As a kernel does it: this position's keys in free slots, which are entered in the table."""
-    taken = slots.make_room(LAYERS, WIDTH)
+    taken = slots.make_room(LAYERS, WIDTH)[0]
     for number, pair in enumerate(parts):
         slots.keys[number][taken] = pair.key.flatten(1)
         slots.values[number][taken] = pair.value.flatten(1)

@@ -304,22 +304,31 @@ class DecodingLoop(Search):
         """The ranking of next tokens at each step."""
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        return answer_of(self.run(stepper, requests))
+        return answer_of(self.run(stepper, requests, at_once=True))
 
-    def run(self, stepper: Stepper, requests: Sequence[Request]) -> SearchSteps:
-        """As a call, step by step."""
+    def run(self, stepper: Stepper, requests: Sequence[Request], at_once: bool = False) -> SearchSteps:
+        """As a call, step by step; `at_once`: by several steps where that is possible."""
         found: list[dict[int, Hypothesis]] = [{} for _ in requests]
-        yield from self.steps(stepper, requests, found)
+        yield from self.steps(stepper, requests, found, at_once)
         return [in_order(each) for each in found]
 
+    def run_steps(self, rows: HypothesisRows, constraints: RequestConstraints) -> None:
+        """Do what several steps would, if that is possible: if no hypothesis ends by them."""
+
     def steps(
-        self, stepper: Stepper, requests: Sequence[Request], found: list[dict[int, Hypothesis]]
+        self,
+        stepper: Stepper,
+        requests: Sequence[Request],
+        found: list[dict[int, Hypothesis]],
+        at_once: bool = False,
     ) -> Iterator[HypothesisRows]:
         """The rows after each step; finished hypotheses go to `found`, by request and sample."""
         constraints, rank = RequestConstraints(requests, self.limits, self.eos_id), self.ranking(requests)
         rows = self.rows(stepper, requests)
         self.sample(rows, np.arange(len(requests)))
         while len(rows.live()):
+            if at_once:
+                self.run_steps(rows, constraints)
             self.step(rows, constraints, rank(rows), found)
             yield rows
             self.end_stopped(rows, constraints, found)

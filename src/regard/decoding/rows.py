@@ -13,6 +13,8 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from regard.decoding.step import LogitStepper, RankingStepper, Stepper, multiple_of
+from regard.fast.largest import CandidateTensors
+from regard.fast.native.search import StepsTaken
 
 SPARE = -1
 
@@ -44,6 +46,7 @@ class HypothesisRows:
         self.length = self._ids.shape[1]
         self.lengths: Int64[np.ndarray, " rows"] = np.full(sentences, self.length)
         self._source = self.sentence  # the sentence that a row has read, also when it is free
+        self._found: CandidateTensors | None = None  # the next step's candidates, if `run_steps` found them
         self.select(np.arange(sentences), self.rank)
 
     @property
@@ -81,12 +84,12 @@ class HypothesisRows:
 
     def step(self, bos_id: int) -> Float[Tensor, "rows vocab"]:
         """The log-probabilities of the next token."""
-        return self.stepper.step(self._last(bos_id))
+        return self.stepper.step(self.last(bos_id))
 
     def logits(self, bos_id: int) -> Float[Tensor, "rows vocab"]:
         """The logits of the next token, or its log-probabilities where the stepper gives no logits."""
         if isinstance(self.stepper, LogitStepper):
-            return self.stepper.logits(self._last(bos_id))
+            return self.stepper.logits(self.last(bos_id))
         return self.step(bos_id)
 
     def top_candidates(
@@ -101,12 +104,31 @@ class HypothesisRows:
         """
         if self._ranking is None:
             return None
+        if self._found is not None:
+            found, self._found = self._found, None
+            assert found[0].size(1) == size
+            return found[0].double().numpy(), found[1].numpy(), found[2].double().numpy()
         values, ids, asked_log_probs = self._ranking.top_candidates(
-            self._last(bos_id), size, torch.from_numpy(asked)
+            self.last(bos_id), size, torch.from_numpy(asked)
         )
         return values.double().numpy(), ids.numpy(), asked_log_probs.double().numpy()
 
-    def _last(self, bos_id: int) -> Int64[Tensor, " rows"]:
+    def take(self, taken: StepsTaken) -> None:
+        """Add what the stepper's `run_steps` gained, whose candidates are those of the next step."""
+        origins, tokens, gains = (each.numpy() for each in (taken.origins, taken.tokens, taken.gains))
+        steps = tokens.shape[1]
+        self._found = taken.candidates
+        self._ids, self._token_log_probs = self._ids[origins], self._token_log_probs[origins]
+        self._widen(self.length + steps)
+        new = self.lengths[origins, None] + np.arange(steps)
+        np.put_along_axis(self._ids, new, tokens, axis=1)
+        np.put_along_axis(self._token_log_probs, new, gains, axis=1)
+        self.log_prob, self.rank = taken.log_probs.numpy(), taken.ranks.numpy()
+        self.lengths = self.lengths + steps
+        self.length += steps
+
+    def last(self, bos_id: int) -> Int64[Tensor, " rows"]:
+        """The last token of each row; `bos_id` where there is none."""
         if not self.length:
             return torch.full((len(self.sentence),), bos_id)
         last = self._ids[np.arange(len(self._ids)), self.lengths - 1]

@@ -25,6 +25,7 @@ from regard.decoding.hypothesis import Hypothesis, Request, best_first
 from regard.decoding.ranking import TopCandidates
 from regard.decoding.rows import HypothesisRows
 from regard.decoding.step import Stepper
+from regard.decoding.steps_at_once import run_steps
 from regard.errors import ConfigError
 
 
@@ -39,6 +40,10 @@ class GreedySearch(DecodingLoop):
 
     def ranking(self, requests: Sequence[Request]) -> Callable[[HypothesisRows], Ranking]:
         return lambda rows: TopCandidates(1)
+
+    def run_steps(self, rows: HypothesisRows, constraints: RequestConstraints) -> None:
+        if type(self) is GreedySearch:
+            run_steps(self, rows, constraints, size=1, candidates=1)
 
 
 class FinishedHypotheses:
@@ -113,8 +118,31 @@ class BeamSearch(Search):
         greatest = self.greatest(constraints)
         rows = self.rows(stepper, requests)
         while len(rows.live()):
+            self.run_steps(rows, constraints, greatest, finished)
             self.step(rows, constraints, greatest, finished)
         return [found[: self.n_best] for found in finished.found]
+
+    def run_steps(
+        self,
+        rows: HypothesisRows,
+        constraints: RequestConstraints,
+        greatest: Float64[np.ndarray, " sentences"],
+        finished: FinishedHypotheses,
+    ) -> None:
+        """Do what several steps would, if that is possible: if no hypothesis ends or is dropped by them."""
+        sentence = int(rows.sentence[0])
+        bar = float(finished.bar[sentence])
+        if type(self) is BeamSearch and not (self.heuristic_stopping and np.isfinite(bar)):
+            bar = -np.inf if self.early_stopping else bar
+            run_steps(
+                self,
+                rows,
+                constraints,
+                size=self.size,
+                candidates=self.tokens_of_row,
+                bar=bar,
+                greatest=float(greatest[sentence]),
+            )
 
     @property
     def tokens_of_row(self) -> int:

@@ -13,8 +13,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.fast.decoding_step import FastStep, fast_step
+from regard.fast.decoding_step import DecodingStep, FastStep, fast_step
 from regard.fast.largest import CandidateTensors
+from regard.fast.native.search import SearchState, StepsTaken
+from regard.fast.slot_cache import SlotCache
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 # Rows of x @ W are equal to the bit in any number that is a multiple of this: 8 rows differ from 16 (MKL with
@@ -67,6 +69,18 @@ class RankingStepper(Stepper, Protocol):
         """In place of `step`: the `size` greatest log-probabilities, their ids, and that of the id `asked`.
 
         In descending order; of equal ones that with the lower id comes first.
+        """
+        ...
+
+
+@runtime_checkable
+class SearchingStepper(RankingStepper, Protocol):
+    """One that may continue a search by several steps at once."""
+
+    def run_steps(self, state: SearchState, steps: int) -> StepsTaken | None:
+        """At most so many steps, until a hypothesis ends or is dropped; None if it cannot, and read nothing.
+
+        Rows become what they continue; it has then read what the search had at first, and what it gained.
         """
         ...
 
@@ -161,6 +175,13 @@ class CacheStepper:
     ) -> CandidateTensors:
         assert self._fast is not None
         return self._fast.top_candidates(ids, self.stepped(), size, asked)
+
+    def run_steps(self, state: SearchState, steps: int) -> StepsTaken | None:
+        if not isinstance(self._fast, DecodingStep):
+            return None
+        cache = self.stepped()
+        assert isinstance(cache, SlotCache)
+        return self._fast.run_steps(state, cache, steps)
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
         cache = self.stepped()

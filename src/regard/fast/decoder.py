@@ -3,9 +3,11 @@
 Each row is at a position of its own.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
@@ -13,6 +15,7 @@ from regard.fast.native.attention import plan_to_memory, plan_to_self
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.plan import AttentionInputs, Plan, PlannedResult, UnsupportedPart
 from regard.fast.native.rotary import plan_rotation
+from regard.fast.native.search import SearchState, StepsTaken, run_steps
 from regard.fast.position_vectors import PositionVectors, rotary_vectors
 from regard.fast.row_layers import (
     row_embedding,
@@ -51,6 +54,8 @@ class PlannedDecoder:
         self._positional = None if positions is None else PositionVectors(positions)
         self._turns = rotary_vectors(stack.blocks)
         self._scale = stack.scale if isinstance(stack, Decoder) else 1.0
+        # learned positions end somewhere, all others nowhere
+        self._most: int = getattr(positions, "max_positions", sys.maxsize)
 
         def path(ids: PlannedResult) -> PlannedResult:
             x = enter(ids)
@@ -67,15 +72,36 @@ class PlannedDecoder:
         cache.advance()
         return x if self._scale == 1.0 else x * self._scale
 
-    def _inputs(self, cache: SlotCache) -> AttentionInputs:
-        slots = cache.make_room(self._layers, self._features)
-        positional = None if self._positional is None else self._positional(cache.lengths)
-        turns = None if self._turns is None else self._turns(cache.lengths)
-        own = (cache.keys, cache.values, cache.table, slots, cache.begins, cache.held)
+    def run_steps(
+        self, output: PackedLinear, state: SearchState, cache: SlotCache, steps: int
+    ) -> StepsTaken | None:
+        """Continue a search until a hypothesis ends or is dropped, at most by so many steps (`run_steps`).
+
+        The cache has then read what the search had at first, and what it gained. None if the model has no
+        positions for two steps; then nothing was read.
+        """
+        if (steps := min(steps, self._most - cache.length)) < 2:
+            return None
+        taken = run_steps(self._plan, output, state, self._inputs(cache, steps), steps, self._scale)
+        cache.advance(taken.tokens.size(1) + 1)
+        return taken
+
+    def _inputs(self, cache: SlotCache, steps: int = 1) -> AttentionInputs:
+        """The inputs of so many steps, the first step's rows first."""
+        slots = cache.make_room(self._layers, self._features, steps).flatten()
+        lengths, held = (_of_steps(each, steps) for each in (cache.lengths, cache.held))
+        positional = None if self._positional is None else self._positional(lengths)
+        turns = None if self._turns is None else self._turns(lengths)
+        own = (cache.keys, cache.values, cache.table, slots, cache.begins_of(held), held)
         if (memory := cache.memory) is None:
             return AttentionInputs(*own, positional=positional, turns=turns)
         held = (memory.layers, memory.starts, memory.lengths, memory.longest)
         return AttentionInputs(*own, *held, positional=positional, turns=turns)
+
+
+def _of_steps(positions: Int64[Tensor, " rows"], steps: int) -> Int64[Tensor, " steps_x_rows"]:
+    """The positions of this step, of the next one, and so on."""
+    return positions if steps == 1 else (torch.arange(steps)[:, None] + positions).flatten()
 
 
 def _block(block: nn.Module, number: int) -> Block:

@@ -24,6 +24,7 @@ from regard.fast.largest import CandidateTensors
 from regard.fast.native import kernels
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.plan import UnsupportedPart
+from regard.fast.native.search import SearchState, StepsTaken
 from regard.fast.row_layers import row_linear
 from regard.fast.slot_cache import SlotCache
 from regard.fast.supported import why_not_here, why_unsupported
@@ -65,6 +66,12 @@ class DecodingStep:
         """
         assert isinstance(self.output, PackedLinear)
         return self.output.top_candidates(self.decoder(ids, cache), size, asked)
+
+    def run_steps(self, state: SearchState, cache: SlotCache, steps: int) -> StepsTaken | None:
+        """Continue a search by several steps at once; None if it cannot. See `PlannedDecoder.run_steps`."""
+        if not isinstance(self.output, PackedLinear):
+            return None
+        return self.decoder.run_steps(self.output, state, cache, steps)
 
 
 FastStep = DecodingStep | GraphedStep

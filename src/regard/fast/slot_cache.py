@@ -65,21 +65,29 @@ class SlotCache:
     @property
     def begins(self) -> Int64[Tensor, " rows"]:
         """The first stored position to which the next one of each row can attend."""
+        return self.begins_of(self.held)
+
+    def begins_of(self, positions: Int64[Tensor, " rows"]) -> Int64[Tensor, " rows"]:
+        """The first stored position to which each of these can attend."""
         if self.window is None:
-            return torch.zeros_like(self.held)
-        return (self.held + 1 - self.window).clamp(min=0)
+            return torch.zeros_like(positions)
+        return (positions + 1 - self.window).clamp(min=0)
 
-    def make_room(self, layers: int, features: int) -> Int32[Tensor, " rows"]:
-        """Slots for one more position of each row; the table has a column for it."""
+    def make_room(self, layers: int, features: int, steps: int = 1) -> Int32[Tensor, "steps rows"]:
+        """Slots for so many more positions of each row; the table has columns for them."""
         self._allocate(layers, features)
-        if int(self.held.max()) == self.table.size(1):
+        while int(self.held.max()) + steps > self.table.size(1):
             self._widen()
-        return self._take(len(self.lengths))
+        count = steps * len(self.lengths)
+        if len(self._free) < count:
+            self._free_unused(count)
+        return self._free[:count].view(steps, -1)
 
-    def advance(self) -> None:
-        """Each row has read one position more, which a step has entered in the table."""
-        self.lengths = self.lengths + 1
-        self.held = self.held + 1
+    def advance(self, steps: int = 1) -> None:
+        """Each row has read so many positions more, which steps have entered in the table."""
+        self._free = self._free[steps * len(self.lengths) :]
+        self.lengths = self.lengths + steps
+        self.held = self.held + steps
 
     def select(self, rows: Int64[Tensor, " rows"]) -> "SlotCache":
         """Replace row i by row `rows[i]`."""
@@ -174,7 +182,7 @@ class SlotCache:
             places = (begins[:, None] + torch.arange(width)).clamp(max=width - 1)
             self.table = self.table.gather(1, places)
             self.held = self.held - begins
-        if int(self.held.max()) == width:
+        else:
             self.table = _padded(self.table, max(CAPACITY, 2 * width))
 
 

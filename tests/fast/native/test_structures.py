@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from regard.fast.native import attention, attention_training, linear, plan
+from regard.fast.native import attention, attention_training, linear, plan, search
 from regard.fast.native.compiler import SOURCES, find_compiler
 
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
@@ -18,9 +18,10 @@ STRUCTURES = {
     attention_training._View: "attention_training.c",
     attention_training._Attention: "attention_training.c",
     linear.Weights: "product.h",
-    plan.Operand: "plan.c",
-    plan.Call: "plan.c",
-    plan.Run: "plan.c",
+    plan.Operand: "plan.h",
+    plan.Call: "plan.h",
+    plan.Run: "plan.h",
+    search.Search: "search.c",
 }
 
 
@@ -56,7 +57,7 @@ def test_a_field_elsewhere_would_be_found(tmp_path):
 
 
 def test_no_structure_is_left_out():
-    modules = (attention, attention_training, linear, plan)
+    modules = (attention, attention_training, linear, plan, search)
     found = {
         kind
         for module in modules

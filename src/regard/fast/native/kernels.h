@@ -24,3 +24,8 @@ void attend_to_memory(const Heads *heads, const float *query, long query_row, co
 void attend_to_self(const Heads *heads, const float *query, long query_row, const float *key, long key_row, const float *value,
                     long value_row, float *keys, float *values, int32_t *table, long table_row, const int32_t *slots,
                     const int64_t *begins, const int64_t *positions, float *weights, float *out);
+
+typedef struct Statistics Statistics; // of top_candidates.c
+void top_candidates(const float *x, long rows, const Weights *weights, const int64_t *asked, long size, float *values,
+                    int64_t *ids, float *asked_log_probs, float *block, Statistics *statistics, uint8_t *levels,
+                    float *level_scales, int threads);

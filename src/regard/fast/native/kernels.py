@@ -16,6 +16,7 @@ _TAKES = {
     "embed": [_ADDRESS, _COUNT, _ADDRESS, _COUNT, _COUNT, ctypes.c_float, _ADDRESS, _ADDRESS],
     "rotate": [_ADDRESS, *[_COUNT] * 4, _ADDRESS, _ADDRESS],
     "run_plan": [_ADDRESS, _COUNT, _ADDRESS],
+    "run_steps": [_ADDRESS, _COUNT, _ADDRESS, _ADDRESS],
     "add_dropped": [*[_ADDRESS] * 3, _FLAG, ctypes.c_float, _COUNT, _ADDRESS, _FLAG],
     "post_norm": [
         *[_ADDRESS] * 3,
@@ -72,4 +73,5 @@ def kernel(name: str) -> "ctypes._NamedFuncPointer":
     assert found is not None, "ask whether kernels are available first"
     function = getattr(found, name)
     function.argtypes = _TAKES.get(name, [])
+    function.restype = _COUNT if name == "run_steps" else _FLAG
     return function

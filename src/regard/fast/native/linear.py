@@ -40,7 +40,7 @@ class PackedLinear:
         relu: bool = False,
     ) -> None:
         columns, self.features = self.shape = weight.shape
-        self._levels = 0 if scale is None else -(-self.features // QUAD) * QUAD  # a row
+        self.levels = 0 if scale is None else -(-self.features // QUAD) * QUAD  # bytes of a row's inputs
         held = {"bias": _filled(torch.zeros(columns) if bias is None else bias)}
         if scale is None:
             held["panels"] = _panels(weight)
@@ -52,7 +52,7 @@ class PackedLinear:
         self._weights = Weights(
             features=self.features, columns=columns, relu=relu, **{k: v.data_ptr() for k, v in held.items()}
         )
-        self._address = ctypes.addressof(self._weights)
+        self.address = ctypes.addressof(self._weights)
         self._linear, self._top_candidates = kernel("linear"), kernel("top_candidates")
 
     def __call__(self, x: Rows, residual: Rows | None = None) -> Rows:
@@ -65,7 +65,7 @@ class PackedLinear:
 
     def _planned(self, x: PlannedResult, residual: PlannedResult | None) -> PlannedResult:
         return x.plan.record(
-            LINEAR, x, residual, features=self.shape[0], weights=self._address, kept=self, levels=self._levels
+            LINEAR, x, residual, features=self.shape[0], weights=self.address, kept=self, levels=self.levels
         )
 
     def _computed(
@@ -74,9 +74,9 @@ class PackedLinear:
         x, rows = x.contiguous(), x.size(0)
         residual = None if residual is None else residual.contiguous()
         out = torch.empty(rows, self.shape[0])
-        _room, levels, scales = self._room(rows) if self._levels else (None, None, None)
+        _room, levels, scales = self._room(rows) if self.levels else (None, None, None)
         self._linear(
-            x.data_ptr(), rows, self._address, None if residual is None else residual.data_ptr(),
+            x.data_ptr(), rows, self.address, None if residual is None else residual.data_ptr(),
             out.data_ptr(), levels, scales, threads_for(rows * self.shape.numel()),
         )  # fmt: skip
         return out
@@ -101,9 +101,9 @@ class PackedLinear:
         values, ids = torch.empty(rows, size), torch.empty(rows, size, dtype=torch.int64)
         asked_log_probs, block = torch.empty(rows), torch.empty(rows, constant("block_size"))
         statistics = torch.empty(rows, constant("statistics_size"), dtype=torch.uint8)
-        _room, levels, scales = self._room(rows) if self._levels else (None, None, None)
+        _room, levels, scales = self._room(rows) if self.levels else (None, None, None)
         self._top_candidates(
-            x.data_ptr(), rows, self._address, asked.data_ptr(), size, values.data_ptr(), ids.data_ptr(),
+            x.data_ptr(), rows, self.address, asked.data_ptr(), size, values.data_ptr(), ids.data_ptr(),
             asked_log_probs.data_ptr(), block.data_ptr(), statistics.data_ptr(), levels, scales,
             threads_for(rows * self.shape.numel()),
         )  # fmt: skip
@@ -111,9 +111,9 @@ class PackedLinear:
 
     def _room(self, rows: int) -> tuple[Tensor, int, int]:
         """Scratch for quantised inputs, followed by their scales; the address of each."""
-        room = torch.empty(rows * (self._levels + 4), dtype=torch.uint8)
+        room = torch.empty(rows * (self.levels + 4), dtype=torch.uint8)
         levels = room.data_ptr()
-        return room, levels, levels + rows * self._levels
+        return room, levels, levels + rows * self.levels
 
 
 def _panels(weight: Tensor, together: int = 1) -> Tensor:

@@ -1,37 +1,5 @@
 // A sequence of kernels, run by one call: for few rows a call from Python takes as long as the kernel itself.
-#include "kernels.h"
-
-enum { EMBED, LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY, ADD }; // a call's `kind`
-enum { NO_OPERAND = -1, INPUT = -2, OUTPUT = -3 }; // an operand's `offset`, if it is not in the buffer
-
-// The part of rows of `width` floats that begins at `column`. `offset`: its place in the buffer, in floats per row.
-typedef struct {
-    long offset, width, column;
-} Operand;
-
-typedef struct {
-    Operand x, y, z, out; // y: a residual, or a factor, or keys; z: values
-    long kind, features, heads, groups, layer;
-    const void *weights, *bias; // Weights; or the gain and the bias of a norm; or an embedding table with `layer` rows
-    float number; // epsilon, or the scale of scores or of embeddings
-    int flag;     // norm: whether the mean is subtracted; activation: which one
-} Call;
-
-// The inputs of a run, its memory, and the keys and values of attention, layer by layer (attention.c).
-typedef struct {
-    const void *input; // of the first call: rows of floats, or ids
-    float *output, *buffer, *scores; // scores: threads x heads x weights_row
-    uint8_t *levels;                // int8: scratch for the widest inputs; `level_scales`: one float per row
-    float *level_scales;
-    const float *plus, *turns; // of the position of each row
-    float **keys, **values;
-    int32_t *table;
-    const int32_t *slots;
-    const int64_t *begins, *positions;
-    const float **memory_keys, **memory_values;
-    const int64_t *starts, *lengths;
-    long rows, table_row, seen, longest, threads; // seen: positions to which a row attends, at most; longest: the same of a memory
-} Run;
+#include "plan.h"
 
 int worth(void) { return WORTH; }
 
@@ -56,7 +24,6 @@ static void attend(const Call *call, const Run *run, const float *x, const float
                          run->lengths, run->scores, out);
 }
 
-// Returns 0, or 1 where an id has no embedding.
 int run_plan(const Call *calls, long count, const Run *run) {
     for (const Call *call = calls; call < calls + count; call++) {
         const float *x = address_of(call->x, run), *y = address_of(call->y, run), *z = address_of(call->z, run);

@@ -6,7 +6,7 @@ To record it, the kernels are called with a `PlannedResult` instead of each tens
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, TypedDict, TypeVar, Unpack
+from typing import NamedTuple, NoReturn, TypedDict, TypeVar, Unpack
 
 import torch
 from jaxtyping import Float, Int32, Int64
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from regard.fast.native.kernels import constant, kernel
 
-EMBED, LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY, ADD = range(8)  # as in plan.c
-NO_OPERAND, INPUT, OUTPUT = -1, -2, -3  # offsets of operands that are not in the buffer, as in plan.c
+EMBED, LINEAR, NORM, ACTIVATE, ROTATE, TO_SELF, TO_MEMORY, ADD = range(8)  # as in plan.h
+NO_OPERAND, INPUT, OUTPUT = -1, -2, -3  # offsets of operands that are not in the buffer, as in plan.h
 SCALE = 4  # bytes
 
 
@@ -47,7 +47,10 @@ Rows = TypeVar("Rows", Tensor, PlannedResult)  # [rows, features], a tensor or p
 
 @dataclass(frozen=True)
 class AttentionInputs:
-    """Keys and values of a step's attentions (attention.py) by layer, and the vectors of its positions."""
+    """Keys and values of a step's attentions (attention.py) by layer, and the vectors of its positions.
+
+    `slots`, `begins`, `positions`, `positional` and `turns` may be those of several steps, one after another.
+    """
 
     keys: Sequence[Float[Tensor, "slots features"]]
     values: Sequence[Float[Tensor, "slots features"]]
@@ -64,7 +67,7 @@ class AttentionInputs:
 
 
 class Operand(ctypes.Structure):
-    """The struct of plan.c; so are the next two classes."""
+    """The struct of plan.h; so are the next two classes."""
 
     _fields_ = [(name, ctypes.c_long) for name in ("offset", "width", "column")]
 
@@ -110,6 +113,14 @@ class PlannedCall:
     features: int  # of its result
     details: Details
     kept: object  # keeps the memory of the weights alive
+
+
+class PreparedRun(NamedTuple):
+    """The inputs and the memory of a run, and its result. `memory` keeps alive what has an address in it."""
+
+    run: Run
+    out: Float[Tensor, "rows features"]
+    memory: object
 
 
 class Plan:
@@ -171,25 +182,40 @@ class Plan:
         Raises:
             IndexError: an id has no embedding.
         """
+        prepared = self.prepared(x.contiguous(), seen)
+        if self._run(*self.calls, ctypes.addressof(prepared.run)):
+            refuse_ids()
+        return prepared.out
+
+    @property
+    def calls(self) -> tuple["ctypes.Array[Call]", int]:
+        """The recorded calls, and their number."""
+        return self._calls, len(self._calls)
+
+    def prepared(
+        self,
+        x: Float[Tensor, "rows in_features"] | Int64[Tensor, " rows"],
+        seen: AttentionInputs,
+        levels: int = 0,
+    ) -> "PreparedRun":
+        """A run of the plan; `levels`: bytes of a row's quantised inputs that other kernels need."""
         rows, own = x.size(0), int((seen.positions - seen.begins).max()) + 1
         longest = max(own, seen.longest)
         out, buffer = torch.empty(rows, self.features), torch.empty(rows * self.buffer)
-        threads = torch.get_num_threads()
+        threads, width = torch.get_num_threads(), max(self._levels, levels)
         scores = torch.empty(threads, self._heads, longest + constant("panel_width"))
-        levels = torch.empty(rows * (self._levels + SCALE), dtype=torch.uint8)
-        x = x.contiguous()
+        room = torch.empty(rows * (width + SCALE), dtype=torch.uint8)
         keys, values = map(_table, (seen.keys, seen.values))
         memory_keys, memory_values = (_table([pair[part] for pair in seen.memory]) for part in (0, 1))
         run = Run(
-            *map(_address, (x, out, buffer, scores, levels)), levels.data_ptr() + rows * self._levels,
+            *map(_address, (x, out, buffer, scores, room)), room.data_ptr() + rows * width,
             *map(_address, (seen.positional, seen.turns)), *map(ctypes.addressof, (keys, values)),
             *map(_address, (seen.table, seen.slots, seen.begins, seen.positions)),
             *map(ctypes.addressof, (memory_keys, memory_values)), *map(_address, (seen.starts, seen.lengths)),
             rows, seen.table.stride(0), own, seen.longest, threads,
         )  # fmt: skip
-        if self._run(self._calls, len(self._calls), ctypes.addressof(run)):
-            refuse_ids()
-        return out
+        memory = (buffer, scores, room, keys, values, memory_keys, memory_values)
+        return PreparedRun(run, out, memory)
 
 
 def refuse_ids() -> NoReturn:

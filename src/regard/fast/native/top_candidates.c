@@ -1,16 +1,16 @@
 // The most likely outputs of a linear layer and softmax, found while the logits are computed, which are not stored.
-#include "product.h"
+#include "kernels.h"
 
 enum { BLOCK = 32 * WIDTH, CHUNK = 4 * LANES }; // outputs that are searched while they are in the processor's cache
 
 // A row's statistics over the outputs so far; `sum` is that of e^(output - maximum).
-typedef struct {
+struct Statistics {
     float *values; // the `size` largest in descending order; of equal ones the lower number comes first
     int64_t *ids;
     long size;
     float maximum;
     double sum;
-} Statistics;
+};
 
 int block_size(void) { return BLOCK; }
 int statistics_size(void) { return sizeof(Statistics); }
