@@ -124,7 +124,8 @@ class HypothesisRows:
         np.put_along_axis(self._ids, new, tokens, axis=1)
         np.put_along_axis(self._token_log_probs, new, gains, axis=1)
         self.log_prob, self.rank = taken.log_probs.numpy(), taken.ranks.numpy()
-        self.lengths = self.lengths + steps
+        self.sentence, self._source = self.sentence[origins], self._source[origins]
+        self.lengths = self.lengths[origins] + steps
         self.length += steps
 
     def last(self, bos_id: int) -> Int64[Tensor, " rows"]:
@@ -160,8 +161,9 @@ class HypothesisRows:
         """Make room for so many tokens in each row."""
         more = max(width, 16, 2 * self.length) - self._ids.shape[1]
         if width > self._ids.shape[1]:
-            self._ids = np.pad(self._ids, ((0, 0), (0, more)))
-            self._token_log_probs = np.pad(self._token_log_probs, ((0, 0), (0, more)))
+            new = np.zeros((len(self._ids), more))
+            self._ids = np.hstack((self._ids, new.astype(np.int64)))
+            self._token_log_probs = np.hstack((self._token_log_probs, new))
 
     def select(
         self, parents: Int64[np.ndarray, " new"], rank: Int64[np.ndarray, " new"]

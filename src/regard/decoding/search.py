@@ -25,7 +25,7 @@ from regard.decoding.hypothesis import Hypothesis, Request, best_first
 from regard.decoding.ranking import TopCandidates
 from regard.decoding.rows import HypothesisRows
 from regard.decoding.step import Stepper
-from regard.decoding.steps_at_once import run_steps
+from regard.decoding.steps_at_once import MOST_ROWS, MOST_STEPS, BeamOfOne, run_steps
 from regard.errors import ConfigError
 
 
@@ -43,7 +43,7 @@ class GreedySearch(DecodingLoop):
 
     def run_steps(self, rows: HypothesisRows, constraints: RequestConstraints) -> None:
         if type(self) is GreedySearch:
-            run_steps(self, rows, constraints, size=1, candidates=1)
+            run_steps(self, rows, constraints, candidates=1)
 
 
 class FinishedHypotheses:
@@ -129,20 +129,22 @@ class BeamSearch(Search):
         greatest: Float64[np.ndarray, " sentences"],
         finished: FinishedHypotheses,
     ) -> None:
-        """Do what several steps would, if that is possible: if no hypothesis ends or is dropped by them."""
-        sentence = int(rows.sentence[0])
-        bar = float(finished.bar[sentence])
-        if type(self) is BeamSearch and not (self.heuristic_stopping and np.isfinite(bar)):
-            bar = -np.inf if self.early_stopping else bar
-            run_steps(
-                self,
-                rows,
-                constraints,
-                size=self.size,
-                candidates=self.tokens_of_row,
-                bar=bar,
-                greatest=float(greatest[sentence]),
-            )
+        """Do several steps at once, if that is possible."""
+        sentence = int(rows.sentence[rows.live()[0]])
+        bar, ends = float(finished.bar[sentence]), int(finished.ended[sentence])
+        if type(self) is not BeamSearch or (self.heuristic_stopping and np.isfinite(bar)):
+            return
+        decides_alone = self.n_best == 1 and not self.heuristic_stopping  # what follows from an end
+        most = self.size - 1 - ends if self.early_stopping else MOST_ROWS * MOST_STEPS
+        beam = BeamOfOne(
+            size=self.size,
+            most_ends=most if decides_alone else 0,
+            drops=not self.early_stopping,
+            greatest=float(greatest[sentence]),
+            bar=-np.inf if self.early_stopping else bar,
+        )
+        for each in run_steps(self, rows, constraints, candidates=self.tokens_of_row, beam=beam):
+            finished.add(sentence, each)
 
     @property
     def tokens_of_row(self) -> int:

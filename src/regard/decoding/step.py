@@ -78,7 +78,7 @@ class SearchingStepper(RankingStepper, Protocol):
     """One that may continue a search by several steps at once."""
 
     def run_steps(self, state: SearchState, steps: int) -> StepsTaken | None:
-        """At most so many steps, until a hypothesis ends or is dropped; None if it cannot, and read nothing.
+        """At most so many steps, as long as no caller is needed; None if it cannot, and has read nothing.
 
         Rows become what they continue; it has then read what the search had at first, and what it gained.
         """

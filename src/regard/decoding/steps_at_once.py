@@ -1,20 +1,38 @@
-"""Several steps of greedy or beam search by one call of the stepper, as long as nothing ends or is dropped.
+"""Several steps of greedy or beam search by one call of the stepper, as long as it knows what to do.
 
 For a single sentence the search in Python takes longer than the model. The results are the same, to the bit.
 """
 
-import numpy as np
+from dataclasses import dataclass, replace
+
 import torch
 
 from regard.decoding.base_search import Search
+from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.request_constraints import RequestConstraints
 from regard.decoding.rows import SPARE, HypothesisRows
 from regard.decoding.rules import BannedTokens
 from regard.decoding.step import SearchingStepper
-from regard.fast.native.search import SearchState
+from regard.fast.native.search import EndedTokens, SearchState
 
 MOST_STEPS = 16
-MOST_ROWS = 64  # with more rows the kernels take longer, and a hypothesis ends at most steps
+MOST_ROWS = 64  # with more rows the kernels take longer, and a greedy hypothesis ends at most steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class BeamOfOne:
+    """The beam of one sentence: its size, and what decides whether a hypothesis goes on.
+
+    So many hypotheses may end before the search is asked (`most_ends`). A hypothesis is dropped if its
+    log-probability over `greatest`, the greatest length penalty, does not exceed the best score of those that
+    ended, `bar`; none is unless it `drops`.
+    """
+
+    size: int
+    most_ends: int
+    drops: bool
+    greatest: float
+    bar: float
 
 
 def run_steps(
@@ -22,46 +40,86 @@ def run_steps(
     rows: HypothesisRows,
     constraints: RequestConstraints,
     *,
-    size: int,
     candidates: int,
-    bar: float = -np.inf,
-    greatest: float = 1.0,
-) -> None:
+    beam: BeamOfOne | None = None,
+) -> list[Hypothesis]:
     """Continue all rows by as many steps as the stepper can do at once; the next step is the search's own.
 
     Nothing happens if the search has rules, prefixes or stop texts that the stepper does not know.
 
     Args:
-        size: hypotheses of a sentence; a beam must be alone.
         candidates: next tokens of a row that the search ranks.
-        bar: a hypothesis is dropped if its log-probability over `greatest` does not exceed it.
+        beam: the rows are this beam; None: each is a greedy hypothesis.
+
+    Returns:
+        The hypotheses of the beam that ended, in this order.
     """
-    stepper, sentence = rows.stepper, rows.sentence
-    if (
-        not isinstance(stepper, SearchingStepper)
-        or not size <= len(sentence) <= MOST_ROWS
-        or search.stop is not None
-        or not all(type(rule) is BannedTokens for rule in search.rules)
-        or not constraints.is_free(rows)
-        or (sentence == SPARE).any()
-        or (rows.lengths < constraints.uncounted[sentence]).any()
-        or (size > 1 and (len(sentence) != size or (sentence != sentence[0]).any()))
-    ):
-        return
+    stepper = rows.stepper
+    if not isinstance(stepper, SearchingStepper) or not _is_known(search, rows, constraints, beam):
+        return []
     steps = min(MOST_STEPS, constraints.soonest - rows.length)
     banned = sorted({token for rule in search.rules if isinstance(rule, BannedTokens) for token in rule.ids})
-    groups = len(sentence) // size
     state = SearchState(
-        size=size,
         last=rows.last(search.bos_id),
-        ranks=torch.from_numpy(rows.rank),
         log_probs=torch.from_numpy(rows.log_prob),
-        bars=torch.full((groups,), bar, dtype=torch.float64),
-        greatest=torch.full((groups,), greatest, dtype=torch.float64),
+        ranks=torch.from_numpy(rows.rank),
         ends=(search.eos_id, *search.ends),
         banned=banned,
-        asked=torch.full((len(sentence),), search.eos_id),
+        asked=search.eos_id,
         candidates=candidates + len(banned),
     )
-    if (taken := stepper.run_steps(state, steps)) is not None:
-        rows.take(taken)
+    if beam is not None:
+        state = _with_beam(state, search, beam, _counted(rows, constraints), steps)
+    if (taken := stepper.run_steps(state, steps)) is None:
+        return []
+    ended = [_finished(search, rows, constraints, each) for each in taken.ended]
+    rows.take(taken)
+    return ended
+
+
+def _is_known(
+    search: Search, rows: HypothesisRows, constraints: RequestConstraints, beam: BeamOfOne | None
+) -> bool:
+    """True if the stepper can do the next steps of the search."""
+    sentence = rows.sentence
+    return (
+        search.stop is None
+        and all(type(rule) is BannedTokens for rule in search.rules)
+        and (beam is None or (len(sentence) <= beam.size and bool((sentence == sentence[0]).all())))
+        and max(len(sentence), beam.size if beam else 1) <= MOST_ROWS
+        and SPARE not in sentence
+        and constraints.is_free(rows)
+        and not bool(constraints.in_prompt(rows).any())
+    )
+
+
+def _counted(rows: HypothesisRows, constraints: RequestConstraints) -> int:
+    """How many tokens of the sentence's hypotheses count for their length."""
+    return rows.length - int(constraints.uncounted[rows.sentence[0]])
+
+
+def _with_beam(state: SearchState, search: Search, beam: BeamOfOne, length: int, steps: int) -> SearchState:
+    """The state with a beam whose hypotheses have this length."""
+    penalties = [search.length_penalty(length + step + 1) for step in range(steps)]
+    return replace(
+        state,
+        size=beam.size,
+        most_ends=beam.most_ends,
+        penalties=torch.tensor(penalties, dtype=torch.float64) if beam.drops else None,
+        greatest=beam.greatest,
+        bar=beam.bar,
+    )
+
+
+def _finished(
+    search: Search, rows: HypothesisRows, constraints: RequestConstraints, ended: EndedTokens
+) -> Hypothesis:
+    """A hypothesis that ended; `rows` are those before the steps."""
+    each = [*rows.log_probs_of(ended.origin), *ended.gains]
+    uncounted = int(constraints.uncounted[rows.sentence[ended.origin]])
+    return Hypothesis(
+        ids=[*rows.ids_of(ended.origin), *ended.tokens],
+        log_prob=ended.log_prob,
+        score=ended.log_prob / search.length_penalty(len(each) - uncounted),
+        token_log_probs=each,
+    )

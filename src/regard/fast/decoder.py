@@ -75,15 +75,19 @@ class PlannedDecoder:
     def run_steps(
         self, output: PackedLinear, state: SearchState, cache: SlotCache, steps: int
     ) -> StepsTaken | None:
-        """Continue a search until a hypothesis ends or is dropped, at most by so many steps (`run_steps`).
+        """Continue a search by several steps, at most so many (`run_steps`).
 
         The cache has then read what the search had at first, and what it gained. None if the model has no
         positions for two steps; then nothing was read.
         """
         if (steps := min(steps, self._most - cache.length)) < 2:
             return None
+        if (rows := len(state.last)) < state.most_rows:
+            cache.select(torch.arange(state.most_rows).clamp(max=rows - 1))
         taken = run_steps(self._plan, output, state, self._inputs(cache, steps), steps, self._scale)
         cache.advance(taken.tokens.size(1) + 1)
+        if (rows := len(taken.origins)) < state.most_rows:
+            cache.select(torch.arange(rows))
         return taken
 
     def _inputs(self, cache: SlotCache, steps: int = 1) -> AttentionInputs:

@@ -1,9 +1,9 @@
-// Steps of greedy or beam search by one call, as long as no hypothesis ends or is dropped.
+// Steps of greedy or beam search by one call, until something happens that is left to the caller.
 //
 // For one sentence a step takes longer in Python than in the kernels.
 #include "plan.h"
 
-// Rows come in groups of `size`: the beam of a sentence, or a greedy hypothesis. All rows of a beam have read equally much.
+// Greedy hypotheses, one a row; or the beam of one sentence, whose rows have all read equally much and are at most `size`.
 typedef struct {
     const Weights *output; // the output layer
     float *values;         // the candidates of the last step, as of top_candidates: rows x candidates
@@ -13,16 +13,23 @@ typedef struct {
     float *block; // scratch of top_candidates
     Statistics *statistics;
     int64_t *last;     // the last id of each row, the plan's input
-    int64_t *ranks;    // of each row in its group
+    int64_t *ranks;    // of each row in the beam
     int64_t *origins;  // the row at first that each row continues
     double *log_probs; // of each row
     int64_t *tokens;   // rows x steps: what each row was continued by
     double *gains;     // the log-probability of each
-    char *room;        // scratch: a row of each table of a group
+    char *room;        // scratch: a row of a table for each row
     const int64_t *banned, *ends;
-    const double *bars, *greatest; // of each group: a candidate goes on if log-probability / greatest > bar
-    long num_banned, num_ends, size, steps, candidates, plus_features, turns_features;
-    float scale; // of the plan's results
+    const double *penalties; // the divisor of the log-probability of a hypothesis that ends at each step; or NULL: none is dropped
+    int64_t *ended_origins, *ended_lengths, *ended_tokens; // of each hypothesis that ended; as `origins`, in steps, as `tokens`
+    double *ended_gains, *ended_totals; // as `gains`, with that of the end; the log-probability
+    long num_banned, num_ends, steps, candidates, plus_features, turns_features;
+    long size;           // of the beam; 0: the rows are greedy hypotheses
+    long most_ends;      // so many hypotheses may end before the caller is asked
+    double greatest;     // a candidate of a beam goes on if its log-probability / greatest > bar,
+    double bar;          // the best score of those that ended
+    float scale;         // of the plan's results
+    long rows, num_ended; // changed: the rows at last, and how many hypotheses ended
 } Search;
 
 typedef struct {
@@ -37,78 +44,144 @@ INLINE int is_among(int64_t id, const int64_t *ids, long count) {
     return 0;
 }
 
-// The best candidates of a group, best first; of equal ones the lower id comes first, then the better parent. Returns 0 if one of
-// them ends, or is dropped.
-static int choose(const Search *search, long first, Choice *chosen) {
-    long size = search->size, places[size];
-    memset(places, 0, sizeof places);
-    for (long rank = 0; rank < size; rank++) {
-        Choice best = {-INFINITY, 0, 0, -1};
-        for (long each = 0; each < size; each++) {
-            long row = first + each, *place = places + each;
-            const float *values = search->values + row * search->candidates;
-            const int64_t *ids = search->ids + row * search->candidates;
-            while (*place < search->candidates && is_among(ids[*place], search->banned, search->num_banned)) ++*place;
-            if (*place == search->candidates) continue;
-            if (!isfinite(values[*place])) return 0; // NaN, or no choice; or fewer candidates than the beam has room for
-            Choice found = {search->log_probs[row] + values[*place], values[*place], ids[*place], row};
-            if (best.row < 0 || found.total > best.total ||
-                (found.total == best.total &&
-                 (found.id < best.id || (found.id == best.id && search->ranks[row] < search->ranks[best.row]))))
-                best = found;
-        }
-        long group = first / size;
-        if (best.row < 0 || is_among(best.id, search->ends, search->num_ends)) return 0;
-        if (!(best.total / search->greatest[group] > search->bars[group])) return 0;
-        places[best.row - first]++;
-        chosen[rank] = best;
+// The first candidate of a row from `place` on that is not banned; `candidates` if there is none.
+INLINE long next_place(const Search *search, long row, long place) {
+    const int64_t *ids = search->ids + row * search->candidates;
+    while (place < search->candidates && is_among(ids[place], search->banned, search->num_banned)) place++;
+    return place;
+}
+
+INLINE Choice choice_of(const Search *search, long row, long place) {
+    double gain = search->values[row * search->candidates + place];
+    return (Choice){search->log_probs[row] + gain, gain, search->ids[row * search->candidates + place], row};
+}
+
+// Of equal ones the lower id comes first, then the better parent.
+INLINE int comes_before(const Search *search, Choice one, Choice other) {
+    if (one.total != other.total) return one.total > other.total;
+    return one.id != other.id ? one.id < other.id : search->ranks[one.row] < search->ranks[other.row];
+}
+
+// The best next token of each row. Returns 0 if it ends the hypothesis, or if there is none.
+static int choose_greedily(const Search *search, Choice *chosen) {
+    for (long row = 0; row < search->rows; row++) {
+        long place = next_place(search, row, 0);
+        if (place == search->candidates || !isfinite(search->values[row * search->candidates + place])) return 0;
+        chosen[row] = choice_of(search, row, place);
+        if (is_among(chosen[row].id, search->ends, search->num_ends)) return 0;
     }
     return 1;
 }
 
-// Row i of a group becomes what row `chosen[i].row` was. table: rows of `row` bytes, of which the first `used` matter.
-static void move(void *table, long row, long used, long first, long size, const Choice *chosen, char *room) {
-    char *rows = table;
-    for (long each = 0; each < size; each++) memcpy(room + each * used, rows + (first + each) * row, used);
-    for (long each = 0; each < size; each++)
-        if (chosen[each].row != first + each) memcpy(rows + (first + each) * row, room + (chosen[each].row - first) * used, used);
+// The candidates of a beam that go on, best first, and those that end: among the first `size`. Returns how many go on; 0 if none
+// does, or if the caller is to decide.
+static long choose_of_beam(const Search *search, Choice *chosen, Choice *ended, long *num_ended) {
+    long size = search->size, rows = search->rows, most = size * (1 + search->num_ends), count = 0, places[rows];
+    *num_ended = 0;
+    for (long row = 0; row < rows; row++) {
+        places[row] = next_place(search, row, 0);
+        for (long place = 0; place < search->candidates; place++)
+            if (!isfinite(search->values[row * search->candidates + place])) return 0; // NaN, or few tokens
+    }
+    for (long number = 0; number < most && count < size; number++) {
+        Choice best = {0, 0, 0, -1};
+        for (long row = 0; row < rows; row++) {
+            if (places[row] == search->candidates) continue;
+            Choice found = choice_of(search, row, places[row]);
+            if (best.row < 0 || comes_before(search, found, best)) best = found;
+        }
+        if (best.row < 0) break;
+        places[best.row] = next_place(search, best.row, places[best.row] + 1);
+        if (!is_among(best.id, search->ends, search->num_ends)) chosen[count++] = best;
+        else if (number < size) ended[(*num_ended)++] = best;
+    }
+    return search->num_ended + *num_ended > search->most_ends ? 0 : count;
 }
 
-static void continue_group(const Search *search, const Run *run, long first, long step, const Choice *chosen) {
-    long size = search->size, row = search->steps * 8;
-    move(run->table, run->table_row * 4, (run->positions[first] + 1) * 4, first, size, chosen, search->room);
-    move(search->tokens, row, step * 8, first, size, chosen, search->room);
-    move(search->gains, row, step * 8, first, size, chosen, search->room);
-    move(search->origins, 8, 8, first, size, chosen, search->room);
-    for (long each = 0; each < size; each++) {
-        long place = first + each;
-        search->last[place] = search->tokens[place * search->steps + step] = chosen[each].id;
-        search->gains[place * search->steps + step] = chosen[each].gain;
-        search->log_probs[place] = chosen[each].total;
-        search->ranks[place] = each;
+// Keep those that could still score better than the best of those that ended. Returns how many.
+static long keep_possible(const Search *search, Choice *chosen, long count) {
+    long kept = 0;
+    for (long each = 0; each < count; each++)
+        if (chosen[each].total / search->greatest > search->bar) chosen[kept++] = chosen[each];
+    return kept;
+}
+
+static void note_ended(Search *search, long step, const Choice *ended, long count) {
+    for (long each = 0; each < count; each++) {
+        long number = search->num_ended++, steps = search->steps, row = ended[each].row;
+        search->ended_origins[number] = search->origins[row];
+        search->ended_lengths[number] = step;
+        memcpy(search->ended_tokens + number * steps, search->tokens + row * steps, step * 8);
+        memcpy(search->ended_gains + number * steps, search->gains + row * steps, step * 8);
+        search->ended_gains[number * steps + step] = ended[each].gain;
+        search->ended_totals[number] = ended[each].total;
     }
 }
 
-// Run the plan `steps` times at most: until a hypothesis ends or is dropped, which is left to the caller, with the candidates of
-// that step. Returns the number of steps before it, or -1 where an id has no embedding. The run's inputs are those of `steps` steps,
-// one after the other.
-long run_steps(const Call *calls, long count, const Run *inputs, const Search *search) {
+// Row i becomes what row `chosen[i].row` was. table: rows of `row` bytes, of which the first `used` matter.
+static void move(void *table, long row, long used, long count, const Choice *chosen, char *room) {
+    for (long each = 0; each < count; each++) memcpy(room + each * used, (char *)table + chosen[each].row * row, used);
+    for (long each = 0; each < count; each++) memcpy((char *)table + each * row, room + each * used, used);
+}
+
+static void continue_rows(Search *search, const Run *run, long step, const Choice *chosen, long count) {
+    long row = search->steps * 8;
+    if (search->size) { // else each row continues itself
+        move(run->table, run->table_row * 4, (run->positions[0] + 1) * 4, count, chosen, search->room);
+        move(search->tokens, row, step * 8, count, chosen, search->room);
+        move(search->gains, row, step * 8, count, chosen, search->room);
+        move(search->origins, 8, 8, count, chosen, search->room);
+        for (long each = 0; each < count; each++) search->ranks[each] = each;
+    }
+    for (long each = 0; each < count; each++) {
+        search->last[each] = search->tokens[each * search->steps + step] = chosen[each].id;
+        search->gains[each * search->steps + step] = chosen[each].gain;
+        search->log_probs[each] = chosen[each].total;
+    }
+    search->rows = count;
+}
+
+// One step's choice. Returns 0 if it is left to the caller; then nothing has changed.
+static int advance(Search *search, const Run *run, long step) {
+    Choice chosen[search->rows + search->size], ended[search->size + 1];
+    long num_ended = 0, count = search->rows;
+    double bar = search->bar;
+    if (!search->size) {
+        if (!choose_greedily(search, chosen)) return 0;
+    } else {
+        count = choose_of_beam(search, chosen, ended, &num_ended);
+        for (long each = 0; each < num_ended; each++) {
+            double score = search->penalties ? ended[each].total / search->penalties[step] : -INFINITY;
+            if (score > search->bar) search->bar = score;
+        }
+        count = keep_possible(search, chosen, count);
+        if (!count) {
+            search->bar = bar;
+            return 0;
+        }
+        note_ended(search, step, ended, num_ended);
+    }
+    continue_rows(search, run, step, chosen, count);
+    return 1;
+}
+
+// Run the plan `steps` times at most: until a step whose candidates the caller is to choose from. Returns the number of steps before
+// it, or -1 where an id has no embedding. The run's inputs are those of `steps` steps, one after the other, with vectors, slots and
+// positions for as many rows as there may be.
+long run_steps(const Call *calls, long count, const Run *inputs, Search *search) {
     Run run = *inputs;
-    long rows = run.rows, features = search->output->features;
-    int threads = rows * features * search->output->columns >= WORTH ? (int)run.threads : 1;
+    long most = search->size ? search->size : search->rows, features = search->output->features;
     for (long step = 0;; step++) {
+        run.rows = search->rows;
         if (run_plan(calls, count, &run)) return -1;
         if (search->scale != 1)
-            for (long place = 0; place < rows * features; place++) run.output[place] *= search->scale;
-        top_candidates(run.output, rows, search->output, search->asked, search->candidates, search->values, search->ids,
+            for (long place = 0; place < run.rows * features; place++) run.output[place] *= search->scale;
+        int threads = run.rows * features * search->output->columns >= WORTH ? (int)run.threads : 1;
+        top_candidates(run.output, run.rows, search->output, search->asked, search->candidates, search->values, search->ids,
                        search->asked_log_probs, search->block, search->statistics, run.levels, run.level_scales, threads);
-        if (step + 1 == search->steps) return step;
-        Choice chosen[rows];
-        for (long first = 0; first < rows; first += search->size)
-            if (!choose(search, first, chosen + first)) return step;
-        for (long first = 0; first < rows; first += search->size) continue_group(search, &run, first, step, chosen + first);
-        run.slots += rows, run.begins += rows, run.positions += rows;
-        if (run.plus) run.plus += rows * search->plus_features;
-        if (run.turns) run.turns += rows * search->turns_features;
+        if (step + 1 == search->steps || !advance(search, &run, step)) return step;
+        run.slots += most, run.begins += most, run.positions += most;
+        if (run.plus) run.plus += most * search->plus_features;
+        if (run.turns) run.turns += most * search->turns_features;
     }
 }

@@ -1,11 +1,11 @@
-"""Steps of greedy or beam search by one call (search.c), as long as no hypothesis ends or is dropped."""
+"""Steps of greedy or beam search by one call (search.c), until one is left to the caller."""
 
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from regard.fast.largest import CandidateTensors
@@ -22,40 +22,65 @@ class Search(ctypes.Structure):
     _fields_ = [
         *[(name, ctypes.c_void_p) for name in (
             "output", "values", "ids", "asked_log_probs", "asked", "block", "statistics", "last", "ranks",
-            "origins", "log_probs", "tokens", "gains", "room", "banned", "ends", "bars", "greatest",
+            "origins", "log_probs", "tokens", "gains", "room", "banned", "ends", "penalties",
+            "ended_origins", "ended_lengths", "ended_tokens", "ended_gains", "ended_totals",
         )],
         *[(name, ctypes.c_long) for name in (
-            "num_banned", "num_ends", "size", "steps", "candidates", "plus_features", "turns_features",
+            "num_banned", "num_ends", "steps", "candidates", "plus_features", "turns_features",
+            "size", "most_ends",
         )],
+        *[(name, ctypes.c_double) for name in ("greatest", "bar")],
         ("scale", ctypes.c_float),
+        *[(name, ctypes.c_long) for name in ("rows", "num_ended")],
     ]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchState:
-    """A search between two steps. Rows come in groups of `size`: a beam, or greedy hypotheses of size 1.
+    """A search between two steps: greedy hypotheses, one a row, or the beam of one sentence.
 
     Attributes:
         last: the last id of each row.
-        ranks: of each row in its group, from 0 on, the best first.
-        log_probs: of each row; `greatest`: the greatest divisor of it for each group.
-        bars: a hypothesis whose log-probability, over the greatest divisor, does not exceed the bar of its
-            group is dropped.
+        log_probs: of each row.
+        ranks: of each row in the beam, from 0 on, the best first.
         ends: tokens that end a hypothesis; `banned`: tokens that no hypothesis has.
-        asked: an id of each row whose log-probability is wanted.
+        asked: the id whose log-probability is wanted of each row.
         candidates: how many next tokens of each row are found, banned ones among them.
+        size: of the beam; 0 for greedy hypotheses.
+        most_ends: so many hypotheses of a beam may end before the caller is asked.
+        penalties: the divisor of the log-probability of a hypothesis that ends at each step; None if none is
+            dropped.
+        greatest: the greatest divisor. A hypothesis goes on if its log-probability over it exceeds `bar`, the
+            best score of those that ended.
     """
 
-    size: int
     last: Int64[Tensor, " rows"]
-    ranks: Int64[Tensor, " rows"]
     log_probs: Float64[Tensor, " rows"]
-    bars: Float64[Tensor, " groups"]
-    greatest: Float64[Tensor, " groups"]
+    ranks: Int64[Tensor, " rows"]
     ends: Sequence[int]
     banned: Sequence[int]
-    asked: Int64[Tensor, " rows"]
+    asked: int
     candidates: int
+    size: int = 0
+    most_ends: int = 0
+    penalties: Float64[Tensor, " steps"] | None = None
+    greatest: float = 1.0
+    bar: float = -float("inf")
+
+    @property
+    def most_rows(self) -> int:
+        """How many rows there may be."""
+        return self.size or len(self.last)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndedTokens:
+    """What a hypothesis that ended gained since row `origin`: without its end, whose gain is the last."""
+
+    origin: int
+    tokens: list[int]
+    gains: list[float]
+    log_prob: float  # of the whole hypothesis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +96,7 @@ class StepsTaken:
     tokens: Int64[Tensor, "rows taken"]
     gains: Float64[Tensor, "rows taken"]
     candidates: CandidateTensors
+    ended: list[EndedTokens]  # in the order in which they ended
 
 
 def run_steps(
@@ -81,52 +107,81 @@ def run_steps(
     steps: int,
     scale: float,
 ) -> StepsTaken:
-    """Run `plan` and the `output` layer, and continue the hypotheses, until one ends or is dropped.
+    """Run `plan` and the `output` layer, and continue the hypotheses, as long as the caller need not decide.
 
-    Each step does what a search does in Python, to the bit.
+    Each step does what a search does in Python, to the bit. It is left to the caller if a greedy hypothesis
+    ends, if more hypotheses of a beam end than may, if none goes on, or if a log-probability is not finite.
 
     Args:
-        inputs: of so many steps; slots, positions and vectors are those of the first step's rows, then those
-            of the next step's.
+        inputs: of so many steps, one after the other, with `state.most_rows` rows each.
         steps: at most. The hypotheses are not continued by the last one, whose candidates are returned.
         scale: a factor of the plan's results.
 
     Raises:
         IndexError: an id has no embedding.
     """
-    rows = len(state.last)
-    last, ranks, log_probs = (each.clone() for each in (state.last, state.ranks, state.log_probs))
-    origins, tokens = torch.arange(rows), torch.empty(rows, steps, dtype=torch.int64)
-    gains = torch.empty(rows, steps, dtype=torch.float64)
-    values = torch.empty(rows, state.candidates)
-    ids = torch.empty(rows, state.candidates, dtype=torch.int64)
-    asked_log_probs, block = torch.empty(rows), torch.empty(rows, constant("block_size"))
-    statistics = torch.empty(rows, constant("statistics_size"), dtype=torch.uint8)
+    rows, most = len(state.last), state.most_rows
+    last, log_probs, ranks = (_enlarged(each, most) for each in (state.last, state.log_probs, state.ranks))
+    origins = torch.arange(most)
+    tokens, gains = _empty(most, steps, torch.int64), _empty(most, steps, torch.float64)
+    values, ids = torch.empty(most, state.candidates), _empty(most, state.candidates, torch.int64)
+    asked, asked_log_probs = torch.full((most,), state.asked), torch.empty(most)
+    block = torch.empty(most, constant("block_size"))
+    statistics = _empty(most, constant("statistics_size"), torch.uint8)
     banned, ends = (torch.tensor(each, dtype=torch.int64) for each in (state.banned, state.ends))
-    widest = max(inputs.table.size(1) * inputs.table.element_size(), steps * NUMBER)
-    room = torch.empty(state.size, widest, dtype=torch.uint8)
+    room = _empty(most, max(inputs.table.size(1), steps) * NUMBER, torch.uint8)
+    endings = min(state.most_ends, steps * most)
+    ended_origins, ended_lengths = _empty(2, endings, torch.int64)
+    ended_tokens, ended_gains = _empty(endings, steps, torch.int64), _empty(endings, steps, torch.float64)
+    ended_totals = torch.empty(endings, dtype=torch.float64)
     search = Search(
         output.address,
-        *(each.data_ptr() for each in (
-            values, ids, asked_log_probs, state.asked, block, statistics, last, ranks, origins, log_probs,
-            tokens, gains, room, banned, ends, state.bars, state.greatest,
+        *(None if each is None else each.data_ptr() for each in (
+            values, ids, asked_log_probs, asked, block, statistics, last, ranks, origins, log_probs, tokens,
+            gains, room, banned, ends, state.penalties, ended_origins, ended_lengths, ended_tokens,
+            ended_gains, ended_totals,
         )),
-        len(banned), len(ends), state.size, steps, state.candidates,
-        _features(inputs.positional), _features(inputs.turns), scale,
+        len(banned), len(ends), steps, state.candidates, _features(inputs.positional),
+        _features(inputs.turns), state.size, endings, state.greatest, state.bar, scale, rows, 0,
     )  # fmt: skip
     prepared = plan.prepared(last, inputs, output.levels)
     taken = kernel("run_steps")(*plan.calls, ctypes.addressof(prepared.run), ctypes.addressof(search))
     if taken < 0:
         refuse_ids()
+    rows = search.rows
+    ended = zip(
+        *(each[: search.num_ended].tolist() for each in (ended_origins, ended_lengths, ended_totals)),
+        ended_tokens,
+        ended_gains,
+        strict=False,
+    )
     return StepsTaken(
-        origins=origins,
-        ranks=ranks,
-        log_probs=log_probs,
-        tokens=tokens[:, :taken],
-        gains=gains[:, :taken],
-        candidates=(values, ids, asked_log_probs),
+        origins=origins[:rows],
+        ranks=ranks[:rows],
+        log_probs=log_probs[:rows],
+        tokens=tokens[:rows, :taken],
+        gains=gains[:rows, :taken],
+        candidates=(values[:rows], ids[:rows], asked_log_probs[:rows]),
+        ended=[
+            EndedTokens(
+                origin=origin,
+                tokens=its_tokens[:length].tolist(),
+                gains=its_gains[: length + 1].tolist(),
+                log_prob=total,
+            )
+            for origin, length, total, its_tokens, its_gains in ended
+        ],
     )
 
 
-def _features(vectors: Float32[Tensor, "rows features"] | None) -> int:
+def _enlarged(values: Tensor, rows: int) -> Tensor:
+    """A copy with room for so many rows."""
+    return torch.cat((values, values.new_zeros(rows - len(values))))
+
+
+def _empty(rows: int, columns: int, dtype: torch.dtype) -> Tensor:
+    return torch.empty(rows, columns, dtype=dtype)
+
+
+def _features(vectors: Float[Tensor, "rows features"] | None) -> int:
     return 0 if vectors is None else vectors.size(1)
