@@ -143,7 +143,11 @@ class SpeculativeDecoding(DecodingLoop):
         return self.loop.ranking(requests)
 
     def steps(
-        self, stepper: Stepper, requests: Sequence[Request], found: list[dict[int, Hypothesis]]
+        self,
+        stepper: Stepper,
+        requests: Sequence[Request],
+        found: list[dict[int, Hypothesis]],
+        at_once: bool = False,
     ) -> Iterator[HypothesisRows]:
         assert len(requests) == 1, "one request at a time: requests accept different numbers of tokens"
         if not isinstance(stepper, RewindableStepper):

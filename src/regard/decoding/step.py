@@ -177,8 +177,9 @@ class CacheStepper:
         return self._fast.top_candidates(ids, self.stepped(), size, asked)
 
     def run_steps(self, state: SearchState, steps: int) -> StepsTaken | None:
-        if not isinstance(self._fast, DecodingStep):
-            return None
+        own = (getattr(type(self), name) for name in ("top_candidates", "logits", "select"))
+        if not isinstance(self._fast, DecodingStep) or tuple(own) != _METHODS_OF_A_STEP:
+            return None  # a subclass does more in each step
         cache = self.stepped()
         assert isinstance(cache, SlotCache)
         return self._fast.run_steps(state, cache, steps)
@@ -202,6 +203,9 @@ class CacheStepper:
                 "this model cannot take back what it has read, so nothing can be guessed for it",
                 "leave out prompt_lookup and draft_model",
             ) from None
+
+
+_METHODS_OF_A_STEP = (CacheStepper.top_candidates, CacheStepper.logits, CacheStepper.select)
 
 
 class ModelStepper(CacheStepper):

@@ -74,6 +74,7 @@ class DecodingStep:
         return self.decoder.run_steps(self.output, state, cache, steps)
 
 
+COMPARED = frozenset({bool, int, float, str, tuple})  # settings of these types are compared by value
 FastStep = DecodingStep | GraphedStep
 Fingerprint = list[object]
 
@@ -116,12 +117,12 @@ def quantise_model(model: nn.Module) -> int:
 
 def _found(model: nn.Module) -> FastStep | str:
     """The step, or why there is none."""
+    known = _steps.get(model)
+    if known is not None and not any_module_is_hooked() and known[0] == fingerprint(model):
+        return known[1]  # a model that is the same is still on its device
     if why_not_here(model) is not None or any_module_is_hooked():
         return why_unsupported(model) or "unknown"
     current = fingerprint(model)
-    known = _steps.get(model)
-    if known is not None and known[0] == current:
-        return known[1]
     found = _build(model)
     if fingerprint(model) == current:  # else another thread began or ended a recording meanwhile
         _steps[model] = current, found
@@ -158,7 +159,8 @@ def fingerprint(model: nn.Module) -> Fingerprint:
         kinds.add(type(module))
         attributes = module.__dict__
         found += type(module), id(module), has_hooks(module), module.training
-        found.extend([_setting(attributes[name]) for name in own_names(module)])
+        settings = [attributes[name] for name in own_names(module)]
+        found.extend([value if type(value) in COMPARED else _setting(value) for value in settings])
         for weight in (*module._parameters.values(), *module._buffers.values()):
             if weight is not None:
                 found += weight.data_ptr(), weight._version
@@ -168,6 +170,6 @@ def fingerprint(model: nn.Module) -> Fingerprint:
 
 
 def _setting(value: object) -> object:
-    """A value that changes with the attribute and holds no reference to a model."""
+    """A value that changes with the attribute, which is not compared by value; it refers to no model."""
     is_held = isinstance(value, FunctionType) and value.__closure__ is None
-    return value if is_held or type(value) in (bool, int, float, str, tuple) else id(value)
+    return value if is_held else id(value)

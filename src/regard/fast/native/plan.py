@@ -55,15 +55,15 @@ class AttentionInputs:
     keys: Sequence[Float[Tensor, "slots features"]]
     values: Sequence[Float[Tensor, "slots features"]]
     table: Int32[Tensor, "rows capacity"]
-    slots: Int32[Tensor, " rows"]  # where the keys and values of this step are stored
-    begins: Int64[Tensor, " rows"]  # the first position in `table` that a row attends to
-    positions: Int64[Tensor, " rows"]  # this step's position in `table`
+    slots: Int32[Tensor, " steps_x_rows"]  # where the keys and values of this step are stored
+    begins: Int64[Tensor, " steps_x_rows"]  # the first position in `table` that a row attends to
+    positions: Int64[Tensor, " steps_x_rows"]  # this step's position in `table`
     memory: Sequence[tuple[Float[Tensor, "positions width"], Float[Tensor, "positions width"]]] = ()
     starts: Int64[Tensor, " rows"] | None = None
     lengths: Int64[Tensor, " rows"] | None = None
     longest: int = 0
-    positional: Float[Tensor, "rows d_model"] | None = None  # is added to embeddings
-    turns: Float[Tensor, "rows two_d_head"] | None = None  # sines and then cosines of the rotation
+    positional: Float[Tensor, "steps_x_rows d_model"] | None = None  # is added to embeddings
+    turns: Float[Tensor, "steps_x_rows two_d_head"] | None = None  # sines and then cosines of the rotation
 
 
 class Operand(ctypes.Structure):
@@ -214,7 +214,7 @@ class Plan:
             *map(ctypes.addressof, (memory_keys, memory_values)), *map(_address, (seen.starts, seen.lengths)),
             rows, seen.table.stride(0), own, seen.longest, threads,
         )  # fmt: skip
-        memory = (buffer, scores, room, keys, values, memory_keys, memory_values)
+        memory = (x, seen, buffer, scores, room, keys, values, memory_keys, memory_values)
         return PreparedRun(run, out, memory)
 
 

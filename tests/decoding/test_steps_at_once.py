@@ -1,0 +1,233 @@
+"""Several steps of a search by one call are those of the search in Python, to the bit."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from regard.decoding import search as searches
+from regard.decoding.hypothesis import Power, Request, Wu
+from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
+from regard.decoding.search import BeamSearch, GreedySearch
+from regard.decoding.step import ModelStepper
+from regard.errors import RunError
+from regard.fast.int8 import to_int8
+from regard.fast.native import kernels
+from tests.decoding import small_models
+from tests.decoding.small_models import VOCAB
+
+pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
+EOS, OTHER_END = 3, 17
+LIMITS = LengthLimits(ratio=0.0, offset=40)
+SOURCES = [[4, 5, 9], [6, 14, 4, 30, 31], [5], [21, 22, 23, 24]]
+SHAPES = [
+    {},
+    {"norm_position": "pre", "positions": "rotary", "num_kv_heads": 2, "norm": "rms", "activation": "swiglu"},
+    {"positions": "learned", "max_positions": 41},
+]
+SEARCHES = {
+    "greedy": GreedySearch(),
+    "greedy, several ends": GreedySearch(ends=(OTHER_END, 9)),
+    "greedy, banned tokens": GreedySearch(rules=(BannedTokens(ids=(0, 2, 5, 7)),)),
+    "greedy, cut": GreedySearch(cut=True, limits=LengthLimits(ratio=0.0, offset=7)),
+    "beam": BeamSearch(size=5),
+    "beam of one": BeamSearch(size=1),
+    "beam of two": BeamSearch(size=2, length_penalty=Power(alpha=1.0)),
+    "long beam": BeamSearch(size=4, length_penalty=Wu(alpha=3.0)),
+    "wide beam": BeamSearch(size=12, length_penalty=Power(alpha=0.5)),
+    "wider than the vocabulary": BeamSearch(size=VOCAB + 5),
+    "n best": BeamSearch(size=5, n_best=3, length_penalty=Power(alpha=1.0)),
+    "early": BeamSearch(size=4, early_stopping=True, length_penalty=Power(alpha=1.0)),
+    "heuristic": BeamSearch(size=4, heuristic_stopping=True, length_penalty=Power(alpha=1.0)),
+    "several ends": BeamSearch(size=5, ends=(OTHER_END, 9, 11), length_penalty=Power(alpha=1.0)),
+    "banned tokens": BeamSearch(size=5, rules=(BannedTokens(ids=(0, 2, 5, 7)),), n_best=1),
+    "cut": BeamSearch(size=3, cut=True, limits=LengthLimits(ratio=0.0, offset=6)),
+    "a forced end": BeamSearch(size=3, limits=LengthLimits(ratio=0.0, offset=2)),
+}
+
+
+def translator(**table):
+    return small_models.translator(output_bias=True, **table)
+
+
+def ending(model, bias=1.5):
+    """The model with ends that are likely enough to come."""
+    with torch.no_grad():
+        model.output.bias[EOS] += bias
+    return model
+
+
+class Counting(ModelStepper):
+    """A stepper that counts the steps it took at once."""
+
+    at_once = 0
+
+    def run_steps(self, state, steps):
+        taken = super().run_steps(state, steps)
+        if taken is not None:
+            self.at_once += taken.tokens.size(1) + 1
+        return taken
+
+
+@torch.no_grad()
+def answers(model, search, sources, **request):
+    stepper = Counting(model)
+    lengths = torch.tensor([len(each) + 1 for each in sources])
+    ids = torch.zeros(len(sources), int(lengths.max()), dtype=torch.int64)
+    for row, each in enumerate(sources):
+        ids[row, : len(each) + 1] = torch.tensor([*each, EOS])
+    stepper.start(ids, lengths)
+    requests = [Request(src_len=len(each), index=row, **request) for row, each in enumerate(sources)]
+    return search(stepper, requests), stepper
+
+
+def one_by_one(monkeypatch):
+    """From now on searches take each step by itself."""
+    monkeypatch.setattr(searches, "run_steps", lambda *given, **options: [])
+
+
+def compared(monkeypatch, model, search, groups, **request):
+    """The answers, which are the same one by one; the steps taken at once, of how many."""
+    at_once = [answers(model, search, sources, **request) for sources in groups]
+    with monkeypatch.context() as patch:
+        one_by_one(patch)
+        for sources, (found, _) in zip(groups, at_once, strict=True):
+            expected, stepper = answers(model, search, sources, **request)
+            assert found == expected
+            assert stepper.at_once == 0
+    longest = (max(len(each.token_log_probs) for each in found[0]) for found, _ in at_once)
+    return sum(stepper.at_once for _, stepper in at_once), sum(longest)
+
+
+@pytest.mark.parametrize("shape", range(len(SHAPES)))
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_sentence_is_the_same(monkeypatch, name, shape):
+    model = ending(translator(**SHAPES[shape]))
+    search = replace(SEARCHES[name], limits=LIMITS) if SEARCHES[name].limits == LengthLimits() else None
+    at_once, _ = compared(monkeypatch, model, search or SEARCHES[name], [[each] for each in SOURCES])
+    assert at_once > 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sentences_of_other_models_are_the_same(monkeypatch, seed):
+    """Their outputs end after few or many tokens, or never."""
+    model = ending(translator(seed=seed), bias=0.6 * seed)
+    for search in (GreedySearch(limits=LIMITS), BeamSearch(size=5, limits=LIMITS)):
+        compared(monkeypatch, model, search, [[each] for each in SOURCES])
+
+
+def test_most_steps_are_taken_at_once(monkeypatch):
+    model = ending(translator(), bias=-30.0)
+    for search in (GreedySearch(limits=LIMITS), BeamSearch(size=5, limits=LIMITS)):
+        at_once, steps = compared(monkeypatch, model, search, [SOURCES[:1]])
+        assert at_once > 0.9 * steps
+
+
+def test_greedy_hypotheses_of_a_batch_are_the_same(monkeypatch):
+    at_once, _ = compared(monkeypatch, ending(translator()), GreedySearch(limits=LIMITS), [SOURCES])
+    assert at_once > 0
+
+
+def test_beams_of_a_batch_step_alone_until_one_is_left(monkeypatch):
+    model, search = ending(translator()), BeamSearch(size=3, limits=LIMITS)
+    compared(monkeypatch, model, search, [SOURCES, SOURCES[:2]])
+
+
+def test_int8_is_the_same(monkeypatch):
+    model = ending(translator())
+    to_int8(model, least=0)
+    for search in (GreedySearch(limits=LIMITS), BeamSearch(size=5, limits=LIMITS)):
+        at_once, _ = compared(monkeypatch, model, search, [[each] for each in SOURCES])
+        assert (at_once > 0) == kernels.has_int8()
+
+
+@pytest.mark.parametrize("search", [GreedySearch(limits=LIMITS), BeamSearch(size=4, limits=LIMITS)])
+@pytest.mark.parametrize("uncounted", [0, 2])
+def test_prefixes_are_forced_one_by_one_and_what_follows_is_the_same(monkeypatch, search, uncounted):
+    request = {"prefix": (7, EOS, 8) if uncounted else (7, 8, 9), "uncounted": uncounted}
+    at_once, steps = compared(monkeypatch, ending(translator()), search, [SOURCES[:1]], **request)
+    assert 0 < at_once <= steps - 3
+
+
+class Twelve:
+    """A stop condition: twelve tokens."""
+
+    def __call__(self, prefix, generated):
+        return len(generated) == 12
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"stop": Twelve()}, {"rules": (MinimumLength(length=3, eos_id=EOS),)}],
+    ids=["stop text", "rule"],
+)
+@pytest.mark.parametrize("kind", [GreedySearch, BeamSearch])
+def test_what_it_does_not_know_steps_alone(monkeypatch, kind, settings):
+    at_once, _ = compared(monkeypatch, ending(translator()), kind(limits=LIMITS, **settings), [SOURCES[:1]])
+    assert at_once == 0
+
+
+@pytest.mark.parametrize("kind", [GreedySearch, BeamSearch])
+def test_a_subclass_steps_alone(kind):
+    class Other(kind):
+        pass
+
+    _, stepper = answers(ending(translator()), Other(limits=LIMITS), SOURCES[:1])
+    assert stepper.at_once == 0
+
+
+def test_wide_beams_step_alone(monkeypatch):
+    at_once, _ = compared(
+        monkeypatch, ending(translator()), BeamSearch(size=65, limits=LIMITS), [SOURCES[:1]]
+    )
+    assert at_once == 0
+
+
+def test_learned_positions_end_where_they_did(monkeypatch):
+    """No position is looked up that no step needs."""
+    model = ending(translator(positions="learned", max_positions=12), bias=-30.0)
+    limits = LengthLimits(ratio=0.0, offset=11)
+    for search in (GreedySearch(limits=limits), BeamSearch(size=3, limits=limits)):
+        compared(monkeypatch, model, search, [SOURCES[:1]])
+    too_long = GreedySearch(limits=LengthLimits(ratio=0.0, offset=12))
+    with pytest.raises(ValueError, match="max_positions"):
+        answers(model, too_long, SOURCES[:1])
+
+
+@pytest.mark.parametrize("search", [GreedySearch(limits=LIMITS), BeamSearch(size=4, limits=LIMITS)])
+def test_a_damaged_model_is_named(search):
+    model = ending(translator())
+    with torch.no_grad():
+        model.output.weight[7] = torch.nan
+    with pytest.raises(RunError, match="the model's output is NaN"):
+        answers(model, search, SOURCES[:1])
+
+
+@pytest.mark.parametrize("search", [GreedySearch(limits=LIMITS), BeamSearch(size=4, limits=LIMITS)])
+def test_equal_candidates_come_in_the_order_of_their_ids(monkeypatch, search):
+    """All tokens are equally likely at each step."""
+    model = ending(translator(), bias=0.0)
+    with torch.no_grad():
+        model.output.weight.zero_()
+        model.output.bias.zero_()
+    compared(monkeypatch, model, search, [SOURCES[:1]])
+    model.output.bias.data[:] = torch.arange(VOCAB).div(8, rounding_mode="floor")
+    compared(monkeypatch, model, search, [SOURCES[:1]])
+
+
+class Numbered(ModelStepper):
+    """A stepper that does more in each step."""
+
+    steps = 0
+
+    def top_candidates(self, *arguments):
+        self.steps += 1
+        return super().top_candidates(*arguments)
+
+
+def test_a_stepper_with_steps_of_its_own_is_asked_for_each():
+    model, search = ending(translator()), GreedySearch(limits=LIMITS)
+    stepper = Numbered(model)
+    stepper.start(torch.tensor([[4, 5, EOS]]), torch.tensor([3]))
+    found = search(stepper, [Request(src_len=2)])
+    assert stepper.steps == len(found[0][0].token_log_probs)
