@@ -19,6 +19,7 @@ import regard
 from benchmarks.common.checks import Record
 from regard.errors import RegardError
 from regard.recipe import read_toml
+from regard.verbs.training_run.refit import REFIT
 from regard.weights.checkpoint import RunFolder
 
 
@@ -28,7 +29,8 @@ def figures(run: Path) -> dict[str, Any]:
         score.name: {"value": score.value, "low": score.low, "high": score.high}
         for score in regard.evaluate(model=run).scores
     }
-    return found | {"minutes": training_seconds(RunFolder(run).metrics()) / 60}
+    parts = (run, run / REFIT)  # a second run, if there is one
+    return found | {"minutes": sum(training_seconds(RunFolder(part).metrics()) for part in parts) / 60}
 
 
 def training_seconds(records: Sequence[Mapping[str, Any]]) -> float:

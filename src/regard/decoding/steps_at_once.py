@@ -21,7 +21,7 @@ MOST_ROWS = 64  # with more rows the kernels take longer, and a greedy hypothesi
 
 @dataclass(frozen=True, kw_only=True)
 class BeamOfOne:
-    """The beam of one sentence: its size, and what decides whether a hypothesis goes on.
+    """The beam of one sentence: its size, and what decides whether a hypothesis is kept.
 
     So many hypotheses may end before the search is asked (`most_ends`). A hypothesis is dropped if its
     log-probability over `greatest`, the greatest length penalty, does not exceed the best score of those that

@@ -26,7 +26,7 @@ typedef struct {
     long num_banned, num_ends, steps, candidates, plus_features, turns_features;
     long size;           // of the beam; 0: the rows are greedy hypotheses
     long most_ends;      // so many hypotheses may end before the caller is asked
-    double greatest;     // a candidate of a beam goes on if its log-probability / greatest > bar,
+    double greatest;     // a candidate of a beam is kept if its log-probability / greatest > bar,
     double bar;          // the best score of those that ended
     float scale;         // of the plan's results
     long rows, num_ended; // changed: the rows at last, and how many hypotheses ended
@@ -73,7 +73,7 @@ static int choose_greedily(const Search *search, Choice *chosen) {
     return 1;
 }
 
-// The candidates of a beam that go on, best first, and those that end: among the first `size`. Returns how many go on; 0 if none
+// The candidates of a beam that do not end, best first, and those that end: among the first `size`. Returns how many do not; 0 if none
 // does, or if the caller is to decide.
 static long choose_of_beam(const Search *search, Choice *chosen, Choice *ended, long *num_ended) {
     long size = search->size, rows = search->rows, most = size * (1 + search->num_ends), count = 0, places[rows];

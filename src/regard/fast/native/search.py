@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from regard.fast.largest import CandidateTensors
 from regard.fast.native.kernels import constant, kernel
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.plan import AttentionInputs, Plan, refuse_ids
@@ -44,13 +43,13 @@ class SearchState:
         log_probs: of each row.
         ranks: of each row in the beam, from 0 on, the best first.
         ends: tokens that end a hypothesis; `banned`: tokens that no hypothesis has.
-        asked: the id whose log-probability is wanted of each row.
+        asked: an id, whose log-probability is found in each row.
         candidates: how many next tokens of each row are found, banned ones among them.
         size: of the beam; 0 for greedy hypotheses.
         most_ends: so many hypotheses of a beam may end before the caller is asked.
         penalties: the divisor of the log-probability of a hypothesis that ends at each step; None if none is
             dropped.
-        greatest: the greatest divisor. A hypothesis goes on if its log-probability over it exceeds `bar`, the
+        greatest: the greatest divisor. A hypothesis is kept if its log-probability over it exceeds `bar`, the
             best score of those that ended.
     """
 
@@ -95,7 +94,7 @@ class StepsTaken:
     log_probs: Float64[Tensor, " rows"]
     tokens: Int64[Tensor, "rows taken"]
     gains: Float64[Tensor, "rows taken"]
-    candidates: CandidateTensors
+    candidates: tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]
     ended: list[EndedTokens]  # in the order in which they ended
 
 
@@ -110,7 +109,7 @@ def run_steps(
     """Run `plan` and the `output` layer, and continue the hypotheses, as long as the caller need not decide.
 
     Each step does what a search does in Python, to the bit. It is left to the caller if a greedy hypothesis
-    ends, if more hypotheses of a beam end than may, if none goes on, or if a log-probability is not finite.
+    ends, if more hypotheses of a beam end than may, if none is left, or if a log-probability is not finite.
 
     Args:
         inputs: of so many steps, one after the other, with `state.most_rows` rows each.

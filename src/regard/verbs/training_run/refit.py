@@ -1,4 +1,4 @@
-"""The second run of `training.refit`: the same training from the start, on the validation examples too.
+"""The second run of `training.refit`: the same training again, on the validation examples too.
 
 The first run is validated, so its scores say how good such a model is. The second learns all examples, and
 gives the model of the run. It is a run of its own in RUN/refit, whose model then replaces RUN/best.
