@@ -35,7 +35,7 @@ GPU_PYTHON = $$(if $(GPU_SEEN); then echo $(PYTHON); else echo $(GPU_VENV)/bin/p
 GPU_SEEN = $(PYTHON) -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null
 GPU_NEEDS := beartype click hypothesis jaxtyping numpy pytest rich sacrebleu safetensors tokenizers torch transformers
 
-.PHONY: gpu gpu-install gpu-table triton-check $(GPU) help install demo test nightly check clean mutants box-check serve-check jobs-check big-corpus export-check bench-serve bench-serve-install bench-exports proposals bench bench-quick bench-install audit sbom hashes picture pictures $(LONG) $(BENCHES) \
+.PHONY: gpu gpu-install gpu-table triton-check $(GPU) help install demo test nightly check clean mutants sanitize box-check serve-check jobs-check big-corpus export-check bench-serve bench-serve-install bench-exports proposals bench bench-quick bench-install audit sbom hashes picture pictures $(LONG) $(BENCHES) \
   bench-quality bench-quality-install bench-one-file book book-pages
 
 help:
@@ -236,6 +236,10 @@ book-pages: .venv/installed-book
 # What `regard new` proposes for known corpora, trained for two minutes each: fails where one learns too little.
 proposals: install
 	$(BIN)/python tools/proposals.py all --minutes 2 --least
+
+# The kernels' tests with checks of each access to memory: 3 minutes. SANITIZE="tests/fast/native -k linear" for some.
+sanitize: $(INSTALLED)
+	OMP_NUM_THREADS=2 $(BIN)/python tools/sanitize.py $(SANITIZE)
 
 # Small changes to the program that a test has to see; a night for all of them, MUTANTS="--sample 100" for some.
 mutants: .venv/installed-mutants
