@@ -18,6 +18,7 @@ from regard.weights.folder import (
     recover,
     replace_file,
     verify_folder,
+    write_files,
     write_folder,
 )
 
@@ -56,14 +57,15 @@ def test_the_card_may_be_edited_and_files_of_ones_own_may_lie_there(tmp_path):
             folder.read_bytes(unlisted)
 
 
-def test_files_are_as_readable_as_the_umask_lets_them_be(tmp_path):
-    before = os.umask(0o027)
+@pytest.mark.parametrize(("mask", "mode"), [(0o027, 0o640), (0o022, 0o644), (0, 0o666)])
+def test_files_are_as_readable_as_the_umask_lets_them_be(tmp_path, mask, mode):
+    before = os.umask(mask)
     try:
         write_folder(tmp_path / "m", FILES)
     finally:
         os.umask(before)
     for name in names(tmp_path / "m"):
-        assert stat.S_IMODE((tmp_path / "m" / name).stat().st_mode) == 0o640, name
+        assert stat.S_IMODE((tmp_path / "m" / name).stat().st_mode) == mode, name
 
 
 @pytest.mark.parametrize("name", ["a b", "模型 😀 ü", "n" * 255, "-rf", "100%{x}"])
@@ -128,6 +130,27 @@ def test_what_is_not_finite_is_never_written_and_the_old_folder_stays(tmp_path):
         write_folder(tmp_path / "m", {"model.safetensors": {"w": torch.tensor([torch.nan])}})
     assert verify_folder(tmp_path / "m") == before
     assert names(tmp_path) == ["m"]
+
+
+def test_tensors_that_are_not_finite_are_refused_before_any_file_is_written(tmp_path):
+    files = {"a": b"", "model.safetensors": {"w": torch.tensor([torch.inf])}}
+    with pytest.raises(RunError, match="'w' has NaN"):
+        write_files(tmp_path, files)
+    with pytest.raises(RunError, match="'w' has NaN"):
+        write_folder(tmp_path / "m", files, beside=lambda _: pytest.fail("other processes were waited for"))
+    assert names(tmp_path) == []
+
+
+def test_a_folder_has_its_files_alone_and_its_parents_are_made(tmp_path):
+    """What a process of the same number left is not in it."""
+    folder = tmp_path / "a" / "b" / "m"
+    left = folders._hidden_sibling(folder, f"{os.getpid()}.partial")
+    write_folder(folder, FILES)
+    left.mkdir()
+    (left / "old").write_text("")
+    write_folder(folder, FILES)
+    assert names(folder.parent) == ["m"]
+    assert names(folder) == ["MANIFEST.json", *sorted(FILES)]
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "..", "a\\b", "MANIFEST.json"])

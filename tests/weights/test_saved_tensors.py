@@ -101,6 +101,27 @@ def test_a_folder_with_shards_reads_like_one_with_a_file(tmp_path):
         folder.read_tensors("optimizer.safetensors")
 
 
+def test_shards_that_are_together_larger_than_the_memory_are_refused_before_they_are_read(
+    tmp_path, monkeypatch
+):
+    files = {shard_name(FILE, number, 2): shard for number, shard in enumerate(shards(TENSORS, 2), start=1)}
+    write_folder(tmp_path / "folder", files)
+    folder = VerifiedFolder.open(tmp_path / "folder")
+    size = sum(path.stat().st_size for path in folder.tensor_files(FILE))
+    monkeypatch.setattr("regard.data.folder_file.total_memory", lambda: size)
+    assert folder.read_tensors(FILE).keys() == TENSORS.keys()
+    monkeypatch.setattr("regard.data.folder_file.total_memory", lambda: size - 1)
+    monkeypatch.setattr(SavedTensors, "read_all", lambda self: pytest.fail("they were read"))
+    with pytest.raises(FolderError, match="and the others have"):
+        folder.read_tensors(FILE)
+
+
+def test_the_shards_of_a_file_are_as_many_as_each_name_says():
+    for count in (1, 2, 3):
+        names = [shard_name(FILE, number, count) for number in range(1, count + 1)]
+        assert shard_names(FILE, ["a", *reversed(names), "z"]) == names
+
+
 def test_a_missing_shard_is_named():
     names = [shard_name(FILE, number, 3) for number in (1, 3)]
     with pytest.raises(FolderError, match=r"model.shard-00002-of-00003.safetensors is missing"):
