@@ -75,7 +75,7 @@ def test_an_attempt_follows_each_pause_until_the_time_is_over_and_none_after(tmp
 def test_of_a_damaged_file_of_a_lock_the_error_has_the_beginning_only(tmp_path):
     with locked(tmp_path):
         (tmp_path / ".lock").write_text("1" * 100)
-        with pytest.raises(FolderError, match="is in use by process 1{20}$"), locked(tmp_path):
+        with pytest.raises(FolderError, match=r"is in use by process 1{20}$"), locked(tmp_path):
             pass
 
 

@@ -47,7 +47,8 @@ def test_pre_norm_without_a_norm_after_the_stack_is_refused(tmp_path, in_this_pr
 @pytest.mark.parametrize("shape", [(), (2,), (4, 8)], ids=str)
 def test_query_key_and_value_of_an_old_checkpoint_have_equally_many_rows(tmp_path, shape):
     name = "encoder.layers.0.self_attn.in_proj_weight"
-    with pytest.raises(FolderError, match=re.escape(f"{name!r} {list(shape)} is not three tensors")) as caught:
+    message = re.escape(f"{name!r} {list(shape)} is not three tensors")
+    with pytest.raises(FolderError, match=message) as caught:
         fairseq._tensors({name: torch.ones(shape)}, tmp_path)
     assert caught.value.hint
     whole = fairseq._tensors({name: torch.arange(6.0)}, tmp_path)
