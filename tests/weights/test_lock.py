@@ -61,7 +61,6 @@ def test_a_lock_that_is_given_back_in_time_is_waited_for(tmp_path):
             assert 0.5 < time.monotonic() - began < 20
 
 
-
 def test_an_attempt_follows_each_pause_until_the_time_is_over_and_none_after(tmp_path, monkeypatch):
     times, waited = iter([10.0, 10.2, 10.5]), []
     with locked(tmp_path):
