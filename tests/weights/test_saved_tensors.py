@@ -83,6 +83,15 @@ def test_all_tensors_come_back_and_join_to_the_bytes_of_a_whole_file(tmp_path, c
     assert read_tensors(tmp_path / "joined").keys() == TENSORS.keys()
 
 
+def test_the_numbers_of_a_joined_file_are_aligned_whatever_the_names_are(tmp_path):
+    for name in ("a" * length for length in range(1, 10)):
+        tensors = {name: torch.ones(2), "größe": torch.ones(1).bfloat16()}
+        saved = SavedTensors(written(tmp_path, tensors, 2), sharded=True)
+        write_tensors(tmp_path / "whole", tensors)
+        saved.write_whole(tmp_path / "joined")
+        assert (tmp_path / "joined").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
 def test_a_whole_file_is_read_by_rows_too(tmp_path):
     write_tensors(tmp_path / FILE, TENSORS)
     saved = SavedTensors([tmp_path / FILE])
