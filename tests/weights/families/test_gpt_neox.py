@@ -142,6 +142,9 @@ def test_what_is_written_describes_the_same_model():
     written = FAMILIES["gpt_neox"].write(CONFIG, ())
     assert (written["rotary_pct"], written["rotary_emb_base"]) == (0.5, 300.0)
     json.dumps(written)
+    usual = dataclasses.replace(CONFIG, norm_eps=None, rotary_dim=None)
+    plain = FAMILIES["gpt_neox"].write(usual, ())
+    assert (plain["rotary_pct"], plain["layer_norm_eps"]) == (1.0, 1e-5)
     assert canonical(converted("gpt_neox", written).config) == canonical(CONFIG)
 
 
