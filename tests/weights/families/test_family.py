@@ -19,7 +19,7 @@ from regard.weights.families.family import (
 )
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.pretrained import FAMILIES
-from tests.weights.families.conversion import refused
+from tests.weights.families.conversion import converted, refused
 
 HINT = "use the config.json of the weights"
 CONFIG = DecoderOnlyConfig(vocab_size=9, d_model=4, num_heads=2, num_layers=1, d_ff=5)
@@ -291,3 +291,15 @@ def test_what_a_family_does_unless_it_says_otherwise():
     assert family.special_token_ids(CONFIG, ids) == {name: ids[name] for name in list(ids)[:3]}
     assert family.other_files(CONFIG) == {}
     assert family.in_family_form(CONFIG, {}) == (CONFIG, {})
+
+
+@pytest.mark.parametrize(("family", "start", "end"), [("phi", 1, 2), ("gpt_neox", 0, 2)])
+def test_ids_of_a_language_model_that_a_file_leaves_out(family, start, end):
+    found = converted(family, {"vocab_size": 9})
+    assert (found.start_id, found.pad_id, found.eos_id) == (start, None, end)
+    assert found.generation == {"begin": False, "may_end": True}
+    given = {"bos_token_id": 5, "pad_token_id": 6, "eos_token_id": 7}
+    found = converted(family, {"vocab_size": 9, **given})
+    assert (found.start_id, found.pad_id, found.eos_id) == (5, 6, 7)
+    found = converted(family, {"vocab_size": 9, **dict.fromkeys(given)})
+    assert (found.start_id, found.pad_id, found.eos_id) == (None, None, None)

@@ -54,6 +54,9 @@ def test_each_setting_is_one_of_ours():
     assert converted("gpt_neox", {**TABLE, **changed}).config == dataclasses.replace(
         CONFIG, parallel_residual=None, attention_bias="none", activation="gelu_tanh"
     )
+    assert converted("gpt_neox", {**TABLE, "head_dim": 8}).config == CONFIG
+    one = converted("gpt_neox", {**TABLE, "num_attention_heads": 1, "head_dim": 16}).config
+    assert one == dataclasses.replace(CONFIG, num_heads=1, rotary_dim=8)
     usual = converted("gpt_neox", {}).config
     assert (usual.d_model, usual.num_heads, usual.rotary_dim, usual.tied) == (6144, 64, 24, False)
     scaled = {"rope_scaling": {"type": "linear", "factor": 2.0}}
