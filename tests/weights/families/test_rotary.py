@@ -15,6 +15,7 @@ from regard.weights.families.rotary import (
     write_rotary,
 )
 
+LOG = math.log(1.5)
 BASES = {"bases": ("rope_theta", "rope_local_base_freq"), "usual": (1e6, 1e4)}
 
 
@@ -33,6 +34,7 @@ def refused(message, call, *given, **named):
     [
         ({"factor": math.e, "mscale": 2.0, "mscale_all_dim": 1.0}, 1.2 / 1.1),
         ({"factor": math.e, "mscale": 1, "mscale_all_dim": 2}, 1.1 / 1.2),
+        ({"factor": 1.5, "mscale": 2, "mscale_all_dim": 3}, (1 + 0.2 * LOG) / (1 + 0.3 * LOG)),
         ({"factor": 1.0, "mscale": 2.0, "mscale_all_dim": 1.0}, 1.0),
         ({"factor": 0.5, "mscale": 2.0, "mscale_all_dim": 1.0}, 1.0),
         ({"mscale": 2.0, "mscale_all_dim": 1.0}, 1.0),
