@@ -290,6 +290,7 @@ def test_what_a_family_does_unless_it_says_otherwise():
     ids = {"pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 3, "first_token_id": 4}
     assert family.special_token_ids(CONFIG, ids) == {name: ids[name] for name in list(ids)[:3]}
     assert family.other_files(CONFIG) == {}
+    assert family.writes_fixed_tensors is False
     assert family.in_family_form(CONFIG, {}) == (CONFIG, {})
 
 
