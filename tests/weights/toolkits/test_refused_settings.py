@@ -3,8 +3,7 @@
 import pytest
 
 from regard.errors import FolderError
-from regard.weights.toolkits import eole, fairseq, fairseq_settings, marian, opennmt, sockeye
-from regard.weights.toolkits.settings import Settings
+from regard.weights.toolkits import eole, fairseq, fairseq_settings, marian, opennmt
 from tests.weights.toolkits.read_configs import (
     SOCKEYE,
     STACK,
@@ -169,14 +168,6 @@ def test_so_is_one_of_a_stack(read):
     if read is of_joeynmt:
         with pytest.raises(FolderError, match="a_new_setting"):
             read({}, embeddings={"embedding_dim": 8, "a_new_setting": 1})
-
-
-def test_so_is_one_of_the_data_of_sockeye():
-    with pytest.raises(FolderError, match="a_new_setting"):
-        sockeye._data(Settings({"a_new_setting": 1}, "config"))
-    assert sockeye._data(Settings({"max_seq_len_source": 3, "eop_id": None}, "config")) == 2.0
-    statistics = {"length_ratio_mean": 1.25, "length_ratio_std": 0.125}
-    assert sockeye._data(Settings({"data_statistics": statistics}, "config")) == 1.5
 
 
 @pytest.mark.parametrize("value", [0, True, "x"])
