@@ -86,6 +86,16 @@ def test_a_config_comes_back_from_what_is_written_of_it(case):
     assert found == dataclasses.replace(config, pixel_mean=found.pixel_mean, pixel_std=found.pixel_std)
 
 
+@pytest.mark.parametrize(("family", "table"), [("clip_text_model", TEXT), ("clip_vision_model", VISION)])
+def test_a_tower_alone_is_of_one_of_its_two_classes(family, table):
+    bare, projected = sorted(FAMILIES[family].architectures, key=len)
+    found = converted(family, {**table, "architectures": [projected], "tie_word_embeddings": True}).config
+    assert (found.d_model, found.projection) == (512, True)
+    found = converted(family, {**table, "architectures": [bare]}).config
+    assert (found.d_model, found.projection) == (table["hidden_size"], False)
+    refused(family, {**table, "architectures": ["CLIPForImageClassification"]}, "CLIPForImageClassification")
+
+
 def test_the_end_is_any_token_of_the_vocabulary():
     for end_id in (0, 30):
         assert converted("clip_text_model", {**TEXT, "eos_token_id": end_id}).config.end_id == end_id

@@ -196,6 +196,13 @@ def test_settings_that_change_the_model_are_kept(changes):
     assert canonical(dataclasses.replace(CONFIG, **changes)) != canonical(dataclasses.replace(CONFIG, **kept))
 
 
+def test_layers_of_two_types_are_another_model_in_another_order():
+    config = dataclasses.replace(CONFIG, positions="rotary", num_layers=2, window=3)
+    kinds = ("sliding_attention", "full_attention")
+    one, other = (canonical(dataclasses.replace(config, layer_types=each)) for each in (kinds, kinds[::-1]))
+    assert one != other
+
+
 def test_embeddings_as_wide_as_the_model_are_the_usual_ones():
     config = EncoderOnlyConfig(vocab_size=9, head="none", d_model=8, num_heads=2)
     same, narrow = (canonical(dataclasses.replace(config, embedding_size=size)) for size in (8, 4))
