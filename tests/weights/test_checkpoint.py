@@ -244,7 +244,7 @@ def test_a_second_writer_is_refused_and_a_writer_without_the_lock_takes_it(run, 
     assert other.latest().step == 1
 
 
-def test_after_its_lock_a_writer_takes_it_anew(tmp_path):
+def test_after_its_lock_a_writer_takes_it_again(tmp_path):
     run = RunFolder(tmp_path)
     with run.lock():
         run.save(1, files(1))

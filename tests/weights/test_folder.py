@@ -301,16 +301,19 @@ def test_settling_puts_back_what_stepped_aside_and_sweeps_the_rest(tmp_path):
     assert find_folder(tmp_path / "nothing") is None
 
 
-def test_what_a_dead_writer_left_is_removed_by_the_next_writer_and_a_living_ones_stays(tmp_path):
+def test_what_a_dead_writer_left_is_removed_by_the_next_writer_and_a_living_ones_stays(tmp_path, monkeypatch):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     (tmp_path / f".m.{dead.pid}.partial").mkdir()
     (tmp_path / f".other.{dead.pid}.partial").mkdir()
+    kill, sent = os.kill, []
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as living:
         (tmp_path / f".m.{living.pid}.partial").mkdir()
-        write_folder(tmp_path / "m", FILES)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "kill", lambda pid, number: sent.append(number) or kill(pid, 0))
+            write_folder(tmp_path / "m", FILES)
         living.communicate(b"\n")
-    assert living.returncode == 0, "it was asked whether it lives, and not ended"
+    assert set(sent) == {0}, "it is asked whether it lives, and not ended"
     left = [f".m.{living.pid}.partial", f".other.{dead.pid}.partial"]
     assert names(tmp_path) == sorted([*left, "m"])
 

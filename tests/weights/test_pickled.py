@@ -36,7 +36,7 @@ def child(monkeypatch):
     return instead
 
 
-def test_a_pickle_is_read_by_a_child_which_is_told_its_layout(tmp_path, child):
+def test_a_pickle_is_read_by_a_child_with_its_layout_as_an_argument(tmp_path, child):
     path = tmp_path / "model.pt"
     path.touch()
     for layout, writes, settings in (("", ["tensors"], {}), ("comet", ["tensors", "settings"], {"x": 1})):
