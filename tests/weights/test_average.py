@@ -100,6 +100,17 @@ def test_an_average_that_does_not_read_whether_an_update_counts_is_the_same(warm
     assert MovingAverage(model, 0.6).warm_up
 
 
+def test_an_average_whose_updates_the_device_counts_has_the_precision_of_its_weights():
+    model = Tiny().double()
+    plain, where = (MovingAverage(model, 0.9999, warm_up=False) for _ in range(2))
+    with torch.no_grad():
+        model.first.weight.add_(100.0)
+    plain.update(model)
+    where.update_where(torch.tensor(True), model)
+    found, expected = (average.tensors()["first.weight"] for average in (where, plain))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
 def test_warmed_up_the_start_is_soon_forgotten():
     model = Tiny()
     warm, cold = (MovingAverage(model, 0.999, warm_up=warm_up) for warm_up in (True, False))

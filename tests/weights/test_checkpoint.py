@@ -73,6 +73,17 @@ def test_a_step_that_is_saved_again_is_replaced(run):
     assert run.latest().read_tensors("model.safetensors")["w"][0] == 9
 
 
+def test_a_step_that_is_saved_again_is_verified_again_before_others_are_pruned(run):
+    for step in (1, 2):
+        run.save(step, files(step))
+    assert steps(run) == [2, 1]
+    run.save(2, files(2, weight=9))
+    run.save(3, files(3))
+    damage(run.path / "checkpoints" / "step-00000002" / "model.safetensors")
+    run.prune(2)
+    assert steps(run) == [3, 1]
+
+
 @pytest.mark.parametrize("keep", [0, 1, 2, 3, 10])
 def test_pruning_keeps_the_newest_and_two_at_least(run, keep):
     for step in range(1, 6):
@@ -80,6 +91,15 @@ def test_pruning_keeps_the_newest_and_two_at_least(run, keep):
     run.prune(keep)
     assert steps(run) == [5, 4, 3, 2, 1][: max(keep, 2)]
     assert names(run.path / "checkpoints") == [f"step-0000000{step}" for step in sorted(steps(run))]
+
+
+def test_pruning_reads_no_checkpoint_twice(run, monkeypatch):
+    for step in (1, 2, 3):
+        run.save(step, files(step))
+    assert steps(run) == [3, 2, 1]
+    monkeypatch.setattr(Checkpoint, "open", lambda *_: pytest.fail("it was read again"))
+    run.prune(2)
+    assert names(run.path / "checkpoints") == ["step-00000002", "step-00000003"]
 
 
 def test_checkpoints_of_a_signal_are_pruned_with_the_others_but_do_not_count(run):
@@ -224,6 +244,14 @@ def test_a_second_writer_is_refused_and_a_writer_without_the_lock_takes_it(run, 
     assert other.latest().step == 1
 
 
+def test_after_its_lock_a_writer_takes_it_again(tmp_path):
+    run = RunFolder(tmp_path)
+    with run.lock():
+        run.save(1, files(1))
+    with RunFolder(tmp_path).lock(), pytest.raises(FolderError, match="in use by process"):
+        run.save(2, files(2))
+
+
 def test_starting_sweeps_what_a_killed_writer_left(tmp_path):
     run = RunFolder(tmp_path)
     run.save(1, files(1))
@@ -250,6 +278,8 @@ def test_the_digest_sees_weights_optimiser_and_state_and_no_times(run):
     base = checkpoint_digest(run.save(1, files(1)))
     assert re.fullmatch("[0-9a-f]{64}", base)
     assert checkpoint_digest(run.save(1, files(1, seconds=77.7))) == base
+    other_order = dict(reversed(json.loads(files(1)["state.json"]).items()))
+    assert checkpoint_digest(run.save(1, files(1) | {"state.json": json_bytes(other_order)})) == base
     assert checkpoint_digest(run.save(1, files(1) | {"recipe.toml": b"x"})) == base
     assert checkpoint_digest(run.save(1, files(1, weight=2))) != base
     assert checkpoint_digest(run.save(1, files(1) | {"optimizer.safetensors": {"m": torch.zeros(4)}})) != base
@@ -281,6 +311,15 @@ def test_metrics_and_texts_of_a_run_survive(run):
     assert run.recipe() is None
     run.write_text("recipe.toml", "name = 'ü'\r\n# verbatim\n")
     assert run.recipe() == "name = 'ü'\r\n# verbatim\n"
+
+
+def test_metrics_are_on_disk_before_the_checkpoint_that_a_run_resumes_from(run, monkeypatch):
+    run.append_metrics({"step": 1})
+    flushed, flush = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda number: (flushed.append(os.fstat(number).st_ino), flush(number)))
+    saved = run.save(1, files(1))
+    metrics, weights = (path.stat().st_ino for path in (run._metrics, saved.file("model.safetensors")))
+    assert flushed.index(metrics) < flushed.index(weights)
 
 
 def test_a_resumed_run_is_warned_where_the_machine_is_another(run):

@@ -16,10 +16,13 @@ from regard.weights.folder import (
     find_folder,
     os_errors,
     recover,
+    remove_folder,
     replace_file,
     verify_folder,
+    write_files,
     write_folder,
 )
+from regard.weights.shards import Shard, TensorPart
 
 FILES = {
     "model.safetensors": {"w": torch.arange(100.0)},
@@ -56,14 +59,15 @@ def test_the_card_may_be_edited_and_files_of_ones_own_may_lie_there(tmp_path):
             folder.read_bytes(unlisted)
 
 
-def test_files_are_as_readable_as_the_umask_lets_them_be(tmp_path):
-    before = os.umask(0o027)
+@pytest.mark.parametrize(("mask", "mode"), [(0o027, 0o640), (0o022, 0o644), (0, 0o666)])
+def test_files_are_as_readable_as_the_umask_lets_them_be(tmp_path, mask, mode):
+    before = os.umask(mask)
     try:
         write_folder(tmp_path / "m", FILES)
     finally:
         os.umask(before)
     for name in names(tmp_path / "m"):
-        assert stat.S_IMODE((tmp_path / "m" / name).stat().st_mode) == 0o640, name
+        assert stat.S_IMODE((tmp_path / "m" / name).stat().st_mode) == mode, name
 
 
 @pytest.mark.parametrize("name", ["a b", "模型 😀 ü", "n" * 255, "-rf", "100%{x}"])
@@ -119,6 +123,7 @@ def test_a_folder_that_is_not_ours_is_never_replaced(tmp_path):
     assert names(tmp_path) == ["file", "thesis"]
     (tmp_path / "empty").mkdir()
     write_folder(tmp_path / "empty", FILES)
+    assert names(tmp_path) == ["empty", "file", "thesis"]
 
 
 def test_what_is_not_finite_is_never_written_and_the_old_folder_stays(tmp_path):
@@ -128,6 +133,30 @@ def test_what_is_not_finite_is_never_written_and_the_old_folder_stays(tmp_path):
         write_folder(tmp_path / "m", {"model.safetensors": {"w": torch.tensor([torch.nan])}})
     assert verify_folder(tmp_path / "m") == before
     assert names(tmp_path) == ["m"]
+
+
+def test_tensors_that_are_not_finite_are_refused_before_any_file_is_written(tmp_path):
+    weights = {"w": torch.tensor([torch.inf])}
+    files = {"a": b"", "model.safetensors": weights}
+    shard = Shard({"w": TensorPart(tensor=weights["w"], shape=(1,), first=0)})
+    for content in (weights, shard):
+        with pytest.raises(RunError, match="'w' has NaN"):
+            write_files(tmp_path, {**files, "model.safetensors": content})
+    with pytest.raises(RunError, match="'w' has NaN"):
+        write_folder(tmp_path / "m", files, beside=lambda _: pytest.fail("other processes were waited for"))
+    assert names(tmp_path) == []
+
+
+def test_a_folder_has_its_files_alone_and_its_parents_are_made(tmp_path):
+    """What a process of the same number left is not in it."""
+    folder = tmp_path / "a" / "b" / "m"
+    left = folders._hidden_sibling(folder, f"{os.getpid()}.partial")
+    write_folder(folder, FILES)
+    left.mkdir()
+    (left / "old").write_text("")
+    write_folder(folder, FILES)
+    assert names(folder.parent) == ["m"]
+    assert names(folder) == ["MANIFEST.json", *sorted(FILES)]
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "..", "a\\b", "MANIFEST.json"])
@@ -238,6 +267,14 @@ def test_a_file_of_gigabytes_is_refused_before_it_is_read(tmp_path, monkeypatch)
         verify_folder(tmp_path / "m", {"config.json"})
 
 
+def test_a_file_that_is_a_link_to_another_place_is_refused_even_if_it_has_the_same_content(tmp_path):
+    write_folder(tmp_path / "m", FILES)
+    (tmp_path / "m" / "config.json").rename(tmp_path / "elsewhere")
+    (tmp_path / "m" / "config.json").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FolderError, match=r"config\.json"):
+        verify_folder(tmp_path / "m")
+
+
 def test_a_path_that_is_no_folder_of_ours_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "dir").mkdir()
@@ -264,14 +301,21 @@ def test_settling_puts_back_what_stepped_aside_and_sweeps_the_rest(tmp_path):
     assert find_folder(tmp_path / "nothing") is None
 
 
-def test_what_a_dead_writer_left_is_removed_by_the_next_writer_and_a_living_ones_stays(tmp_path):
+def test_what_a_dead_writer_left_is_removed_by_the_next_writer_and_a_living_ones_stays(tmp_path, monkeypatch):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     (tmp_path / f".m.{dead.pid}.partial").mkdir()
-    (tmp_path / f".m.{os.getppid()}.partial").mkdir()
     (tmp_path / f".other.{dead.pid}.partial").mkdir()
-    write_folder(tmp_path / "m", FILES)
-    assert names(tmp_path) == [f".m.{os.getppid()}.partial", f".other.{dead.pid}.partial", "m"]
+    kill, sent = os.kill, []
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as living:
+        (tmp_path / f".m.{living.pid}.partial").mkdir()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "kill", lambda pid, number: sent.append(number) or kill(pid, 0))
+            write_folder(tmp_path / "m", FILES)
+        living.communicate(b"\n")
+    assert set(sent) == {0}, "it is asked whether it lives, and not ended"
+    left = [f".m.{living.pid}.partial", f".other.{dead.pid}.partial"]
+    assert names(tmp_path) == sorted([*left, "m"])
 
 
 def test_what_a_dead_writer_left_and_cannot_be_removed_stops_no_writer(tmp_path, monkeypatch):
@@ -430,3 +474,46 @@ def test_what_a_killed_writer_renamed_is_removed_when_the_folder_is_written_agai
     write_folder(tmp_path / "m", {**FILES, "config.json": b'{"a": 2}'})
     assert names(tmp_path) == ["m"]
     assert VerifiedFolder.open(tmp_path / "m").read_json("config.json") == {"a": 2}
+
+
+def test_a_folder_that_cannot_be_removed_whole_is_gone_by_its_name_and_later_whole(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError
+
+    write_folder(tmp_path / "m", FILES)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", refuse)
+        remove_folder(tmp_path / "m")
+    (left,) = names(tmp_path)
+    assert left.endswith(".partial")
+    write_folder(tmp_path / "m", FILES)
+    (tmp_path / left).mkdir(exist_ok=True)
+    (tmp_path / left / "old").write_text("")
+    remove_folder(tmp_path / "m")
+    assert names(tmp_path) == []
+
+
+def test_a_replaced_folder_that_cannot_be_removed_is_no_model_folder_any_more(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError
+
+    for name in ("m", "new"):
+        write_folder(tmp_path / name, FILES)
+    with monkeypatch.context() as patched:
+        patched.setattr(folders.shutil, "rmtree", refuse)
+        folders._put_in_place(tmp_path / "new", tmp_path / "m")
+    assert "MANIFEST.json" not in names(tmp_path / ".m.aside")
+    verify_folder(tmp_path / "m")
+
+
+def test_no_file_stays_open(tmp_path):
+    def next_descriptor():
+        descriptor = os.open(tmp_path, os.O_RDONLY)
+        os.close(descriptor)
+        return descriptor
+
+    before = next_descriptor()
+    write_folder(tmp_path / "m", FILES)
+    replace_file(tmp_path / "LATEST", b"")
+    verify_folder(tmp_path / "m")
+    assert next_descriptor() == before

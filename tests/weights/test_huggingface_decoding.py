@@ -57,6 +57,7 @@ def theirs(own, *, config=None, has_source=True, tokenizers=None) -> ConvertedDe
         ({**BEAM, "length_penalty": 0}, {**OURS, "alpha": 0.0}, ()),
         ({**BEAM, "length_penalty": 2.5}, {**OURS, "alpha": 2.5}, ()),
         ({**BEAM, "do_sample": True}, OURS, ("do_sample = True",)),
+        ({**BEAM, "num_beams": 2, "do_sample": True}, {**OURS, "beam_size": 2}, ("do_sample = True",)),
         ({**BEAM, "temperature": 0.5}, OURS, ("temperature = 0.5",)),
         ({"do_sample": True}, {"sample": True, "top_k": 50}, ()),
         ({"do_sample": True, "num_beams": 1}, {"sample": True, "top_k": 50}, ()),
@@ -222,6 +223,7 @@ def test_a_word_has_two_spellings(text):
     ("ids", "words"),
     [
         ([[1], [3, 1]], ["b"]),
+        ([[0], [5]], ["a"]),
         ([[3, 1], [1], [4], [3, 4]], ["ab", "b"]),
         ([[1], [3, 1], [PAD]], ["b"]),
         ([[1], [3, 1], [BOS]], ["b"]),

@@ -8,7 +8,13 @@ import torch
 from safetensors.torch import save_file
 
 from regard.errors import FolderError
-from regard.weights.huggingface_files import read_table, read_weights, refuse_taken, write_plain_folder
+from regard.weights.huggingface_files import (
+    is_huggingface,
+    read_table,
+    read_weights,
+    refuse_taken,
+    write_plain_folder,
+)
 
 WEIGHTS = {"a": torch.arange(3.0), "b": torch.ones(2)}
 
@@ -97,3 +103,12 @@ def test_weights_that_are_not_finite_are_not_written(tmp_path):
     with pytest.raises(Exception, match=r"NaN|finite"):
         write_plain_folder(tmp_path / "model", {"model.safetensors": {"a": torch.tensor([torch.nan])}})
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(("before", "theirs"), [(0, False), (2**15, False), (2**16, True)])
+def test_a_config_is_ours_if_it_says_so_at_its_beginning(tmp_path, before, theirs):
+    assert not is_huggingface(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"a": "x" * before, "format_version": 1}), "utf-8")
+    assert is_huggingface(tmp_path) is theirs
+    (tmp_path / "MANIFEST.json").touch()
+    assert not is_huggingface(tmp_path)

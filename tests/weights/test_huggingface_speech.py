@@ -2,6 +2,8 @@
 
 import pytest
 
+from regard.data.tokenizer import TokenizerPair
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.decoding.transcript_settings import TranscriptSettings
 from regard.errors import ConfigError, FolderError
 from regard.models.speech_to_text import DETECTED, SpeechToTextConfig
@@ -49,6 +51,9 @@ def test_defaults_are_ours():
         ({"max_length": None}, {"max_length": 20}),
         ({"max_new_tokens": 5}, {"max_length": 5}),
         ({"begin_suppress_tokens": [220, 7]}, {"first_suppressed_ids": [7]}),
+        ({"suppress_tokens": [0, VOCAB - 1, VOCAB]}, {"suppressed_ids": [0, VOCAB - 1]}),
+        ({"no_timestamps_token_id": VOCAB - 1}, {"no_timestamps_id": VOCAB - 1}),
+        ({"task_to_id": {"translate": 0}}, {"tasks": {"translate": 0}}),
         ({"do_sample": True, "temperature": 0.3, "alignment_heads": [[0, 1]]}, {}),
         (
             {"repetition_penalty": 1.5, "no_repeat_ngram_size": 2},
@@ -84,6 +89,7 @@ def test_without_a_file_of_its_own_they_are_in_config_json():
         ({"forced_decoder_ids": [[2, 57]]}, r"forced_decoder_ids = \[\[2, 57\]\] is not supported"),
         ({"forced_decoder_ids": [[1, 57], [2, None]]}, "is not supported"),
         ({"forced_decoder_ids": [[1, VOCAB]]}, "is not supported"),
+        ({"suppress_tokens": [-1]}, "suppress_tokens is not a list of token ids"),
         ({"suppress_tokens": ["a"]}, "suppress_tokens is not a list of token ids"),
         ({"lang_to_id": {"<|en|>": VOCAB}}, "lang_to_id is not an object of token ids"),
         ({"task_to_id": [57]}, "task_to_id is not an object of token ids"),
@@ -117,6 +123,26 @@ def test_our_settings_come_back_from_those_of_transformers(tmp_path):
         written = write_speech_decoding({**OURS, **changes}, tokenizers)
         assert written.unused == ()
         assert ours({**written.decoding, "eos_token_id": EOS}).settings == {**OURS, **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "theirs", "unused"),
+    [
+        ({}, {"lang_to_id": {"<|en|>": 52, "<|de|>": 53, "<|yue|>": 54}, "is_multilingual": True}, ()),
+        ({"languages": None}, {"lang_to_id": None, "is_multilingual": False}, ()),
+        ({"prompt": [DETECTED, 57]}, {"forced_decoder_ids": [[1, None], [2, 57]]}, ()),
+        ({"prompt": None}, {"forced_decoder_ids": None}, ()),
+        ({"max_new_tokens": 5}, {"max_length": 5}, ()),
+        ({"min_new_tokens": 2}, {"min_length": 3}, ()),
+        ({"beam_size": 3}, {"num_beams": 3}, ("length_penalty = 'wu'",)),
+    ],
+    ids=str,
+)
+def test_what_transformers_reads_of_our_settings(changes, theirs, unused):
+    words = train_tokenizer(["a b"], "words", TokenizerSettings(kind="words"))
+    found = write_speech_decoding({**OURS, **changes}, TokenizerPair(words, words))
+    assert {name: found.decoding.get(name) for name in theirs} == theirs
+    assert found.unused == unused
 
 
 def test_a_prompt_has_the_language_the_task_and_whether_there_are_times():

@@ -15,11 +15,18 @@ from regard.weights.families.gpt2 import GPT2
 from regard.weights.families.m2m100 import M2M100
 from regard.weights.families.mbart import MBART
 from regard.weights.families.pegasus import Pegasus
-from regard.weights.huggingface_tokenizer import _languages, adds_bos, read_tokenizers, write_tokenizers
+from regard.weights.huggingface_tokenizer import (
+    _languages,
+    adds_bos,
+    read_tokenizers,
+    special_token_ids,
+    write_tokenizers,
+)
 
 CONVERTED = ConvertedConfig(
     config=DecoderOnlyConfig(vocab_size=9, d_model=8, num_heads=2, num_layers=1, d_ff=8)
 )
+WORDS = train_tokenizer(["a b"] * 3, "words", TokenizerSettings(kind="words"))
 
 
 @pytest.mark.parametrize("pieces", [{}, {"a": "0"}, {"a": -1}, {"a": 0.5}, {"a": True}], ids=str)
@@ -112,6 +119,25 @@ def test_a_special_token_that_nothing_names_is_the_end_token_and_bos_the_padding
     assert (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id) == found
 
 
+def test_the_file_of_special_tokens_comes_before_the_file_of_settings(tmp_path):
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    (tmp_path / "vocab.json").write_text(json.dumps({"a": 0, "b": 1, "c": 2}))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "a", "pad_token": "b"}))
+    for special, found in (({}, (1, 0)), ({"eos_token": {"content": "c"}}, (1, 2))):
+        (tmp_path / "special_tokens_map.json").write_text(json.dumps(special))
+        tokenizer = read_tokenizers(tmp_path, GPT2(), CONVERTED).source
+        assert (tokenizer.pad_id, tokenizer.eos_id) == found
+
+
+@pytest.mark.parametrize("prefix", [(), (4,), (5, 4)])
+def test_the_first_token_of_texts_is_the_first_of_the_prefix(prefix):
+    plain = Tokenizer.from_bytes(WORDS.to_bytes())
+    tokenizer = plain.with_prefix(prefix) if prefix else plain
+    found = special_token_ids(TokenizerPair(tokenizer, tokenizer))
+    ids = {"pad_token_id": WORDS.pad_id, "bos_token_id": WORDS.bos_id, "eos_token_id": WORDS.eos_id}
+    assert found == {**ids, **({"first_token_id": prefix[0]} if prefix else {})}
+
+
 TEMPLATE = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {}}]}
 AFTER = {"type": "TemplateProcessing", "single": [{"Sequence": {}}, {"SpecialToken": {"id": "</s>"}}]}
 BYTES = {"type": "ByteLevel"}
@@ -134,9 +160,6 @@ def test_a_special_token_comes_before_every_text_if_a_template_puts_it_there(tmp
     assert adds_bos(tmp_path) is False
     (tmp_path / "tokenizer.json").write_text(json.dumps({"post_processor": processor}))
     assert adds_bos(tmp_path) is adds
-
-
-WORDS = train_tokenizer(["a b"] * 3, "words", TokenizerSettings(kind="words"))
 
 
 def test_the_languages_of_a_model_are_those_of_its_prefixes():

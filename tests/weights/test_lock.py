@@ -61,6 +61,23 @@ def test_a_lock_that_is_given_back_in_time_is_waited_for(tmp_path):
             assert 0.5 < time.monotonic() - began < 20
 
 
+def test_an_attempt_follows_each_pause_until_the_time_is_over_and_none_after(tmp_path, monkeypatch):
+    times, waited = iter([10.0, 10.2, 10.5]), []
+    with locked(tmp_path):
+        monkeypatch.setattr(lock.time, "monotonic", lambda: next(times))
+        monkeypatch.setattr(lock.time, "sleep", waited.append)
+        with pytest.raises(FolderError, match="is in use"), locked(tmp_path, wait=0.5):
+            pass
+    assert waited == [lock.RETRY_SECONDS]
+
+
+def test_of_a_damaged_file_of_a_lock_the_error_has_the_beginning_only(tmp_path):
+    with locked(tmp_path):
+        (tmp_path / ".lock").write_text("1" * 100)
+        with pytest.raises(FolderError, match=r"is in use by process 1{20}$"), locked(tmp_path):
+            pass
+
+
 def test_an_error_inside_gives_the_lock_back(tmp_path):
     with pytest.raises(ZeroDivisionError), locked(tmp_path):
         raise ZeroDivisionError

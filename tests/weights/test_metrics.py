@@ -90,3 +90,16 @@ def test_a_record_whose_line_has_no_end_may_be_cut_short_and_is_left_out(path):
     assert read_records(path) == [{"step": 1}]
     cut_records(path, 5)
     assert path.read_bytes() == b'{"step": 1}\n'
+
+
+def test_no_file_stays_open(path):
+    def next_descriptor():
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        os.close(descriptor)
+        return descriptor
+
+    before = next_descriptor()
+    append_record(path, {"step": 1})
+    flush_records(path)
+    assert read_records(path) == [{"step": 1}]
+    assert next_descriptor() == before

@@ -252,7 +252,11 @@ def config_json(**changes):
         (config_json(settings={"num_encoder_layers": 2**60}), "num_encoder_layers = .* is too large", ""),
         (config_json(settings={"d_ff": 10**30}), "d_ff is an integer of 100 bits", ""),
         (config_json(settings={"rotary_base": 10**400}), "rotary_base is an integer of 1,329 bits", ""),
-        ({"format_version": 1, "kind": "encoder_decoder", "settings": {}}, "'src_vocab_size' is missing", ""),
+        (
+            {"format_version": 1, "kind": "encoder_decoder", "settings": {}},
+            "'src_vocab_size' is missing",
+            "copy the folder again",
+        ),
         ({}, "lacks format_version, kind or settings", ""),
     ],
 )

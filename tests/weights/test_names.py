@@ -113,3 +113,17 @@ def test_names_are_changed_one_pattern_after_the_other_and_stay_different():
     assert list(found) == ["b.1.x", "y"]
     with pytest.raises(FolderError, match="two tensors have the name 'y'"):
         renamed({"model.y": torch.ones(1), "y": torch.zeros(1)}, changes)
+
+
+def test_a_file_is_read_by_a_table_of_the_whole_model_only():
+    for table in (TABLE[:1], [*TABLE, same("c", "w")]):
+        with pytest.raises(AssertionError):
+            read_names(table, FILE, SHAPES, where="file")
+
+
+def test_an_entry_has_the_rows_of_each_of_its_tensors():
+    entry = Entry(ours="b", hf=("y", "z"), widths=(3,))
+    with pytest.raises(ValueError, match="zip"):
+        read_names([entry], {"y": torch.ones(3, 2), "z": torch.ones(3, 2)}, {"b": SHAPES["b"]}, where="file")
+    with pytest.raises(ValueError, match="zip"):
+        write_names([entry], {"b": torch.ones(3, 2)})

@@ -16,6 +16,7 @@ from regard.decoding.continuation import ContinuationSettings
 from regard.errors import FolderError, RunError, UserError
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.encoder_only import EncoderOnlyConfig
 from regard.recipe import read
 from regard.weights.families.family import ConvertedConfig
 from regard.weights.families.gpt2 import GPT2
@@ -25,12 +26,15 @@ from regard.weights.names import linear, renamed, same, stacked_tensors, write_n
 from regard.weights.pretrained import (
     FAMILIES,
     _decoding,
+    _equal,
     huggingface_config_class,
     load_pretrained,
     nearest_families,
     register_family,
     to_huggingface,
 )
+from tests.weights.families.conversion import random_model
+from tests.weights.families.test_t5 import CONFIG as OF_T5
 
 IDS = torch.tensor([[3, 1, 4, 1, 5]])
 
@@ -221,6 +225,8 @@ def test_all_that_ends_a_text_reaches_decoding(gpt2):
     for wrong in ([9, 11], [9, "5"], "9", 2.0):
         (gpt2 / "generation_config.json").write_text(json.dumps({"eos_token_id": wrong}), "utf-8")
         refused(gpt2, "generation_config.json: eos_token_id = .* is not a token id", "vocab_size - 1")
+    change(gpt2, eos_token_id=[9, 11])
+    refused(gpt2, "/config.json: eos_token_id = .* is not a token id", "vocab_size - 1")
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
@@ -264,6 +270,9 @@ def test_a_model_with_its_tokeniser_goes_through_a_folder_and_back(gpt2, tmp_pat
     plain = dataclasses.replace(loaded, generation={}, chat_template=None)
     files = to_huggingface(plain, "gpt2").files
     assert "chat_template.jinja" not in files
+    for begin, given in ((True, {}), (True, {"begin": True}), (False, {"begin": False})):
+        files = to_huggingface(dataclasses.replace(plain, generation=given), "gpt2").files
+        assert (json.loads(files["tokenizer.json"])["post_processor"] is not None) is begin
     assert json.loads(files["generation_config.json"])["eos_token_id"] == 9
 
 
@@ -279,6 +288,23 @@ def test_a_model_that_no_family_has_is_refused_with_the_reason_if_one_was_named(
         to_huggingface(other)
     assert "gpt2" in caught.value.hint
     assert "regard export --to hf" in caught.value.hint
+    encoder = random_model(EncoderOnlyConfig(vocab_size=9, head="none", d_model=8, num_heads=2, norm="rms"))
+    with pytest.raises(FolderError, match="no Hugging Face family fits this encoder_only model") as caught:
+        to_huggingface(encoder)
+    assert "regard export --to hf" not in caught.value.hint, "transformers' code there is of generation only"
+
+
+def test_the_prefixes_of_tasks_are_in_config_json():
+    words = train_tokenizer(["a b"] * 3, "words", TokenizerSettings(kind="words"))
+    sizes = {"src_vocab_size": words.vocab_size, "tgt_vocab_size": words.vocab_size}
+    loaded = dataclasses.replace(
+        random_model(dataclasses.replace(OF_T5, **sizes)),
+        tokenizer_pair=TokenizerPair(words, words),
+        generation={"prefixes": {"": "do: ", "sum": "sum: "}},
+    )
+    table = json.loads(to_huggingface(loaded, "t5").files["config.json"])
+    assert table["prefix"] == "do: "
+    assert table["task_specific_params"] == {"sum": {"prefix": "sum: "}}
 
 
 def test_the_nearest_family_needs_the_fewest_changes():
@@ -353,3 +379,19 @@ def test_a_translation_into_a_chosen_language_begins_with_its_token(tmp_path):
     target = Tokenizer.from_bytes(words.to_bytes())
     target.languages = {"de": 5}
     assert "forced_bos_id" not in _decoding(tmp_path, {}, converted, TokenizerPair(words, target)).settings
+
+
+@pytest.mark.parametrize(
+    ("found", "computed", "equal"),
+    [
+        (torch.tensor([0.9e-4]), torch.zeros(1), True),
+        (torch.tensor([1.5e-4]), torch.zeros(1), False),
+        (torch.tensor([9e-4]).half(), torch.zeros(1), True),
+        (torch.tensor([2e-3]).half(), torch.zeros(1), False),
+        (torch.tensor([1]), torch.ones(1), True),
+        (torch.tensor([2]), torch.ones(1), False),
+        (torch.zeros(1, 1), torch.zeros(1), False),
+    ],
+)
+def test_numbers_of_a_file_are_those_that_are_computed_as_far_as_its_type_goes(found, computed, equal):
+    assert _equal(found, computed) is equal

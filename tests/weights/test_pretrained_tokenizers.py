@@ -188,6 +188,30 @@ def test_sentencepiece_of_marian_with_numbers_of_its_own(sentencepiece_folder, t
     assert not ours.joint
 
 
+def test_marian_s_target_may_have_a_vocabulary_of_its_own(sentencepiece_folder, tmp_path):
+    import sentencepiece
+
+    for side in ("source", "target"):
+        shutil.copy(sentencepiece_folder / "spiece.model", tmp_path / f"{side}.spm")
+    reference = sentencepiece.SentencePieceProcessor(str(tmp_path / "source.spm"))
+    pieces = [reference.id_to_piece(number) for number in range(3, reference.get_piece_size())]
+    source = ["</s>", "<unk>", *pieces, "<pad>"]
+    target = ["</s>", "<unk>", *reversed(pieces), "▁xyz", "<pad>"]
+    for name, known in (("vocab.json", source), ("target_vocab.json", target)):
+        numbers = {piece: number for number, piece in enumerate(known)}
+        (tmp_path / name).write_text(json.dumps(numbers), "utf-8")
+    config = EncoderDecoderConfig(
+        src_vocab_size=len(source), tgt_vocab_size=len(target), d_model=8, num_heads=2, d_ff=8, tied="none"
+    )
+    ids = {"start_id": 1, "pad_id": 1, "eos_id": 0}
+    ours = read_tokenizers(tmp_path, Marian(), ConvertedConfig(config=config, **ids))
+    for tokenizer, known in ((ours.source, source), (ours.target, target)):
+        assert tokenizer.vocab_size == len(known)
+        assert [known[number] for number in tokenizer.encode("the cat")] == reference.encode(
+            "the cat", out_type=str
+        )
+
+
 def metaspace(tmp_path: Path) -> tokenizers.Tokenizer:
     backend = tokenizers.Tokenizer(models.Unigram())
     backend.normalizer = normalizers.NFKC()

@@ -74,12 +74,22 @@ def test_any_rows_of_any_shards_are_those_of_the_tensor(tmp_path_factory, shape,
 
 @pytest.mark.parametrize("count", [1, 2, 3, 9])
 def test_all_tensors_come_back_and_join_to_the_bytes_of_a_whole_file(tmp_path, count):
-    saved = SavedTensors(written(tmp_path, TENSORS, count), sharded=True)
+    paths = written(tmp_path, TENSORS, count)
+    saved = SavedTensors(paths[::-1], sharded=True)  # in any order
     assert all(same(saved.read_all()[name], tensor) for name, tensor in TENSORS.items())
     write_tensors(tmp_path / "whole", TENSORS)
     saved.write_whole(tmp_path / "joined")
     assert (tmp_path / "joined").read_bytes() == (tmp_path / "whole").read_bytes()
     assert read_tensors(tmp_path / "joined").keys() == TENSORS.keys()
+
+
+def test_the_numbers_of_a_joined_file_are_aligned_whatever_the_names_are(tmp_path):
+    for name in ("a" * length for length in range(1, 10)):
+        tensors = {name: torch.ones(2), "größe": torch.ones(1).bfloat16()}
+        saved = SavedTensors(written(tmp_path, tensors, 2), sharded=True)
+        write_tensors(tmp_path / "whole", tensors)
+        saved.write_whole(tmp_path / "joined")
+        assert (tmp_path / "joined").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 def test_a_whole_file_is_read_by_rows_too(tmp_path):
@@ -99,6 +109,27 @@ def test_a_folder_with_shards_reads_like_one_with_a_file(tmp_path):
     assert all(same(found[name], tensor) for name, tensor in TENSORS.items())
     with pytest.raises(FolderError, match="has no optimizer"):
         folder.read_tensors("optimizer.safetensors")
+
+
+def test_shards_that_are_together_larger_than_the_memory_are_refused_before_they_are_read(
+    tmp_path, monkeypatch
+):
+    files = {shard_name(FILE, number, 2): shard for number, shard in enumerate(shards(TENSORS, 2), start=1)}
+    write_folder(tmp_path / "folder", files)
+    folder = VerifiedFolder.open(tmp_path / "folder")
+    size = sum(path.stat().st_size for path in folder.tensor_files(FILE))
+    monkeypatch.setattr("regard.data.folder_file.total_memory", lambda: size)
+    assert folder.read_tensors(FILE).keys() == TENSORS.keys()
+    monkeypatch.setattr("regard.data.folder_file.total_memory", lambda: size - 1)
+    monkeypatch.setattr(SavedTensors, "read_all", lambda self: pytest.fail("they were read"))
+    with pytest.raises(FolderError, match="and the others have"):
+        folder.read_tensors(FILE)
+
+
+def test_the_shards_of_a_file_are_as_many_as_each_name_says():
+    for count in (1, 2, 3):
+        names = [shard_name(FILE, number, count) for number in range(1, count + 1)]
+        assert shard_names(FILE, ["a", *reversed(names), "z"]) == names
 
 
 def test_a_missing_shard_is_named():

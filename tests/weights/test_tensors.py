@@ -9,6 +9,7 @@ from torch import nn
 
 from regard.errors import FolderError, RunError
 from regard.weights.tensors import (
+    _tied,
     half,
     model_tensors,
     read_tensors,
@@ -214,3 +215,9 @@ def test_an_error_of_the_library_is_that_of_the_disk_if_it_has_its_number(
     with pytest.raises(kind, match=message) as raised:
         write_tensors(tmp_path / "w.safetensors", {"w": torch.zeros(2)})
     assert getattr(raised.value, "errno", None) == (28 if kind is OSError else None)
+
+
+def test_tensors_without_numbers_share_no_memory_and_those_with_one_may():
+    empty, number = torch.zeros(0, 3), torch.ones(1)
+    assert _tied({"a": empty, "b": empty}) == [["a"], ["b"]]
+    assert _tied({"a": number, "b": number, "c": number.clone()}) == [["a", "b"], ["c"]]

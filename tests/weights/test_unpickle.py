@@ -1,10 +1,13 @@
 """The child process that reads pickles writes tensors, or says in one line what is wrong."""
 
 import pickle
+import runpy
+import sys
 
 import pytest
 import torch
 
+from regard.weights import unpickle
 from regard.weights.tensors import read_tensors
 from regard.weights.unpickle import main
 
@@ -63,3 +66,15 @@ def test_a_checkpoint_of_a_toolkit_has_its_tables(tmp_path, capsys, found, why):
     assert main(str(tmp_path / "in.pt"), str(tmp_path / "out.safetensors"), "opennmt") == 1
     assert capsys.readouterr().err == f"{why}\n"
     assert not (tmp_path / "out.safetensors").exists()
+
+
+@pytest.mark.parametrize("layout", [[], ["joeynmt"]])
+def test_the_child_is_a_program_with_its_files_as_arguments(tmp_path, monkeypatch, layout):
+    weights = {"a": torch.ones(2)}
+    torch.save({"model_state": weights} if layout else weights, tmp_path / "in.bin")
+    files = [str(tmp_path / "in.bin"), str(tmp_path / "out.safetensors")]
+    monkeypatch.setattr(sys, "argv", ["unpickle", *files, *layout])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(unpickle.__file__, run_name="__main__")
+    assert ended.value.code == 0
+    assert read_tensors(tmp_path / "out.safetensors").keys() == {"a"}

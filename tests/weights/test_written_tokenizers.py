@@ -5,7 +5,8 @@ import json
 import pytest
 import tokenizers
 
-from regard.data.tokenizer import TokenizerPair
+from regard.data.tokenizer import Tokenizer, TokenizerPair
+from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -77,3 +78,21 @@ def test_a_target_tokeniser_of_its_own_is_a_file_of_its_own():
     assert sorted(files) == ["target_tokenizer.json", "tokenizer.json", "tokenizer_config.json"]
     backend = tokenizers.Tokenizer.from_str(files["target_tokenizer.json"].decode())
     assert backend.encode("c d").tokens[:2] == [" c", " d"]
+
+
+def test_the_first_token_of_a_translation_is_in_config_json_unless_texts_begin_with_one():
+    """bos is no name of the padding or the end with which a decoder may begin."""
+    content = json.loads(TOKENIZER.to_bytes())
+    ids = {"pad": TOKENIZER.pad_id, "unk": TOKENIZER.unk_id, "eos": TOKENIZER.eos_id, "vocab_size": SIZE}
+
+    def named(config, bos, prefix=()):
+        special = SpecialTokens(bos=bos, prefix=prefix, **ids)
+        tokenizer = Tokenizer.from_bytes(json.dumps(with_special_tokens(content, special)).encode())
+        files = write_tokenizers(TokenizerPair(tokenizer, tokenizer), config, "any")
+        return json.loads(files["tokenizer_config.json"]).get("bos_token")
+
+    assert named(BOTH, TOKENIZER.bos_id) == BOS
+    assert named(BOTH, TOKENIZER.bos_id, prefix=(4,)) == PIECES[4]
+    for bos in (TOKENIZER.pad_id, TOKENIZER.eos_id):
+        assert named(BOTH, bos) is None
+        assert named(DECODER, bos) == PIECES[bos]

@@ -75,9 +75,11 @@ def read_speech_decoding(
 
 def write_speech_decoding(settings: Mapping[str, Any], tokenizers: TokenizerPair) -> HuggingFaceFiles:
     """Converts the settings of a generation.json for transformers."""
-    others = {name: value for name, value in settings.items() if name not in OURS}
+    others = {name: value for name, value in settings.items() if name not in (*OURS, "max_new_tokens")}
     written = write_decoding(others, has_source=True, tokenizers=tokenizers, forced_eos=False)
     table = {hf: settings[name] for name, hf in OURS.items() if settings.get(name) is not None}
+    if (limit := settings.get("max_new_tokens")) is not None:
+        table["max_length"] = limit
     if (languages := table.get("lang_to_id")) is not None:
         table["lang_to_id"] = {f"<|{code}|>": number for code, number in languages.items()}
     if (prompt := table.get("forced_decoder_ids")) is not None:

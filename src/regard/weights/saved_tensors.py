@@ -28,7 +28,7 @@ class _Piece:
     path: Path
     opened: Any  # safe_open
     shape: Shape
-    first: int = 0
+    first: int
 
     @property
     def last(self) -> int:

@@ -26,7 +26,7 @@ class TensorPart:
 
     tensor: Tensor
     shape: tuple[int, ...]
-    first: int = 0
+    first: int
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,25 @@ def test_a_config_comes_back_from_what_is_written_of_it(case):
     assert found == dataclasses.replace(config, pixel_mean=found.pixel_mean, pixel_std=found.pixel_std)
 
 
+@pytest.mark.parametrize(("family", "table"), [("clip_text_model", TEXT), ("clip_vision_model", VISION)])
+def test_a_tower_alone_is_of_one_of_its_two_classes(family, table):
+    bare, projected = sorted(FAMILIES[family].architectures, key=len)
+    found = converted(family, {**table, "architectures": [projected], "tie_word_embeddings": True}).config
+    assert (found.d_model, found.projection) == (512, True)
+    found = converted(family, {**table, "architectures": [bare]}).config
+    assert (found.d_model, found.projection) == (table["hidden_size"], False)
+    refused(family, {**table, "architectures": ["CLIPForImageClassification"]}, "CLIPForImageClassification")
+
+
+def test_the_end_is_any_token_of_the_vocabulary():
+    for end_id in (0, 30):
+        assert converted("clip_text_model", {**TEXT, "eos_token_id": end_id}).config.end_id == end_id
+    for end_id in (-1, 31):
+        refused(
+            "clip_text_model", {**TEXT, "eos_token_id": end_id}, f"eos_token_id = {end_id} is not a token"
+        )
+
+
 def test_an_end_that_old_files_give_another_meaning_is_not_written():
     with pytest.raises(FolderError, match="end_id = 2 is written as eos_token_id = 2"):
         FAMILIES["clip"].write(dataclasses.replace(CONFIG, end_id=2), ())

@@ -13,11 +13,13 @@ from regard.weights.families.family import (
     activation_name,
     canonical,
     ends_of,
+    nearest_settings,
     refuse_misfit,
     widths,
 )
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.pretrained import FAMILIES
+from tests.weights.families.conversion import converted, refused
 
 HINT = "use the config.json of the weights"
 CONFIG = DecoderOnlyConfig(vocab_size=9, d_model=4, num_heads=2, num_layers=1, d_ff=5)
@@ -135,6 +137,15 @@ def test_widths_are_those_of_heads():
 SAME = {  # two ways to write one model
     "the number of key heads": ({}, {"num_kv_heads": 2}),
     "the width of heads": ({}, {"head_dim": 2}),
+    "biases": ({}, {"attention_bias": "all", "feed_forward_bias": True}),
+    "windows of one type": (
+        {"positions": "rotary", "window": 3},
+        {"positions": "rotary", "window": 3, "layer_types": ("sliding_attention",)},
+    ),
+    "one base of layers with windows": (
+        {"positions": "rotary", "window": 3, "rotary_base": 5.0},
+        {"positions": "rotary", "window": 3, "rotary_base": 9.0, "local_rotary_base": 5.0},
+    ),
     "the factor of scores": ({"head_dim": 4}, {"head_dim": 4, "attention_scale": 0.5}),
     "epsilon of a layer norm": ({}, {"norm_eps": 1e-5}),
     "epsilon of an rms norm": ({"norm": "rms"}, {"norm": "rms", "norm_eps": 1e-6}),
@@ -172,7 +183,9 @@ def test_settings_that_give_the_same_model_have_one_form(name):
         {"norm_eps": 1e-6},
         {"norm": "rms", "norm_eps": 1e-5},
         {"max_positions": 7},
+        {"feed_forward_bias": False},
         {"positions": "rotary", "rotary_base": 3.0},
+        {"num_layers": 2, "window": 3, "layer_types": ("sliding_attention", "full_attention")},
         {"positions": "t5", "position_buckets": 8},
         {"positions": "sinusoidal", "position_layout": "split"},
     ],
@@ -183,10 +196,31 @@ def test_settings_that_change_the_model_are_kept(changes):
     assert canonical(dataclasses.replace(CONFIG, **changes)) != canonical(dataclasses.replace(CONFIG, **kept))
 
 
+def test_layers_of_two_types_are_another_model_in_another_order():
+    config = dataclasses.replace(CONFIG, positions="rotary", num_layers=2, window=3)
+    kinds = ("sliding_attention", "full_attention")
+    one, other = (canonical(dataclasses.replace(config, layer_types=each)) for each in (kinds, kinds[::-1]))
+    assert one != other
+
+
 def test_embeddings_as_wide_as_the_model_are_the_usual_ones():
     config = EncoderOnlyConfig(vocab_size=9, head="none", d_model=8, num_heads=2)
     same, narrow = (canonical(dataclasses.replace(config, embedding_size=size)) for size in (8, 4))
     assert same == canonical(config) != narrow
+
+
+def test_only_some_heads_of_an_encoder_may_have_a_norm_or_none():
+    for head in ("none", "masked_language_model", "replaced_tokens", "tokens"):
+        sizes = {"vocab_size": 9, "head": head, "num_labels": 3 if head == "tokens" else 0}
+        with_norm, without = (canonical(EncoderOnlyConfig(head_norm=norm, **sizes)) for norm in (True, False))
+        assert (with_norm == without) is (head != "tokens")
+        assert without["head_norm"] is False
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gpt_neox", "phi", "llama", "gemma2", "t5", "marian"])
+def test_a_class_with_another_head_is_refused_by_each_family_that_only_generates(family):
+    for head in OTHER_HEADS:
+        refused(family, {"architectures": [f"A{head}"]}, f"the head of class A{head} is not supported")
 
 
 @pytest.mark.parametrize("head", OTHER_HEADS)
@@ -237,6 +271,17 @@ def test_a_family_of_another_kind_of_model_is_refused():
         refuse_misfit(Encoder(), CONFIG, ())
 
 
+def test_a_family_whose_nearest_model_does_not_survive_is_not_near():
+    class Odd(GPT2):
+        def read(self, settings, names):
+            found = super().read(settings, names)
+            deeper = dataclasses.replace(found.config, num_layers=found.config.num_layers + 1)
+            return dataclasses.replace(found, config=deeper)
+
+    assert nearest_settings(GPT2(), CONFIG) is not None
+    assert nearest_settings(Odd(), CONFIG) is None
+
+
 def test_what_a_family_does_unless_it_says_otherwise():
     class Plain(Family):
         def read(self, settings, names):
@@ -252,4 +297,17 @@ def test_what_a_family_does_unless_it_says_otherwise():
     ids = {"pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 3, "first_token_id": 4}
     assert family.special_token_ids(CONFIG, ids) == {name: ids[name] for name in list(ids)[:3]}
     assert family.other_files(CONFIG) == {}
+    assert family.writes_fixed_tensors is False
     assert family.in_family_form(CONFIG, {}) == (CONFIG, {})
+
+
+@pytest.mark.parametrize(("family", "start", "end"), [("phi", 1, 2), ("gpt_neox", 0, 2)])
+def test_ids_of_a_language_model_that_a_file_leaves_out(family, start, end):
+    found = converted(family, {"vocab_size": 9})
+    assert (found.start_id, found.pad_id, found.eos_id) == (start, None, end)
+    assert found.generation == {"begin": False, "may_end": True}
+    given = {"bos_token_id": 5, "pad_token_id": 6, "eos_token_id": 7}
+    found = converted(family, {"vocab_size": 9, **given})
+    assert (found.start_id, found.pad_id, found.eos_id) == (5, 6, 7)
+    found = converted(family, {"vocab_size": 9, **dict.fromkeys(given)})
+    assert (found.start_id, found.pad_id, found.eos_id) == (None, None, None)

@@ -75,6 +75,9 @@ def test_each_setting_of_gemma2_is_one_of_ours():
     few = {name: TABLE[name] for name in TABLE if name not in ("head_dim", "query_pre_attn_scalar")}
     found = converted("gemma2", {**few, "sliding_window_size": 3, "cache_implementation": "hybrid"}).config
     assert found == dataclasses.replace(CONFIG, head_dim=256, attention_scale=1 / 16)
+    assert converted("gemma2", {**TABLE, "query_pre_attn_scalar": 0.5}).config.attention_scale == 0.5**-0.5
+    usual = dataclasses.replace(CONFIG, attention_scale=None)
+    assert FAMILIES["gemma2"].write(usual, ())["query_pre_attn_scalar"] == CONFIG.head_dim
     no_caps = {"attn_logit_softcapping": None, "final_logit_softcapping": None}
     expected = dataclasses.replace(CONFIG, attention_softcap=None, logit_softcap=None)
     assert converted("gemma2", {**TABLE, **no_caps}).config == expected
@@ -105,6 +108,7 @@ def test_layers_of_one_type_have_one_rotary_base():
     windows = converted("gemma3_text", TABLE).config  # the first five of six layers have windows
     assert windows == dataclasses.replace(THIRD, layer_types=None, rotary_base=1e4, local_rotary_base=None)
     none = converted("gemma3_text", {**TABLE, "layer_types": [FULL] * 3}).config
+    assert converted("gemma3_text", {**TABLE, "sliding_window_pattern": 1}).config == none
     assert none == dataclasses.replace(THIRD, window=None, layer_types=None, local_rotary_base=None)
 
 

@@ -54,6 +54,9 @@ def test_each_setting_is_one_of_ours():
     assert converted("gpt_neox", {**TABLE, **changed}).config == dataclasses.replace(
         CONFIG, parallel_residual=None, attention_bias="none", activation="gelu_tanh"
     )
+    assert converted("gpt_neox", {**TABLE, "head_dim": 8}).config == CONFIG
+    one = converted("gpt_neox", {**TABLE, "num_attention_heads": 1, "head_dim": 16}).config
+    assert one == dataclasses.replace(CONFIG, num_heads=1, rotary_dim=8)
     usual = converted("gpt_neox", {}).config
     assert (usual.d_model, usual.num_heads, usual.rotary_dim, usual.tied) == (6144, 64, 24, False)
     scaled = {"rope_scaling": {"type": "linear", "factor": 2.0}}
@@ -142,6 +145,9 @@ def test_what_is_written_describes_the_same_model():
     written = FAMILIES["gpt_neox"].write(CONFIG, ())
     assert (written["rotary_pct"], written["rotary_emb_base"]) == (0.5, 300.0)
     json.dumps(written)
+    usual = dataclasses.replace(CONFIG, norm_eps=None, rotary_dim=None)
+    plain = FAMILIES["gpt_neox"].write(usual, ())
+    assert (plain["rotary_pct"], plain["layer_norm_eps"]) == (1.0, 1e-5)
     assert canonical(converted("gpt_neox", written).config) == canonical(CONFIG)
 
 

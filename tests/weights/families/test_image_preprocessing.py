@@ -74,6 +74,7 @@ def test_images_are_prepared_as_the_file_says_or_as_its_processor_does(table, pr
         ({"size": "32"}, (VIT,), "size = '32' is not supported"),
         ({"size": {"height": 32, "width": 33}}, (VIT,), "size = .* is not supported"),
         ({"size": {"height": 0, "width": 0}}, (VIT,), "size = .* is not supported"),
+        ({"crop_size": 0}, (CLIP,), "crop_size = 0 is not supported"),
         ({"size": {**SQUARE, "longest_edge": 40}}, (VIT,), "size = .* is not supported"),
         ({"size": {"shortest_edge": 0}}, (VIT,), "size = .* is not supported"),
         ({"size": {"shortest_edge": 32, "longest_edge": 40}}, (VIT,), "size = .* is not supported"),
@@ -102,6 +103,14 @@ def test_what_cannot_be_followed_is_refused(table, processors, message):
     with pytest.raises(FolderError, match=f"^it: {message}") as caught:
         prepared(table, *processors)
     assert caught.value.hint
+
+
+def test_an_image_may_be_a_pixel():
+    square = {"height": 1, "width": 1}
+    for size in (1, square):
+        assert prepared({"size": size}, VIT, size=1) == ("square", None, "bilinear", False)
+        edge = {"size": {"shortest_edge": 1}, "crop_size": size}
+        assert prepared(edge, CLIP, size=1) == ("shortest_edge", None, "bicubic", True)
 
 
 def test_one_channel_is_no_colour():

@@ -245,6 +245,7 @@ def test_windows_of_qwen_are_of_some_layers_of_all_or_of_none(family):
     assert windows(sliding_window=5) == none
     assert windows(use_sliding_window=True, max_window_layers=0) == (4096,) * 3
     assert windows(**used) == none  # the first 28 layers have none
+    assert windows(**used, num_hidden_layers=30) == (*(None,) * 28, 5, 5)
     assert windows(**used, max_window_layers=3) == none
     assert windows(**used, max_window_layers=0) == (5,) * 3
     assert windows(**used, max_window_layers=1) == (None, 5, 5)

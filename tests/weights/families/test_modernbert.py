@@ -88,6 +88,10 @@ def test_each_setting_is_one_of_ours():
         pooling="mean",
         head_activation="tanh",
     )
+    assert converted("modernbert", {**TABLE, "pad_token_id": None}).config.pad_id == 0
+    assert converted("modernbert", {**TABLE, "global_attn_every_n_layers": 1}).config == dataclasses.replace(
+        CONFIG, window=None, layer_types=None, local_rotary_base=None
+    )
     usual = converted("modernbert", {"architectures": ["ModernBertModel"]}).config
     assert (usual.head, usual.num_layers, usual.window, usual.pad_id) == ("none", 22, 65, 50283)
 
@@ -115,6 +119,21 @@ def test_each_setting_is_one_of_ours():
 )
 def test_what_would_change_the_output_is_refused(settings, message):
     refused("modernbert", TABLE | settings, message)
+
+
+def test_what_is_written_where_our_config_has_nothing():
+    family = FAMILIES["modernbert"]
+    assert family.write(CONFIG, ())["max_position_embeddings"] == CONFIG.max_positions
+    full = dataclasses.replace(CONFIG, window=None, layer_types=None, local_rotary_base=None, norm_eps=None)
+    assert (family.write(full, ())["local_attention"], family.write(full, ())["norm_eps"]) == (128, 1e-5)
+
+
+def test_only_pooling_without_a_layer_has_another_form():
+    family = FAMILIES["modernbert"]
+    for config in (of_head("tokens", pooler=False), of_head("pooled")):
+        assert family.in_family_form(config, {}) == (config, {})
+    pooled = of_head("pooled", pooler=False, pooling="mean", normalised=True)
+    assert family.in_family_form(pooled, {})[0] == of_head("none")
 
 
 HEADS = {

@@ -5,7 +5,7 @@ import torch
 
 from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnlyConfig
-from regard.weights.pretrained import to_huggingface
+from regard.weights.pretrained import FAMILIES, to_huggingface
 from tests.weights.families.conversion import (
     converted,
     outputs,
@@ -50,6 +50,9 @@ CONFIG = DecoderOnlyConfig(
 
 def test_each_setting_is_one_of_ours():
     assert converted("phi", TABLE).config == CONFIG
+    assert converted("phi", {**TABLE, "head_dim": 10}).config == CONFIG
+    one = converted("phi", {**TABLE, "num_attention_heads": 1, "head_dim": 20}).config
+    assert one == dataclasses.replace(CONFIG, num_heads=1, rotary_dim=8)
     usual = converted("phi", {}).config
     assert (usual.d_model, usual.num_heads, usual.rotary_dim, usual.qk_norm) == (2048, 32, 32, False)
 
@@ -108,3 +111,8 @@ def test_missing_biases_are_written_as_zeros(tmp_path):
 def test_other_models_are_none_of_this_family(settings, message):
     with pytest.raises(FolderError, match=message):
         to_huggingface(random_model(dataclasses.replace(CONFIG, **settings)), "phi")
+
+
+def test_what_is_written_where_our_config_has_nothing():
+    written = FAMILIES["phi"].write(dataclasses.replace(CONFIG, norm_eps=None, rotary_dim=None), ())
+    assert (written["layer_norm_eps"], written["partial_rotary_factor"]) == (1e-5, 1.0)

@@ -6,6 +6,7 @@ import pytest
 
 from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnlyConfig
+from regard.models.encoder_only import EncoderOnlyConfig
 from regard.weights.families.family import ConfigReader
 from regard.weights.families.rotary import (
     _attention_factor,
@@ -13,8 +14,10 @@ from regard.weights.families.rotary import (
     read_rotary,
     read_rotary_by_type,
     write_rotary,
+    write_rotary_by_type,
 )
 
+LOG = math.log(1.5)
 BASES = {"bases": ("rope_theta", "rope_local_base_freq"), "usual": (1e6, 1e4)}
 
 
@@ -33,6 +36,7 @@ def refused(message, call, *given, **named):
     [
         ({"factor": math.e, "mscale": 2.0, "mscale_all_dim": 1.0}, 1.2 / 1.1),
         ({"factor": math.e, "mscale": 1, "mscale_all_dim": 2}, 1.1 / 1.2),
+        ({"factor": 1.5, "mscale": 2, "mscale_all_dim": 3}, (1 + 0.2 * LOG) / (1 + 0.3 * LOG)),
         ({"factor": 1.0, "mscale": 2.0, "mscale_all_dim": 1.0}, 1.0),
         ({"factor": 0.5, "mscale": 2.0, "mscale_all_dim": 1.0}, 1.0),
         ({"mscale": 2.0, "mscale_all_dim": 1.0}, 1.0),
@@ -46,6 +50,15 @@ def refused(message, call, *given, **named):
 def test_two_scales_together_are_the_factor_of_the_scores(table, factor):
     found = _attention_factor(reader(), table)
     assert found == (None if factor is None else pytest.approx(factor))
+
+
+@pytest.mark.parametrize("local", [None, 20.0])
+def test_older_versions_of_transformers_find_both_bases_at_the_top(local):
+    config = EncoderOnlyConfig(
+        vocab_size=9, head="none", positions="rotary", window=4, rotary_base=500.0, local_rotary_base=local
+    )
+    written = write_rotary_by_type(config, BASES["bases"])
+    assert (written["rope_theta"], written["rope_local_base_freq"]) == (500.0, local or 500.0)
 
 
 def test_a_number_is_one():

@@ -228,3 +228,9 @@ def test_a_vit_is_not_a_deit_and_a_deit_needs_classes():
     refused("deit", {**TABLE, "architectures": ["DeiTModel"]}, "DeiTModel has no classes")
     teacher = {**TABLE, "architectures": ["DeiTForImageClassificationWithTeacher"]}
     assert converted("deit", teacher).config == dataclasses.replace(CONFIG, distillation="head")
+
+
+@pytest.mark.parametrize(("family", "name"), [("vit", "ViTImageProcessor"), ("deit", "DeiTImageProcessor")])
+def test_the_images_that_are_written_are_those_of_the_family_s_own_processor(family, name):
+    (content,) = FAMILIES[family].other_files(dataclasses.replace(CONFIG, channels=3)).values()
+    assert json.loads(content)["image_processor_type"] == name

@@ -55,11 +55,24 @@ def test_each_setting_is_one_of_ours():
     assert converted("whisper", FAMILY.write(CONFIG, ())).config == CONFIG
 
 
-def test_a_setting_that_is_missing_is_that_of_whisper_tiny():
-    assert converted("whisper", {}).config == SpeechToTextConfig(
+def test_a_setting_that_is_missing_is_that_of_whisper_tiny(tmp_path):
+    found = converted("whisper", {})
+    assert found.config == SpeechToTextConfig(
         vocab_size=51865, d_model=384, num_encoder_layers=4, num_decoder_layers=4, num_encoder_heads=6,
         num_heads=6, d_ff_encoder=1536, d_ff=1536, pad_id=50256,
     )  # fmt: skip
+    assert (found.start_id, found.pad_id, found.eos_id) == (50257, 50256, 50256)
+    assert with_features(tmp_path, config=found.config) == found.config
+    null = converted("whisper", {"pad_token_id": None})
+    assert (null.pad_id, null.config.pad_id) == (None, 0)
+
+
+def test_transformers_reads_what_kind_of_model_is_written():
+    written = FAMILY.write(OF_A_SECOND, ())
+    assert written["architectures"] == ["WhisperForConditionalGeneration"]
+    assert written["is_encoder_decoder"] is True
+    features = json.loads(FAMILY.other_files(OF_A_SECOND)["preprocessor_config.json"])
+    assert (features["chunk_length"], features["return_attention_mask"]) == (1, False)
 
 
 def test_what_would_change_the_output_is_refused():
@@ -99,6 +112,8 @@ def test_features_are_those_of_the_folder(tmp_path, file):
         ({"feature_size": 6}, "feature_size = 6, but config.json has 5 mel bins"),
         ({"feature_extractor_type": "Wav2Vec2FeatureExtractor"}, "feature_extractor_type"),
         ({"padding_value": 0.5}, "padding_value = 0.5 is not supported"),
+        ({"padding_value": 1}, "padding_value = 1 is not supported"),
+        ({"dither": 1}, "dither = 1 is not supported"),
         ({"padding_side": "left"}, "padding_side = 'left' is not supported"),
         ({"dither": 1e-4}, "dither = 0.0001 is not supported"),
         ({"do_normalize": True}, "do_normalize = True is not supported"),

@@ -74,7 +74,7 @@ EOLE = [
         named="n_positions is missing",
     ),
     *refusals(transforms=["onmt_tokenize"]),
-    *refusals("transforms_configs", "bpe", src_vocab_threshold=50),
+    *refusals("transforms_configs", "bpe", src_vocab_threshold=50, a_new_setting=1),
 ]  # fmt: skip
 FAIRSEQ = {
     "arch": "fconv", "task": "multilingual_translation", "activation_fn": "tanh",

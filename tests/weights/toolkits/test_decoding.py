@@ -51,9 +51,15 @@ def test_the_defaults_of_eole_predict():
     # eole's translator: min(max_length, 2 * source length + 5)
     assert (settings.max_length_ratio, settings.max_length_offset, settings.max_length) == (2.0, 5, 250)
     assert unused == ()
+    assert set(found) == {
+        "beam_size", "length_penalty", "alpha", "max_length_ratio", "max_length_offset", "max_length",
+    }  # fmt: skip
 
 
 def test_the_decoding_settings_of_eole_are_followed():
+    found, _ = of_eole({"max_length_ratio": 0.5, "min_length": 1, "block_ngram_repeat": 1})
+    assert (found["max_length_ratio"], found["min_length"], found["no_repeat_ngram_size"]) == (0.5, 1, 1)
+    assert of_eole({"min_length": 0, "block_ngram_repeat": 0, "n_best": 1}) == of_eole({})
     found, _ = of_eole({"length_penalty": "avg", "alpha": 0.6, "max_length_ratio": 0, "max_length": 99})
     assert (found["length_penalty"], found["alpha"], found["max_new_tokens"]) == ("power", 0.6, 99)
     assert "max_length_ratio" not in found

@@ -1,6 +1,7 @@
 """Checkpoints of fairseq give its logits and its ids."""
 
 import json
+import re
 import shutil
 from argparse import Namespace
 
@@ -10,6 +11,7 @@ import torch
 import regard
 from regard.cli import run
 from regard.errors import FolderError
+from regard.weights.toolkits import fairseq
 from regard.weights.toolkits.load import load_toolkit, toolkit_of
 from tests.weights.toolkits.comparison import same_as_expected
 from tests.weights.toolkits.peers import FIXTURES, made_by
@@ -32,10 +34,30 @@ def test_pre_norm_without_a_norm_after_the_stack_is_refused(tmp_path, in_this_pr
     shutil.copytree(FIXTURES / "fairseq" / "pre-norm", folder)
     with torch.serialization.safe_globals([Namespace]):
         state = torch.load(folder / "model.pt", weights_only=True)
-    state["model"]["decoder.version"] = torch.tensor([2.0])
+    for version in ([2.0], [3.0, 3.0]):
+        state["model"]["decoder.version"] = torch.tensor(version)
+        torch.save(state, folder / "model.pt")
+        with pytest.raises(FolderError, match=rf"decoder\.version = {re.escape(str(version))}"):
+            load_toolkit(toolkit_of(folder), folder, trust_pickle=True)
+    state["model"]["decoder.version"] = torch.tensor([3.0])
     torch.save(state, folder / "model.pt")
-    with pytest.raises(FolderError, match=r"decoder\.version = 2"):
-        load_toolkit(toolkit_of(folder), folder, trust_pickle=True)
+    load_toolkit(toolkit_of(folder), folder, trust_pickle=True)
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (4, 8)], ids=str)
+def test_query_key_and_value_of_an_old_checkpoint_have_equally_many_rows(tmp_path, shape):
+    name = "encoder.layers.0.self_attn.in_proj_weight"
+    message = re.escape(f"{name!r} {list(shape)} is not three tensors")
+    with pytest.raises(FolderError, match=message) as caught:
+        fairseq._tensors({name: torch.ones(shape)}, tmp_path)
+    assert caught.value.hint
+    whole = fairseq._tensors({name: torch.arange(6.0)}, tmp_path)
+    stem = name.removesuffix("in_proj_weight")
+    assert {key: each.tolist() for key, each in whole.items()} == {
+        f"{stem}q_proj.weight": [0, 1],
+        f"{stem}k_proj.weight": [2, 3],
+        f"{stem}v_proj.weight": [4, 5],
+    }
 
 
 def test_codes_of_fastbpe_words_and_damaged_dictionaries(tmp_path, in_this_process):

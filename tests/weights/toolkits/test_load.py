@@ -1,5 +1,7 @@
 """A toolkit is known by its files; a checkpoint that makes no model is refused by its path."""
 
+import subprocess
+
 import pytest
 
 from regard.data.tokenizer import TokenizerPair
@@ -8,6 +10,7 @@ from regard.weights.toolkits import load
 from regard.weights.toolkits.comet import Comet
 from regard.weights.toolkits.load import load_toolkit, toolkit_of, with_encoder
 from tests.weights.toolkits.marian_files import write_model, write_words
+from tests.weights.toolkits.peers import FIXTURES
 
 pytest.importorskip("yaml")
 FILES = {  # what a folder has -> the toolkit, and the files by which it may be named
@@ -144,3 +147,11 @@ def test_a_checkpoint_whose_heads_do_not_divide_its_width_is_refused(tmp_path):
     with pytest.raises(FolderError, match=r"d_model \(8\) must be divisible by num_heads \(3\)") as caught:
         load_toolkit(toolkit_of(tmp_path), tmp_path)
     assert caught.value.message.startswith(f"{tmp_path}: ")
+
+
+@pytest.mark.parametrize("name", ["joeynmt", "fairseq", "opennmt", "sockeye", "comet"])
+def test_a_pickle_of_a_toolkit_is_not_read_unless_it_is_trusted(name, monkeypatch):
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("a child was started"))
+    folder = next(path for path in sorted((FIXTURES / name).iterdir()) if toolkit_of(path))
+    with pytest.raises(FolderError, match="is a pickle, which can run code"):
+        load_toolkit(toolkit_of(folder), folder)

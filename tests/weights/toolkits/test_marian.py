@@ -7,6 +7,7 @@ import torch
 import regard
 from regard.cli import run
 from regard.errors import FolderError
+from regard.weights.toolkits import marian
 from regard.weights.toolkits.load import load_toolkit, toolkit_of
 from tests.weights.toolkits.marian_files import EXPRESSIBLE, logits_of, write_model, write_words
 from tests.weights.toolkits.refusals import marian_folder
@@ -95,3 +96,10 @@ def test_several_models_and_missing_vocabularies_are_named(tmp_path):
         load_toolkit(toolkit_of(tmp_path), tmp_path)
     write_words(tmp_path)
     assert load_toolkit(toolkit_of(tmp_path / "two.npz"), tmp_path / "two.npz").family == "marian"
+
+
+@pytest.mark.parametrize("others", [(), ("a.npz",), ("a.npz", "z.npz")])
+def test_the_usual_name_of_a_model_comes_first(tmp_path, others):
+    for name in ("model.npz", *others):
+        (tmp_path / name).touch()
+    assert marian._model_file(tmp_path) == tmp_path / "model.npz"

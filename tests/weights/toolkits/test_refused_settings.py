@@ -9,6 +9,7 @@ from tests.weights.toolkits.read_configs import (
     STACK,
     of_eole,
     of_fairseq,
+    of_joeynmt,
     of_marian,
     of_opennmt,
     of_sockeye,
@@ -106,10 +107,28 @@ FIXED = [  # of a toolkit, in such a table, these settings -> the values that ar
     (of_sockeye, in_(), ("lhuc",), (False,), True),
     (of_sockeye, in_(), ("neural_vocab_selection",), (None,), "logit_max"),
 ]
+UNKNOWN = [  # a toolkit's settings, in which one has a name that regard does not know
+    (of_eole, in_()),
+    (of_eole, in_("embeddings")),
+    (of_eole, both),
+    (of_eole, rope),
+    (of_fairseq, in_()),
+    (of_opennmt, in_()),
+    (of_marian, in_()),
+    (of_joeynmt, in_()),
+    (of_sockeye, in_()),
+    (of_sockeye, in_("config_embed_source")),
+    (of_sockeye, in_("config_embed_target")),
+]
+EMBEDDINGS_OF_EOLE = (
+    "freeze_word_vecs_enc", "freeze_word_vecs_dec", "position_encoding", "word_vec_size", "src_word_vec_size",
+    "tgt_word_vec_size", "n_positions",
+)  # fmt: skip
 HARMLESS = [  # settings that change nothing, whatever their value
     (of_eole, in_(), eole.UNUSED_IN_MODEL),
     (of_eole, both, eole.UNUSED_IN_STACKS),
     (of_eole, rope, eole.UNUSED_OF_ROTARY),
+    (of_eole, in_("embeddings"), EMBEDDINGS_OF_EOLE),
     (of_fairseq, in_(), (*fairseq_settings.OF_TRAINING, *fairseq_settings.MODEL_UNUSED)),
     (of_opennmt, in_(), {*opennmt.OF_OTHERS, *opennmt.OF_TRANSFORMS, "src_prefix"} - {"enc_rnn_size"}),
     (of_opennmt, in_(), (*opennmt.OF_TRAINING, "add_ffnbias", "src_subword_nbest", "tgt_suffix")),
@@ -133,6 +152,22 @@ def test_a_setting_with_one_meaning_takes_no_other_value(read, table, name, take
     with pytest.raises(FolderError, match=name) as caught:
         read(table(name, refused))
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(("read", "table"), UNKNOWN)
+def test_a_setting_that_regard_does_not_know_is_refused(read, table):
+    with pytest.raises(FolderError, match="a_new_setting") as caught:
+        read(table("a_new_setting", 1))
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("read", [of_joeynmt, of_sockeye])
+def test_so_is_one_of_a_stack(read):
+    with pytest.raises(FolderError, match="a_new_setting"):
+        read({}, a_new_setting=1)
+    if read is of_joeynmt:
+        with pytest.raises(FolderError, match="a_new_setting"):
+            read({}, embeddings={"embedding_dim": 8, "a_new_setting": 1})
 
 
 @pytest.mark.parametrize("value", [0, True, "x"])

@@ -9,10 +9,7 @@ from regard.weights.families.family import ConfigReader, refuse_large_integer
 
 
 def pixel_scale(
-    settings: ConfigReader,
-    channels: int,
-    means: Sequence[float] = (0.5,),
-    stds: Sequence[float] = (0.5,),
+    settings: ConfigReader, channels: int, means: Sequence[float], stds: Sequence[float]
 ) -> tuple[PixelNumber, PixelNumber]:
     """The mean and standard deviation with which the model normalises pixels between 0 and 1.
 

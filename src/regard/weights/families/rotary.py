@@ -48,8 +48,8 @@ class Rotary:
     """The rotary positions of a config.json."""
 
     base: float
-    rotated: float = 1.0  # the part of the features of a head that is rotated
-    scaling: RotaryScaling | None = None
+    rotated: float  # the part of the features of a head that is rotated
+    scaling: RotaryScaling | None
 
     def settings(self, d_head: int) -> dict[str, Any]:
         """Our settings."""

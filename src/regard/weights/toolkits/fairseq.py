@@ -17,7 +17,7 @@ from regard.weights.toolkits.fairseq_dictionary import EOS, PAD, UNK, read_token
 from regard.weights.toolkits.fairseq_settings import MODEL_UNUSED, OF_TRAINING
 from regard.weights.toolkits.settings import Settings
 from regard.weights.toolkits.toolkit import Toolkit, ToolkitCheckpoint, checkpoint_file
-from regard.weights.toolkits.torch_names import attention, cross_attention, drop_equal
+from regard.weights.toolkits.torch_names import HINT, attention, cross_attention, drop_equal
 
 CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
 SIDES = ("encoder", "decoder")
@@ -118,9 +118,11 @@ def _tensors(tensors: Mapping[str, Tensor], file: Path) -> dict[str, Tensor]:
     """The weights by the names of fairseq 0.10 and later, without positions that are computed."""
     for side in SIDES:
         version = tensors.get(f"{side}.version")
-        if version is not None and version.item() < 3 and f"{side}.layer_norm.weight" in tensors:
+        if version is None or f"{side}.layer_norm.weight" not in tensors:
+            continue
+        if version.numel() != 1 or version.item() < 3:
             raise FolderError(
-                f"{file}: {side}.version = {version.item():g} is not supported",
+                f"{file}: {side}.version = {version.tolist()} is not supported",
                 "its pre-norm layers have no norm after them",
             )
     found: dict[str, Tensor] = {}
@@ -128,6 +130,8 @@ def _tensors(tensors: Mapping[str, Tensor], file: Path) -> dict[str, Tensor]:
         if any(re.search(pattern, name) for pattern in FIXED):
             continue
         if match := re.fullmatch(r"(.*attn)\.in_proj_(weight|bias)", name):
+            if tensor.ndim == 0 or len(tensor) % 3:
+                raise FolderError(f"{file}: {name!r} {list(tensor.shape)} is not three tensors", HINT)
             for part, rows in zip("qkv", tensor.chunk(3), strict=True):
                 found[f"{match[1]}.{part}_proj.{match[2]}"] = rows.contiguous()
         else:

@@ -52,7 +52,7 @@ def drop_equal(tensors: dict[str, Tensor], name: str, other: str, where: Path) -
 
 
 def drop_sinusoids(
-    tensors: dict[str, Tensor], name: str, where: Path, *, offset: int = 0, layout: Layout = "interleaved"
+    tensors: dict[str, Tensor], name: str, where: Path, *, layout: Layout = "interleaved"
 ) -> None:
     """Removes a table of sinusoidal positions, [..., positions, d_model]; it may be absent.
 
@@ -64,6 +64,6 @@ def drop_sinusoids(
         return
     table = found.float().reshape(-1, found.shape[-1])
     if not torch.allclose(
-        table, sinusoids(offset, len(table), table.size(1), layout), atol=2e-3
+        table, sinusoids(0, len(table), table.size(1), layout), atol=2e-3
     ):  # float32 angles
         raise FolderError(f"{where}: {name!r} are no sinusoidal positions", HINT)
