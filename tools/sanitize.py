@@ -71,7 +71,8 @@ def reports() -> list[Path]:
 
 def library(name: str) -> str:
     """The path of a library of gcc."""
-    done = subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+    gcc = shutil.which("gcc") or "gcc"
+    done = subprocess.run([gcc, f"-print-file-name={name}"], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
