@@ -14,7 +14,8 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training import products
 from regard.training.objective import CrossEntropy
 from regard.training.products import choose_precision, has_bfloat16, matmul_precision
-from regard.verbs.train import PRODUCTS, train
+from regard.verbs.train import train
+from regard.verbs.training_run.product_choice import PRODUCTS
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from tests.laws.test_family import pairs
 
