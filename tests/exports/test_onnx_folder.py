@@ -196,21 +196,18 @@ def test_fewer_bits_are_near(quantization, translator, tmp_path):
     assert 1e-6 < found.log_probs.mean_difference < 0.1
 
 
-def test_float16_is_exact_for_weights_that_are_float16(tmp_path):
+def test_float16_is_exact_for_weights_that_are_float16_also_in_files_beside_the_graphs(tmp_path, monkeypatch):
     loaded = small_model("decoder_only", "llama", num_layers=1)
     for parameter in loaded.model.parameters():
         parameter.data = parameter.data.half().float()
-    save(loaded, tmp_path, "float16")
-    found, _ = compared(ONNX, loaded, tmp_path, ["ba de"], most_new=3, compute=answer)
+    (folder := tmp_path / "one file").mkdir()
+    save(loaded, folder, "float16")
+    found, _ = compared(ONNX, loaded, folder, ["ba de"], most_new=3, compute=answer)
     assert found.log_probs.largest_difference < 1e-5
-
-
-def test_the_weights_of_a_large_model_are_in_files_beside_the_graphs(tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_graphs, "MAX_EMBEDDED_BYTES", 0)
-    certificate = export_to_onnx(
-        small_model("decoder_only", num_layers=1), tmp_path / "out", texts=["ba de"], quantization="float16"
-    )
+    monkeypatch.setattr(onnx_graphs, "MAX_EMBEDDED_BYTES", 0)  # as of a large model
+    certificate = export_to_onnx(loaded, tmp_path / "out", texts=["ba de"], quantization="float16")
     assert certificate["files"].keys() >= {"decoder.onnx", "decoder.onnx.data"}
+    assert certificate["log_probs"]["largest_difference"] < 1e-5
 
 
 def test_a_row_of_a_batch_is_what_it_is_alone(translator):
