@@ -6,13 +6,13 @@ processor wait for a GPU: reading a number, results whose size depends on values
 """
 
 import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
 NAME = "simulated"
 VALUE_DEPENDENT = {  # a GPU must finish before the processor knows the number or the size of the result
@@ -170,7 +170,7 @@ def moved(model: nn.Module, device: torch.device) -> nn.Module:
 
 
 def _run(func: Any, args: Any, kwargs: dict[str, Any], waits: list[str]) -> Any:
-    name, tensors = func.name(), [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    name, tensors = func.name(), [*_tensors(args), *_tensors(kwargs.values())]
     own = [tensor for tensor in tensors if isinstance(tensor, DeviceTensor)]
     asked = kwargs.get("device")
     if not own and (asked is None or torch.device(asked).type != NAME):
@@ -181,21 +181,20 @@ def _run(func: Any, args: Any, kwargs: dict[str, Any], waits: list[str]) -> Any:
     _refuse_two_devices(name, tensors, own, args)
     if waited := _wait(name, tensors, own, args, kwargs, is_result_here):
         waits.append(waited)
-    inner_args, inner_kwargs = tree_map(_inner, (args, kwargs))
-    result = func(*inner_args, **inner_kwargs)
+    result = func(*_mapped(_inner, args), **{key: _mapped(_inner, each) for key, each in kwargs.items()})
     if name == "aten::copy_":
         return args[0]
     if not is_result_here:
         return result
     wrappers = {id(tensor.inner): tensor for tensor in own}  # in-place operations return their argument
-    return tree_map(lambda leaf: _wrapped(leaf, wrappers), result)
+    return _mapped(lambda leaf: _wrapped(leaf, wrappers), result)
 
 
 def _refuse_two_devices(name: str, tensors: list[Tensor], own: list[DeviceTensor], args: Any) -> None:
     """As a GPU does: only numbers (tensors without axes) and indices may be on the CPU."""
     if name in COPIES or not own:
         return
-    allowed = [leaf for leaf in tree_leaves(args[1]) if isinstance(leaf, Tensor)] if name in INDEXING else []
+    allowed = [*_tensors(args[1])] if name in INDEXING else []
     for tensor in tensors:
         others = (
             isinstance(tensor, DeviceTensor) or not tensor.dim() or any(tensor is each for each in allowed)
@@ -216,7 +215,7 @@ def _wait(
     if name in VALUE_DEPENDENT and own:
         return name
     if name in INDEXING and own:
-        indices = [leaf for leaf in tree_leaves(args[1]) if isinstance(leaf, Tensor)]
+        indices = [*_tensors(args[1])]
         if any(index.dtype in (torch.bool, torch.uint8) for index in indices):
             return f"{name} with a mask"
         return (
@@ -232,6 +231,22 @@ def _wait(
         if blocking and isinstance(target, DeviceTensor) != isinstance(source, DeviceTensor):
             return f"{name} {'from' if isinstance(source, DeviceTensor) else 'to'} the device"
     return None
+
+
+def _tensors(given: Any) -> Iterator[Tensor]:
+    """The tensors among arguments, which are tensors and lists of them; torch's pytree is slower."""
+    for each in given:
+        if isinstance(each, Tensor):
+            yield each
+        elif isinstance(each, (list, tuple)):
+            yield from _tensors(each)
+
+
+def _mapped(change: Callable[[Any], Any], given: Any) -> Any:
+    """The same with each leaf changed."""
+    if isinstance(given, (list, tuple)):
+        return type(given)([_mapped(change, each) for each in given])
+    return change(given)
 
 
 def _inner(leaf: Any) -> Any:

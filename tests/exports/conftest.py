@@ -9,6 +9,7 @@ import tempfile
 
 import pytest
 import torch
+import torch._dynamo
 
 import regard
 from tests.exports.traced_once import operators_read_once, traced_once
@@ -21,6 +22,8 @@ def exporter_without_checks(tmp_path_factory):
     folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         operators_read_once(patch)
+        # with sizes that are symbols, to find what is stored takes longer than to compute it again
+        patch.setattr(torch._dynamo.config, "fake_tensor_cache_enabled", False)
         patch.setattr(torch.onnx, "export", traced_once(torch.onnx.export, folder))
         yield
 

@@ -228,7 +228,7 @@ def opened(context, file):
     return visit
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.nightly)])
 def test_all_views_answer_another_text_offline(browser, page, scheme):
     looker, file = page
     context = browser.new_context(viewport={"width": 1200, "height": 900}, offline=True, color_scheme=scheme)

@@ -37,6 +37,17 @@ def translator(tmp_path_factory):
     return loaded, folder
 
 
+@pytest.fixture(scope="module", params=["small", pytest.param("included", marks=pytest.mark.nightly)])
+def in_int8(request, tmp_path_factory):
+    """A folder of ONNX with int8 weights: of the translator, whose graphs are traced once, or of en-de."""
+    if request.param == "included":
+        return request.getfixturevalue("box_in_onnx")
+    folder = tmp_path_factory.mktemp("int8")
+    (folder / "texts").write_text("ba de\nmi gi fa\n", "utf-8")
+    loaded = dataclasses.replace(small_model("encoder_decoder", "llama"), generation={"lower_capitals": True})
+    return regard.export(loaded, to="onnx", out=folder / "out", quantization="int8", texts=folder / "texts")
+
+
 def spoiled(source, folder, name, change):
     """A copy of saved graphs, in which `change` was applied to a weight of a graph."""
     shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
@@ -122,16 +133,16 @@ def test_the_loop_needs_few_packages():
     assert outside == {"numpy", "onnxruntime", "tokenizers"}
 
 
-def test_a_folder_has_its_certificate_its_hashes_and_its_loop(box_in_onnx):
-    verify_folder(box_in_onnx.path)
-    certificate = json.loads((box_in_onnx.path / "CERTIFICATE.json").read_text("utf-8"))
-    assert certificate == box_in_onnx.certificate
+def test_a_folder_has_its_certificate_its_hashes_and_its_loop(in_int8):
+    verify_folder(in_int8.path)
+    certificate = json.loads((in_int8.path / "CERTIFICATE.json").read_text("utf-8"))
+    assert certificate == in_int8.certificate
     assert certificate["passed"]
     assert certificate["versions"].keys() >= {"regard", "onnxruntime", "python"}
     assert certificate["files"].keys() >= {"encoder.onnx", "decoder.onnx", "generate.py", "config.json"}
     for name, digest in certificate["files"].items():
-        assert hashlib.sha256((box_in_onnx.path / name).read_bytes()).hexdigest() == digest
-    card = (box_in_onnx.path / "README.md").read_text("utf-8")
+        assert hashlib.sha256((in_int8.path / name).read_bytes()).hexdigest() == digest
+    card = (in_int8.path / "README.md").read_text("utf-8")
     assert "do not apply" in card
     assert "`lower_capitals = True`" in card
 
@@ -159,20 +170,32 @@ def test_other_ends_and_a_forced_first_token_are_applied(translator, tmp_path, s
     assert all(text.startswith("da") for text in ours)
 
 
-def test_a_folder_does_not_name_the_machine_that_wrote_it(box_in_onnx):
-    for path in box_in_onnx.path.iterdir():
+def test_a_folder_does_not_name_the_machine_that_wrote_it(in_int8):
+    for path in in_int8.path.iterdir():
         content = path.read_bytes()
         assert b"site-packages" not in content
         assert str(onnx_folder.FILES.parent).encode() not in content
 
 
+@pytest.mark.nightly
 def test_int8_weights_have_a_quarter_of_the_bytes(box_in_onnx):
     size = sum((box_in_onnx.path / name).stat().st_size for name in ("encoder.onnx", "decoder.onnx"))
     assert size < 7.3e6  # 27.7e6 in float32
     assert box_in_onnx.certificate["log_probs"]["mean_difference"] > 1e-3
 
 
-def test_the_command_of_a_folder_translates_as_regard_does(box_in_onnx):
+def test_the_command_of_a_folder_translates_as_regard_does(translator):
+    loaded, folder = translator
+    texts = ["ba de", "mi gi fa ba", "fa"]
+    expected = regard.translate(texts, model=loaded, early_stopping=True)
+    assert by_command(folder, *texts) == expected
+    assert by_command(folder, input="\n".join([texts[0], "", texts[2]])) == [expected[0], "", expected[2]]
+    [greedy] = by_command(folder, "--beam", "1", texts[1])
+    assert greedy == regard.translate(texts[1], model=loaded, beam_size=1)
+
+
+@pytest.mark.nightly
+def test_the_command_of_the_included_model_translates_as_regard_does(box_in_onnx):
     expected = regard.translate(SENTENCES, early_stopping=True)
     assert by_command(box_in_onnx.path, *SENTENCES) == expected
     lines = "\n".join([SENTENCES[0], "", SENTENCES[2]])
@@ -196,21 +219,18 @@ def test_fewer_bits_are_near(quantization, translator, tmp_path):
     assert 1e-6 < found.log_probs.mean_difference < 0.1
 
 
-def test_float16_is_exact_for_weights_that_are_float16(tmp_path):
+def test_float16_is_exact_for_weights_that_are_float16_also_in_files_beside_the_graphs(tmp_path, monkeypatch):
     loaded = small_model("decoder_only", "llama", num_layers=1)
     for parameter in loaded.model.parameters():
         parameter.data = parameter.data.half().float()
-    save(loaded, tmp_path, "float16")
-    found, _ = compared(ONNX, loaded, tmp_path, ["ba de"], most_new=3, compute=answer)
+    (folder := tmp_path / "one file").mkdir()
+    save(loaded, folder, "float16")
+    found, _ = compared(ONNX, loaded, folder, ["ba de"], most_new=3, compute=answer)
     assert found.log_probs.largest_difference < 1e-5
-
-
-def test_the_weights_of_a_large_model_are_in_files_beside_the_graphs(tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_graphs, "MAX_EMBEDDED_BYTES", 0)
-    certificate = export_to_onnx(
-        small_model("decoder_only", num_layers=1), tmp_path / "out", texts=["ba de"], quantization="float16"
-    )
+    monkeypatch.setattr(onnx_graphs, "MAX_EMBEDDED_BYTES", 0)  # as of a large model
+    certificate = export_to_onnx(loaded, tmp_path / "out", texts=["ba de"], quantization="float16")
     assert certificate["files"].keys() >= {"decoder.onnx", "decoder.onnx.data"}
+    assert certificate["log_probs"]["largest_difference"] < 1e-5
 
 
 def test_a_row_of_a_batch_is_what_it_is_alone(translator):

@@ -125,7 +125,7 @@ def test_the_answer_is_that_of_transformers(folder, theirs):
 
 
 def test_a_message_alone_is_the_user_s_and_several_are_conversations_of_their_own(converted):
-    settings = {"model": converted, "chat": True, "temperature": 0.0}
+    settings = {"model": converted, "chat": True, "temperature": 0.0, "max_new_tokens": 16}
     alone = generate("Hello there", **settings)
     assert alone == generate(USER, **settings)
     other = generate("how are you", **settings)
@@ -136,7 +136,7 @@ def test_a_message_alone_is_the_user_s_and_several_are_conversations_of_their_ow
 
 
 def test_an_answer_does_not_depend_on_the_batch_and_a_stream_is_the_whole(converted):
-    chat = Generator(converted, chat=True)
+    chat = Generator(converted, chat=True, max_new_tokens=16)
     together = [each.texts for each in chat(["Hello there", CONVERSATION, "how"])]
     assert [chat.one(each).texts for each in ("Hello there", CONVERSATION, "how")] == together
     assert ["".join(chat.stream(CONVERSATION))] == together[1]
