@@ -2794,8 +2794,9 @@ def train(
             than one of two. Under torchrun leave it 1: torchrun starts the processes.
         quiet: print warnings only: no notes, no progress, no scores.
         on_report: called with each record of `metrics.jsonl` when it is written: records of `kind` "train"
-            every `training.report_every` updates, "validation", "collapse" and others. An exception in it
-            ends the training. If several processes train, only the first calls it.
+            every `training.report_every` updates, "validation", "collapse" and others; with `training.refit`
+            those of the second run follow, from step 1 on. An exception in it ends the training. If several
+            processes train, only the first calls it.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 

@@ -296,9 +296,9 @@ def test_prompts_of_all_lengths_are_continued_in_one_batch(monkeypatch, settings
     strategy = settings.strategy()
     prompts = prompts_of(texts(3, 60, 17, 16, 33, 1, 15), begin_id=BOS)
     alone = [continue_all(strategy, model, [prompt], max_new_tokens=6)[0] for prompt in prompts]
-    last = HypothesisRows._last
+    last = HypothesisRows.last
     monkeypatch.setattr(
-        HypothesisRows, "_last", lambda self, bos: (rows.append(len(self.ids)), last(self, bos))[1]
+        HypothesisRows, "last", lambda self, bos: (rows.append(len(self.ids)), last(self, bos))[1]
     )
     assert continue_all(strategy, model, prompts, max_new_tokens=6) == alone
     assert rows[0] == len(prompts)

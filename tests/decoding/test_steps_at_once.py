@@ -60,12 +60,19 @@ def ending(model, bias=1.5):
 class Counting(ModelStepper):
     """A stepper that counts the steps it took at once."""
 
-    at_once = 0
+    steps_at_once = True
+
+    def __init__(self, model):
+        super().__init__(model)
+        self.taken = []
+
+    @property
+    def at_once(self):
+        return sum(each.tokens.size(1) + 1 for each in self.taken)
 
     def run_steps(self, state, steps):
         taken = super().run_steps(state, steps)
-        if taken is not None:
-            self.at_once += taken.tokens.size(1) + 1
+        self.taken += [] if taken is None else [taken]
         return taken
 
 
@@ -225,9 +232,60 @@ class Numbered(ModelStepper):
         return super().top_candidates(*arguments)
 
 
-def test_a_stepper_with_steps_of_its_own_is_asked_for_each():
-    model, search = ending(translator()), GreedySearch(limits=LIMITS)
-    stepper = Numbered(model)
+class Reordered(ModelStepper):
+    """A stepper that does more before each step."""
+
+    steps = 0
+
+    def stepped(self):
+        self.steps += 1
+        return super().stepped()
+
+
+@pytest.mark.parametrize("kind", [Numbered, Reordered])
+def test_a_stepper_with_steps_of_its_own_is_asked_for_each(kind):
+    stepper = kind(ending(translator()))
     stepper.start(torch.tensor([[4, 5, EOS]]), torch.tensor([3]))
-    found = search(stepper, [Request(src_len=2)])
-    assert stepper.steps == len(found[0][0].token_log_probs)
+    found = GreedySearch(limits=LIMITS)(stepper, [Request(src_len=2)])
+    assert stepper.steps >= len(found[0][0].token_log_probs)
+
+
+def test_a_stepper_with_a_replaced_method_is_asked_for_each():
+    stepper, asked = ModelStepper(ending(translator())), []
+    ranked = stepper.top_candidates
+    stepper.top_candidates = lambda *given: asked.append(given) or ranked(*given)
+    stepper.start(torch.tensor([[4, 5, EOS]]), torch.tensor([3]))
+    found = GreedySearch(limits=LIMITS)(stepper, [Request(src_len=2)])
+    assert len(asked) == len(found[0][0].token_log_probs)
+
+
+def test_hypotheses_end_and_are_dropped_within_a_call():
+    model = ending(translator(), bias=2.0)
+    _, stepper = answers(model, BeamSearch(size=5, limits=LIMITS), SOURCES[:1])
+    assert any(each.ended for each in stepper.taken)
+    assert any(len(each.origins) < 5 for each in stepper.taken)
+
+
+def test_a_beam_that_is_asked_about_each_end_is_asked_less_often_for_steps(monkeypatch):
+    """With several answers wanted an end is left to the search, and a call costs as much as a step."""
+    steps, step = [], BeamSearch.step
+    monkeypatch.setattr(BeamSearch, "step", lambda *given: steps.append(given) or step(*given))
+    search = BeamSearch(size=5, n_best=5, limits=LIMITS, length_penalty=Power(alpha=1.0))
+    _, stepper = answers(ending(translator(), bias=4.0), search, SOURCES[:1])
+    none = [each for each in stepper.taken if not each.tokens.size(1)]
+    assert len(steps) > 10
+    assert len(none) < len(steps) / 2
+
+
+@pytest.mark.parametrize("search", [GreedySearch(limits=LIMITS), BeamSearch(size=1, limits=LIMITS),
+                                    BeamSearch(size=3, limits=LIMITS)])  # fmt: skip
+@pytest.mark.parametrize("logit", [0.03, 0.17, 0.31, 0.55, 0.79])
+def test_logits_that_differ_by_less_than_log_probabilities_can(monkeypatch, search, logit):
+    """Their log-probabilities are equal in float32, so the lower id comes first."""
+    model = ending(translator(), bias=0.0)
+    with torch.no_grad():
+        model.output.weight.zero_()
+        model.output.bias[:] = 0.0
+        model.output.bias[4] = logit
+        model.output.bias[9] = torch.nextafter(model.output.bias[4], torch.tensor(9.0))
+    compared(monkeypatch, model, search, [SOURCES[:1]])

@@ -121,6 +121,7 @@ class PromptStepper(CacheStepper):
     """Decoding steps of a decoder-only model that attends to the whole text."""
 
     model: DecoderOnly
+    steps_at_once = True
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
         """Prefill the cache with the beginnings of the texts, all of one length, which may be 0."""
@@ -333,7 +334,7 @@ def continue_all(
                 )
                 for places in groups
             ]
-            answers = run_together(strategy, read) if join else strategy(*read[0])
+            answers = run_together(strategy, read) if join and len(read) > 1 else strategy(*read[0])
             for place, hypotheses in zip(itertools.chain.from_iterable(groups), answers, strict=True):
                 found[place] = [without_prompt(each, len(prompts[place].ids)) for each in hypotheses]
     return found

@@ -12,11 +12,12 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from regard.decoding.step import LogitStepper, RankingStepper, Stepper, multiple_of
+from regard.decoding.step import LogitStepper, RankingStepper, SearchingStepper, Stepper, multiple_of
 from regard.fast.largest import CandidateTensors
 from regard.fast.native.search import StepsTaken
 
 SPARE = -1
+MOST_PAUSE = 7  # steps
 
 
 def round_up(count: int, multiple: int) -> int:
@@ -38,6 +39,9 @@ class HypothesisRows:
         self._ranking = (
             stepper if isinstance(stepper, RankingStepper) and stepper.has_top_candidates else None
         )
+        # the stepper, if it may take several steps at once; after calls that took none it is asked less often
+        self.searching = stepper if self._ranking and isinstance(stepper, SearchingStepper) else None
+        self._pause = self._paused = 0  # steps for which it is not asked, and how many of them are left
         self.sentence: Int64[np.ndarray, " rows"] = np.arange(sentences)  # SPARE where a row is free
         self.rank: Int64[np.ndarray, " rows"] = np.zeros(sentences, np.int64)  # among those of its sentence
         self.log_prob: Float64[np.ndarray, " rows"] = np.zeros(sentences)  # the search's, after the rules
@@ -113,11 +117,20 @@ class HypothesisRows:
         )
         return values.double().numpy(), ids.numpy(), asked_log_probs.double().numpy()
 
+    def may_take_steps(self) -> bool:
+        """True if the stepper is to be asked for several steps; asking costs as much as a small step."""
+        if self.searching is None:
+            return False
+        self._paused = max(0, self._paused - 1)
+        return not self._paused
+
     def take(self, taken: StepsTaken) -> None:
         """Add what the stepper's `run_steps` gained, whose candidates are those of the next step."""
         origins, tokens, gains = (each.numpy() for each in (taken.origins, taken.tokens, taken.gains))
         steps = tokens.shape[1]
         self._found = taken.candidates
+        self._pause = 0 if steps else min(MOST_PAUSE, 2 * self._pause + 1)
+        self._paused = self._pause
         self._ids, self._token_log_probs = self._ids[origins], self._token_log_probs[origins]
         self._widen(self.length + steps)
         new = self.lengths[origins, None] + np.arange(steps)

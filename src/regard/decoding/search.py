@@ -25,7 +25,7 @@ from regard.decoding.hypothesis import Hypothesis, Request, best_first
 from regard.decoding.ranking import TopCandidates
 from regard.decoding.rows import HypothesisRows
 from regard.decoding.step import Stepper
-from regard.decoding.steps_at_once import MOST_ROWS, MOST_STEPS, BeamOfOne, run_steps
+from regard.decoding.steps_at_once import MOST_ROWS, MOST_STEPS, SentenceBeam, run_steps
 from regard.errors import ConfigError
 
 
@@ -136,7 +136,7 @@ class BeamSearch(Search):
             return
         decides_alone = self.n_best == 1 and not self.heuristic_stopping  # what follows from an end
         most = self.size - 1 - ends if self.early_stopping else MOST_ROWS * MOST_STEPS
-        beam = BeamOfOne(
+        beam = SentenceBeam(
             size=self.size,
             most_ends=most if decides_alone else 0,
             drops=not self.early_stopping,

@@ -6,7 +6,7 @@ repeats and reorders them with `select`, and the keys and values already compute
 
 import math
 from collections.abc import Generator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int64
@@ -26,6 +26,7 @@ ROW_MULTIPLE = 16
 
 
 Parts = Generator[None, None, None]
+_OF_A_STEP = ("top_candidates", "logits", "select", "stepped")  # methods that a step calls
 
 
 @runtime_checkable
@@ -114,6 +115,9 @@ class CacheStepper:
     """
 
     cache: Any = None
+    steps_at_once: ClassVar[bool] = (
+        False  # True if this class, not a subclass, may take several steps at once
+    )
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -177,9 +181,10 @@ class CacheStepper:
         return self._fast.top_candidates(ids, self.stepped(), size, asked)
 
     def run_steps(self, state: SearchState, steps: int) -> StepsTaken | None:
-        own = (getattr(type(self), name) for name in ("top_candidates", "logits", "select"))
-        if not isinstance(self._fast, DecodingStep) or tuple(own) != _METHODS_OF_A_STEP:
-            return None  # a subclass does more in each step
+        # a subclass, or a method of this object alone, may do more in each step
+        is_plain = vars(type(self)).get("steps_at_once", False) and vars(self).keys().isdisjoint(_OF_A_STEP)
+        if not isinstance(self._fast, DecodingStep) or not is_plain:
+            return None
         cache = self.stepped()
         assert isinstance(cache, SlotCache)
         return self._fast.run_steps(state, cache, steps)
@@ -205,9 +210,6 @@ class CacheStepper:
             ) from None
 
 
-_METHODS_OF_A_STEP = (CacheStepper.top_candidates, CacheStepper.logits, CacheStepper.select)
-
-
 class ModelStepper(CacheStepper):
     """Steps of a model that has a source.
 
@@ -215,6 +217,7 @@ class ModelStepper(CacheStepper):
     """
 
     model: SequenceToSequence
+    steps_at_once = True
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
         self._sources = src_ids.to(self.device), src_lengths.to(self.device)

@@ -12,7 +12,6 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.request_constraints import RequestConstraints
 from regard.decoding.rows import SPARE, HypothesisRows
 from regard.decoding.rules import BannedTokens
-from regard.decoding.step import SearchingStepper
 from regard.fast.native.search import EndedTokens, SearchState
 
 MOST_STEPS = 16
@@ -20,7 +19,7 @@ MOST_ROWS = 64  # with more rows the kernels take longer, and a greedy hypothesi
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeamOfOne:
+class SentenceBeam:
     """The beam of one sentence: its size, and what decides whether a hypothesis is kept.
 
     So many hypotheses may end before the search is asked (`most_ends`). A hypothesis is dropped if its
@@ -41,7 +40,7 @@ def run_steps(
     constraints: RequestConstraints,
     *,
     candidates: int,
-    beam: BeamOfOne | None = None,
+    beam: SentenceBeam | None = None,
 ) -> list[Hypothesis]:
     """Continue all rows by as many steps as the stepper can do at once; the next step is the search's own.
 
@@ -54,8 +53,8 @@ def run_steps(
     Returns:
         The hypotheses of the beam that ended, in this order.
     """
-    stepper = rows.stepper
-    if not isinstance(stepper, SearchingStepper) or not _is_known(search, rows, constraints, beam):
+    stepper = rows.searching
+    if stepper is None or not rows.may_take_steps() or not _is_known(search, rows, constraints, beam):
         return []
     steps = min(MOST_STEPS, constraints.soonest - rows.length)
     banned = sorted({token for rule in search.rules if isinstance(rule, BannedTokens) for token in rule.ids})
@@ -78,7 +77,7 @@ def run_steps(
 
 
 def _is_known(
-    search: Search, rows: HypothesisRows, constraints: RequestConstraints, beam: BeamOfOne | None
+    search: Search, rows: HypothesisRows, constraints: RequestConstraints, beam: SentenceBeam | None
 ) -> bool:
     """True if the stepper can do the next steps of the search."""
     sentence = rows.sentence
@@ -98,7 +97,9 @@ def _counted(rows: HypothesisRows, constraints: RequestConstraints) -> int:
     return rows.length - int(constraints.uncounted[rows.sentence[0]])
 
 
-def _with_beam(state: SearchState, search: Search, beam: BeamOfOne, length: int, steps: int) -> SearchState:
+def _with_beam(
+    state: SearchState, search: Search, beam: SentenceBeam, length: int, steps: int
+) -> SearchState:
     """The state with a beam whose hypotheses have this length."""
     penalties = [search.length_penalty(length + step + 1) for step in range(steps)]
     return replace(

@@ -31,6 +31,8 @@ from regard.layers.block import DecoderBlock, EncoderBlock
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder
 
+# multiplications of several steps by one call, which Ctrl-C cannot interrupt: half a second, roughly
+MOST_WORK = 1 << 34
 Block = Callable[[PlannedResult], PlannedResult]
 # of rows, and of a residual to add
 PlannedAttention = Callable[[PlannedResult, PlannedResult | None], PlannedResult]
@@ -64,7 +66,8 @@ class PlannedDecoder:
             return leave(x)
 
         self._plan = Plan(1, path)
-        _prefetch([*self._plan.linears, output])
+        self._linears = [each for each in self._plan.linears if isinstance(each, PackedLinear)]
+        _prefetch([*self._linears, output])
 
     def __call__(self, ids: Int64[Tensor, " rows"], cache: SlotCache) -> Float[Tensor, "rows d_model"]:
         """Decode one more position of each row; its keys and values are stored in the cache."""
@@ -80,7 +83,8 @@ class PlannedDecoder:
         The cache has then read what the search had at first, and what it gained. None if the model has no
         positions for two steps; then nothing was read.
         """
-        if (steps := min(steps, self._most - cache.length)) < 2:
+        work = state.most_rows * sum(each.shape.numel() for each in (*self._linears, output))
+        if (steps := min(steps, self._most - cache.length, max(2, MOST_WORK // work))) < 2:
             return None
         if (rows := len(state.last)) < state.most_rows:
             cache.select(torch.arange(state.most_rows).clamp(max=rows - 1))

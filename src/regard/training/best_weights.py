@@ -23,9 +23,15 @@ class BestWeights:
     processes call the same methods; each keeps what it saves.
     """
 
-    def __init__(self, writer: RunWriter, model_files: Mapping[str, bytes]) -> None:
-        """`model_files`: the files that make a checkpoint a model folder."""
+    def __init__(
+        self, writer: RunWriter, model_files: Mapping[str, bytes], *, learned_validation: bool = False
+    ) -> None:
+        """`model_files`: the files that make a checkpoint a model folder.
+
+        `learned_validation`: the training data have the validation data among them.
+        """
         self._writer, self._model_files = writer, model_files
+        self._learned_validation = learned_validation
         self._waiting: tuple[int, Parts] | None = None  # step and weights
 
     def keep(self, step: int, model: nn.Module) -> None:
@@ -55,7 +61,13 @@ class BestWeights:
 
     def _write(self, step: int, parts: Parts, *, is_average: bool = False) -> None:
         def write(files: AllFiles, beside: WriteBeside | None) -> None:
-            self._writer.run.write_best(files, step=step, is_average=is_average, beside=beside)
+            self._writer.run.write_best(
+                files,
+                step=step,
+                is_average=is_average,
+                learned_validation=self._learned_validation,
+                beside=beside,
+            )
 
         self._writer.write(write, self._model_files, {WEIGHTS: parts})
 

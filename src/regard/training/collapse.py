@@ -90,6 +90,7 @@ class CollapseDetector:
         """Adds a validation; returns why the run has collapsed, or None.
 
         Args:
+            metrics: empty in a run without validation.
             entropy: of the training targets, in nats; None if the loss cannot be compared with it.
             checked: False while the run is too young to be checked.
             best_step: of the best model so far; a model better than the first means there is no collapse.
@@ -99,7 +100,9 @@ class CollapseDetector:
         self.nll, self.tokens = 0.0, 0
         self._count_rises(step, loss, training)
         sign = _sign(metrics.get(DISTINCT), training, entropy)
-        if sign is None and loss is not None and self.first is not None and loss < self.first:
+        better = loss is not None and self.first is not None and loss < self.first
+        learned = not metrics and training is not None and entropy is not None  # of a run without validation
+        if sign is None and (better or learned):
             self.good_step = step
         self.signs = self.signs + 1 if sign and checked else 0
         if self.signs >= MIN_SIGNS:

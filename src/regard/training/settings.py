@@ -120,7 +120,7 @@ class TrainingSettings:
             if getattr(self, name):
                 raise RecipeError(
                     f"{setting} and training.{name} are both set, but {name} needs validation data",
-                    "leave out the one or the other",
+                    f"leave out the one or the other: --set {setting}=false, or --set training.{name}=0",
                 )
 
     @property

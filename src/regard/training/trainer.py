@@ -83,7 +83,7 @@ class Trainer:
         self.group = self.distributed.group
         self.records = Records(run, report, writes=self.group.is_first)
         self.writer = RunWriter(run, self.distributed)
-        self.best = BestWeights(self.writer, model_files)
+        self.best = BestWeights(self.writer, model_files, learned_validation=validate is None)
         self.device = next(model.parameters()).device
         self.ignored = ignored_label(objective)
         self.gradients = Gradients(self.distributed, objective, self.device, settings.precision)
@@ -234,6 +234,8 @@ class Trainer:
     def _validation_is_due(self) -> bool:
         step = self.state.step
         due = step % self.settings.validate_every == 0 or step >= self.settings.max_steps
+        if self.validate is None and step >= self.settings.max_steps:  # also of a run that was made shorter
+            return self.state.best_step < step
         return due and step > self.state.validated_step
 
     def _save_is_due(self) -> bool:

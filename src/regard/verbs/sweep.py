@@ -123,6 +123,7 @@ class _Runs:
     ) -> None:
         self.path, self._sets = recipe_path(recipe), combinations(values)
         _refuse_both(overrides, values)
+        overrides = [*overrides, *_without_second_runs(self.path, overrides, values)]
         self._loaded = {
             name: load_recipe(self.path, [*overrides, *sets], init) for name, sets in self._sets.items()
         }
@@ -296,6 +297,23 @@ def split_values(text: str) -> list[str]:
         else:
             values[-1] += character
     return values
+
+
+def _without_second_runs(path: Path, overrides: Sequence[str], values: Sequence[str]) -> list[str]:
+    """The override that leaves out second runs (`training.refit`): validation scores are of the first.
+
+    Raises:
+        RecipeError: the runs would not be validated.
+    """
+    recipe = load_recipe(path, overrides).recipe
+    if getattr(getattr(recipe, "data", None), "train_on_valid", False):
+        raise RecipeError(
+            "data.train_on_valid is set, but a sweep compares validation scores", "leave it out for the sweep"
+        )
+    if not recipe.training.refit or any(each.startswith("training.refit=") for each in values):
+        return []
+    console.note("the runs of a sweep have no second run (training.refit): train the best one again for it")
+    return ["training.refit=false"]
 
 
 def _refuse_both(overrides: Sequence[str], values: Sequence[str]) -> None:

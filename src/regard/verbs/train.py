@@ -1,8 +1,6 @@
 """Train: a recipe becomes a run with checkpoints and a scored model; a stopped run resumes."""
 
 import json
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -18,7 +16,6 @@ from regard.distributed.heartbeat import heartbeat
 from regard.distributed.rank import own_rank
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError, Stopped
-from regard.stop_signals import HANGUP, handlers, redirect_closed_terminal, restore
 from regard.training.collapse import collapse_warning
 from regard.training.pace import Update
 from regard.training.products import matmul_precision
@@ -45,10 +42,19 @@ from regard.verbs.training_run.process_agreement import (
 )
 from regard.verbs.training_run.product_choice import product_precision
 from regard.verbs.training_run.recipe_data import refuse_missing_data
-from regard.verbs.training_run.refit import REFIT, copy_measured, publish, refit_recipe, stopped_in_refit
+from regard.verbs.training_run.refit import (
+    REFIT,
+    copy_measured,
+    publish,
+    refit_recipe,
+    refuse_collapsed,
+    refuse_second_run,
+    stopped_in_refit,
+)
 from regard.verbs.training_run.run_length import change_length, refuse_another_recipe
 from regard.verbs.training_run.run_summary import training_summary
 from regard.verbs.training_run.slowdown import SlowdownWatch
+from regard.verbs.training_run.stop_signal import stop_signal
 from regard.verbs.training_run.teacher import load_teacher, training_objective
 from regard.verbs.training_run.thread_choice import measured_threads, set_threads
 from regard.weights.checkpoint import RunFolder
@@ -104,8 +110,9 @@ def train(
             than one of two. Under torchrun leave it 1: torchrun starts the processes.
         quiet: print warnings only: no notes, no progress, no scores.
         on_report: called with each record of `metrics.jsonl` when it is written: records of `kind` "train"
-            every `training.report_every` updates, "validation", "collapse" and others. An exception in it
-            ends the training. If several processes train, only the first calls it.
+            every `training.report_every` updates, "validation", "collapse" and others; with `training.refit`
+            those of the second run follow, from step 1 on. An exception in it ends the training. If several
+            processes train, only the first calls it.
 
     Raises:
         UserError: the recipe, the data or the folder cannot be used.
@@ -136,12 +143,13 @@ def train(
         chosen = rank.device(choose_device(runtime))
         run_path = Path(out) if out else _default_folder(path, source)
         refuse_too_many(source.recipe, group.size)
+        refuse_second_run(run_path)
         if resume and not (run_path / RESOLVED).exists():
             raise FolderError(f"{run_path}: there is no run to resume", "leave out --resume to start one")
         say = console.note if group.is_first and not quiet else _ignore
         wait = LOST_LOCK_SECONDS if rank.is_restarted else 0.0
         with _locked(run_path, source, group, say, wait) as run:
-            process = _Process(chosen, group, say, quiet, on_report, runtime.threads)
+            process = _Process(chosen, group, say, quiet, on_report, runtime.threads, wait)
             return _train(source, run, process)
 
 
@@ -232,20 +240,23 @@ class _Process:
     quiet: bool
     on_report: Callable[[dict[str, Any]], None] | None
     threads: int | None
+    lock_wait: float  # seconds to wait for a process that has a run folder
 
 
 @dataclass(frozen=True)
 class _Trained:
-    """What is left of a training run: its data, the model in this process, the number of updates."""
+    """What is left of a training run: its data, the model in this process, its number of updates."""
 
     task: Task
     distributed: DistributedModel
     steps: int
+    is_collapsed: bool  # after the last retry
 
 
 def _train(source: RecipeFile, run: RunFolder, process: _Process) -> TrainResult:
     trained = _train_once(source, run, process)
     if source.recipe.training.refit:
+        del trained  # before there is a second model
         trained = _refit(source, run, process)
     metrics = finish(source, trained.task, run, trained.distributed, process.device, quiet=process.quiet)
     best = run.path / "best" if process.group.is_first else None
@@ -254,9 +265,9 @@ def _train(source: RecipeFile, run: RunFolder, process: _Process) -> TrainResult
 
 def _refit(source: RecipeFile, run: RunFolder, process: _Process) -> _Trained:
     """The second run, on all examples; its model becomes that of the first."""
-    again, path, wait = refit_recipe(source), run.path / REFIT, LOST_LOCK_SECONDS
+    again, path = refit_recipe(source), run.path / REFIT
     process.say("training.refit: training once more from the start, on the validation data too")
-    with _locked(path, again, process.group, process.say, wait) as second:
+    with _locked(path, again, process.group, process.say, process.lock_wait) as second:
         if process.group.is_first:
             copy_measured(run, second)
         process.group.wait()
@@ -264,6 +275,7 @@ def _refit(source: RecipeFile, run: RunFolder, process: _Process) -> _Trained:
             trained = _train_once(again, second, process)
         except Stopped as stopped:
             raise stopped_in_refit(stopped, run) from None
+        refuse_collapsed(run, trained.is_collapsed)
         if process.group.is_first:
             publish(run, second)
         process.group.wait()
@@ -291,7 +303,7 @@ def _train_once(source: RecipeFile, run: RunFolder, process: _Process) -> _Train
         entropy = task.target_entropy(loader) if not recipe.training.loss else None
     distributed = distribute(model, recipe.distributed, group, device)
     with ExitStack() as stack:
-        stop = stack.enter_context(_stop_signal(say))
+        stop = stack.enter_context(stop_signal(say))
         callbacks: _Callbacks = _ignore, _ignore
         if group.is_first:
             callbacks = stack.enter_context(_display(recipe, task.unit, before, process))
@@ -314,7 +326,7 @@ def _train_once(source: RecipeFile, run: RunFolder, process: _Process) -> _Train
             if process.threads is None and group.size == 1:
                 set_threads(run, lambda: measured_threads(model, objective, loader, recipe.training), say)
             state = trainer.train()
-    return _Trained(task, distributed, state.step)
+    return _Trained(task, distributed, state.step, state.watch.is_over)
 
 
 def _warn_of_other_hardware(state: Mapping[str, Any], device: torch.device, group: Group) -> None:
@@ -360,33 +372,3 @@ def _display(
 
 def _ignore(_: object) -> None:
     """A callback that does nothing."""
-
-
-@contextmanager
-def _stop_signal(say: Callable[[str], None]) -> Iterator[Callable[[], int | None]]:
-    """A function that returns the signal to stop for, or None.
-
-    The first SIGINT, SIGTERM or SIGHUP stops training after the current update; a second one has its usual
-    effect, except SIGHUP, which the system and the shell both send when one terminal is closed.
-    """
-    caught: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: None
-        return
-
-    usual_handlers: dict[int, Any] = {signal.SIGINT: signal.getsignal(signal.SIGINT), **handlers()}
-
-    def catch(number: int, frame: object) -> None:
-        caught.append(number)
-        if number != HANGUP:
-            signal.signal(number, usual_handlers[number])
-        redirect_closed_terminal()
-        if len(caught) == 1:
-            say("stopping after this update; a second signal stops at once")
-
-    for number in usual_handlers:
-        signal.signal(number, catch)
-    try:
-        yield lambda: caught[0] if caught else None
-    finally:
-        restore(usual_handlers)

@@ -46,6 +46,7 @@ from regard.weights.shards import shard_names
 from regard.weights.strict_json import read_json
 from regard.weights.tensors import read_tensors
 
+LEARNED_VALIDATION = "learned_validation"  # key of a manifest: the model was trained on validation data too
 RESOLVED = "resolved.json"  # in a run folder: the recipe as it was read, and the base folder of its paths
 CHECKPOINT_NAME = re.compile(r"step-(\d{8,18})|\.step-(\d{8,18})\.aside")
 TIME_KEYS = frozenset({"seconds"})  # of state.json: everything that differs between two equal runs
@@ -263,18 +264,19 @@ class RunFolder:
         *,
         step: int,
         is_average: bool,
-        is_refit: bool = False,
+        learned_validation: bool = False,
         beside: WriteBeside | None = None,
     ) -> VerifiedFolder:
         """Replaces RUN/best; at any time the old or the new one can be read.
 
-        `is_average`: the weights are a mean of checkpoints up to `step`. `is_refit`: the weights are those of
-        the second run, `step` is that of the best validation. `beside`: see `write_folder`.
+        `is_average`: the weights are a mean of checkpoints up to `step`. `learned_validation`: the
+        model was trained on the validation data too. `beside`: see `write_folder`.
         """
         target = self.path / "best"
         with self._write_lock():
             self._rename_other(target)
-            extra = {"step": step, "is_average": is_average, **({"is_refit": True} if is_refit else {})}
+            extra: dict[str, Any] = {"step": step, "is_average": is_average}
+            extra |= {LEARNED_VALIDATION: True} if learned_validation else {}
             write_folder(target, files, manifest_extra=extra, beside=beside)
         return VerifiedFolder(path=target, manifest=read_json(target / MANIFEST))
 

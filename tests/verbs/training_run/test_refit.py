@@ -1,10 +1,11 @@
 """The second run of `training.refit`: all examples from the start, resumed to the bit; its scores."""
 
 import json
+import shutil
 
 import pytest
 
-from regard.errors import FolderError, RecipeError, Stopped
+from regard.errors import FolderError, RecipeError, RunError, Stopped
 from regard.verbs.evaluate import evaluate
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.shared.unfinished_run import unfinished
@@ -14,6 +15,7 @@ from tests.verbs.tasks.test_classification import RECIPE, texts
 
 REFIT = "training.refit=true"
 ALL = "data.train_on_valid=true"
+WITHOUT_TEST = RECIPE.replace('[data.test]\nfile = "test.txt"', '[data.valid]\nfile = "valid.txt"')
 VALID = 'data.valid={file="valid.txt", format="labelled"}'
 SHORT = ("training.max_steps=12", "training.validate_every=4", "training.save_every=4")
 
@@ -71,12 +73,16 @@ def test_all_examples_are_read(recipe, tmp_path, capsys):
 
 
 def test_without_test_data_the_scores_are_those_of_the_first_run(recipe, tmp_path):
-    recipe.write_text(RECIPE.replace('[data.test]\nfile = "test.txt"\nformat = "labelled"\n', ""))
-    result = trained(recipe, tmp_path / "run", REFIT, VALID)
+    recipe.write_text(WITHOUT_TEST)
+    result = trained(recipe, tmp_path / "run", REFIT)
     best = max(validations(tmp_path / "run"), key=lambda record: record["accuracy"])
     assert result.metrics == {name: best[name] for name in ("loss", "accuracy", "macro_f1")}
-    with pytest.raises(RecipeError, match="was trained on its validation data"):
-        evaluate(model=tmp_path / "run")
+    shutil.copytree(tmp_path / "run/best", tmp_path / "copy")
+    for model in ("run", "copy"):
+        with pytest.raises(RecipeError, match="was trained on its validation data"):
+            evaluate(model=tmp_path / model)
+    first = RunFolder(tmp_path / "run").latest().path
+    assert evaluate(model=first).scores, "a checkpoint of the first run has not learned the validation data"
     card = (tmp_path / "run/best/README.md").read_text()
     assert "trained on the validation data too" in card
 
@@ -97,25 +103,31 @@ class Stop(Exception):
     """Ends a run in the middle."""
 
 
+def stop_at(step, before):
+    """Stops at an update of this step; `before` has an item for each such update that does not stop."""
+
+    def stop(record):
+        if record["kind"] == "train" and record["step"] == step and not (before and before.pop() == 0):
+            raise Stop
+
+    return stop
+
+
 @pytest.mark.parametrize("part", ["first", "second"])
 def test_a_run_that_was_stopped_resumes_to_the_same_bits(recipe, tmp_path, part):
     trained(recipe, tmp_path / "whole", REFIT, "training.report_every=1")
-    reports = []
-
-    def stop(record):
-        reports.append(record["step"])
-        if record["step"] == 5 and reports.count(5) == (1 if part == "first" else 2):
-            raise Stop
-
-    run = tmp_path / "run"
+    run, times = tmp_path / "run", [0] * (part == "second")
     with pytest.raises(Stop):
-        trained(recipe, run, REFIT, "training.report_every=1", on_report=stop)
+        trained(recipe, run, REFIT, "training.report_every=1", on_report=stop_at(5, times))
     assert unfinished(run)
     assert ("the second run" in unfinished(run)) == (part == "second")
     assert train(run).steps == 12
     assert not unfinished(run)
     assert same(run, tmp_path / "whole")
     assert validations(run) == validations(tmp_path / "whole")
+    with pytest.raises(Stop):
+        train(run, overrides=["training.max_steps=16"], on_report=stop_at(14, [0] * (part == "second")))
+    assert unfinished(run), "the model is that of the shorter run"
 
 
 def test_a_signal_in_the_second_run_names_the_folder_that_resumes_both(recipe, tmp_path, monkeypatch):
@@ -123,13 +135,13 @@ def test_a_signal_in_the_second_run_names_the_folder_that_resumes_both(recipe, t
 
     asked = []
 
-    def stop_signal(say):
+    def stop(say):
         from contextlib import nullcontext
 
         asked.append(say)
         return nullcontext(lambda: 15 if len(asked) == 2 else None)
 
-    monkeypatch.setattr(verb, "_stop_signal", stop_signal)
+    monkeypatch.setattr(verb, "stop_signal", stop)
     with pytest.raises(Stopped) as caught:
         trained(recipe, tmp_path / "run", REFIT)
     assert caught.value.exit_code == 128 + 15
@@ -150,12 +162,16 @@ def test_a_longer_run_trains_both_further(recipe, tmp_path):
 
 def test_the_second_run_has_the_measured_settings_of_the_first(recipe, tmp_path):
     run = tmp_path / "run"
-    trained(recipe, run, REFIT)
-    for name in ("products.json", "threads.json"):
-        if (run / name).is_file():
-            assert json.loads((run / name).read_text()) == json.loads((run / "refit" / name).read_text())
+    measured = {"threads.json": {"threads": 1}, "products.json": {"float32_matmul_precision": "highest"}}
+    with pytest.raises(Stop):
+        trained(recipe, run, REFIT, "training.report_every=1", on_report=stop_at(5, []))
+    for name, setting in measured.items():
+        (run / name).write_text(json.dumps({**setting, "of": "the first run"}))
+    train(run)
+    for name, setting in measured.items():
+        assert json.loads((run / "refit" / name).read_text()) == {**setting, "of": "the first run"}
     manifest = RunFolder(run).best().manifest
-    assert manifest["is_refit"] is True
+    assert manifest["learned_validation"] is True
     assert manifest["step"] in (4, 8, 12)
 
 
@@ -193,3 +209,90 @@ def test_a_dry_run_names_the_time_of_both(recipe, capsys):
     assert "training.refit: then" in capsys.readouterr().err
     train(recipe, dry_run=True, overrides=[ALL])
     assert "without validation" in capsys.readouterr().err
+
+
+def test_a_run_that_validates_nothing_has_no_scores_without_test_data(recipe, tmp_path):
+    recipe.write_text(WITHOUT_TEST)
+    assert trained(recipe, tmp_path / "run", ALL).metrics == {}
+    with pytest.raises(RecipeError, match="was trained on its validation data"):
+        evaluate(model=tmp_path / "run")
+
+
+def test_the_second_run_is_resumed_through_the_first(recipe, tmp_path):
+    trained(recipe, tmp_path / "run", REFIT)
+    with pytest.raises(FolderError, match="is the second run of") as caught:
+        train(tmp_path / "run/refit")
+    assert caught.value.hint == f"resume both with `regard train {tmp_path / 'run'}`"
+
+
+def test_a_run_without_validation_can_end_where_it_was_stopped(recipe, tmp_path):
+    """Its last weights are kept also if it was made shorter meanwhile."""
+    run = tmp_path / "run"
+    with pytest.raises(Stop):
+        trained(recipe, run, ALL, "training.report_every=1", on_report=stop_at(9, []))
+    train(run, overrides=["training.max_steps=8"])
+    last = RunFolder(run).latest().read_tensors("model.safetensors")
+    assert all((weights(run)[0][name] == last[name]).all() for name in last)
+
+
+def test_a_collapsed_second_run_leaves_the_first_model(recipe, tmp_path, monkeypatch):
+    from regard.training.collapse import CollapseDetector
+
+    found = CollapseDetector.add_validation
+
+    def collapsed(self, step, metrics, **settings):
+        return found(self, step, metrics, **settings) if metrics else "as the test says"
+
+    monkeypatch.setattr(CollapseDetector, "add_validation", collapsed)
+    with pytest.raises(RunError, match="the second run has collapsed"):
+        trained(recipe, tmp_path / "run", REFIT, "training.collapse.retries=0")
+    assert "learned_validation" not in RunFolder(tmp_path / "run").best().manifest
+    assert validations(tmp_path / "run")
+
+
+def test_a_sweep_has_no_second_runs(recipe, tmp_path, capsys):
+    from regard.verbs.sweep import sweep
+
+    sweep(recipe, ["training.seed=1,2"], out=tmp_path / "sweep", overrides=[*SHORT, REFIT])
+    assert "training.refit" in capsys.readouterr().err
+    assert not list((tmp_path / "sweep").glob("**/refit"))
+    with pytest.raises(RecipeError, match="a sweep compares validation scores"):
+        sweep(recipe, ["training.seed=1,2"], out=tmp_path / "other", overrides=[*SHORT, ALL])
+
+
+TAGGED = """
+name = "tags"
+[task]
+kind = "tagging"
+[data.train]
+file = "train.conllu"
+[data.valid]
+file = "valid.conllu"
+[tokenizer]
+vocab_size = 60
+[model]
+preset = "small"
+d_model = 16
+d_ff = 32
+num_layers = 1
+[training]
+max_steps = 4
+validate_every = 2
+save_every = 2
+"""
+
+
+def test_a_tagger_learns_the_labels_of_validation_data(tmp_path):
+    def sentences(*pairs):
+        rows = [f"{n}\t{word}\t_\t{label}" + "\t_" * 6 for n, (word, label) in enumerate(pairs, start=1)]
+        return "\n".join(rows) + "\n\n"
+
+    (tmp_path / "train.conllu").write_text(sentences(("a", "DET"), ("dog", "NOUN")) * 20)
+    (tmp_path / "valid.conllu").write_text(sentences(("a", "DET"), ("oh", "INTJ")) * 4)
+    (tmp_path / "tags.toml").write_text(TAGGED)
+    train(tmp_path / "tags.toml", out=tmp_path / "run", overrides=[REFIT])
+    labels = [
+        json.loads((tmp_path / name / "config.json").read_text())["labels"]
+        for name in ("run/refit/best", "run/checkpoints/step-00000004", "run/best")
+    ]
+    assert labels == [["DET", "INTJ", "NOUN"], ["DET", "NOUN"], ["DET", "INTJ", "NOUN"]]

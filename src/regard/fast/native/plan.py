@@ -204,17 +204,17 @@ class Plan:
         out, buffer = torch.empty(rows, self.features), torch.empty(rows * self.buffer)
         threads, width = torch.get_num_threads(), max(self._levels, levels)
         scores = torch.empty(threads, self._heads, longest + constant("panel_width"))
-        room = torch.empty(rows * (width + SCALE), dtype=torch.uint8)
+        quantised = torch.empty(rows * (width + SCALE), dtype=torch.uint8)
         keys, values = map(_table, (seen.keys, seen.values))
         memory_keys, memory_values = (_table([pair[part] for pair in seen.memory]) for part in (0, 1))
         run = Run(
-            *map(_address, (x, out, buffer, scores, room)), room.data_ptr() + rows * width,
+            *map(_address, (x, out, buffer, scores, quantised)), quantised.data_ptr() + rows * width,
             *map(_address, (seen.positional, seen.turns)), *map(ctypes.addressof, (keys, values)),
             *map(_address, (seen.table, seen.slots, seen.begins, seen.positions)),
             *map(ctypes.addressof, (memory_keys, memory_values)), *map(_address, (seen.starts, seen.lengths)),
             rows, seen.table.stride(0), own, seen.longest, threads,
         )  # fmt: skip
-        memory = (x, seen, buffer, scores, room, keys, values, memory_keys, memory_values)
+        memory = (x, seen, buffer, scores, quantised, keys, values, memory_keys, memory_values)
         return PreparedRun(run, out, memory)
 
 

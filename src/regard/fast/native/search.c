@@ -14,11 +14,11 @@ typedef struct {
     Statistics *statistics;
     int64_t *last;     // the last id of each row, the plan's input
     int64_t *ranks;    // of each row in the beam
-    int64_t *origins;  // the row at first that each row continues
+    int64_t *origins;  // of each row that which it continues, as they were numbered before the first step
     double *log_probs; // of each row
     int64_t *tokens;   // rows x steps: what each row was continued by
     double *gains;     // the log-probability of each
-    char *room;        // scratch: a row of a table for each row
+    char *scratch;     // a row of a table for each row
     const int64_t *banned, *ends;
     const double *penalties; // the divisor of the log-probability of a hypothesis that ends at each step; or NULL: none is dropped
     int64_t *ended_origins, *ended_lengths, *ended_tokens; // of each hypothesis that ended; as `origins`, in steps, as `tokens`
@@ -29,7 +29,7 @@ typedef struct {
     double greatest;     // a candidate of a beam is kept if its log-probability / greatest > bar,
     double bar;          // the best score of those that ended
     float scale;         // of the plan's results
-    long rows, num_ended; // changed: the rows at last, and how many hypotheses ended
+    long rows, num_ended; // how many rows there are, and how many hypotheses ended: both change
 } Search;
 
 typedef struct {
@@ -42,13 +42,6 @@ INLINE int is_among(int64_t id, const int64_t *ids, long count) {
     for (long each = 0; each < count; each++)
         if (ids[each] == id) return 1;
     return 0;
-}
-
-// The first candidate of a row from `place` on that is not banned; `candidates` if there is none.
-INLINE long next_place(const Search *search, long row, long place) {
-    const int64_t *ids = search->ids + row * search->candidates;
-    while (place < search->candidates && is_among(ids[place], search->banned, search->num_banned)) place++;
-    return place;
 }
 
 INLINE Choice choice_of(const Search *search, long row, long place) {
@@ -65,7 +58,9 @@ INLINE int comes_before(const Search *search, Choice one, Choice other) {
 // The best next token of each row. Returns 0 if it ends the hypothesis, or if there is none.
 static int choose_greedily(const Search *search, Choice *chosen) {
     for (long row = 0; row < search->rows; row++) {
-        long place = next_place(search, row, 0);
+        const int64_t *ids = search->ids + row * search->candidates;
+        long place = 0;
+        while (place < search->candidates && is_among(ids[place], search->banned, search->num_banned)) place++;
         if (place == search->candidates || !isfinite(search->values[row * search->candidates + place])) return 0;
         chosen[row] = choice_of(search, row, place);
         if (is_among(chosen[row].id, search->ends, search->num_ends)) return 0;
@@ -73,25 +68,41 @@ static int choose_greedily(const Search *search, Choice *chosen) {
     return 1;
 }
 
+// The candidates of a row that are not banned, best first. The kernel's order is that of the logits: of two that differ by less than
+// a log-probability can, the higher id may come first. Returns how many; -1 if one is not finite.
+static long candidates_of(const Search *search, long row, Choice *found) {
+    long most = search->candidates - search->num_banned, count = 0;
+    for (long place = 0; place < search->candidates; place++) {
+        Choice each = choice_of(search, row, place);
+        if (!isfinite(each.gain)) return -1; // NaN, or few tokens
+        if (count == most || is_among(each.id, search->banned, search->num_banned)) continue;
+        long at = count++;
+        for (; at > 0 && comes_before(search, each, found[at - 1]); at--) found[at] = found[at - 1];
+        found[at] = each;
+    }
+    return count;
+}
+
 // The candidates of a beam that do not end, best first, and those that end: among the first `size`. Returns how many do not; 0 if none
 // does, or if the caller is to decide.
 static long choose_of_beam(const Search *search, Choice *chosen, Choice *ended, long *num_ended) {
-    long size = search->size, rows = search->rows, most = size * (1 + search->num_ends), count = 0, places[rows];
+    long size = search->size, rows = search->rows, most = size * (1 + search->num_ends), count = 0;
+    long places[rows], counts[rows];
+    Choice found[rows][search->candidates];
     *num_ended = 0;
     for (long row = 0; row < rows; row++) {
-        places[row] = next_place(search, row, 0);
-        for (long place = 0; place < search->candidates; place++)
-            if (!isfinite(search->values[row * search->candidates + place])) return 0; // NaN, or few tokens
+        places[row] = 0;
+        if ((counts[row] = candidates_of(search, row, found[row])) < 0) return 0;
     }
     for (long number = 0; number < most && count < size; number++) {
         Choice best = {0, 0, 0, -1};
         for (long row = 0; row < rows; row++) {
-            if (places[row] == search->candidates) continue;
-            Choice found = choice_of(search, row, places[row]);
-            if (best.row < 0 || comes_before(search, found, best)) best = found;
+            if (places[row] == counts[row]) continue;
+            Choice each = found[row][places[row]];
+            if (best.row < 0 || comes_before(search, each, best)) best = each;
         }
         if (best.row < 0) break;
-        places[best.row] = next_place(search, best.row, places[best.row] + 1);
+        places[best.row]++;
         if (!is_among(best.id, search->ends, search->num_ends)) chosen[count++] = best;
         else if (number < size) ended[(*num_ended)++] = best;
     }
@@ -119,18 +130,18 @@ static void note_ended(Search *search, long step, const Choice *ended, long coun
 }
 
 // Row i becomes what row `chosen[i].row` was. table: rows of `row` bytes, of which the first `used` matter.
-static void move(void *table, long row, long used, long count, const Choice *chosen, char *room) {
-    for (long each = 0; each < count; each++) memcpy(room + each * used, (char *)table + chosen[each].row * row, used);
-    for (long each = 0; each < count; each++) memcpy((char *)table + each * row, room + each * used, used);
+static void move(void *table, long row, long used, long count, const Choice *chosen, char *scratch) {
+    for (long each = 0; each < count; each++) memcpy(scratch + each * used, (char *)table + chosen[each].row * row, used);
+    for (long each = 0; each < count; each++) memcpy((char *)table + each * row, scratch + each * used, used);
 }
 
 static void continue_rows(Search *search, const Run *run, long step, const Choice *chosen, long count) {
     long row = search->steps * 8;
     if (search->size) { // else each row continues itself
-        move(run->table, run->table_row * 4, (run->positions[0] + 1) * 4, count, chosen, search->room);
-        move(search->tokens, row, step * 8, count, chosen, search->room);
-        move(search->gains, row, step * 8, count, chosen, search->room);
-        move(search->origins, 8, 8, count, chosen, search->room);
+        move(run->table, run->table_row * 4, (run->positions[0] + 1) * 4, count, chosen, search->scratch);
+        move(search->tokens, row, step * 8, count, chosen, search->scratch);
+        move(search->gains, row, step * 8, count, chosen, search->scratch);
+        move(search->origins, 8, 8, count, chosen, search->scratch);
         for (long each = 0; each < count; each++) search->ranks[each] = each;
     }
     for (long each = 0; each < count; each++) {
@@ -141,11 +152,10 @@ static void continue_rows(Search *search, const Run *run, long step, const Choic
     search->rows = count;
 }
 
-// One step's choice. Returns 0 if it is left to the caller; then nothing has changed.
+// One step's choice. Returns 0 if it is left to the caller; then no row has changed.
 static int advance(Search *search, const Run *run, long step) {
     Choice chosen[search->rows + search->size], ended[search->size + 1];
     long num_ended = 0, count = search->rows;
-    double bar = search->bar;
     if (!search->size) {
         if (!choose_greedily(search, chosen)) return 0;
     } else {
@@ -155,10 +165,7 @@ static int advance(Search *search, const Run *run, long step) {
             if (score > search->bar) search->bar = score;
         }
         count = keep_possible(search, chosen, count);
-        if (!count) {
-            search->bar = bar;
-            return 0;
-        }
+        if (!count) return 0;
         note_ended(search, step, ended, num_ended);
     }
     continue_rows(search, run, step, chosen, count);

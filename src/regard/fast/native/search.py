@@ -21,7 +21,7 @@ class Search(ctypes.Structure):
     _fields_ = [
         *[(name, ctypes.c_void_p) for name in (
             "output", "values", "ids", "asked_log_probs", "asked", "block", "statistics", "last", "ranks",
-            "origins", "log_probs", "tokens", "gains", "room", "banned", "ends", "penalties",
+            "origins", "log_probs", "tokens", "gains", "scratch", "banned", "ends", "penalties",
             "ended_origins", "ended_lengths", "ended_tokens", "ended_gains", "ended_totals",
         )],
         *[(name, ctypes.c_long) for name in (
@@ -128,20 +128,20 @@ def run_steps(
     block = torch.empty(most, constant("block_size"))
     statistics = _empty(most, constant("statistics_size"), torch.uint8)
     banned, ends = (torch.tensor(each, dtype=torch.int64) for each in (state.banned, state.ends))
-    room = _empty(most, max(inputs.table.size(1), steps) * NUMBER, torch.uint8)
-    endings = min(state.most_ends, steps * most)
-    ended_origins, ended_lengths = _empty(2, endings, torch.int64)
-    ended_tokens, ended_gains = _empty(endings, steps, torch.int64), _empty(endings, steps, torch.float64)
-    ended_totals = torch.empty(endings, dtype=torch.float64)
+    scratch = _empty(most, max(inputs.table.size(1), steps) * NUMBER, torch.uint8)
+    most_ends = min(state.most_ends, steps * most)
+    ended_origins, ended_lengths = _empty(2, most_ends, torch.int64)
+    ended_tokens, ended_gains = _empty(most_ends, steps, torch.int64), _empty(most_ends, steps, torch.float64)
+    ended_totals = torch.empty(most_ends, dtype=torch.float64)
     search = Search(
         output.address,
         *(None if each is None else each.data_ptr() for each in (
             values, ids, asked_log_probs, asked, block, statistics, last, ranks, origins, log_probs, tokens,
-            gains, room, banned, ends, state.penalties, ended_origins, ended_lengths, ended_tokens,
+            gains, scratch, banned, ends, state.penalties, ended_origins, ended_lengths, ended_tokens,
             ended_gains, ended_totals,
         )),
         len(banned), len(ends), steps, state.candidates, _features(inputs.positional),
-        _features(inputs.turns), state.size, endings, state.greatest, state.bar, scale, rows, 0,
+        _features(inputs.turns), state.size, most_ends, state.greatest, state.bar, scale, rows, 0,
     )  # fmt: skip
     prepared = plan.prepared(last, inputs, output.levels)
     taken = kernel("run_steps")(*plan.calls, ctypes.addressof(prepared.run), ctypes.addressof(search))

@@ -91,7 +91,8 @@ def new_labelled(
         counts={part: len(texts.rows) for part, texts in parts.items()},
         unit="texts",
         skipped=sum((texts.skipped for texts in parts.values()), Counter()),
-        summary=f"{_class_count(kind, train)}the model of recipes/{published.recipe}, {steps:,} updates",
+        summary=f"{_class_count(kind, train)}the model of recipes/{published.recipe}, {steps:,} updates"
+        + ("" if files.valid else "; then as many on all texts"),
         notes=[*notes, *([words.summary] if words else [])],
     )
 

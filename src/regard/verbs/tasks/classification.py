@@ -144,7 +144,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     """Test texts; their classes must be among the model's."""
     recipe = cast(ClassificationRecipe, source.recipe)
     model = encoder_that("classifies texts", ("classification",), loaded, allow_fresh=False)
-    settings, base = settings_of_test_data(recipe, data, source.base)
+    settings, base = settings_of_test_data(recipe, loaded, data, source.base)
     corpus, pairs = read_test_pairs(settings, recipe.data.lines, base, classes=True)
     labels = LabelSet.of_model(loaded.labels, recipe.data.label_names)
     tokenizer = loaded.tokenizers.source

@@ -172,7 +172,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     config = model_that("classifies images", VisionTransformer, loaded).config
     recipe = cast(ImagesRecipe, source.recipe)
     if data is None:
-        settings, base = settings_of_test_data(recipe, None, source.base)
+        settings, base = settings_of_test_data(recipe, loaded, None, source.base)
     else:
         settings, base = _settings_for_file(recipe.data.test or recipe.data.train, data), Path.cwd()
     images = _test_images(settings, base, loaded.labels, config)

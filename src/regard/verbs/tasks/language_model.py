@@ -249,7 +249,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     """Test text: the recipe's share of its files, or all of `data`."""
     model_that("generates text", DecoderOnly, loaded)
     recipe = cast(LanguageModelRecipe, source.recipe)
-    settings, base = settings_of_test_data(recipe, data, source.base)
+    settings, base = settings_of_test_data(recipe, loaded, data, source.base)
     if data is not None:
         settings = settings.whole()
     documents = Documents(settings, base)

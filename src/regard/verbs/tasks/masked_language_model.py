@@ -208,7 +208,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     """
     recipe = cast(MaskedLanguageModelRecipe, source.recipe)
     model = encoder_that("predicts masked tokens", ("masked_language_model",), loaded, allow_fresh=False)
-    settings, base = settings_of_test_data(recipe, data, source.base)
+    settings, base = settings_of_test_data(recipe, loaded, data, source.base)
     if data is not None and isinstance(settings, DocumentSettings):
         settings = settings.whole()
     corpus, documents = _open(settings, recipe.data.lines, base)

@@ -137,7 +137,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     """Test texts and their numbers."""
     recipe = cast(RegressionRecipe, source.recipe)
     model = encoder_that("predicts a number for texts", ("regression",), loaded, allow_fresh=False)
-    settings, base = settings_of_test_data(recipe, data, source.base)
+    settings, base = settings_of_test_data(recipe, loaded, data, source.base)
     corpus, pairs = read_test_pairs(settings, recipe.data.lines, base)
     tokenizer = loaded.tokenizers.source
     part = LabelledPart(pairs=pairs, labels=numeric_labels(corpus, pairs))

@@ -217,7 +217,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     """Test sentences; a warning counts the words whose label the model does not know."""
     recipe = cast(TaggingRecipe, source.recipe)
     model = encoder_that("labels words", ("tokens",), loaded, allow_fresh=False)
-    settings, base = settings_of_test_data(recipe, data, source.base)
+    settings, base = settings_of_test_data(recipe, loaded, data, source.base)
     bank, column, tokenizer = Treebank(settings, base), recipe.data.column, loaded.tokenizers.source
     labels = LabelSet.of_model(loaded.labels, {})
     sentences = [_tagged(each, column, labels, str(bank.path)) for each in bank]
@@ -265,17 +265,17 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     fingerprints = {part: (bank.name, bank.fingerprint(data.column)) for part, bank in banks.items()}
     refuse_other_data(fingerprints, folder)
     sentences = {part: list(bank) for part, bank in banks.items()}
+    if data.train_on_valid:
+        sentences["train"] += sentences.pop("valid", [])
+        say("validation: none; its sentences are trained on")
     train = sentences["train"]
     name = str(banks["train"].path)
     labels = LabelSet.of((label for each in train for label in labels_of(each, data.column, name)), {})
     parts = {
         part: [_tagged(each, data.column, labels, str(banks[part].path)) for each in sentences[part]]
-        for part in banks
+        for part in sentences
     }
-    if data.train_on_valid:
-        parts["train"] += parts.pop("valid", [])
-        say("validation: none; its sentences are trained on")
-    elif "valid" not in parts:
+    if "valid" not in parts and not data.train_on_valid:
         kept, held_out = split([0] * len(train), data.valid_share, recipe.training.seed)
         parts["valid"] = [parts["train"][number] for number in held_out]
         parts["train"] = [parts["train"][number] for number in kept]

@@ -22,6 +22,7 @@ from regard.models.build import config_class
 from regard.models.config import ModelConfig
 from regard.training.objective import Objective
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
+from regard.weights.checkpoint import LEARNED_VALIDATION
 from regard.weights.model_folder import LoadedModel
 
 Say = Callable[[str], None]  # prints one line about the progress of a verb
@@ -136,7 +137,7 @@ class OpenTestData(Protocol):
     def __call__(self, source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData: ...
 
 
-def settings_of_test_data(recipe: Any, data: str | None, base: Path) -> tuple[Any, Path]:
+def settings_of_test_data(recipe: Any, loaded: LoadedModel, data: str | None, base: Path) -> tuple[Any, Path]:
     """The settings of the test data in a recipe's `[data]`, and the folder that their paths are relative to.
 
     `data` replaces their `file`; if `[data]` has no `test`, the settings of the training data are used. If
@@ -151,9 +152,8 @@ def settings_of_test_data(recipe: Any, data: str | None, base: Path) -> tuple[An
         return dataclasses.replace(settings, file=data), Path.cwd()
     if data_settings.test is None and data_settings.valid is None:
         raise RecipeError("the model's recipe names no test data", "name a file with --data FILE")
-    if data_settings.test is None and (
-        recipe.training.refit or getattr(data_settings, "train_on_valid", False)
-    ):
+    learned = loaded.folder is not None and LEARNED_VALIDATION in loaded.folder.manifest
+    if data_settings.test is None and (learned or getattr(data_settings, "train_on_valid", False)):
         raise RecipeError(
             "the model's recipe names no test data, and the model was trained on its validation data",
             "name a file with --data FILE",

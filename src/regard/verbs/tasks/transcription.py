@@ -174,7 +174,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     model = model_that("transcribes", Conformer, loaded)
     recipe = cast(TranscriptionRecipe, source.recipe)
     if data is None:
-        settings, base = settings_of_test_data(recipe, None, source.base)
+        settings, base = settings_of_test_data(recipe, loaded, None, source.base)
     else:
         settings, base = recipe.data.test or recipe.data.train, Path.cwd()
         text = f"{data.removesuffix('.npz')}.txt"

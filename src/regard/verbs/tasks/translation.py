@@ -172,7 +172,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
             "name the two files with --src and --ref",
         )
     model_that("translates", SequenceToSequence, loaded)
-    settings, base = settings_of_test_data(recipe, data, source.base)
+    settings, base = settings_of_test_data(recipe, loaded, data, source.base)
     pairs = list(open_corpus(settings, recipe.data.lines, base))
     if not pairs:
         raise DataError(f"{data or 'the test data'}: no pair is left", "look at data.lines of the recipe")

@@ -56,7 +56,9 @@ def finish(
         run.append_metrics({"kind": "test", "scores": {score.name: score.value for score in scores}})
         if not quiet:
             console.scores(f"{recipe_file.recipe.name}: test", scores)
-    values = {score.name: score.value for score in scores} or best_validation(run)
+    values = {score.name: score.value for score in scores}
+    if not values and (task.has_validation or recipe_file.recipe.training.refit):
+        values = best_validation(run)
     if not quiet and (verdict := task.verdict(values)):
         console.note(verdict)
     return values

@@ -5,14 +5,15 @@ gives the model of the run. It is a run of its own in RUN/refit, whose model the
 """
 
 import copy
+from pathlib import Path
 from typing import Any
 
-from regard.errors import Stopped
+from regard.errors import FolderError, RunError, Stopped
 from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.training_run.product_choice import PRODUCTS
 from regard.verbs.training_run.thread_choice import THREADS
-from regard.weights.checkpoint import RunFolder
+from regard.weights.checkpoint import RESOLVED, RunFolder
 
 REFIT = "refit"  # folder of the second run in the folder of the first
 
@@ -45,8 +46,25 @@ def publish(run: RunFolder, second: RunFolder) -> None:
         {name: model.read_bytes(name) for name in model.names},
         step=validated.manifest["step"],
         is_average=False,
-        is_refit=True,
+        learned_validation=True,
     )
+
+
+def refuse_collapsed(run: RunFolder, is_collapsed: bool) -> None:
+    """Raise a RunError if the second run has collapsed after its last retry; RUN/best stays as it is."""
+    if is_collapsed:
+        raise RunError(
+            f"the second run has collapsed; {run.path / 'best'} is the model of the first",
+            "lower training.schedule.learning_rate, or train without it: --set training.refit=false",
+        )
+
+
+def refuse_second_run(path: Path) -> None:
+    """Raise a FolderError if `path` is the second run of another folder, which alone resumes both."""
+    if path.name == REFIT and (path.parent / RESOLVED).is_file():
+        raise FolderError(
+            f"{path} is the second run of {path.parent}", f"resume both with `regard train {path.parent}`"
+        )
 
 
 def stopped_in_refit(stopped: Stopped, run: RunFolder) -> Stopped:
