@@ -36,6 +36,7 @@ CHANGES = {
     "r_drop": 5.0,
     "moving_average": 0.9,
     "average_last": 2,
+    "refit": True,
     "precision": "bfloat16",
     "products": "bfloat16",
     "report_every": 5,
