@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard.decoding import search as searches
+from regard.decoding import steps_at_once
 from regard.decoding.hypothesis import Power, Request, Wu
 from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
 from regard.decoding.search import BeamSearch, GreedySearch
@@ -289,3 +290,12 @@ def test_logits_that_differ_by_less_than_log_probabilities_can(monkeypatch, sear
         model.output.bias[4] = logit
         model.output.bias[9] = torch.nextafter(model.output.bias[4], torch.tensor(9.0))
     compared(monkeypatch, model, search, [SOURCES[:1]])
+
+
+@pytest.mark.parametrize("search", [GreedySearch(limits=LIMITS), BeamSearch(size=4, limits=LIMITS)])
+def test_many_banned_tokens_are_left_to_the_search(monkeypatch, search):
+    """More than the kernel has room for."""
+    banned = replace(search, rules=(BannedTokens(ids=(0, 2, *range(5, 11))),))
+    monkeypatch.setattr(steps_at_once, "MOST_CANDIDATES", 8)
+    at_once, _ = compared(monkeypatch, ending(translator()), banned, [SOURCES[:1]])
+    assert at_once == 0

@@ -15,6 +15,7 @@ from regard.decoding.rules import BannedTokens
 from regard.fast.native.search import EndedTokens, SearchState
 
 MOST_STEPS = 16
+MOST_CANDIDATES = 8192  # of all rows of a beam: the kernel has them on its stack
 MOST_ROWS = 64  # with more rows the kernels take longer, and a greedy hypothesis ends at most steps
 
 
@@ -58,6 +59,8 @@ def run_steps(
         return []
     steps = min(MOST_STEPS, constraints.soonest - rows.length)
     banned = sorted({token for rule in search.rules if isinstance(rule, BannedTokens) for token in rule.ids})
+    if (beam.size if beam else 1) * (candidates + len(banned)) > MOST_CANDIDATES:
+        return []
     state = SearchState(
         last=rows.last(search.bos_id),
         log_probs=torch.from_numpy(rows.log_prob),
