@@ -60,6 +60,7 @@ def test_a_recipe_without_these_keys_keeps_its_meaning():
         "r_drop": 0.0,
         "moving_average": 0.0,
         "average_last": 0,
+        "refit": False,
         "precision": "auto",
         "products": "auto",
         "report_every": 50,
