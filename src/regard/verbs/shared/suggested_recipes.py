@@ -25,7 +25,7 @@ class Suggestion:
 
 SUGGESTED = {  # verb -> the recipe that trains a model for it in the shortest time
     "generate": Suggestion("shakespeare-char-cpu", 3),
-    "classify": Suggestion("sst2", 2),
+    "classify": Suggestion("sst2", 5),
     "classify_images": Suggestion("vit-mnist", 91),
     "classify_nodes": Suggestion("graph-transformer-cora", 1),
     "tag": Suggestion("ud-pos", 5),
