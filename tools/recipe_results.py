@@ -19,8 +19,7 @@ import regard
 from benchmarks.common.checks import Record
 from regard.errors import RegardError
 from regard.recipe import read_toml
-from regard.verbs.training_run.refit import REFIT
-from regard.weights.checkpoint import RunFolder
+from regard.weights.checkpoint import REFIT, RunFolder
 
 
 def figures(run: Path) -> dict[str, Any]:

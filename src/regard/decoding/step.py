@@ -115,9 +115,8 @@ class CacheStepper:
     """
 
     cache: Any = None
-    steps_at_once: ClassVar[bool] = (
-        False  # True if this class, not a subclass, may take several steps at once
-    )
+    # True if this class, not a subclass, may take several steps at once
+    steps_at_once: ClassVar[bool] = False
 
     def __init__(self, model: Any) -> None:
         self.model = model

@@ -43,7 +43,6 @@ from regard.verbs.training_run.process_agreement import (
 from regard.verbs.training_run.product_choice import product_precision
 from regard.verbs.training_run.recipe_data import refuse_missing_data
 from regard.verbs.training_run.refit import (
-    REFIT,
     copy_measured,
     publish,
     refit_recipe,
@@ -57,7 +56,7 @@ from regard.verbs.training_run.slowdown import SlowdownWatch
 from regard.verbs.training_run.stop_signal import stop_signal
 from regard.verbs.training_run.teacher import load_teacher, training_objective
 from regard.verbs.training_run.thread_choice import measured_threads, set_threads
-from regard.weights.checkpoint import RunFolder
+from regard.weights.checkpoint import REFIT, RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
 

@@ -47,6 +47,7 @@ from regard.weights.strict_json import read_json
 from regard.weights.tensors import read_tensors
 
 LEARNED_VALIDATION = "learned_validation"  # key of a manifest: the model was trained on validation data too
+REFIT = "refit"  # in a run folder: the folder of its second run
 RESOLVED = "resolved.json"  # in a run folder: the recipe as it was read, and the base folder of its paths
 CHECKPOINT_NAME = re.compile(r"step-(\d{8,18})|\.step-(\d{8,18})\.aside")
 TIME_KEYS = frozenset({"seconds"})  # of state.json: everything that differs between two equal runs

@@ -147,13 +147,7 @@ def run_steps(
     taken = kernel("run_steps")(*plan.calls, ctypes.addressof(prepared.run), ctypes.addressof(search))
     if taken < 0:
         refuse_ids()
-    rows = search.rows
-    ended = zip(
-        *(each[: search.num_ended].tolist() for each in (ended_origins, ended_lengths, ended_totals)),
-        ended_tokens,
-        ended_gains,
-        strict=False,
-    )
+    rows, ended = search.rows, search.num_ended
     return StepsTaken(
         origins=origins[:rows],
         ranks=ranks[:rows],
@@ -163,12 +157,12 @@ def run_steps(
         candidates=(values[:rows], ids[:rows], asked_log_probs[:rows]),
         ended=[
             EndedTokens(
-                origin=origin,
-                tokens=its_tokens[:length].tolist(),
-                gains=its_gains[: length + 1].tolist(),
-                log_prob=total,
+                origin=int(ended_origins[each]),
+                tokens=ended_tokens[each, : ended_lengths[each]].tolist(),
+                gains=ended_gains[each, : ended_lengths[each] + 1].tolist(),
+                log_prob=float(ended_totals[each]),
             )
-            for origin, length, total, its_tokens, its_gains in ended
+            for each in range(ended)
         ],
     )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from regard.errors import RegardError
 from regard.training.settings import TrainingSettings
-from regard.weights.checkpoint import LEARNED_VALIDATION, RESOLVED
+from regard.weights.checkpoint import LEARNED_VALIDATION, REFIT, RESOLVED
 from regard.weights.folder import MANIFEST, find_folder
 from regard.weights.strict_json import read_json
 
@@ -37,9 +37,9 @@ def unfinished(model: Path) -> str:
 def _is_refit(run: Path) -> bool:
     """True if the second run (`training.refit`) has all updates of the first, and gave the run its model."""
     best = find_folder(run / "best")
-    if not (run / "refit" / "checkpoints").is_dir():
+    if not (run / REFIT / "checkpoints").is_dir():
         return False
-    steps = [int(read_json(_newest(each) / "state.json")["step"]) for each in (run, run / "refit")]
+    steps = [int(read_json(_newest(each) / "state.json")["step"]) for each in (run, run / REFIT)]
     return best is not None and steps[0] <= steps[1] and LEARNED_VALIDATION in read_json(best / MANIFEST)
 
 

@@ -13,9 +13,7 @@ from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.training_run.product_choice import PRODUCTS
 from regard.verbs.training_run.thread_choice import THREADS
-from regard.weights.checkpoint import RESOLVED, RunFolder
-
-REFIT = "refit"  # folder of the second run in the folder of the first
+from regard.weights.checkpoint import REFIT, RESOLVED, RunFolder
 
 
 def refit_recipe(source: RecipeFile) -> RecipeFile:
