@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Int8, UInt8
 from torch import Tensor, nn
 
+from regard.fast.native import kernels
+from regard.fast.native.linear import PackedLinear
 from regard.layers.stacked import StackedLinear
 
 WEIGHT_STEPS = 127  # quantisation steps from 0 to the largest weight of a row
@@ -20,10 +22,9 @@ def input_steps() -> int:
     """Quantisation steps from 0 to the largest feature of a row, on this processor.
 
     Without VNNI instructions oneDNN adds two products in 16 bits, which 8-bit inputs would overflow and 7-bit
-    inputs do not.
+    inputs do not. The kernels take 8 bits on every processor.
     """
-    able = getattr(torch.cpu, "get_capabilities", dict)()
-    return 127 if able.get("avx512_vnni") or able.get("avx_vnni") else 63
+    return 127 if _has_vnni() or kernels.has_int8() else 63
 
 
 class Int8Linear(nn.Module):
@@ -38,19 +39,27 @@ class Int8Linear(nn.Module):
         weight, self.weight_scale = quantise(linear.weight.detach())
         self.bias = torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach().clone()
         self.weight = weight
-        self._packed: Tensor | None = None  # in oneDNN's layout; computed at the first call
+        self._packed: Tensor | PackedLinear | None = None  # in oneDNN's layout or the kernels'; made once
         self._zero = torch.zeros(linear.out_features, dtype=torch.int64)
         self._half_up = torch.tensor(self.steps + 1.5)
 
     def forward(self, x: Float[Tensor, "*rows in_features"]) -> Float[Tensor, "*rows out_features"]:
         if self._packed is None:
-            self._packed = torch.ops.onednn.qlinear_prepack(self.weight, None)
+            self._packed = self._in_layout()
+        if isinstance(self._packed, PackedLinear):
+            return self._packed(x.reshape(-1, self.in_features)).view(*x.shape[:-1], self.out_features)
         levels, scale = self.levels(x)
         product = torch.ops.onednn.qlinear_pointwise(
             levels, 1.0, self.steps + 1, self._packed, self.weight_scale, self._zero,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
         return torch.addcmul(self.bias, product, scale, out=product)
+
+    def _in_layout(self) -> Tensor | PackedLinear:
+        """The weights for oneDNN, or for the kernels where oneDNN's inputs would have 7 bits."""
+        if not _has_vnni() and kernels.has_int8():
+            return PackedLinear(self.weight, self.bias, scale=self.weight_scale)
+        return torch.ops.onednn.qlinear_prepack(self.weight, None)
 
     def __getstate__(self) -> dict[str, object]:
         """Without the packed weights, which another process has to compute for itself."""
@@ -72,8 +81,14 @@ class Int8Linear(nn.Module):
 
 
 def can_int8() -> bool:
-    """True if this build of PyTorch can multiply int8."""
-    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.onednn, "qlinear_pointwise")
+    """True if the kernels of this machine, or this build of PyTorch, can multiply int8."""
+    has_onednn = torch.backends.mkldnn.is_available() and hasattr(torch.ops.onednn, "qlinear_pointwise")
+    return has_onednn or kernels.has_int8()
+
+
+def _has_vnni() -> bool:
+    able = getattr(torch.cpu, "get_capabilities", dict)()
+    return bool(able.get("avx512_vnni") or able.get("avx_vnni"))
 
 
 def quantise(

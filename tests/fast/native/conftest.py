@@ -1,4 +1,4 @@
-"""Kernels for other processors: without AVX-512, and without AVX."""
+"""Kernels for other processors: without VNNI, without AVX-512, and without AVX."""
 
 import ctypes
 import platform
@@ -9,9 +9,12 @@ import pytest
 from regard.fast.native import kernels
 from regard.fast.native.build import library
 from regard.fast.native.compiler import FLAGS, OPENMP_FLAGS, SOURCES, THIS_PROCESSOR, find_compiler
+from regard.fast.native.prebuilt import _processor_features
 
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 NARROWER = {"AVX2": ["-mno-avx512f"], "SSE": ["-mno-avx"]} if X86 else {}
+if "avx512_vnni" in _processor_features():
+    NARROWER["AVX-512 without VNNI"] = ["-mno-avx512vnni"]
 
 
 @pytest.fixture(scope="session", params=[[], *NARROWER.values()], ids=["own", *NARROWER])

@@ -77,6 +77,9 @@ def test_vectors_of_any_width_compute_the_same():
         int8 = Int8Linear(linear)
         packed = PackedLinear(int8.weight, int8.bias, scale=int8.weight_scale)
         torch.testing.assert_close(packed(x), int8.plain(x), rtol=1e-4, atol=1e-4)
+        sign = int8.weight.sign() * 127  # the largest integers of either sign, which add up
+        packed, x_of_ones = PackedLinear(sign, None, scale=torch.ones(77)), sign[:14].float()
+        assert torch.equal(packed(x_of_ones).round(), (sign[:14].double() @ sign.double().T).float())
     gain = torch.rand(50)
     torch.testing.assert_close(
         PackedNorm(gain, None, 1e-5, center=True)(x), torch.layer_norm(x, (50,), gain), rtol=1e-5, atol=1e-5

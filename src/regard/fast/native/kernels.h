@@ -13,7 +13,7 @@ typedef struct {
 } Heads;
 
 int embed(const int64_t *ids, long rows, const float *table, long size, long features, float scale, const float *plus, float *out);
-void linear(const float *x, long rows, const Weights *weights, const float *residual, float *out, uint8_t *levels,
+void linear(const float *x, long rows, const Weights *weights, const float *residual, float *out, void *levels,
             float *level_scales, int threads);
 void norm(const float *x, long rows, long features, int center, float eps, const float *gain, const float *bias, float *out);
 void activate(const float *x, long x_row, const float *times, long times_row, long rows, long features, int kind, float *out);
@@ -27,5 +27,5 @@ void attend_to_self(const Heads *heads, const float *query, long query_row, cons
 
 typedef struct Statistics Statistics; // of top_candidates.c
 void top_candidates(const float *x, long rows, const Weights *weights, const int64_t *asked, long size, float *values,
-                    int64_t *ids, float *asked_log_probs, float *block, Statistics *statistics, uint8_t *levels,
+                    int64_t *ids, float *asked_log_probs, float *block, Statistics *statistics, void *levels,
                     float *level_scales, int threads);

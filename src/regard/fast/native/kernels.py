@@ -51,7 +51,7 @@ def available() -> bool:
 
 
 def has_int8() -> bool:
-    """True if the kernels can multiply int8 (AVX-512 VNNI or AVX VNNI)."""
+    """True if the kernels can multiply int8 (AVX2, AVX-512, or ARM of 64 bits)."""
     return available() and bool(constant("has_int8"))
 
 

@@ -22,7 +22,7 @@ typedef struct {
 typedef struct {
     const void *input; // of the first call: rows of floats, or ids
     float *output, *buffer, *scores; // scores: threads x heads x weights_row
-    uint8_t *levels;                // int8: scratch for the widest inputs; `level_scales`: one float per row
+    void *levels;                // int8: scratch for the widest inputs; `level_scales`: one float per row
     float *level_scales;
     const float *plus, *turns; // of the position of each row
     float **keys, **values;

@@ -50,6 +50,12 @@ TARGETS = (  # the first that fits is used
         features=X86_64_V3 | {"avx_vnni"},
     ),
     Target(name="x86-64-v3", machine="x86_64", flags=("-march=x86-64-v3",), features=X86_64_V3),
+    Target(
+        name="armv8.2-a-dotprod",
+        machine="aarch64",
+        flags=("-march=armv8.2-a+dotprod",),
+        features=frozenset({"asimd", "asimddp"}),
+    ),
     Target(name="armv8-a", machine="aarch64", flags=("-march=armv8-a",), features=frozenset({"asimd"})),
 )
 

@@ -1,13 +1,6 @@
 // Products of tiles of rows with panels of weights (product.h), in float32 and in int8.
 #include "product.h"
-
-#if defined(__AVX512VNNI__)
-#include <immintrin.h>
-#define DOT(sum, x, w) (integers) _mm512_dpbusd_epi32((__m512i)(sum), _mm512_set1_epi32(x), (__m512i)(w))
-#elif defined(__AVXVNNI__) && !defined(__AVX512F__)
-#include <immintrin.h>
-#define DOT(sum, x, w) (integers) _mm256_dpbusd_avx_epi32((__m256i)(sum), _mm256_set1_epi32(x), (__m256i)(w))
-#endif
+#include "dot.h"
 
 #if defined(__AVX512F__)
 enum { ROWS = 12 }; // of a tile, whose sums fit into the registers with two vectors of weights
@@ -15,7 +8,6 @@ enum { ROWS = 12 }; // of a tile, whose sums fit into the registers with two vec
 enum { ROWS = 4 };
 #endif
 enum { STREAMS = 4 };
-enum { QUAD = 4, MIDDLE = 128 }; // features of int8 multiplied together; MIDDLE: the integer that stands for 0 in inputs
 
 int has_int8(void) {
 #ifdef DOT
@@ -106,14 +98,14 @@ INLINE void tile_int8(int count, Inputs in, const Weights *weights, long column,
     const int8_t *panel = weights->int8_panels + column * features;
     const float *bias = weights->bias + column, *scales = weights->scales + column;
     for (int row = 0; row < count; row++)
-        for (int side = 0; side < 2; side++) sums[row][side] = -*(const integers *)(weights->offsets + column + side * LANES);
+        for (int side = 0; side < 2; side++)
+            sums[row][side] = MIDDLE ? -*(const integers *)(weights->offsets + column + side * LANES) : (integers){0};
     for (long feature = 0; feature < features; feature += QUAD, panel += QUAD * WIDTH) {
         integers left = *(const integers *)panel, right = *(const integers *)(panel + QUAD * LANES);
         for (int row = 0; row < count; row++) {
-            int32_t x;
-            memcpy(&x, in.levels + row * features + feature, QUAD);
-            sums[row][0] = DOT(sums[row][0], x, left);
-            sums[row][1] = DOT(sums[row][1], x, right);
+            const level *x = (const level *)in.levels + row * features + feature;
+            sums[row][0] = dot(sums[row][0], x, left);
+            sums[row][1] = dot(sums[row][1], x, right);
         }
     }
     for (int row = 0; row < count; row++) {
@@ -124,7 +116,7 @@ INLINE void tile_int8(int count, Inputs in, const Weights *weights, long column,
 }
 
 // Quantises a row: 127 steps from 0 to its largest value; MIDDLE stands for 0.
-INLINE void round_row(const float *x, long features, uint8_t *levels, float *scale) {
+INLINE void round_row(const float *x, long features, level *levels, float *scale) {
     vector maxima = {0};
     vector zeros = {0}; // becomes NaN if an input is NaN or infinite
     float maximum = 0;
@@ -140,7 +132,8 @@ INLINE void round_row(const float *x, long features, uint8_t *levels, float *sca
     }
     *scale = (maximum < 1e-30f ? 1e-30f : maximum) / 127 + total(zeros);
     float steps = 1 / *scale;
-    for (place = 0; place < features; place++) levels[place] = (uint8_t)(x[place] * steps + (MIDDLE + 0.5f)); // truncation rounds
+    for (place = 0; place < features; place++) // truncation rounds
+        levels[place] = (level)((uint8_t)(x[place] * steps + 128.5f) - (128 - MIDDLE));
     for (; place < quads(features); place++) levels[place] = MIDDLE;
 }
 #else
@@ -148,17 +141,17 @@ INLINE void round_row(const float *x, long features, uint8_t *levels, float *sca
 #define round_row(...) (void)0
 #endif
 
-Inputs inputs_of(const float *x, long rows, const Weights *weights, uint8_t *levels, float *scales) {
+Inputs inputs_of(const float *x, long rows, const Weights *weights, void *levels, float *scales) {
     if (weights->int8_panels)
         for (long row = 0; row < rows; row++)
-            round_row(x + row * weights->features, weights->features, levels + row * quads(weights->features), scales + row);
+            round_row(x + row * weights->features, weights->features, (level *)levels + row * quads(weights->features), scales + row);
     return (Inputs){x, levels, scales, rows, 1};
 }
 
 // The tile of rows from `row` on times the panel that begins at `column`.
 static void by_panel(Inputs in, long row, const Weights *weights, long column, const float *residual, float *out, long stride) {
     long width = weights->columns - column < WIDTH ? weights->columns - column : WIDTH;
-    Inputs from = {in.x + row * weights->features, in.levels + row * quads(weights->features), in.scales + row, 0, !row};
+    Inputs from = {in.x + row * weights->features, (const level *)in.levels + row * quads(weights->features), in.scales + row, 0, !row};
     const float *plus = residual ? residual + row * stride : 0;
     float *to = out + row * stride;
 #define TILE(count)                                                                                                            \

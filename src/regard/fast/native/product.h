@@ -21,7 +21,7 @@ typedef struct {
 // Rows of `weights->features` floats; or quantised `levels` (padded to a multiple of 4) and their scales.
 typedef struct {
     const float *x;
-    const uint8_t *levels;
+    const void *levels;
     const float *scales;
     long rows;
     int first; // whether these are the first rows multiplied by these weights
@@ -30,7 +30,7 @@ typedef struct {
 #define OWN __attribute__((visibility("hidden")))
 
 // `levels` and `scales`: scratch for the quantised rows.
-OWN Inputs inputs_of(const float *x, long rows, const Weights *weights, uint8_t *levels, float *scales);
+OWN Inputs inputs_of(const float *x, long rows, const Weights *weights, void *levels, float *scales);
 
 // The outputs of all rows from `column` on: GROUP panels, or the remaining ones. out, residual (or NULL): rows of `stride` floats.
 OWN void multiply(Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride);

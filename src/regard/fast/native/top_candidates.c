@@ -60,7 +60,7 @@ static void update(Statistics *statistics, float *outputs, long count, int64_t f
 // log softmax(x W + bias): the `size` largest of each row and their numbers, and the value of the output `asked`.
 // Scratch: `block` for rows x BLOCK outputs, `statistics` for one Statistics per row, `levels` and `level_scales` as in `linear`.
 void top_candidates(const float *x, long rows, const Weights *weights, const int64_t *asked, long size, float *values,
-                    int64_t *ids, float *asked_log_probs, float *block, Statistics *statistics, uint8_t *levels,
+                    int64_t *ids, float *asked_log_probs, float *block, Statistics *statistics, void *levels,
                     float *level_scales, int threads) {
     Inputs inputs = inputs_of(x, rows, weights, levels, level_scales);
 #pragma omp parallel num_threads(threads) if (threads > 1)
