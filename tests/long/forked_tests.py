@@ -1,10 +1,11 @@
 """Runs tests in forks of a process that has loaded PyTorch: importing takes longer than most tests.
 
-    python -m tests.long.forked_tests
+    python -m tests.long.forked_tests [SOURCE TEST ...]
 
 Reads lines of JSON from its input, the arguments of `forked`, and answers each with the exit code of pytest,
-which is negative where a test took far longer than usual. `regard` is imported from `source`, so nothing of
-it may be loaded here.
+which is negative where a test took far longer than usual, and the test that began last. `regard` is imported
+from `source` by each fork, which may then have another text each time; or, with SOURCE, once with these tests
+and their files, and a fork gets another body for one function.
 """
 
 import contextlib
@@ -14,25 +15,32 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import pytest
 
+from tests.long.changed_code import ChangedFunction
+
 PACKAGES = ("beartype", "numpy", "tokenizers", "torch")  # that tests and program import, besides the program
 PATIENCE = 5  # times as long as usual
 PROCESSOR = 30.0  # seconds of processor time besides; a busy machine does not shorten them
 CLOCK = 120.0  # seconds by the clock besides, for a test that only waits
+NOT_CHANGED = 100  # exit code: the function was not found
+LONGEST = 1000  # bytes of a test's name
 
 
 class ForkedTests:
     """Such a process; a context manager that ends it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, source: Path | None = None, tests: Sequence[str] = ()) -> None:
+        loaded = [] if source is None else [str(source), *tests]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.long.forked_tests"],
+            [sys.executable, "-m", "tests.long.forked_tests", *loaded],
             cwd=root,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
@@ -40,24 +48,28 @@ class ForkedTests:
             text=True,
         )
 
-    def run(self, tests: Mapping[str, float], source: Path) -> int:
-        """The exit code of pytest, which stops at the first failure or at a test that does not end.
+    def run(
+        self, tests: Mapping[str, float], source: Path, change: ChangedFunction | None = None
+    ) -> tuple[int, str]:
+        """The exit code of pytest, which stops where a test fails or does not end; that test.
 
-        `tests`: the seconds that each takes without a change.
+        `tests`: the seconds that each takes without a change. `change`: for a process with a SOURCE.
         """
-        return self._answer({"tests": [*tests], "source": str(source), "usual": dict(tests)})
+        asked = {"tests": [*tests], "source": str(source), "usual": dict(tests)}
+        return self._answer(asked | {"change": asdict(change) if change else None})
 
     def run_file(self, file: str, source: Path, *options: str, output: Path) -> int:
         """The exit code of pytest with these options, without limits; `output` gets what it prints."""
         asked = {"tests": [file], "source": str(source), "options": options, "output": str(output)}
-        return self._answer(asked)
+        return self._answer(asked)[0]
 
-    def _answer(self, asked: Mapping[str, Any]) -> int:
+    def _answer(self, asked: Mapping[str, Any]) -> tuple[int, str]:
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        code, last = json.loads(self._process.stdout.readline())
+        return code, last
 
     def __enter__(self) -> Self:
         return self
@@ -70,10 +82,21 @@ class ForkedTests:
 
 
 def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what pytest prints is no answer
     for package in PACKAGES:
         importlib.import_module(package)
+    if len(sys.argv) > 1:
+        source, *tests = sys.argv[1:]
+        import_from(source)
+        pytest.main(["--collect-only", "-p", "no:cacheprovider", *tests])
     for line in sys.stdin:
-        print(json.dumps(forked(**json.loads(line))), flush=True)
+        print(json.dumps(forked(**json.loads(line))), file=answers, flush=True)
+
+
+def import_from(source: str) -> None:
+    os.environ["PYTHONPATH"] = source
+    sys.path.insert(0, source)
 
 
 def forked(
@@ -82,23 +105,41 @@ def forked(
     usual: Mapping[str, float] | None = None,
     options: Sequence[str] = (),
     output: str = os.devnull,
-) -> int:
-    """Runs these tests; `usual`: the seconds of each, by which it is limited; None: without a limit."""
-    child = os.fork()
-    if child == 0:
-        os.setsid()  # so that what it starts can be ended with it
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        written = os.open(output, os.O_WRONLY | os.O_CREAT, 0o644)
-        for stream in (1, 2):
-            os.dup2(written, stream)
-        os.environ["PYTHONPATH"] = source
-        sys.path.insert(0, source)
-        plugins = [] if usual is None else [TimeLimit(usual)]
-        os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *options, *tests], plugins=plugins)))
-    _, status = os.waitpid(child, 0)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(status)
+    change: Mapping[str, Any] | None = None,
+) -> tuple[int, str]:
+    """Runs these tests; the exit code, and the last one.
+
+    `usual`: the seconds of each, by which it is limited; None: without a limit.
+    """
+    with tempfile.TemporaryFile() as last:
+        child = os.fork()
+        if child == 0:
+            os.setsid()  # so that what it starts can be ended with it
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            written = os.open(output, os.O_WRONLY | os.O_CREAT, 0o644)
+            for stream in (1, 2):
+                os.dup2(written, stream)
+            import_from(source)
+            if change and not ChangedFunction(**change).exchange():
+                os._exit(NOT_CHANGED)
+            plugins: list[object] = [LastTest(last.fileno())]
+            plugins += [] if usual is None else [TimeLimit(usual)]
+            asked = ["-x", "-q", "-p", "no:cacheprovider", *options, *tests]
+            os._exit(int(pytest.main(asked, plugins=plugins)))
+        _, status = os.waitpid(child, 0)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        return os.waitstatus_to_exitcode(status), last.read().decode().rstrip()
+
+
+class LastTest:
+    """Plugin of pytest: the name of the test that runs is in a file."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        os.pwrite(self._file, nodeid.encode().ljust(LONGEST), 0)
 
 
 class TimeLimit:

@@ -3,10 +3,12 @@
     python -m tests.long.mutants [PACKAGE ...] [--sample N] [--seed S] [--workers W] [--file NAME]
 
 Each mutant is one change (`mutation.py`) in a file of weights, training, decoding or serving. It is killed
-if a test that runs its line fails or does not end; which do, a run under coverage says at first. Survivors
-are printed with file and line. Those that `mutants.toml` explains (the changed program does the same) survive
-without a run of all tests of their line, and do not count. Exit code 1 where more than 3 % survive. All
-mutants take a night; `--sample` draws some from every package.
+if a test that runs its line fails or does not end; which do, a run under coverage says at first. Where the
+change is in a function, a fork of a process that has loaded program and tests exchanges its code; if all
+tests pass there, or the one that fails there also does so without the change, the changed program is loaded
+anew. Survivors are printed with file and line. Those that `mutants.toml` explains (the changed program does
+the same) survive without a run of all tests of their line, and do not count. Exit code 1 where more than 3 %
+survive. All mutants take a night; `--sample` draws some from every package.
 """
 
 import argparse
@@ -16,10 +18,10 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -92,19 +94,21 @@ def survivors(drawn: Sequence[Case], workers: int) -> list[Case]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         places: SimpleQueue[Place] = SimpleQueue()
-        runners: list[ForkedTests] = []
-        for number in range(workers):
-            source = folder / str(number)
+        packages = [*dict.fromkeys(case.package for case in drawn)]
+        sources = [folder / str(number) for number in range(workers)]
+        for source in sources:
             shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
             shutil.copytree(ROOT / "recipes", source / "regard" / "recipes")  # as in an installation
-            runners.append(stack.enter_context(ForkedTests(ROOT)))
-            places.put(Place(source, runners[-1]))
+        runners = [stack.enter_context(ForkedTests(ROOT)) for _ in sources]
         known = {
             package: covering_tests(
                 PACKAGES[package], ROOT, folder / "0", CACHE, package=package, runners=runners
             )
-            for package in dict.fromkeys(case.package for case in drawn)
+            for package in packages
         }
+        tests = [each for package in packages for each in PACKAGES[package]]
+        for source, runner in zip(sources, runners, strict=True):
+            places.put(Place(source, runner, stack.enter_context(ForkedTests(ROOT, source, tests))))
 
         explained = read_explained()
 
@@ -124,22 +128,24 @@ def survivors(drawn: Sequence[Case], workers: int) -> list[Case]:
 
 @dataclass(frozen=True)
 class Place:
-    """A copy of the program, and what runs tests with it."""
+    """A copy of the program, and what runs tests with it: without anything loaded, and with everything."""
 
     source: Path
     runner: ForkedTests
+    loaded: ForkedTests
+    passing: dict[str, bool] = field(default_factory=dict[str, bool])  # tests, without a change
+
+    def passes(self, test: str) -> bool:
+        """True if this test passes in the loaded program without a change."""
+        if test not in self.passing:
+            self.passing[test] = self.loaded.run({test: 10.0}, self.source)[0] == 0
+        return self.passing[test]
 
 
 def survives(case: Case, place: Place, known: CoveringTests) -> bool:
-    tests = known.of(case.file, () if case.mutant.on_import else case.mutant.lines)
-    file, began = place.source / "regard" / case.file, time.perf_counter()
-    text = file.read_text("utf-8")
-    write(file, case.mutant.text)
-    try:
-        usual = {test: known.seconds.get(test, 1.0) for test in tests}
-        alive = not tests or place.runner.run(usual, source=place.source) == 0
-    finally:
-        write(file, text)
+    names = known.of(case.file, () if case.mutant.on_import else case.mutant.lines)
+    tests, began = {test: known.seconds.get(test, 1.0) for test in names}, time.perf_counter()
+    alive = not tests or not (fails_loaded(case, place, tests) or fails_anew(case, place, tests))
     mark = "survives" if alive else "killed"
     line = (
         f"{mark:9} {time.perf_counter() - began:4.0f} s  {case.file}:{case.mutant.line}: {case.mutant.change}"
@@ -148,9 +154,37 @@ def survives(case: Case, place: Place, known: CoveringTests) -> bool:
     return alive
 
 
+def fails_loaded(case: Case, place: Place, tests: Mapping[str, float]) -> bool:
+    """True if a test fails in the loaded program because of the change."""
+    file = place.source / "regard" / case.file
+    function = case.mutant.function(str(file))
+    if function is None:
+        return False
+    with changed(file, case.mutant.text):  # also for programs that tests start
+        code, last = place.loaded.run(tests, place.source, function)
+    return (code == 1 or code < 0) and place.passes(last)
+
+
+def fails_anew(case: Case, place: Place, tests: Mapping[str, float]) -> bool:
+    """True if a test fails, or importing it, where the changed program is loaded."""
+    with changed(place.source / "regard" / case.file, case.mutant.text):
+        return place.runner.run(tests, place.source)[0] != 0
+
+
 def read_explained() -> dict[str, str]:
     """Mutants that do the same as the program, by name, with the reason."""
     return tomllib.loads(EXPLAINED.read_text("utf-8"))
+
+
+@contextmanager
+def changed(file: Path, text: str) -> Iterator[None]:
+    """The file has another text."""
+    usual = file.read_text("utf-8")
+    write(file, text)
+    try:
+        yield
+    finally:
+        write(file, usual)
 
 
 def write(file: Path, text: str) -> None:

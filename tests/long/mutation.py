@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tests.long.changed_code import ChangedFunction
+
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -56,6 +58,17 @@ class Mutant:
     def text(self) -> str:
         """The file with the change."""
         return _with(self.tree, self.path, self.node)
+
+    def function(self, file: str) -> ChangedFunction | None:
+        """The function whose code has the change, of this file; None where it is run on import."""
+        if self.on_import:
+            return None
+        within = {id(node) for node in _nodes(self.tree, self.path)}
+        functions = [*_functions(self.tree)]
+        name, node = next((name, node) for name, node in functions if id(node) in within)
+        same = [other for of, other in functions if of == name]
+        number = same.index(node)
+        return ChangedFunction(file=file, name=name, number=number, text=self.text)
 
     @property
     def change(self) -> str:
@@ -206,6 +219,16 @@ def _with(tree: ast.Module, path: Path, other: ast.AST) -> str:
     else:
         getattr(node, name)[number] = other
     return ast.unparse(ast.fix_missing_locations(changed))
+
+
+def _functions(node: ast.AST, scope: str = "") -> Iterator[tuple[str, ast.AST]]:
+    """Functions and methods that are in no other function, in the order of the file, with their names."""
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{scope}{each.name}", each
+        else:
+            inner = f"{scope}{each.name}." if isinstance(each, ast.ClassDef) else scope
+            yield from _functions(each, inner)
 
 
 def _shown(node: ast.AST) -> str:

@@ -40,7 +40,7 @@ def run(tmp_path, monkeypatch):
 
     def run(*names, usual=0.0):
         tests = {f"test_some.py::test_{name}": usual for name in names}
-        return forked([*tests], str(tmp_path), tests)
+        return forked([*tests], str(tmp_path), tests)[0]
 
     return run
 
@@ -48,6 +48,13 @@ def run(tmp_path, monkeypatch):
 def test_what_pytest_says_is_returned(run):
     assert run("passes") == 0
     assert run("passes", "fails") == 1
+
+
+def test_the_test_that_failed_or_did_not_end_is_named(tmp_path, monkeypatch, run):
+    monkeypatch.setattr(forked_tests, "PROCESSOR", 1.0)
+    for name in ("fails", "loops"):
+        tests = {f"test_some.py::test_{each}": 0.0 for each in ("passes", name, "waits")}
+        assert forked([*tests], str(tmp_path), tests)[1] == f"test_some.py::test_{name}"
 
 
 def test_a_test_that_loops_is_ended_by_its_processor_time(run, monkeypatch):
@@ -70,7 +77,7 @@ def test_each_test_has_a_limit_of_its_own_that_grows_with_its_usual_time(monkeyp
 
 
 def test_a_limit_is_long_enough_for_a_test_that_is_usually_slow(run, monkeypatch):
-    monkeypatch.setattr(forked_tests, "PROCESSOR", 0.1)
+    monkeypatch.setattr(forked_tests, "PROCESSOR", 0.4)
     assert run("takes_half_a_second", usual=20.0) == 0
 
 
@@ -82,5 +89,5 @@ def test_a_test_that_waits_is_ended_by_the_clock(run, monkeypatch):
 def test_without_limits_a_slow_test_passes_and_options_are_passed(run, tmp_path, monkeypatch):
     monkeypatch.setattr(forked_tests, "PROCESSOR", 0.1)
     options = ["-k", "half_a_second", f"--junitxml={tmp_path / 'times.xml'}"]
-    assert forked(["test_some.py"], str(tmp_path), options=options) == 0
+    assert forked(["test_some.py"], str(tmp_path), options=options)[0] == 0
     assert 'tests="1"' in (tmp_path / "times.xml").read_text("utf-8")

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 int has_int8(void);
+long level_bytes(long features);
 
 static void *taken(size_t count, size_t size) {
     void *read = calloc(count + 4 * WIDTH, size);
@@ -29,6 +30,6 @@ int main(void) {
             offsets[column] += 128 * weights[column * features + feature];
         }
     Weights layer = {0, packed, bias, scales, offsets, features, columns, 0, 0};
-    linear(x, rows, &layer, 0, out, malloc(rows * quads * 4), malloc(rows * sizeof(float)), 1);
+    linear(x, rows, &layer, 0, out, malloc(rows * level_bytes(features)), malloc(rows * sizeof(float)), 1);
     return fwrite(out, sizeof(float), rows * columns, stdout) != (size_t)(rows * columns);
 }

@@ -11,6 +11,7 @@ _ADDRESS, _COUNT, _FLAG = ctypes.c_void_p, ctypes.c_long, ctypes.c_int
 _TAKES = {
     "activate": [_ADDRESS, _COUNT, _ADDRESS, _COUNT, _COUNT, _COUNT, _FLAG, _ADDRESS],
     "norm": [_ADDRESS, _COUNT, _COUNT, _FLAG, ctypes.c_float, _ADDRESS, _ADDRESS, _ADDRESS],
+    "level_bytes": [_COUNT],
     "linear": [_ADDRESS, _COUNT, *[_ADDRESS] * 5, _FLAG],
     "top_candidates": [_ADDRESS, _COUNT, *[_ADDRESS] * 2, _COUNT, *[_ADDRESS] * 7, _FLAG],
     "embed": [_ADDRESS, _COUNT, _ADDRESS, _COUNT, _COUNT, ctypes.c_float, _ADDRESS, _ADDRESS],

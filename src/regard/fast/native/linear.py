@@ -40,7 +40,7 @@ class PackedLinear:
         relu: bool = False,
     ) -> None:
         columns, self.features = self.shape = weight.shape
-        self.levels = 0 if scale is None else -(-self.features // QUAD) * QUAD  # bytes of a row's inputs
+        self.levels = 0 if scale is None else kernel("level_bytes")(self.features)  # of a row's inputs
         held = {"bias": _filled(torch.zeros(columns) if bias is None else bias)}
         if scale is None:
             held["panels"] = _panels(weight)

@@ -5,7 +5,7 @@
 #if defined(__AVX512F__)
 enum { ROWS = 12 }; // of a tile, whose sums fit into the registers with two vectors of weights
 #else
-enum { ROWS = 4 };
+enum { ROWS = 5 };
 #endif
 enum { STREAMS = 4 };
 
@@ -18,6 +18,11 @@ int has_int8(void) {
 }
 
 INLINE long quads(long features) { return (features + QUAD - 1) / QUAD * QUAD; }
+
+// Of a quantised row.
+INLINE long row_bytes(long features) { return quads(features) + SIGNS * (quads(features) + sizeof(int32_t)); }
+
+long level_bytes(long features) { return row_bytes(features); }
 
 INLINE void keep(vector sum, const float *residual, float *out, int relu) {
     if (residual) sum += LOAD(residual);
@@ -91,6 +96,13 @@ INLINE void row_by_group(Inputs in, const Weights *weights, long column, const f
 }
 
 #ifdef DOT
+// The sum of the absolute values of a row's negative levels.
+INLINE int32_t negative(Inputs in, long row, long features) {
+    int32_t sum;
+    memcpy(&sum, (const level *)in.levels + row * row_bytes(features) + 2 * features, sizeof sum);
+    return sum;
+}
+
 INLINE void tile_int8(int count, Inputs in, const Weights *weights, long column, const float *residual, float *out,
                       long stride, long width) {
     integers sums[ROWS][2];
@@ -99,13 +111,14 @@ INLINE void tile_int8(int count, Inputs in, const Weights *weights, long column,
     const float *bias = weights->bias + column, *scales = weights->scales + column;
     for (int row = 0; row < count; row++)
         for (int side = 0; side < 2; side++)
-            sums[row][side] = MIDDLE ? -*(const integers *)(weights->offsets + column + side * LANES) : (integers){0};
+            if (MIDDLE) sums[row][side] = -*(const integers *)(weights->offsets + column + side * LANES);
+            else sums[row][side] = (integers){0} + (SIGNS ? negative(in, row, features) : 0);
     for (long feature = 0; feature < features; feature += QUAD, panel += QUAD * WIDTH) {
         integers left = *(const integers *)panel, right = *(const integers *)(panel + QUAD * LANES);
         for (int row = 0; row < count; row++) {
-            const level *x = (const level *)in.levels + row * features + feature;
-            sums[row][0] = dot(sums[row][0], x, left);
-            sums[row][1] = dot(sums[row][1], x, right);
+            const level *x = (const level *)in.levels + row * row_bytes(features) + feature;
+            sums[row][0] = dot(sums[row][0], x, features, left);
+            sums[row][1] = dot(sums[row][1], x, features, right);
         }
     }
     for (int row = 0; row < count; row++) {
@@ -113,6 +126,17 @@ INLINE void tile_int8(int count, Inputs in, const Weights *weights, long column,
         vector right = __builtin_convertvector(sums[row][1], vector) * LOAD(scales + LANES) * in.scales[row] + LOAD(bias + LANES);
         finish(left, right, residual ? residual + row * stride : 0, out + row * stride, width, weights->relu);
     }
+}
+
+INLINE void split_signs(level *levels, long features) {
+    int32_t sum = 0;
+    for (long place = 0; place < features; place++) {
+        int8_t signed_level = (int8_t)levels[place], sign = signed_level < 0 ? -1 : 0;
+        levels[place] = (signed_level ^ sign) - sign;
+        levels[place + features] = sign;
+        sum += levels[place] & (uint8_t)sign;
+    }
+    memcpy(levels + 2 * features, &sum, sizeof sum);
 }
 
 // Quantises a row: 127 steps from 0 to its largest value; MIDDLE stands for 0.
@@ -135,6 +159,7 @@ INLINE void round_row(const float *x, long features, level *levels, float *scale
     for (place = 0; place < features; place++) // truncation rounds
         levels[place] = (level)((uint8_t)(x[place] * steps + 128.5f) - (128 - MIDDLE));
     for (; place < quads(features); place++) levels[place] = MIDDLE;
+    if (SIGNS) split_signs(levels, quads(features));
 }
 #else
 #define tile_int8(...) (void)0
@@ -144,14 +169,14 @@ INLINE void round_row(const float *x, long features, level *levels, float *scale
 Inputs inputs_of(const float *x, long rows, const Weights *weights, void *levels, float *scales) {
     if (weights->int8_panels)
         for (long row = 0; row < rows; row++)
-            round_row(x + row * weights->features, weights->features, (level *)levels + row * quads(weights->features), scales + row);
+            round_row(x + row * weights->features, weights->features, (level *)levels + row * row_bytes(weights->features), scales + row);
     return (Inputs){x, levels, scales, rows, 1};
 }
 
 // The tile of rows from `row` on times the panel that begins at `column`.
 static void by_panel(Inputs in, long row, const Weights *weights, long column, const float *residual, float *out, long stride) {
     long width = weights->columns - column < WIDTH ? weights->columns - column : WIDTH;
-    Inputs from = {in.x + row * weights->features, (const level *)in.levels + row * quads(weights->features), in.scales + row, 0, !row};
+    Inputs from = {in.x + row * weights->features, (const level *)in.levels + row * row_bytes(weights->features), in.scales + row, 0, !row};
     const float *plus = residual ? residual + row * stride : 0;
     float *to = out + row * stride;
 #define TILE(count)                                                                                                            \
@@ -161,8 +186,8 @@ static void by_panel(Inputs in, long row, const Weights *weights, long column, c
     case 1: TILE(1); break;
     case 2: TILE(2); break;
     case 3: TILE(3); break;
-#if __AVX512F__
     case 4: TILE(4); break;
+#if __AVX512F__
     case 5: TILE(5); break;
     case 6: TILE(6); break;
     case 7: TILE(7); break;
