@@ -12,7 +12,7 @@ from types import CodeType, FunctionType
 class ChangedFunction:
     """A function or method of a file, one that is in no other function, and the whole file with its change.
 
-    `number` tells apart functions of the same name, such as a property and its setter.
+    `number` distinguishes functions of the same name, such as a property and its setter.
     """
 
     file: str
@@ -25,6 +25,7 @@ class ChangedFunction:
 
         True also where the file is not loaded: it will be with the change.
         """
+        gc.unfreeze()  # tests freeze what collecting leaves, and frozen objects are not listed
         loaded = [each for each in gc.get_objects() if self._is_loaded(each)]
         if not loaded:
             return not any(getattr(each, "__file__", None) == self.file for each in [*sys.modules.values()])
@@ -42,7 +43,7 @@ class ChangedFunction:
         return True
 
     def _is_loaded(self, value: object) -> bool:
-        if not isinstance(value, FunctionType):
+        if type(value) is not FunctionType:  # `isinstance` asks some objects, which warn
             return False
         code = value.__code__
         return code.co_qualname == self.name and code.co_filename == self.file

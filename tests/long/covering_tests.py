@@ -23,6 +23,7 @@ from xml.etree import ElementTree
 from tests.long.forked_tests import ForkedTests
 
 Tests = tuple[str, ...]
+IMPORT = ""  # in place of a test: what runs while tests are collected
 Record = dict[str, dict[str, Any]]  # test -> "seconds"; "lines": file below src/regard -> their numbers
 
 
@@ -37,6 +38,11 @@ class CoveringTests:
     lines: dict[str, dict[int, set[str]]]
     imports: dict[str, set[str]]
     seconds: dict[str, float]
+    on_import: dict[str, set[int]]  # file -> lines that run while tests are collected
+
+    def runs_on_import(self, file: str, lines: Iterable[int]) -> bool:
+        """True if the import of some test runs one of these lines."""
+        return not self.on_import.get(file, set[int]()).isdisjoint(lines)
 
     def of(self, file: str, lines: Iterable[int]) -> Tests:
         """Names of the tests that run one of these lines: the file's own first, and the quickest.
@@ -90,7 +96,7 @@ def covering_tests(
 
 def keys_of(tests: Sequence[str], root: Path, source: Path) -> Iterator[tuple[str, str]]:
     """A digest of what a record depends on, for each file of tests by its name below `root`."""
-    shared = hashlib.sha256()
+    shared = hashlib.sha256(b"with IMPORT")  # the form of a record
     for folder, left_out in ((source, r".*\.pyc"), (root / "tests", r".*\.pyc|long/.*|(.*/)?test_\w+\.py")):
         for file in sorted(folder.rglob("*")):
             name = file.relative_to(folder).as_posix()
@@ -120,15 +126,21 @@ def joined(records: Mapping[str, Record], root: Path) -> CoveringTests:
     lines: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     imports: dict[str, set[str]] = defaultdict(set)
     seconds: dict[str, float] = {}
+    on_import: dict[str, set[int]] = defaultdict(set)
     for tests, record in records.items():
         for file in imported((root / tests).read_text("utf-8")):
-            imports[file].update(record)
+            imports[file].update(name for name in record if name != IMPORT)
+        for file, numbers in record[IMPORT]["lines"].items():
+            on_import[file].update(numbers)
         for name, run in record.items():
+            if name == IMPORT:
+                continue
             seconds[name] = run["seconds"]
             for file, numbers in run["lines"].items():
                 for line in numbers:
                     lines[file][line].add(name)
-    return CoveringTests({file: dict(known) for file, known in lines.items()}, dict(imports), seconds)
+    all_lines = {file: dict(known) for file, known in lines.items()}
+    return CoveringTests(all_lines, dict(imports), seconds, dict(on_import))
 
 
 def imported(text: str) -> set[str]:
@@ -156,7 +168,7 @@ def measure(file: str, source: Path, measured: Path, runner: ForkedTests) -> Rec
             sys.exit("error: these tests fail without a mutant\nhint: make them pass first")
         record: Record = {
             test: {"seconds": seconds, "lines": defaultdict(list)}
-            for test, seconds in seconds_of(times).items()
+            for test, seconds in {IMPORT: 0.0, **seconds_of(times)}.items()
         }
         for name, line, test in lines_of(data, source):
             record[test]["lines"][name].append(line)
@@ -164,7 +176,7 @@ def measure(file: str, source: Path, measured: Path, runner: ForkedTests) -> Rec
 
 
 def lines_of(data: Path, source: Path) -> Iterator[tuple[str, int, str]]:
-    """File below src/regard, line, and a test that runs it."""
+    """File below src/regard, line, and a test that runs it, or IMPORT."""
     from coverage import CoverageData  # `make mutants` installs it
 
     measured = CoverageData(str(data))
@@ -172,7 +184,7 @@ def lines_of(data: Path, source: Path) -> Iterator[tuple[str, int, str]]:
     for file in measured.measured_files():
         name = Path(file).relative_to(source / "regard").as_posix()
         for line, contexts in measured.contexts_by_lineno(file).items():
-            for test in {context.rpartition("|")[0] for context in contexts if context}:
+            for test in {context.rpartition("|")[0] if context else IMPORT for context in contexts}:
                 yield name, line, test
 
 

@@ -30,8 +30,9 @@ PACKAGES = ("beartype", "numpy", "tokenizers", "torch")  # that tests and progra
 PATIENCE = 5  # times as long as usual
 PROCESSOR = 30.0  # seconds of processor time besides; a busy machine does not shorten them
 CLOCK = 120.0  # seconds by the clock besides, for a test that only waits
-NOT_CHANGED = 100  # exit code: the function was not found
+NOT_RUN = 100  # exit code: the function was not found, or pytest ended with an exception
 LONGEST = 1000  # bytes of a test's name
+OPTIONS = ["-x", "-q", "-p", "no:cacheprovider"]
 
 
 class ForkedTests:
@@ -78,7 +79,7 @@ class ForkedTests:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()  # closes its pipes too
 
 
 def main() -> None:
@@ -121,15 +122,22 @@ def forked(
                 os.dup2(written, stream)
             import_from(source)
             if change and not ChangedFunction(**change).exchange():
-                os._exit(NOT_CHANGED)
+                os._exit(NOT_RUN)
             plugins: list[object] = [LastTest(last.fileno())]
             plugins += [] if usual is None else [TimeLimit(usual)]
-            asked = ["-x", "-q", "-p", "no:cacheprovider", *options, *tests]
-            os._exit(int(pytest.main(asked, plugins=plugins)))
+            try:
+                os._exit(int(pytest.main([*OPTIONS, *hooked(), *options, *tests], plugins=plugins)))
+            finally:  # only where it raises, which is no failure of a test
+                os._exit(NOT_RUN)
         _, status = os.waitpid(child, 0)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         return os.waitstatus_to_exitcode(status), last.read().decode().rstrip()
+
+
+def hooked() -> list[str]:
+    """jaxtyping's plugin refuses packages that are loaded; they have been loaded by it."""
+    return ["--jaxtyping-packages="] if "regard" in sys.modules else []
 
 
 class LastTest:
@@ -139,7 +147,7 @@ class LastTest:
         self._file = file
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        os.pwrite(self._file, nodeid.encode().ljust(LONGEST), 0)
+        os.pwrite(self._file, nodeid.encode()[:LONGEST].ljust(LONGEST), 0)
 
 
 class TimeLimit:

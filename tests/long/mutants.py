@@ -6,7 +6,7 @@ Each mutant is one change (`mutation.py`) in a file of weights, training, decodi
 if a test that runs its line fails or does not end; which do, a run under coverage says at first. Where the
 change is in a function, a fork of a process that has loaded program and tests exchanges its code; if all
 tests pass there, or the one that fails there also does so without the change, the changed program is loaded
-anew. Survivors are printed with file and line. Those that `mutants.toml` explains (the changed program does
+again. Survivors are printed with file and line. Those that `mutants.toml` explains (the changed program does
 the same) survive without a run of all tests of their line, and do not count. Exit code 1 where more than 3 %
 survive. All mutants take a night; `--sample` draws some from every package.
 """
@@ -145,27 +145,26 @@ class Place:
 def survives(case: Case, place: Place, known: CoveringTests) -> bool:
     names = known.of(case.file, () if case.mutant.on_import else case.mutant.lines)
     tests, began = {test: known.seconds.get(test, 1.0) for test in names}, time.perf_counter()
-    alive = not tests or not (fails_loaded(case, place, tests) or fails_anew(case, place, tests))
-    mark = "survives" if alive else "killed"
-    line = (
-        f"{mark:9} {time.perf_counter() - began:4.0f} s  {case.file}:{case.mutant.line}: {case.mutant.change}"
-    )
-    print(line, flush=True)
+    in_place = bool(tests) and fails_in_place(case, place, known, tests)
+    alive = not in_place and not (tests and fails_after_import(case, place, tests))
+    mark = "survives" if alive else "killed in place" if in_place else "killed"
+    change = f"{case.file}:{case.mutant.line}: {case.mutant.change}"
+    print(f"{mark:15} {time.perf_counter() - began:5.1f} s  {change}", flush=True)
     return alive
 
 
-def fails_loaded(case: Case, place: Place, tests: Mapping[str, float]) -> bool:
+def fails_in_place(case: Case, place: Place, known: CoveringTests, tests: Mapping[str, float]) -> bool:
     """True if a test fails in the loaded program because of the change."""
     file = place.source / "regard" / case.file
     function = case.mutant.function(str(file))
-    if function is None:
+    if function is None or known.runs_on_import(case.file, case.mutant.lines):
         return False
     with changed(file, case.mutant.text):  # also for programs that tests start
         code, last = place.loaded.run(tests, place.source, function)
-    return (code == 1 or code < 0) and place.passes(last)
+    return bool(last) and (code == 1 or code < 0) and place.passes(last)
 
 
-def fails_anew(case: Case, place: Place, tests: Mapping[str, float]) -> bool:
+def fails_after_import(case: Case, place: Place, tests: Mapping[str, float]) -> bool:
     """True if a test fails, or importing it, where the changed program is loaded."""
     with changed(place.source / "regard" / case.file, case.mutant.text):
         return place.runner.run(tests, place.source)[0] != 0

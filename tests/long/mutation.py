@@ -7,6 +7,7 @@ only repeat, are not mutated.
 """
 
 import ast
+import contextlib
 import copy
 from collections import Counter
 from collections.abc import Iterator
@@ -50,14 +51,23 @@ class Mutant:
     before: str
     after: str
     number: int
+    source: str
     tree: ast.Module
     path: "Path"
     node: ast.AST  # in its place
 
     @property
     def text(self) -> str:
-        """The file with the change."""
-        return _with(self.tree, self.path, self.node)
+        """The file with the change, and with all else in its line, as `inspect` expects of what is loaded."""
+        *_, node = _nodes(self.tree, self.path)
+        is_condition = isinstance(node, ast.If | ast.IfExp)
+        before, after = (node.test, self.node.test) if is_condition else (node, self.node)
+        text = _replaced(self.source, before, after)
+        expected = _with(self.tree, self.path, self.node)
+        with contextlib.suppress(SyntaxError):
+            if ast.dump(ast.parse(text)) == ast.dump(ast.parse(expected)):
+                return text
+        return expected
 
     def function(self, file: str) -> ChangedFunction | None:
         """The function whose code has the change, of this file; None where it is run on import."""
@@ -92,6 +102,7 @@ def mutants(text: str) -> Iterator[Mutant]:
                 before=before,
                 after=after,
                 number=seen[key],
+                source=text,
                 tree=tree,
                 path=path,
                 node=other,
@@ -219,6 +230,17 @@ def _with(tree: ast.Module, path: Path, other: ast.AST) -> str:
     else:
         getattr(node, name)[number] = other
     return ast.unparse(ast.fix_missing_locations(changed))
+
+
+def _replaced(text: str, before: Any, after: ast.AST) -> str:
+    """`text` with `after` instead of `before`, which keeps its number of lines."""
+    lines = text.encode().splitlines(keepends=True)
+    begin = sum(map(len, lines[: before.lineno - 1])) + before.col_offset
+    end = sum(map(len, lines[: before.end_lineno - 1])) + before.end_col_offset
+    more, code = before.end_lineno - before.lineno, ast.unparse(after)
+    code = f"({code}{chr(10) * more})" if isinstance(after, ast.expr) else code + "\\\n" * more
+    content = b"".join(lines)
+    return (content[:begin] + code.encode() + content[end:]).decode()
 
 
 def _functions(node: ast.AST, scope: str = "") -> Iterator[tuple[str, ast.AST]]:

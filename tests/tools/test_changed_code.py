@@ -63,7 +63,7 @@ def test_all_who_refer_to_a_function_get_the_change(module):
     assert kept(3) == module.twice(3) == 0
 
 
-def test_functions_of_one_name_are_told_apart(module):
+def test_of_functions_of_one_name_the_right_one_is_changed(module):
     counter = module.Counter()
     assert exchanged(module, "Counter.value: new + 10 -> new - 10")
     counter.value = 3

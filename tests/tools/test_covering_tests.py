@@ -2,7 +2,7 @@
 
 import json
 
-from tests.long.covering_tests import covering_tests, imported, keys_of, place
+from tests.long.covering_tests import IMPORT, covering_tests, imported, keys_of, place
 
 TESTS = ("tests/part",)
 PACKAGE = "regard"
@@ -52,8 +52,12 @@ def test_kept_records_are_read_without_a_run(tmp_path):
         file: {
             slow: {"seconds": 2.0, "lines": {"part/one.py": [3, 4]}},
             quick: {"seconds": 0.1, "lines": {"part/one.py": [3]}},
+            IMPORT: {"seconds": 0.0, "lines": {"part/one.py": [1, 7]}},
         },
-        "tests/part/test_a.py": {distant: {"seconds": 0.0, "lines": {"part/one.py": [3], "part/a.py": [1]}}},
+        "tests/part/test_a.py": {
+            IMPORT: {"seconds": 0.0, "lines": {}},
+            distant: {"seconds": 0.0, "lines": {"part/one.py": [3], "part/a.py": [1]}},
+        },
     }
     for name, key in keys_of(TESTS, tmp_path, source):
         written(cache, {place(cache, name).name: json.dumps({"key": key, "record": records[name]})})
@@ -63,6 +67,9 @@ def test_kept_records_are_read_without_a_run(tmp_path):
     assert known.of("part/one.py", [1]) == (quick, slow, distant)  # run on import: all of the file
     assert known.of("part/one.py", []) == (quick, slow, distant)
     assert known.of("part/none.py", [1]) == ()
+    assert known.runs_on_import("part/one.py", range(5, 8))
+    assert not known.runs_on_import("part/one.py", [3, 4])
+    assert not known.runs_on_import("part/none.py", [1])
     assert known.of("part/other.py", [1]) == (distant,), "it imports the file, and runs no line of it"
 
 

@@ -1,11 +1,16 @@
 """A process for mutants runs tests in a fork; a test that does not end is a failure, and ends soon."""
 
 import signal
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.long import forked_tests
-from tests.long.forked_tests import TimeLimit, forked
+from tests.long.forked_tests import NOT_RUN, ForkedTests, TimeLimit, forked
+from tests.long.mutation import mutants
+
+ROOT = Path(__file__).parents[2]
 
 TESTS = """
 import subprocess
@@ -91,3 +96,27 @@ def test_without_limits_a_slow_test_passes_and_options_are_passed(run, tmp_path,
     options = ["-k", "half_a_second", f"--junitxml={tmp_path / 'times.xml'}"]
     assert forked(["test_some.py"], str(tmp_path), options=options)[0] == 0
     assert 'tests="1"' in (tmp_path / "times.xml").read_text("utf-8")
+
+
+def test_a_process_that_has_loaded_the_program_runs_tests_with_another_body_of_a_function(
+    tmp_path, monkeypatch
+):
+    """Tests freeze what collecting leaves; who refers to the function by its own name gets the change too."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    program = tmp_path / "source/program.py"
+    program.parent.mkdir()
+    program.write_text("def twice(x):\n    return x + x\n", "utf-8")
+    tests = "from program import twice\n\ndef test_first():\n    pass\n\n"
+    tests += "def test_it():\n    assert twice(3) == 6\n"
+    (tmp_path / "test_program.py").write_text(tests, "utf-8")
+    freeze = "import gc\n\ndef pytest_collection_finish():\n    gc.freeze()\n"
+    (tmp_path / "conftest.py").write_text(freeze, "utf-8")
+    (mutant,) = mutants(program.read_text("utf-8"))
+    change = mutant.function(str(program))
+    usual = {f"test_program.py::{name}": 1.0 for name in ("test_first", "test_it")}
+    with ForkedTests(tmp_path, program.parent, ["test_program.py"]) as loaded:
+        assert loaded.run(usual, program.parent)[0] == 0
+        assert loaded.run(usual, program.parent, change) == (1, "test_program.py::test_it")
+        assert loaded.run(usual, program.parent)[0] == 0
+        absent = replace(change, name="thrice", text="def thrice(x): pass")
+        assert loaded.run(usual, program.parent, absent) == (NOT_RUN, "")

@@ -1,7 +1,5 @@
 """Each mutant has one change and is a program; messages and type annotations are not mutated."""
 
-import ast
-
 from tests.long import mutants as check
 from tests.long.mutants import PACKAGES, ROOT, Case, cases, counted
 from tests.long.mutation import mutants
@@ -32,7 +30,6 @@ class Counter:
 
 def test_every_mutant_is_one_change_of_the_program():
     found = list(mutants(PROGRAM))
-    plain = ast.unparse(ast.parse(PROGRAM))
     changes = {mutant.change for mutant in found}
     assert changes == {
         "Counter.__init__: 1 -> 2",
@@ -46,8 +43,30 @@ def test_every_mutant_is_one_change_of_the_program():
     }
     for mutant in found:
         compile(mutant.text, "mutant", "exec")
-        lines = zip(plain.splitlines(), mutant.text.splitlines(), strict=True)
+        lines = zip(PROGRAM.splitlines(), mutant.text.splitlines(), strict=True)
         assert sum(one != other for one, other in lines) == 1, mutant.change
+
+
+def test_all_else_stays_in_its_line():
+    text = """
+def f(x):
+    é = "ä" if x else g(
+        x + 1,  # a comment
+        -x,
+    ) + h
+    if g(
+        x
+    ):
+        é.append(
+            "é"
+        ); x += 1
+    return é
+"""
+    for mutant in mutants(text):
+        lines = [*zip(text.splitlines(), mutant.text.splitlines(), strict=True)]
+        changed = [number for number, (one, other) in enumerate(lines, 1) if one != other]
+        assert changed, mutant.change
+        assert mutant.line <= changed[0] <= changed[-1] <= mutant.line + 4, mutant.change
 
 
 def test_defaults_are_set_on_import_and_what_a_function_does_is_not():

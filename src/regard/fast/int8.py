@@ -34,32 +34,40 @@ class Int8Linear(nn.Module):
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.widths = linear.widths if isinstance(linear, StackedLinear) else (linear.out_features,)
-        self.steps = input_steps()
         self.train(linear.training)
-        weight, self.weight_scale = quantise(linear.weight.detach())
-        self.bias = torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach().clone()
+        weight, self.weight_scale = quantise(linear.weight.detach().float())
+        bias = torch.zeros(linear.out_features) if linear.bias is None else linear.bias
+        self.bias = bias.detach().float().clone()
         self.weight = weight
-        self._packed: Tensor | PackedLinear | None = None  # in oneDNN's layout or the kernels'; made once
+        # in oneDNN's layout or the kernels', with the steps of inputs that it takes; made at the first call
+        self._packed: tuple[Tensor | PackedLinear, int] | None = None
         self._zero = torch.zeros(linear.out_features, dtype=torch.int64)
-        self._half_up = torch.tensor(self.steps + 1.5)
 
     def forward(self, x: Float[Tensor, "*rows in_features"]) -> Float[Tensor, "*rows out_features"]:
-        if self._packed is None:
-            self._packed = self._in_layout()
-        if isinstance(self._packed, PackedLinear):
-            return self._packed(x.reshape(-1, self.in_features)).view(*x.shape[:-1], self.out_features)
+        packed, steps = self._in_layout()
+        if isinstance(packed, PackedLinear):
+            return packed(x.reshape(-1, self.in_features).float()).view(*x.shape[:-1], self.out_features)
         levels, scale = self.levels(x)
         product = torch.ops.onednn.qlinear_pointwise(
-            levels, 1.0, self.steps + 1, self._packed, self.weight_scale, self._zero,
+            levels, 1.0, steps + 1, packed, self.weight_scale, self._zero,
             None, 1.0, 0, torch.float32, "none", [], "",
         )  # fmt: skip
         return torch.addcmul(self.bias, product, scale, out=product)
 
-    def _in_layout(self) -> Tensor | PackedLinear:
-        """The weights for oneDNN, or for the kernels where oneDNN's inputs would have 7 bits."""
-        if not _has_vnni() and kernels.has_int8():
-            return PackedLinear(self.weight, self.bias, scale=self.weight_scale)
-        return torch.ops.onednn.qlinear_prepack(self.weight, None)
+    @property
+    def steps(self) -> int:
+        """Quantisation steps from 0 to the largest feature of a row."""
+        return self._in_layout()[1]
+
+    def _in_layout(self) -> tuple[Tensor | PackedLinear, int]:
+        if self._packed is None:
+            packed = (
+                torch.ops.onednn.qlinear_prepack(self.weight, None)
+                if _has_onednn() and (_has_vnni() or not kernels.has_int8())
+                else PackedLinear(self.weight, self.bias, scale=self.weight_scale)
+            )
+            self._packed = packed, input_steps()
+        return self._packed
 
     def __getstate__(self) -> dict[str, object]:
         """Without the packed weights, which another process has to compute for itself."""
@@ -70,11 +78,11 @@ class Int8Linear(nn.Module):
     ) -> tuple[UInt8[Tensor, "*rows in_features"], Float[Tensor, "*rows 1"]]:
         """Each row quantised to integers, and its scale; the integer `steps` + 1 stands for 0."""
         scale = x.abs().amax(dim=-1, keepdim=True).clamp_min_(1e-30).mul_(1 / self.steps)
-        levels = torch.addcmul(self._half_up, x, scale.reciprocal())
+        levels = torch.addcmul(torch.tensor(self.steps + 1.5), x, scale.reciprocal())
         return levels.to(torch.uint8), scale  # truncation rounds, since 0.5 was added
 
     def plain(self, x: Float[Tensor, "*rows in_features"]) -> Float[Tensor, "*rows out_features"]:
-        """`forward` in plain PyTorch, without oneDNN."""
+        """`forward` in plain PyTorch, without oneDNN and kernels."""
         levels, scale = self.levels(x)
         product = (levels.double() - (self.steps + 1)) @ self.weight.double().T
         return (product * self.weight_scale).float() * scale + self.bias
@@ -82,8 +90,11 @@ class Int8Linear(nn.Module):
 
 def can_int8() -> bool:
     """True if the kernels of this machine, or this build of PyTorch, can multiply int8."""
-    has_onednn = torch.backends.mkldnn.is_available() and hasattr(torch.ops.onednn, "qlinear_pointwise")
-    return has_onednn or kernels.has_int8()
+    return _has_onednn() or kernels.has_int8()
+
+
+def _has_onednn() -> bool:
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.onednn, "qlinear_pointwise")
 
 
 def _has_vnni() -> bool:

@@ -13,6 +13,8 @@ from regard.fast.native.prebuilt import _processor_features
 
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 NARROWER = {"AVX2": ["-mno-avx512f"], "SSE": ["-mno-avx"]} if X86 else {}
+if "avx_vnni" in _processor_features():
+    NARROWER["AVX2"] = ["-mno-avx512f", "-mno-avxvnni"]
 if "avx512_vnni" in _processor_features():
     NARROWER["AVX-512 without VNNI"] = ["-mno-avx512vnni"]
 

@@ -24,7 +24,7 @@ INLINE integers dot(integers sum, const level *x, long features, integers weight
 }
 
 #elif defined(__AVX512BW__) || (defined(__AVX2__) && !defined(__AVX512F__))
-// The instruction multiplies unsigned inputs and adds two products in 16 bits, which 2 * 127 * 128 fits. So a row has the
+// The instruction multiplies unsigned inputs and adds two products in 16 bits, where 2 * 127 * 128 has room. So a row has the
 // absolute values of its levels, then -1 for each negative one and 0 for the others. x w = |x| (w ^ -1) + |x| for x < 0:
 // the sum of these |x|, an int32 behind the rest, is the same for all columns.
 #include <immintrin.h>

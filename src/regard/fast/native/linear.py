@@ -10,7 +10,7 @@ from regard.fast.native.kernels import constant, kernel, threads_for
 from regard.fast.native.plan import LINEAR, PlannedResult, Rows
 
 QUAD = 4  # features of int8 that are multiplied together
-MIDDLE = 128  # the integer that stands for 0 in quantised inputs
+MIDDLE = 128  # stands for 0 in inputs where the instruction takes unsigned ones (dot.h)
 
 
 class Weights(ctypes.Structure):

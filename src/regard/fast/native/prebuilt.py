@@ -54,7 +54,7 @@ TARGETS = (  # the first that fits is used
         name="armv8.2-a-dotprod",
         machine="aarch64",
         flags=("-march=armv8.2-a+dotprod",),
-        features=frozenset({"asimd", "asimddp"}),
+        features=frozenset({"asimd", "asimddp", "asimdrdm", "atomics", "crc32"}),
     ),
     Target(name="armv8-a", machine="aarch64", flags=("-march=armv8-a",), features=frozenset({"asimd"})),
 )

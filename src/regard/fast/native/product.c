@@ -24,6 +24,8 @@ INLINE long row_bytes(long features) { return quads(features) + SIGNS * (quads(f
 
 long level_bytes(long features) { return row_bytes(features); }
 
+INLINE const level *levels_of(Inputs in, long row, long features) { return (const level *)in.levels + row * row_bytes(features); }
+
 INLINE void keep(vector sum, const float *residual, float *out, int relu) {
     if (residual) sum += LOAD(residual);
     if (relu) sum = (vector)((integers)sum & ~(sum < 0)); // NaN stays NaN
@@ -99,7 +101,7 @@ INLINE void row_by_group(Inputs in, const Weights *weights, long column, const f
 // The sum of the absolute values of a row's negative levels.
 INLINE int32_t negative(Inputs in, long row, long features) {
     int32_t sum;
-    memcpy(&sum, (const level *)in.levels + row * row_bytes(features) + 2 * features, sizeof sum);
+    memcpy(&sum, levels_of(in, row, features) + 2 * features, sizeof sum);
     return sum;
 }
 
@@ -116,7 +118,7 @@ INLINE void tile_int8(int count, Inputs in, const Weights *weights, long column,
     for (long feature = 0; feature < features; feature += QUAD, panel += QUAD * WIDTH) {
         integers left = *(const integers *)panel, right = *(const integers *)(panel + QUAD * LANES);
         for (int row = 0; row < count; row++) {
-            const level *x = (const level *)in.levels + row * row_bytes(features) + feature;
+            const level *x = levels_of(in, row, features) + feature;
             sums[row][0] = dot(sums[row][0], x, features, left);
             sums[row][1] = dot(sums[row][1], x, features, right);
         }
@@ -128,6 +130,7 @@ INLINE void tile_int8(int count, Inputs in, const Weights *weights, long column,
     }
 }
 
+// Puts sizes in place of levels, and behind them the signs and `negative`.
 INLINE void split_signs(level *levels, long features) {
     int32_t sum = 0;
     for (long place = 0; place < features; place++) {
@@ -139,7 +142,7 @@ INLINE void split_signs(level *levels, long features) {
     memcpy(levels + 2 * features, &sum, sizeof sum);
 }
 
-// Quantises a row: 127 steps from 0 to its largest value; MIDDLE stands for 0.
+// Quantises a row: 127 steps from 0 to its largest value.
 INLINE void round_row(const float *x, long features, level *levels, float *scale) {
     vector maxima = {0};
     vector zeros = {0}; // becomes NaN if an input is NaN or infinite
@@ -163,20 +166,23 @@ INLINE void round_row(const float *x, long features, level *levels, float *scale
 }
 #else
 #define tile_int8(...) (void)0
-#define round_row(...) (void)0
+#define round_row(x, features, ...) (void)features
 #endif
 
-Inputs inputs_of(const float *x, long rows, const Weights *weights, void *levels, float *scales) {
-    if (weights->int8_panels)
+Inputs inputs_of(const float *x, long rows, const Weights *weights, void *levels, float *scales, int threads) {
+    long features = weights->features;
+    if (weights->int8_panels) {
+#pragma omp parallel for num_threads(threads) if (threads > 1)
         for (long row = 0; row < rows; row++)
-            round_row(x + row * weights->features, weights->features, (level *)levels + row * row_bytes(weights->features), scales + row);
+            round_row(x + row * features, features, (level *)levels + row * row_bytes(features), scales + row);
+    }
     return (Inputs){x, levels, scales, rows, 1};
 }
 
 // The tile of rows from `row` on times the panel that begins at `column`.
 static void by_panel(Inputs in, long row, const Weights *weights, long column, const float *residual, float *out, long stride) {
     long width = weights->columns - column < WIDTH ? weights->columns - column : WIDTH;
-    Inputs from = {in.x + row * weights->features, (const level *)in.levels + row * row_bytes(weights->features), in.scales + row, 0, !row};
+    Inputs from = {in.x + row * weights->features, levels_of(in, row, weights->features), in.scales + row, 0, !row};
     const float *plus = residual ? residual + row * stride : 0;
     float *to = out + row * stride;
 #define TILE(count)                                                                                                            \

@@ -12,13 +12,13 @@ typedef struct {
     const float *panels;        // feature by feature; or NULL,
     const int8_t *int8_panels;  // in groups of four features: the four of a column are contiguous
     const float *bias, *scales; // scales, int8: the value of one step of a column's weights
-    const int32_t *offsets;     // int8: 128, which stands for 0 in inputs, times the sum of a column's weights
+    const int32_t *offsets;     // int8, for unsigned inputs: 128, which stands for 0, times the sum of a column's weights
     long features, columns;
     int relu;           // whether max(0, .) follows
     const float *after; // panels to prefetch after these, or NULL
 } Weights;
 
-// Rows of `weights->features` floats; or quantised `levels` (padded to a multiple of 4) and their scales.
+// Rows of `weights->features` floats; or quantised rows of `level_bytes(features)` bytes and their scales.
 typedef struct {
     const float *x;
     const void *levels;
@@ -30,7 +30,7 @@ typedef struct {
 #define OWN __attribute__((visibility("hidden")))
 
 // `levels` and `scales`: scratch for the quantised rows.
-OWN Inputs inputs_of(const float *x, long rows, const Weights *weights, void *levels, float *scales);
+OWN Inputs inputs_of(const float *x, long rows, const Weights *weights, void *levels, float *scales, int threads);
 
 // The outputs of all rows from `column` on: GROUP panels, or the remaining ones. out, residual (or NULL): rows of `stride` floats.
 OWN void multiply(Inputs in, const Weights *weights, long column, const float *residual, float *out, long stride);

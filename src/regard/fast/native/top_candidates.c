@@ -62,7 +62,7 @@ static void update(Statistics *statistics, float *outputs, long count, int64_t f
 void top_candidates(const float *x, long rows, const Weights *weights, const int64_t *asked, long size, float *values,
                     int64_t *ids, float *asked_log_probs, float *block, Statistics *statistics, void *levels,
                     float *level_scales, int threads) {
-    Inputs inputs = inputs_of(x, rows, weights, levels, level_scales);
+    Inputs inputs = inputs_of(x, rows, weights, levels, level_scales, threads);
 #pragma omp parallel num_threads(threads) if (threads > 1)
     for (long first = 0; first < weights->columns; first += BLOCK) {
         long count = weights->columns - first < BLOCK ? weights->columns - first : BLOCK;

@@ -30,7 +30,9 @@ def compute_in(precision: Precision, model: nn.Module, device: torch.device) -> 
     if device.type != "cpu":
         raise RecipeError("precision int8 needs a CPU", "add --device cpu, or leave it out")
     if not can_int8():
-        raise RecipeError("precision int8 needs a PyTorch with oneDNN", "leave it out: float32 is everywhere")
+        raise RecipeError(
+            "precision int8 needs kernels or a PyTorch with oneDNN", "install a C compiler, or leave it out"
+        )
     if not quantise_model(model):
         console.warn(
             "precision int8: this model has no linear layer so large that int8 is faster; it stays float32"
