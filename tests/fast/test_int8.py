@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from regard.fast.int8 import Int8Linear, can_int8, input_steps, quantise, to_int8
+from regard.fast.native import kernels
 from regard.layers.stacked import StackedLinear
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -33,6 +34,24 @@ def test_it_is_close_to_the_float_layer(shape):
     linear, x = case(*shape)
     exact = linear(x)
     assert (Int8Linear(linear)(x) - exact).abs().max() < 0.03 * exact.abs().max()
+
+
+def test_without_kernels_onednn_multiplies(monkeypatch):
+    """Without VNNI its inputs have 7 bits. The layout is chosen at the first call, and kept."""
+    monkeypatch.setattr(kernels, "has_int8", lambda: False)
+    linear, x = case(9, 64, 48)
+    int8 = Int8Linear(linear)
+    found = int8(x)
+    torch.testing.assert_close(found, int8.plain(x), rtol=1e-5, atol=1e-5)
+    monkeypatch.undo()
+    assert torch.equal(int8(x), found)
+    torch.testing.assert_close(found, int8.plain(x), rtol=1e-5, atol=1e-5)
+
+
+def test_inputs_and_weights_of_another_type_are_converted():
+    linear, x = case(3, 16, 8)
+    expected = Int8Linear(linear)(x)
+    assert torch.equal(Int8Linear(linear.double())(x.double()), expected)
 
 
 def test_a_row_is_the_same_to_the_bit_beside_any_others():

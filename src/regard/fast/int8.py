@@ -44,9 +44,9 @@ class Int8Linear(nn.Module):
         self._zero = torch.zeros(linear.out_features, dtype=torch.int64)
 
     def forward(self, x: Float[Tensor, "*rows in_features"]) -> Float[Tensor, "*rows out_features"]:
-        packed, steps = self._in_layout()
+        x, (packed, steps) = x.float(), self._in_layout()
         if isinstance(packed, PackedLinear):
-            return packed(x.reshape(-1, self.in_features).float()).view(*x.shape[:-1], self.out_features)
+            return packed(x.reshape(-1, self.in_features)).view(*x.shape[:-1], self.out_features)
         levels, scale = self.levels(x)
         product = torch.ops.onednn.qlinear_pointwise(
             levels, 1.0, steps + 1, packed, self.weight_scale, self._zero,
