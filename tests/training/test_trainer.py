@@ -98,6 +98,14 @@ def test_the_same_recipe_gives_the_same_bits_and_another_seed_others(shards, uni
     assert trained(shards, tmp_path / "other", dataclasses.replace(SETTINGS, seed=2)) != uninterrupted[0]
 
 
+def test_numbers_that_are_read_one_update_later_are_in_each_checkpoint(
+    shards, uninterrupted, tmp_path, monkeypatch
+):
+    """As on a GPU, where reading them at once would wait for the update."""
+    monkeypatch.setattr("regard.training.trainer.may_be_read_later", lambda *_: True)
+    assert trained(shards, tmp_path) == uninterrupted[0]
+
+
 def test_the_random_state_of_pytorch_is_afterwards_what_it_was(shards, tmp_path):
     torch.manual_seed(7)
     expected = torch.rand(3)
