@@ -10,12 +10,15 @@ import contextlib
 import multiprocessing
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import IO
 
 IMPORTED = [
     "torch._dynamo",  # optimisers import it when they are made
@@ -39,11 +42,7 @@ class WarmProcess:
         self.arguments = [str(each) for each in arguments]
         self._folder = tempfile.TemporaryDirectory()
         self._files = [Path(self._folder.name) / name for name in ("stdout", "stderr")]
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(IMPORTED)
-        given = (self.arguments, os.path.abspath(str(cwd or ".")), dict(env or os.environ), self._files)
-        self._process: BaseProcess = context.Process(target=_run, args=given)
-        self._process.start()
+        self._process = _begun(self.arguments, cwd, env, self._files)
 
     def wait(self, timeout: float) -> subprocess.CompletedProcess[str]:
         """What it printed and its exit code, when it has ended; a process that lasts longer is killed."""
@@ -58,6 +57,60 @@ class WarmProcess:
         if code is None:
             raise subprocess.TimeoutExpired(self.arguments, timeout, *output)
         return subprocess.CompletedProcess(self.arguments, code, *output)
+
+
+class PipedProcess:
+    """A warm process for those who talk to it: its three streams are pipes of bytes."""
+
+    def __init__(self, arguments: Sequence[object]) -> None:
+        self.arguments = [str(each) for each in arguments]
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / name for name in ("stdout", "stderr", "stdin")]
+            for path in paths:
+                os.mkfifo(path)
+            self._process = _begun(self.arguments, None, None, paths)
+            # to open an end waits for the process to open the other: both do it in the same order
+            self.stdout: IO[bytes] = open(paths[0], "rb")  # noqa: SIM115
+            self.stderr: IO[bytes] = open(paths[1], "rb")  # noqa: SIM115
+            self.stdin: IO[bytes] = open(paths[2], "wb")  # noqa: SIM115
+
+    def communicate(self, given: bytes = b"", timeout: float | None = None) -> tuple[bytes, bytes]:
+        """Writes its last input, and reads what it still prints until it has ended."""
+        with ThreadPoolExecutor(2) as pool, self.stdout, self.stderr:
+            rests = [pool.submit(stream.read) for stream in (self.stdout, self.stderr)]
+            with contextlib.suppress(BrokenPipeError), self.stdin:
+                self.stdin.write(given)
+            try:
+                self.wait(timeout)
+            finally:
+                self.kill()  # or its output would not end
+            output, errors = (rest.result() for rest in rests)
+        return output, errors
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(self.arguments, timeout or 0)
+        return self.returncode
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        if self._process.pid and self.returncode is None:
+            os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def start_python(arguments: Sequence[object]) -> "PipedProcess | subprocess.Popen[bytes]":
+    """Starts one such process, whose three streams are pipes."""
+    if FORKS:
+        return PipedProcess(arguments)
+    command, pipe = [sys.executable, *map(str, arguments)], subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 def run_together(
@@ -93,6 +146,17 @@ def run_python(
     )
 
 
+def _begun(
+    arguments: list[str], cwd: object, env: Mapping[str, str] | None, files: list[Path]
+) -> BaseProcess:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(IMPORTED)
+    given = (arguments, os.path.abspath(str(cwd or ".")), dict(env or os.environ), files)
+    process = context.Process(target=_run, args=given)
+    process.start()
+    return process
+
+
 def _started(commands, envs, timeout):
     pipe = subprocess.PIPE
     begun = [
@@ -108,8 +172,16 @@ def _started(commands, envs, timeout):
 
 def _run(arguments: list[str], cwd: str, env: dict[str, str], files: list[Path]) -> None:
     """In the fork: what `python ARGUMENTS` does after its start."""
-    for number, path in enumerate(files, start=1):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+    for number, path in zip((1, 2, 0), files, strict=False):
+        opened = os.open(path, os.O_WRONLY | os.O_CREAT if number else os.O_RDONLY)
+        os.dup2(opened, number)
+        os.close(opened)
+    if len(files) == 3:  # not those of the first process, which has no input, and files as outputs
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
+    # a shell's background job, such as CI may be, ignores it, and so would its children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)

@@ -1,13 +1,12 @@
 """`regard classify`: a line out for each line in, as soon as it can be."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from regard.cli import run
 from regard.verbs.classify import Classifier, output_lines
+from tests.warm_process import start_python
 
 LABELS = ("negative", "positive")
 
@@ -18,14 +17,7 @@ def model(encoder_folder):
 
 
 def test_whoever_writes_a_line_and_waits_gets_its_answer(model):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "regard", "classify", "--model", str(model), "--threads", "1"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
+    process = start_python(["-m", "regard", "classify", "--model", model, "--threads", "1"])
     for line in ("a good film", "", "bad"):
         process.stdin.write(f"{line}\n".encode())
         process.stdin.flush()

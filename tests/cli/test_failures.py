@@ -12,6 +12,7 @@ import pytest
 from regard.cli import group, run
 from regard.cli.group import Command
 from regard.errors import DataError, Interrupted, RunError
+from tests.warm_process import run_python
 
 
 @pytest.fixture
@@ -158,14 +159,11 @@ main()
 """
 
 
-def test_a_translation_that_takes_hours_ends_at_ctrl_c(untrained):
+def test_a_translation_that_takes_hours_ends_at_ctrl_c(untrained, tmp_path):
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
     endless = ["--min-new-tokens", "90000", "--max-new-tokens", "90000", "--workers", "1"]
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, "translate", "1 2 3", "--model", untrained, *endless],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    arguments = [tmp_path / "interrupted.py", "translate", "1 2 3", "--model", untrained, *endless]
+    done = run_python(arguments, timeout=120)
     assert done.stdout == "interrupted at 20\n"
     assert done.returncode == 130
     assert done.stderr.splitlines()[-2:] == ["error: interrupted", "hint: the same command starts it again"]

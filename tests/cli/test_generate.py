@@ -2,7 +2,6 @@
 
 import io
 import json
-import subprocess
 import sys
 
 import pytest
@@ -12,6 +11,7 @@ from regard.cli.options import SINGULAR
 from regard.verbs.generate import generate
 from regard.verbs.generation.controls import CONTROLS_BY_NAME
 from tests.conftest import CHAT
+from tests.warm_process import start_python
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +30,7 @@ def shown(capsys) -> str:
 
 def regard(*arguments):
     """`regard` as another process, with pipes."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "regard", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    return start_python(["-m", "regard", *arguments])
 
 
 def test_a_prompt_is_continued(capsys, model):
@@ -140,8 +135,6 @@ def test_no_n_gram_is_repeated_if_requested(capsys, decoder_folder):
 @pytest.mark.parametrize("arguments", [[], ["-"]])
 def test_whoever_writes_a_line_and_waits_gets_its_text(model, arguments):
     process = regard("generate", *arguments, "--model", model, "--threads", "1", "--temperature", "0")
-    assert process.stdin is not None
-    assert process.stdout is not None
     process.stdin.write("Ä\n".encode())
     process.stdin.flush()
     expected = generate("Ä", model=model, temperature=0.0) + "\n"

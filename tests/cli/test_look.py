@@ -4,14 +4,13 @@ import http.client
 import json
 import re
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import regard
 from regard.cli import run
+from tests.warm_process import start_python
 
 
 @pytest.fixture
@@ -95,24 +94,17 @@ def test_what_is_for_the_page_alone_is_refused_beside_other_outputs(reported, ou
 
 
 def test_the_page_is_served_until_it_is_interrupted(untrained):
-    arguments = [sys.executable, "-m", "regard", "look", "1 2", "--model", str(untrained), "--no-browser"]
-    with subprocess.Popen(
-        arguments,
-        stderr=subprocess.PIPE,
-        text=True,
-        # a shell's background job, such as CI may be, ignores SIGINT, and so would its children
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    ) as process:
-        try:
-            assert process.stderr is not None
-            found = re.search(r"http://127\.0\.0\.1:(\d+)(/[\w-]+/)", process.stderr.readline())
-            assert found
-            connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
-            connection.request("GET", f"{found[2]}api/look")
-            assert json.loads(connection.getresponse().read())["summary"]["text"] == "1 2"
-            connection.close()
-            process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=30) == 0
-            assert "Traceback" not in process.stderr.read()
-        finally:
-            process.kill()
+    process = start_python(["-m", "regard", "look", "1 2", "--model", untrained, "--no-browser"])
+    try:
+        line = process.stderr.readline().decode()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)(/[\w-]+/)", line)
+        assert found
+        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
+        connection.request("GET", f"{found[2]}api/look")
+        assert json.loads(connection.getresponse().read())["summary"]["text"] == "1 2"
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+        assert b"Traceback" not in process.communicate(timeout=30)[1]
+    finally:
+        process.kill()

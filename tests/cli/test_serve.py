@@ -2,16 +2,15 @@
 
 import http.client
 import json
-import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 
 import pytest
 
 from regard.cli import run
+from tests.warm_process import run_python, start_python
 
 
 @pytest.mark.parametrize(
@@ -32,8 +31,7 @@ def test_a_mistake_is_one_line_and_a_hint(arguments, message, hint, capsys):
 
 def test_a_model_that_is_not_there_is_one_line_and_a_hint():
     """In a process of its own: a test of the page may have left an event loop in this one."""
-    command = [sys.executable, "-m", "regard", "serve", "--port", "0", "--model", "no/such/folder"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_python(["-m", "regard", "serve", "--port", "0", "--model", "no/such/folder"])
     assert done.returncode == 2
     assert "does not exist" in done.stderr
     assert "hint" in done.stderr
@@ -42,23 +40,9 @@ def test_a_model_that_is_not_there_is_one_line_and_a_hint():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_process_serves_and_ends_with_0_when_it_has_answered(untrained):
-    command = [
-        sys.executable,
-        "-m",
-        "regard",
-        "serve",
-        "--port",
-        "0",
-        "--model",
-        f"digits={untrained}",
-        "--threads",
-        "1",
-    ]
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    assert process.stderr is not None
-    port = int(re.search(r"http://127.0.0.1:(\d+)", process.stderr.readline())[1])
+    options = ["--port", "0", "--model", f"digits={untrained}", "--threads", "1"]
+    process = start_python(["-m", "regard", "serve", *options])
+    port = int(re.search(rb"http://127.0.0.1:(\d+)", process.stderr.readline())[1])
     statuses = []
 
     def asked():
@@ -82,7 +66,7 @@ def test_a_process_serves_and_ends_with_0_when_it_has_answered(untrained):
     process.send_signal(signal.SIGTERM)
     for each in threads:
         each.join()
-    rest = process.communicate(timeout=60)[1]
+    rest = process.communicate(timeout=60)[1].decode()
     assert process.returncode == 0, rest
     assert set(statuses) <= {200, 503}
     logged = [json.loads(line)["status"] for line in rest.splitlines() if '"/api/v1/translate"' in line]

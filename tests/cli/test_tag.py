@@ -1,13 +1,12 @@
 """`regard tag`: a label a word, of lines or of CoNLL-U, through files and pipes."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from regard.cli import run
 from regard.verbs.tag import Tagger, output_lines
+from tests.warm_process import start_python
 
 LABELS = ("ADJ", "NOUN", "VERB")
 CONLLU = "# a\n" + "".join(
@@ -22,12 +21,7 @@ def model(encoder_folder):
 
 
 def started(model, *arguments):
-    return subprocess.Popen(
-        [sys.executable, "-m", "regard", "tag", "--model", str(model), "--threads", "1", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    return start_python(["-m", "regard", "tag", "--model", model, "--threads", "1", *arguments])
 
 
 def test_the_help_says_what_a_word_is(capsys, model):
@@ -39,8 +33,6 @@ def test_the_help_says_what_a_word_is(capsys, model):
 
 def test_whoever_writes_a_sentence_and_waits_gets_its_labels(model):
     process = started(model)
-    assert process.stdin is not None
-    assert process.stdout is not None
     for line in ("the cat.", "", "a film"):
         process.stdin.write(f"{line}\n".encode())
         process.stdin.flush()
@@ -52,8 +44,6 @@ def test_whoever_writes_a_sentence_and_waits_gets_its_labels(model):
 
 def test_conllu_goes_through_a_pipe_sentence_by_sentence(model):
     process = started(model, "--conllu")
-    assert process.stdin is not None
-    assert process.stdout is not None
     first, second = CONLLU.split("\n\n")[:2]
     process.stdin.write(f"{first}\n\n".encode())
     process.stdin.flush()

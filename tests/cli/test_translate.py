@@ -1,8 +1,6 @@
 """`regard translate`: a line out for each line in, as soon as it can be."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -10,23 +8,16 @@ from regard import console
 from regard.cli import run
 from regard.cli.translate import _note_demonstration
 from regard.verbs.translate import translate
+from tests.warm_process import start_python
 
 
-def regard(*arguments, **settings):
+def regard(*arguments):
     """`regard` as another process, with pipes."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "regard", *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **settings,
-    )
+    return start_python(["-m", "regard", *arguments])
 
 
 def test_whoever_writes_a_line_and_waits_gets_its_answer(untrained):
     process = regard("translate", "--model", untrained, "--threads", "1")
-    assert process.stdin is not None
-    assert process.stdout is not None
     for line in ("1 2 3", "", "4 5"):
         process.stdin.write(f"{line}\n".encode())
         process.stdin.flush()
@@ -42,15 +33,12 @@ def test_whoever_writes_a_line_and_waits_gets_its_answer(untrained):
 
 def test_a_reader_who_has_enough_ends_it_in_silence(untrained):
     process = regard("translate", "--model", untrained, "--threads", "1", "--beam-size", "1")
-    assert process.stdin is not None
-    assert process.stdout is not None
     process.stdin.write(b"1 2\n")
     process.stdin.flush()
     assert process.stdout.readline()
     process.stdout.close()
     process.stdin.write(b"3 4\n")
     process.stdin.close()
-    assert process.stderr is not None
     with process.stderr:
         assert process.stderr.read() == b""
     assert process.wait(timeout=60) == 141
