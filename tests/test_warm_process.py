@@ -1,12 +1,13 @@
 """A process with PyTorch imported already runs like one that has just started."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
-from tests.warm_process import run_python, run_together
+from tests.warm_process import run_python, run_together, start_python
 
 SHOWN = """
 import atexit, os, pathlib, sys
@@ -77,3 +78,33 @@ def test_one_that_lasts_too_long_is_ended(tmp_path):
     with pytest.raises(subprocess.TimeoutExpired) as caught:
         run_python([script], timeout=1)
     assert caught.value.stdout == "begun\n"
+
+
+ECHO = """
+import sys
+for line in sys.stdin:
+    print(line.upper(), end="", flush=True)
+print("at the end", file=sys.stderr)
+sys.exit(4)
+"""
+
+
+def test_one_that_is_talked_to_answers_before_its_input_has_ended(tmp_path):
+    (tmp_path / "echo.py").write_text(ECHO)
+    process = start_python([tmp_path / "echo.py"])
+    process.stdin.write("ä\n".encode())
+    process.stdin.flush()
+    assert process.stdout.readline() == "Ä\n".encode()
+    assert process.communicate(b"b\n", timeout=60) == (b"B\n", b"at the end\n")
+    assert process.returncode == 4
+
+
+def test_one_that_is_talked_to_hears_signals(tmp_path):
+    (tmp_path / "echo.py").write_text(ECHO)
+    process = start_python([tmp_path / "echo.py"])
+    process.stdin.write(b"a\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"A\n"
+    process.send_signal(signal.SIGINT)
+    assert b"KeyboardInterrupt" in process.communicate(timeout=60)[1]
+    assert process.returncode not in (0, 4)
