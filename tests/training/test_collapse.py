@@ -299,6 +299,9 @@ def test_few_references_give_no_metric():
 
 def test_the_entropy_is_that_of_the_targets_without_padding(shards):
     batches = list(loader_of(shards).epoch(0))
+    shorter = batches[0].tgt_lengths.clone()
+    shorter[0] -= 2
+    batches.append(dataclasses.replace(batches[0], tgt_lengths=shorter))  # a row with padding
     counts = torch.zeros(shards[1])
     for batch in batches:
         for row, length in zip(batch.labels, batch.tgt_lengths, strict=True):

@@ -437,6 +437,9 @@ def test_comparisons():
     for other in (one * 1.5, two, None):
         assert not are_close((one, one, other), (one, one, one))
     assert not are_close((one, one), (one, two))
+    beside_large = (one, one * 100, one)  # a small gradient may differ by a thousandth of the largest
+    assert are_close((one, one * 100, one * 1.05), beside_large)
+    assert not are_close((one, one * 100, one * 1.5), beside_large)
 
 
 def test_a_trainer_of_a_model_is_freed_with_it(model):

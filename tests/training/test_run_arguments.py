@@ -80,6 +80,7 @@ def changed_labels():
         ({"batches": LoaderSettings(batch_tokens=7)}, "batches.batch_tokens was 4096, and is 7"),
         ({"model": network(dropout=0.5)}, "model.modules.1 was Dropout(p=0.1"),
         ({"model": network(width=6)}, "model.weights.0.weight was float32 [5, 4], and is float32 [6, 4]"),
+        ({"model": network().append(nn.Identity())}, "model.modules.3 was not there, and is Identity()"),
         ({"model": nn.Linear(4, 3)}, "model.class was torch.nn.modules.container.Sequential"),
         ({"model": network().requires_grad_(False).append(nn.Linear(3, 3))}, "[5, 4], frozen"),
         ({"objective": LabelCrossEntropy(smoothing=0.1)}, "objective.smoothing was 0.0, and is 0.1"),

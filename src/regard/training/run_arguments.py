@@ -129,7 +129,7 @@ def _changes(old: Any, new: Any, name: str = "") -> list[str]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return [
             text
-            for key in sorted({*old, *new} if name.startswith("model") or not name else old)
+            for key in sorted({*old, *new} if name.startswith("model") else old)
             for text in _changes(old.get(key), new.get(key), f"{name}.{key}" if name else key)
         ]
     if old == new:
