@@ -34,7 +34,7 @@ MAY_USE = {
     "weights": "models layers data registry lazy_names errors",
     "training": "fast models layers data weights distributed console registry lazy_names errors",
     "jobs": "data errors",
-    "exports": "models layers data weights decoding page user_cache errors",
+    "exports": "fast models layers data weights decoding page user_cache errors",
     "verbs": "jobs training exports inspection evaluation weights decoding distributed fast models layers "
     "data page recipe console stop_signals registry lazy_names errors",
     "page": "",

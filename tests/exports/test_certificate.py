@@ -64,6 +64,18 @@ def test_the_bounds_are_wider_for_fewer_bits():
         assert BOUNDS[one].mean_log_prob < BOUNDS[other].mean_log_prob
 
 
+@pytest.mark.parametrize("vnni", [True, False])
+def test_without_vnni_int8_may_differ_more_and_only_int8(vnni, monkeypatch):
+    monkeypatch.setattr(ctranslate2_folder, "has_vnni", lambda: vnni)
+    for quantization, usual in BOUNDS.items():
+        found = CTRANSLATE2.bounds(small_model("decoder_only").config, quantization)
+        wider = quantization == "int8" and not vnni
+        assert (found != usual) == wider
+        assert found.mean_log_prob / usual.mean_log_prob == pytest.approx(0.4 / 0.15 if wider else 1.0)
+        assert found.equal_greedy <= usual.equal_greedy
+        assert found.score == usual.score
+
+
 def test_a_missing_log_prob_is_a_difference():
     found = compare_log_probs([ForcedLogProbs(ids=[4, 3], log_probs=[-1.0, -2.0])], [[-1.0]])
     assert found.largest_difference == math.inf

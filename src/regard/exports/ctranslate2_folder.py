@@ -1,6 +1,7 @@
 """A model as a folder that CTranslate2 reads."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RunError, UserError
-from regard.exports.certificate import Quantization
+from regard.exports.certificate import BOUNDS, Bounds, Quantization
 from regard.exports.certified_export import CERTIFICATE, Target, begins, export_certified
 from regard.exports.ctranslate2_calls import CONTINUATION_CALL, TRANSLATION_CALL
 from regard.exports.ctranslate2_decoder_only import decoder_only_spec
@@ -21,6 +22,7 @@ from regard.exports.ctranslate2_package import ctranslate2
 from regard.exports.ctranslate2_settings import ENGINE, refuse_other_settings
 from regard.exports.model_weights import ModelWeights
 from regard.exports.unapplied_defaults import unapplied_line
+from regard.fast.int8 import has_vnni
 from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.model_folder import LoadedModel
@@ -137,6 +139,20 @@ print(target.decode([target.token_to_id(piece) for piece in answer.{found}[0]]))
 {unapplied_line(loaded, APPLIED, "This code does")}"""
 
 
+def _bounds(config: ModelConfig, quantization: Quantization) -> Bounds:
+    """Those of all engines, but for int8 without VNNI instructions.
+
+    There CTranslate2's oneDNN, which it chooses on all processors but Intel's, adds two products in 16 bits,
+    which overflow: the differences are twice as large (docs/leaving-and-arriving.md).
+    """
+    usual = BOUNDS[quantization]
+    if quantization != "int8" or has_vnni():
+        return usual
+    return replace(
+        usual, equal_greedy=0.3, equal_beam=0.35, equal_tokens=0.75, log_prob=8.0, mean_log_prob=0.4
+    )
+
+
 CTRANSLATE2 = Target(
     name=ENGINE,
     key="ctranslate2",
@@ -146,5 +162,6 @@ CTRANSLATE2 = Target(
     save=save,
     card=_card,
     names=pieces,
+    bounds=_bounds,
 )
 export_to_ctranslate2 = partial(export_certified, CTRANSLATE2)

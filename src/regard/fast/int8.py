@@ -24,7 +24,7 @@ def input_steps() -> int:
     Without VNNI instructions oneDNN adds two products in 16 bits, which 8-bit inputs would overflow and 7-bit
     inputs do not. The kernels take 8 bits on every processor.
     """
-    return 127 if _has_vnni() or kernels.has_int8() else 63
+    return 127 if has_vnni() or kernels.has_int8() else 63
 
 
 class Int8Linear(nn.Module):
@@ -63,7 +63,7 @@ class Int8Linear(nn.Module):
         if self._packed is None:
             packed = (
                 torch.ops.onednn.qlinear_prepack(self.weight, None)
-                if _has_onednn() and (_has_vnni() or not kernels.has_int8())
+                if _has_onednn() and (has_vnni() or not kernels.has_int8())
                 else PackedLinear(self.weight, self.bias, scale=self.weight_scale)
             )
             self._packed = packed, input_steps()
@@ -97,7 +97,8 @@ def _has_onednn() -> bool:
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.onednn, "qlinear_pointwise")
 
 
-def _has_vnni() -> bool:
+def has_vnni() -> bool:
+    """True if this processor adds four products of 8-bit integers in 32 bits at once."""
     able = getattr(torch.cpu, "get_capabilities", dict)()
     return bool(able.get("avx512_vnni") or able.get("avx_vnni"))
 
