@@ -20,7 +20,7 @@ HOSTILE = [
 def address(decoder_folder):
     from regard.serving.access_log import AccessLog
     from regard.serving.run import ModelServer, ServeOptions, bound, service_of
-    from regard.verbs.shared.model_loading import included_model
+    from regard.verbs.shared.included_models import included_model
 
     service = service_of(
         ServeOptions(workers=0, models=[f"en-de={included_model()}", f"chars={decoder_folder()}"])

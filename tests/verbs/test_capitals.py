@@ -3,7 +3,7 @@
 import pytest
 
 from regard.verbs.generation.prefixes import Prefix
-from regard.verbs.shared.model_loading import included_model
+from regard.verbs.shared.included_models import included_model
 from regard.verbs.translate import translate
 from regard.verbs.views.encoder_decoder_reader import EncoderDecoderReader
 from regard.verbs.views.request import LookRequest

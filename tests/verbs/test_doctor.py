@@ -16,7 +16,7 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.verbs import doctor as doctor_module
 from regard.verbs.doctor import doctor, forms, forms_on_a_gpu
-from regard.verbs.shared.model_loading import included_model
+from regard.verbs.shared.included_models import included_model
 
 
 def test_the_doctor_reports_versions_processors_disk_data_and_the_included_model(tmp_path, monkeypatch):

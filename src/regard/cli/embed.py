@@ -8,7 +8,7 @@ from regard.cli import options as shared
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import PLACE, Place, job_output, path_of, refuse_half_a_job, run, shard_options
-from regard.cli.text_command import chunks_of, input_option, refuse_two, write_output
+from regard.cli.text_command import check_text, chunks_of, input_option, write_output
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import BatchOptions, ShardOptions
@@ -63,7 +63,7 @@ def command(
     """
     if images and (input is not None or output is not None or sharding.is_job):
         raise UserError("--images embeds images, and nothing else", "leave out --input and --output")
-    refuse_two(text, input)
+    check_text(text, input)
     if input is not None and str(input).endswith(".npz"):
         raise UserError(f"{input}: --input is a file of lines", f"give images with --images {input}")
     refuse_half_a_job(sharding, text=bool(text), input=input, output=output)

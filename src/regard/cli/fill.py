@@ -8,7 +8,7 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.options import fields_of
-from regard.cli.text_command import chunks_of, refuse_two, text_command, write_output
+from regard.cli.text_command import check_text, chunks_of, text_command, write_output
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import FillingOptions, ShardOptions
 
@@ -31,7 +31,7 @@ def command(
     standard input is read. Each prediction is a line: LINE, MASK (from 1 in each line), TOKEN and
     PROBABILITY, separated by tabs, the most probable first; an empty line gives none.
     """
-    refuse_two(text is not None, input)
+    check_text(text, input)
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output)
 
     with importing():

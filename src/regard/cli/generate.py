@@ -11,7 +11,7 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import PLACE, Place, job_output, path_of, refuse_half_a_job, run, shard_options
-from regard.cli.text_command import chunks_of, input_option, refuse_two, write_output
+from regard.cli.text_command import check_text, chunks_of, input_option, write_output
 from regard.errors import UserError
 from regard.verbs.generation.controls import Controls
 from regard.verbs.shared.runtime import DecodingRuntime
@@ -63,7 +63,7 @@ def command(
     With --chat the prompt is a message to a chat model, and only its answer is printed. Each line of a file
     or of a pipe is a conversation of its own; lines typed at a terminal are one conversation.
     """
-    refuse_two(prompt is not None, input, "PROMPT")
+    check_text(prompt, input, name="PROMPT")
     refuse_half_a_job(sharding, text=prompt is not None, input=input, output=output)
     if streamed and as_json:
         raise UserError("--json prints whole texts only", "leave out --stream or --json")

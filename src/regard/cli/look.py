@@ -11,6 +11,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
+from regard.cli.text_command import check_text
 from regard.errors import UserError
 from regard.verbs.generation.controls import BeamSize
 from regard.verbs.shared.runtime import Runtime
@@ -132,6 +133,7 @@ def command(
     JSON or NPZ. For an image classifier TEXT is FILE:NUMBER, an image of an IDX or NPZ file or of NAME:FILE,
     counted from 0.
     """
+    check_text(text, reads=False)
     _refuse_contradictions(text, outputs, answer_options, page)
 
     with importing():

@@ -8,7 +8,7 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
-from regard.cli.text_command import refuse_two
+from regard.cli.text_command import check_text
 from regard.cli.translation_options import print_answers, translation_command
 from regard.verbs.shared.text_options import ShardOptions, SummaryOptions
 
@@ -28,7 +28,7 @@ def command(
     The model is an encoder-decoder trained to summarize, such as T5 or BART. TEXT is one document, even if
     it has several lines; each line of a file or of standard input is a document.
     """
-    refuse_two(text is not None, input)
+    check_text(text, input)
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
 
     with importing():

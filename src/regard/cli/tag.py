@@ -8,7 +8,7 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.options import fields_of
-from regard.cli.text_command import chunks_of, refuse_two, text_command, write_output
+from regard.cli.text_command import check_text, chunks_of, text_command, write_output
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import ShardOptions, TaggingOptions
@@ -47,7 +47,7 @@ def command(
     treebanks: `Don't` is one word here, and two (`Do`, `n't`) in English treebanks. In CoNLL-U, which brings
     its own words, the column that the model was trained on is filled, and everything else stays the same.
     """
-    refuse_two(text is not None, input)
+    check_text(text, input)
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output)
 
     with importing():

@@ -1,5 +1,6 @@
 """The frame of the text commands: a text, a file or a pipe in; an answer for each line out."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -40,6 +41,36 @@ def refuse_two(text: object, input: Path | str | None, name: str = "TEXT") -> No
     """Raise a UserError if there are both a text and a file."""
     if text and input is not None:
         raise UserError(f"both {name} and --input are given", "leave one of them out")
+
+
+def check_text(
+    text: str | Sequence[str] | None,
+    input: Path | str | None = None,
+    *,
+    name: str = "TEXT",
+    reads: bool = True,
+) -> None:
+    """Refuse a text beside a file; note a text that is the name of a model, or of a file if any is read."""
+    texts = [text] if isinstance(text, str) else text or ()
+    refuse_two(texts, input, name)
+    for each in texts:
+        option, means = _option_for(each)
+        if option == "--model" or (reads and option == "--input"):
+            from regard import console
+
+            console.note(f"{each!r} is taken as a text; {option} {each} {means}")
+
+
+def _option_for(text: str) -> tuple[str | None, str]:
+    """The option that a text may be meant for, since something has its name, and what that would do."""
+    from regard.verbs.shared.included_models import included_models
+
+    if os.path.isfile(text):
+        return "--input", "reads the lines of this file"
+    of_models = ("config.json", "recipe.toml")
+    if text in included_models() or any(os.path.isfile(os.path.join(text, name)) for name in of_models):
+        return "--model", "uses this model"
+    return None, ""
 
 
 def chunks_of(lines: Sequence[str] | None, input: Path | None, waits: str) -> Iterator[Sequence[str]]:

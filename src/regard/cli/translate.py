@@ -10,7 +10,7 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
-from regard.cli.text_command import refuse_two
+from regard.cli.text_command import check_text
 from regard.cli.translation_options import print_answers, translation_command
 from regard.verbs.shared.text_options import ShardOptions, TranslationOptions
 
@@ -30,7 +30,7 @@ def command(
     Without TEXT and --input standard input is read. Each line of input gives a line of output, in the same
     order, as soon as it is translated; an empty line gives an empty line.
     """
-    refuse_two(text is not None, input)
+    check_text(text, input)
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
 
     with importing():

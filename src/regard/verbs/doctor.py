@@ -20,7 +20,8 @@ from regard.fast.native import kernels
 from regard.fast.native.build import library_origin, try_again, why_none
 from regard.fast.training import fusible_parts
 from regard.models.model import Model
-from regard.verbs.shared.model_loading import included_model, load_named_model
+from regard.verbs.shared.included_models import included_model
+from regard.verbs.shared.model_loading import load_named_model
 from regard.weights.folder import verify_folder
 
 CORE = ("torch", "numpy", "tokenizers", "safetensors", "sacrebleu", "jaxtyping", "click", "rich")

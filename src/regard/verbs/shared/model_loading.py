@@ -1,8 +1,7 @@
-"""Loading a model by path or name; the included model, an English-German translator."""
+"""Loading a model by path or name."""
 
 import difflib
 import os
-from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,13 +13,13 @@ from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.model import Model
+from regard.verbs.shared.included_models import included_model, included_models
 from regard.verbs.shared.unfinished_run import unfinished
 from regard.weights.folder import find_folder
 from regard.weights.huggingface_files import is_huggingface
 from regard.weights.model_folder import LoadedModel, load_model, read_config_class
 from regard.weights.pretrained import huggingface_config_class, load_pretrained
 
-INCLUDED = "en-de"
 MODEL_USES = {  # kind of model -> what it does, and the command
     "encoder_decoder": "translates: `regard translate --model {path}`",
     "recurrent": "translates: `regard translate --model {path}`",
@@ -36,24 +35,6 @@ MODEL_USES = {  # kind of model -> what it does, and the command
     "speech_to_text": "transcribes speech: `regard transcribe --model {path} FILE.wav`",
 }
 Expected = TypeVar("Expected", bound=Model)
-
-
-def included_model(name: str = INCLUDED) -> Path:
-    """The folder of a model that comes with the package; the default one translates English to German.
-
-    Raises:
-        FolderError: this installation has no such model.
-    """
-    path = Path(str(resources.files("regard"))) / "box" / name
-    if not path.is_dir():
-        raise FolderError("this installation has no included model", "name a model folder with --model DIR")
-    return path
-
-
-def included_models() -> list[str]:
-    """The names of the models that come with the package."""
-    folder = Path(str(resources.files("regard"))) / "box"
-    return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
 def model_path(model: str | Path, base: Path = Path()) -> Path:

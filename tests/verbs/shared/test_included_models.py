@@ -16,8 +16,9 @@ from regard.fast.native import kernels
 from regard.verbs.convert import convert
 from regard.verbs.generation.translations import output_lines
 from regard.verbs.load import load
-from regard.verbs.shared import model_loading as box
-from regard.verbs.shared.model_loading import included_model, included_models, model_path
+from regard.verbs.shared import included_models as box
+from regard.verbs.shared.included_models import included_model, included_models
+from regard.verbs.shared.model_loading import model_path
 from regard.verbs.shared.settings import recipe_from, with_init
 from regard.verbs.training_run.initial_model import _start
 from regard.verbs.translate import Translator, translate

@@ -1,0 +1,74 @@
+"""A text that has the name of a file or a model is noted: it may have been meant as one."""
+
+import re
+
+import pytest
+
+from regard.cli import run
+from regard.cli.text_command import check_text
+from regard.errors import UserError
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current folder, with a file, a model, a run and another folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lines.txt").write_text("1 2\n", "utf-8")
+    for name, file in (("model", "config.json"), ("runs/one", "recipe.toml"), ("other", "x")):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / file).write_text("", "utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "option"),
+    [("lines.txt", "--input"), ("en-de", "--model"), ("model", "--model"), ("runs/one", "--model")],
+)
+def test_a_text_with_the_name_of_a_file_or_a_model_is_noted(text, option, folder, capsys):
+    check_text(text)
+    assert re.fullmatch(rf"'{text}' is taken as a text; {option} {text} .*\n", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("text", ["other", "runs", "Where is it?", "", "x" * 5000, "a\0b", None, ()])
+def test_any_other_text_is_not(text, folder, capsys):
+    check_text(text)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_each_of_several_texts_is_noted(folder, capsys):
+    check_text(("lines.txt", "hello", "model"))
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_a_command_that_reads_no_files_notes_models_alone(folder, capsys):
+    check_text("lines.txt", reads=False)
+    assert capsys.readouterr().err == ""
+    check_text("model", reads=False)
+    assert "--model model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["a", "", ("a", "b")])
+def test_a_text_and_a_file_at_once_are_refused(text):
+    with pytest.raises(UserError, match="both PROMPT and --input are given"):
+        check_text(text, "lines.txt", name="PROMPT")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["translate"],
+        ["look", "--text"],
+        *([each] for each in ("summarize", "generate", "tag", "embed", "fill")),
+    ],
+    ids=lambda command: command[0],
+)
+def test_each_command_that_takes_a_text_notes_it(command, folder, capsys):
+    run([*command, "en-de", "--model", "other"])  # no model, so it ends before it computes
+    assert "'en-de' is taken as a text; --model en-de uses this model\n" in capsys.readouterr().err
+
+
+def test_the_note_is_not_in_the_output(folder, untrained, capsys):
+    assert run(["translate", "lines.txt", "--model", str(untrained)]) == 0
+    found = capsys.readouterr()
+    assert "taken as a text" in found.err
+    assert "taken as a text" not in found.out
