@@ -49,7 +49,7 @@ def main() -> None:
 
 def start(options: argparse.Namespace) -> Result:
     from benchmarks.decoding.prepared import prepared
-    from regard.verbs.shared.model_loading import included_model
+    from regard.verbs.shared.included_models import included_model
 
     count = options.rounds or (1 if options.quick else 5)
     work = prepared(included_model())

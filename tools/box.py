@@ -6,7 +6,7 @@
 import argparse
 from pathlib import Path
 
-from regard.verbs.shared.model_loading import INCLUDED
+from regard.verbs.shared.included_models import INCLUDED
 from regard.verbs.shared.settings import load_recipe
 from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import write_folder

@@ -16,7 +16,7 @@ from benchmarks.work.pairs import held_out, shape_of
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import GenerationSettings
 from regard.recipe import read
-from regard.verbs.shared.model_loading import included_model
+from regard.verbs.shared.included_models import included_model
 from regard.weights.model_folder import LoadedModel, load_model
 
 

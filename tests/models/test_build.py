@@ -198,7 +198,7 @@ def test_a_model_is_loaded_without_the_compiler_of_pytorch(tmp_path):
     """Its import takes seconds, which a first translation would wait for."""
     program = (
         "import sys, regard;"
-        "from regard.verbs.shared.model_loading import included_model;"
+        "from regard.verbs.shared.included_models import included_model;"
         "regard.load(included_model());"
         "sys.exit(not {'torch._dynamo', 'sympy'}.isdisjoint(sys.modules))"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.verbs.shared.model_loading import included_model
+from regard.verbs.shared.included_models import included_model
 from tests.serving.asking import ask
 from tests.serving.made_up import SCHEMATHESIS, made_up_requests
 

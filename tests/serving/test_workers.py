@@ -333,7 +333,7 @@ def test_a_server_whose_second_model_is_missing_ends():
 
 
 def model_folder():
-    from regard.verbs.shared.model_loading import included_model
+    from regard.verbs.shared.included_models import included_model
 
     return included_model()
 

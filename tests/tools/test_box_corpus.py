@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.recipe import read_toml
-from regard.verbs.shared.model_loading import included_model
+from regard.verbs.shared.included_models import included_model
 from regard.verbs.train import train
 from regard.verbs.translate import translate
 from regard.weights.checkpoint import VerifiedFolder

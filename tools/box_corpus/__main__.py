@@ -22,7 +22,7 @@ from pathlib import Path
 
 from regard.data.catalogue import find_file
 from regard.data.files import read_lines
-from regard.verbs.shared.model_loading import included_model
+from regard.verbs.shared.included_models import included_model
 from tools.box_corpus.captions import Captions
 from tools.box_corpus.dictionary import aligned_dictionary
 from tools.box_corpus.names import Names
