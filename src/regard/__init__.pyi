@@ -2539,7 +2539,7 @@ def summarize_file(
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
-        output: the file to write.
+        output: the file to write, gzipped if its name ends with .gz; not the input.
         model: a model or run folder, or what `regard.load` returns.
         as_json: write a line of JSON for each line.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
@@ -3335,7 +3335,7 @@ def translate_file(
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
-        output: the file to write.
+        output: the file to write, gzipped if its name ends with .gz; not the input.
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         as_json: write a line of JSON for each line.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]

@@ -60,6 +60,15 @@ def test_importing_regard_imports_no_torch():
         (["--verison"], "no option --verison", "did you mean '--version'?"),
         (["train"], "missing argument 'RECIPE'", "see `regard train --help`"),
         (["convert", "a"], "missing option '--out'", "see `regard convert --help`"),
+        (["recipes", "sst2"], "no command `regard recipes sst2`", "`regard recipes show sst2`"),
+        (["translate", "--model", "a", "--model=a", "x"], "--model is given twice", "leave one of them out"),
+        (["embed", "--input", "a", "--input", "b"], "--input is given twice", "leave one of them out"),
+        (
+            ["train", "a.toml", "--max-steps", "20"],
+            "no option --max-steps",
+            "a setting of the recipe is given as --set SECTION.KEY=VALUE; see `regard train --help`",
+        ),
+        (["compare", "a", "--config", "x"], "no option --config", "see `regard compare --help`"),
         (["data", "get"], "missing argument 'NAME'", "see `regard data get --help`"),
         (
             ["translate", "--beam-size", "0"],

@@ -10,6 +10,7 @@ import pytest
 
 import regard
 from regard.cli import run
+from regard.errors import UserError
 from tests.warm_process import start_python
 
 
@@ -85,6 +86,24 @@ def test_a_file_whose_folder_is_not_there_is_refused_before_the_model_is_asked(r
         assert error == f"{place}: there is no folder {place.parent}"
         assert hint == f"make it (mkdir -p {place.parent}), or name another place"
         assert "is a folder" in reported("look", "1", option, str(tmp_path))[0]
+
+
+@pytest.mark.parametrize(("option", "suffix"), [("--html", ".html"), ("--npz", ".npz")])
+def test_a_file_of_another_kind_is_not_replaced(reported, untrained, tmp_path, option, suffix):
+    corpus = tmp_path / "corpus.de"
+    corpus.write_text("Hallo\n", "utf-8")
+    error, hint = reported("look", "1 2", option, str(corpus), "--model", "/no/model/either")
+    assert error == f"{corpus} exists, and does not end with {suffix}"
+    assert hint == f"name another file, such as corpus{suffix}"
+    look = regard.look("1 2", model=untrained)
+    write = look.to_html if option == "--html" else look.to_npz
+    with pytest.raises(UserError, match="does not end with"):
+        write(corpus)
+    assert corpus.read_text("utf-8") == "Hallo\n"
+    write(tmp_path / "new.other")  # replaces nothing
+    old = tmp_path / f"OLD{suffix.upper()}"
+    old.write_text("", "utf-8")
+    assert write(old).stat().st_size > 100
 
 
 @pytest.mark.parametrize("option", ["--port=3", "--no-browser"])

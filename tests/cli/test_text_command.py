@@ -1,12 +1,16 @@
-"""A text that has the name of a file or a model is noted: it may have been meant as one."""
+"""TEXT and --input: a text with the name of a file or a model is noted; a dash is standard input."""
 
+import importlib
 import re
+import subprocess
+import sys
 
 import pytest
 
 from regard.cli import run
 from regard.cli.text_command import check_text
 from regard.errors import UserError
+from regard.verbs.translate import translate
 
 
 @pytest.fixture
@@ -72,3 +76,27 @@ def test_the_note_is_not_in_the_output(folder, untrained, capsys):
     found = capsys.readouterr()
     assert "taken as a text" in found.err
     assert "taken as a text" not in found.out
+
+
+@pytest.mark.parametrize("given", [["-"], ["--input", "-"], []])
+def test_a_dash_is_standard_input(given, untrained, monkeypatch, capsys):
+    reads = "import sys; from regard.cli import run; sys.exit(run(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", reads, "translate", *given, "--model", str(untrained)],
+        input=b"1 2\n3\n",
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode() == "".join(translate(line, model=untrained) + "\n" for line in ("1 2", "3"))
+
+
+@pytest.mark.parametrize(
+    "command", ["translate", "summarize", "generate", "tag", "embed", "fill", "classify"]
+)
+def test_each_command_that_takes_a_text_takes_a_dash(command):
+    module = importlib.import_module(f"regard.cli.{command}")
+    for words in (["-"], ["--input", "-"]):
+        with module.command.make_context(command, [*words, "--model", "x"]) as context:
+            text = context.params.get("text", context.params.get("prompt"))
+            assert text in (None, ())
+            assert context.params["input"] is None

@@ -68,6 +68,21 @@ def test_checkpoints_with_and_without_a_moving_average_are_not_mixed(run, untrai
     assert average_of(run, last=1, out=tmp_path / "mean") == tmp_path / "mean"
 
 
+def test_step_0_is_no_part_of_the_mean(run, untrained, tmp_path):
+    folder = VerifiedFolder.open(untrained)
+    weights = folder.read_tensors("model.safetensors")
+    begun = tmp_path / "begun"
+    for step, path in ((0, run), (0, begun)):
+        content = {**model_files_of(folder), "model.safetensors": weights, "state.json": b"{}"}
+        RunFolder(path).save(step, content)
+    with pytest.raises(FolderError, match="has 3 checkpoints, not 4"):
+        average_of(run, last=4, out=tmp_path / "mean")
+    average_of(run, last=3, out=tmp_path / "mean")
+    assert VerifiedFolder.open(tmp_path / "mean").manifest["average_of_steps"] == [10, 20, 30]
+    with pytest.raises(FolderError, match="has no checkpoint after step 0"):
+        average_of(begun, last=1, out=tmp_path / "none")
+
+
 def test_more_checkpoints_than_a_run_has_and_a_folder_without_any_are_refused(run, tmp_path):
     with pytest.raises(FolderError, match="has 3 checkpoints, not 4") as caught:
         average_of(run, last=4, out=tmp_path / "mean")

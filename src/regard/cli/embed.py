@@ -8,14 +8,14 @@ from regard.cli import options as shared
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import PLACE, Place, job_output, path_of, refuse_half_a_job, run, shard_options
-from regard.cli.text_command import check_text, chunks_of, input_option, write_output
+from regard.cli.text_command import check_text, chunks_of, input_option, text_argument, write_output
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import BatchOptions, ShardOptions
 
 
 @click.command("embed", cls=Command)
-@click.argument("text", nargs=-1)
+@text_argument(several=True)
 @shared.own_model
 @input_option("Embed each line of a file", PLACE)
 @job_output

@@ -1,7 +1,9 @@
 """Turning any exception into one `error:` line and one `hint:` line."""
 
+import difflib
 import os
 import signal
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import click
@@ -53,7 +55,18 @@ def _mistyped(error: click.ClickException) -> UserError:
     if isinstance(error, click.NoSuchOption) and context:
         known = {name for parameter in context.command.get_params(context) for name in parameter.opts}
         options = {name for name in known if name.startswith("--")}
-        return UserError(f"no option {error.option_name}", did_you_mean(error.option_name, options))
+        return UserError(f"no option {error.option_name}", _option_hint(error.option_name, options, hint))
     if isinstance(error, click.BadParameter | click.BadOptionUsage):
         message = error.format_message()
     return UserError(f"{message[:1].lower()}{message[1:]}".removesuffix("."), hint)
+
+
+def _option_hint(given: str, options: Iterable[str], otherwise: str) -> str:
+    """The option that begins so or is spelt nearly so; else where settings of a recipe are given."""
+    names = {name.removeprefix("--") for name in options}
+    name = given.lstrip("-")
+    if any(each.startswith(name) for each in names) or difflib.get_close_matches(name, names, 1, 0.6):
+        return did_you_mean(given, options)
+    if "set" in names:
+        return f"a setting of the recipe is given as --set SECTION.KEY=VALUE; {otherwise}"
+    return otherwise

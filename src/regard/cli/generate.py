@@ -11,7 +11,7 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import PLACE, Place, job_output, path_of, refuse_half_a_job, run, shard_options
-from regard.cli.text_command import check_text, chunks_of, input_option, write_output
+from regard.cli.text_command import check_text, chunks_of, input_option, text_argument, write_output
 from regard.errors import UserError
 from regard.verbs.generation.controls import Controls
 from regard.verbs.shared.runtime import DecodingRuntime
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("generate", cls=Command)
-@click.argument("prompt", required=False)
+@text_argument("prompt")
 @options.own_model
 @input_option("Continue each line of a file", PLACE)
 @job_output
@@ -77,16 +77,15 @@ def command(
         run(generate_shard, sharding, output, input=input, **settings, controls=controls, num=num)
         return
     generator = Generator(model, controls=controls, num=num, options=options, runtime=runtime)
-    typed = prompt in (None, "-") and input is None and sys.stdin.isatty()
+    typed = prompt is None and input is None and sys.stdin.isatty()
     if options.chat and typed and num == 1 and not as_json:
         _converse(generator)
         return
-    single = None if prompt in (None, "-") else prompt
-    prompts = chunks_of(None if single is None else [single], path_of(input), "type a line to continue it")
+    prompts = chunks_of(None if prompt is None else [prompt], path_of(input), "type a line to continue it")
     if streamed:
-        write_output(_streamed(generator, prompts, BETWEEN, single=single is not None))
+        write_output(_streamed(generator, prompts, BETWEEN, single=prompt is not None))
         return
-    found = generator.in_chunks(prompts) if single is None else [generator.one(single)]
+    found = generator.in_chunks(prompts) if prompt is None else [generator.one(prompt)]
     texts = (output_lines(each, as_json=as_json) for each in found)
     write_output(text if number == 0 or as_json else BETWEEN + text for number, text in enumerate(texts))
 

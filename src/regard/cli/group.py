@@ -3,6 +3,8 @@
 import importlib
 import signal
 import sys
+from collections import Counter
+from typing import Any
 
 import click
 
@@ -76,6 +78,21 @@ class Command(click.Command):
         super().__init__(*arguments, **settings)
         self.params.append(debug_option())
 
+    def make_parser(self, ctx: click.Context) -> Any:
+        """click's parser, but a model or file that is named twice is refused: the first would not be used."""
+        parser = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_args(args: list[str]) -> Any:
+            found = parse(args)
+            for parameter, count in Counter(found[2]).items():
+                if count > 1 and parameter.metavar in ("DIR", "FILE") and not parameter.multiple:
+                    raise UserError(f"{parameter.opts[-1]} is given twice", "leave one of them out")
+            return found
+
+        parser.parse_args = parse_args
+        return parser
+
 
 class AllVerbs(click.Group):
     """The group of all commands, which are listed in a table and imported one by one."""
@@ -120,8 +137,10 @@ class VerbGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in self.commands and not ctx.resilient_parsing:
+            known = [*self.commands]
+            alone = f"`{ctx.command_path} {known[0]} {args[0]}`" if len(known) == 1 else None
             raise UserError(
-                f"no command `{ctx.command_path} {args[0]}`", did_you_mean(args[0], self.commands)
+                f"no command `{ctx.command_path} {args[0]}`", alone or did_you_mean(args[0], known)
             )
         return super().resolve_command(ctx, args)
 

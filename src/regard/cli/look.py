@@ -138,11 +138,11 @@ def command(
 
     with importing():
         from regard.verbs.look import Looker, LookRequest
-        from regard.verbs.views.files import writable
+        from regard.verbs.views.files import HTML, NPZ, writable
 
-    for file in (outputs.html, outputs.npz):
+    for file, suffixes in ((outputs.html, HTML), (outputs.npz, NPZ)):
         if file is not None:
-            writable(file)
+            writable(file, *suffixes)
     request = None if text is None else LookRequest(text=text, **vars(answer_options))
     looker = Looker(model, runtime=runtime)
     if request is not None and outputs:

@@ -32,12 +32,14 @@ def command(
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
 
     with importing():
+        from regard.verbs.generation.translations import refuse_same_file
         from regard.verbs.shards import summarize_shard
         from regard.verbs.summarize import Summarizer
 
     if sharding.is_job:
         run(summarize_shard, sharding, output, input=input, as_json=as_json, **settings)
         return
+    refuse_same_file(path_of(input), path_of(output))
     summarizer = Summarizer(**settings)
     lines = None if text is None else [" ".join(text.splitlines())]
     waits = "type a text in one line to summarize it"

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,7 +22,7 @@ def text_command(
     `does`: the help of --input.
     """
     return options.stacked(
-        click.argument(argument, nargs=-1 if several else 1, required=False),
+        text_argument(argument, several=several),
         options.own_model,
         input_option(does, PLACE),
         job_output,
@@ -34,7 +35,21 @@ def text_command(
 
 def input_option(does: str, kind: click.ParamType = options.FILE_PATH) -> Decorator:
     """The option --input of a command that does this with each line."""
-    return click.option("--input", type=kind, metavar="FILE", help=f"{does} (plain or gzipped).")
+    return click.option(
+        "--input", type=kind, metavar="FILE", callback=_without_dash, help=f"{does} (plain or gzipped)."
+    )
+
+
+def text_argument(name: str = "text", *, several: bool = False) -> Decorator:
+    """The argument TEXT, or `several`; `-` is standard input, as without it."""
+    return click.argument(name, nargs=-1 if several else 1, required=False, callback=_without_dash)
+
+
+def _without_dash(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """The value, or what is read without one, if it is `-`."""
+    if value == ("-",):
+        return ()
+    return None if str(value) == "-" else value
 
 
 def refuse_two(text: object, input: Path | str | None, name: str = "TEXT") -> None:

@@ -34,6 +34,7 @@ def command(
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
 
     with importing():
+        from regard.verbs.generation.translations import refuse_same_file
         from regard.verbs.shards import translate_shard
         from regard.verbs.translate import Translator
 
@@ -43,8 +44,9 @@ def command(
         run(translate_shard, sharding, output, input=input, as_json=as_json, **settings)
         return
     lines = None if text is None else text.split("\n")
-    translator = Translator(**settings)
     places = path_of(input), path_of(output)
+    refuse_same_file(*places)
+    translator = Translator(**settings)
     print_answers(translator, lines, *places, as_json=as_json, waits="type a line to translate it")
 
 

@@ -1,5 +1,6 @@
 """What `translate` and `summarize` share: their options, and where the output goes."""
 
+import signal
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,7 +11,8 @@ import click
 from regard.cli import options
 from regard.cli.job_options import PLACE, shard_options
 from regard.cli.options import Decorator
-from regard.cli.text_command import chunks_of, input_option, write_output
+from regard.cli.text_command import chunks_of, input_option, text_argument, write_output
+from regard.errors import Interrupted
 from regard.verbs.shared.runtime import DecodingRuntime
 from regard.verbs.shared.text_options import SummaryOptions
 
@@ -22,14 +24,14 @@ if TYPE_CHECKING:
 def translation_command(does: str, model: Decorator, fields: type[SummaryOptions]) -> Decorator:
     """The options of a command that `does` something with each line."""
     return options.stacked(
-        click.argument("text", required=False),
+        text_argument(),
         model,
         input_option(f"{does} each line of a file", PLACE),
         click.option(
             "--output",
             type=PLACE,
             metavar="FILE",
-            help="Write there instead of to standard output; with --shard or --on a folder.",
+            help="Write there (FILE.gz: gzipped), not to standard output; with --shard or --on a folder.",
         ),
         shard_options,
         options.fields_of("options", fields),
@@ -76,6 +78,10 @@ def _print(
 
     ranked = translator.options.n_best > 1
     if output is not None:
-        write_file(answers, output, ranked=ranked, as_json=as_json)
+        try:
+            write_file(answers, output, ranked=ranked, as_json=as_json)
+        except KeyboardInterrupt:
+            hint = "the same command starts at the first line; --shard 1/1 keeps what is done, in parts"
+            raise Interrupted(signal.SIGINT, f"interrupted; {output} was not written", hint) from None
     else:
         write_output(output_lines(each, ranked=ranked, as_json=as_json) for each in answers)

@@ -168,7 +168,7 @@ class Corpus:
                 place = self.files[min(problem.side, len(self.files) - 1)] if self.files else self.name
                 raise DataError(
                     f"{place}:{line}: {problem.message}",
-                    f'correct the file, or set lines.{problem.policy} = "skip" to skip such lines',
+                    f'correct it, or skip such lines: data.lines.{problem.policy} = "skip" in the recipe',
                 )
 
     def fingerprint(self) -> str:

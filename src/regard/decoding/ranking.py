@@ -114,6 +114,6 @@ def without_choice(
     if np.isnan(values[live]).any() or (others is not None and np.isnan(others[live]).any()):
         raise RunError(
             "the model's output is NaN",
-            "its weights are damaged, or its training diverged before they were saved",
+            "its weights are damaged, or its training diverged: a lower learning rate helps",
         )
     return live[values[live, 0] == -np.inf]

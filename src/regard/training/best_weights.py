@@ -80,13 +80,13 @@ def mean_of_last(
 ) -> tuple[dict[str, Tensor], list[int]]:
     """The mean of the weights of the last `average_last` checkpoints, and their steps.
 
-    Only checkpoints that an uninterrupted run saves too count; others were saved on a signal. `load` reads
-    the tensors of a file of a checkpoint.
+    Only checkpoints that an uninterrupted run saves too count, and not step 0; others were saved on a
+    signal. `load` reads the tensors of a file of a checkpoint.
     """
     regular = [
         point
         for point in run.checkpoints()
-        if point.step % settings.save_every == 0 or point.step == last_step
+        if point.step > 0 and (point.step % settings.save_every == 0 or point.step == last_step)
     ][: settings.average_last]
     each = (used_weights(point, partial(load, point))[0] for point in regular)
     return average_tensors(each), [point.step for point in regular]

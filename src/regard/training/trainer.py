@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -135,7 +136,7 @@ class Trainer:
             if finished or signal or self._save_is_due():
                 self._save()
             if signal:
-                hint = f"continue with `regard train {self.run.path}`"
+                hint = f"continue with `regard train {shlex.quote(str(self.run.path))}`"
                 raise Stopped(signal, f"stopped at step {self.state.step}, which is saved", hint)
             if finished:
                 break

@@ -29,10 +29,12 @@ def average(run: str | Path, *, last: int, out: str | Path) -> Path:
         FolderError: the run has fewer checkpoints, or only some of them have a moving average.
     """
     path = Path(run).expanduser()
-    checkpoints = RunFolder(path).checkpoints() if path.is_dir() else []
+    found = RunFolder(path).checkpoints() if path.is_dir() else []
+    checkpoints = [each for each in found if each.step > 0]  # nothing is learned at step 0
     if not checkpoints:
         raise FolderError(
-            f"{run} has no checkpoint", "name a run folder that `regard train` wrote, such as runs/NAME"
+            f"{run} has no checkpoint{' after step 0' if found else ''}",
+            "name a run folder that `regard train` wrote, such as runs/NAME",
         )
     if not 1 <= last <= len(checkpoints):
         raise FolderError(

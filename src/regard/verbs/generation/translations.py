@@ -1,5 +1,7 @@
 """Translations of lines, and how they are written: as text, with scores, or as JSON."""
 
+import gzip
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -8,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from regard.errors import DataError
+from regard.errors import DataError, UserError
 from regard.verbs.generation.candidates import TranslationCandidate
 from regard.verbs.shared.precision import with_precision
 from regard.verbs.shared.runtime import Precision
@@ -59,13 +61,13 @@ class Translation:
 def write_lines(
     translations: Iterable[Translation], output: Path, *, ranked: bool = False, as_json: bool = False
 ) -> int:
-    """Write translations to a file, which appears under its name when the last is written."""
+    """Write translations to a file, gzipped if it ends with .gz, which appears when the last is written."""
     special = output.exists() and not output.is_file()  # a device or a named pipe is opened itself
     partial = output if special else output.with_name(f".{output.name}.partial")
     count = 0
     try:
         with _naming(output):
-            file = partial.open("w", encoding="utf-8", newline="\n")
+            file = _opened(partial, gzipped=output.suffix == ".gz")
         with file:
             for translation in translations:
                 with _naming(output):
@@ -79,6 +81,20 @@ def write_lines(
             partial.unlink(missing_ok=True)
         raise
     return count
+
+
+def refuse_same_file(input: str | Path | None, output: Path | None) -> None:
+    """Raise a UserError if the file that is read would be replaced by what is written."""
+    if input is None or output is None:
+        return
+    if output.is_file() and os.path.exists(input) and os.path.samefile(input, output):
+        raise UserError(f"{input} is read, and would be replaced by its output", "name another --output")
+
+
+def _opened(path: Path, *, gzipped: bool) -> io.TextIOWrapper:
+    if gzipped:
+        return gzip.open(path, "wt", encoding="utf-8", newline="\n")
+    return path.open("w", encoding="utf-8", newline="\n")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ gives the model of the run. It is a run of its own in RUN/refit, whose model the
 """
 
 import copy
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ def refuse_second_run(path: Path) -> None:
     """Raise a FolderError if `path` is the second run of another folder, which alone resumes both."""
     if path.name == REFIT and (path.parent / RESOLVED).is_file():
         raise FolderError(
-            f"{path} is the second run of {path.parent}", f"resume both with `regard train {path.parent}`"
+            f"{path} is the second run of {path.parent}",
+            f"resume both with `regard train {shlex.quote(str(path.parent))}`",
         )
 
 
@@ -70,5 +72,5 @@ def stopped_in_refit(stopped: Stopped, run: RunFolder) -> Stopped:
     return Stopped(
         stopped.exit_code - 128,
         f"{stopped.message} (of the second run, on all examples)",
-        f"continue with `regard train {run.path}`",
+        f"continue with `regard train {shlex.quote(str(run.path))}`",
     )

@@ -15,6 +15,9 @@ from regard.verbs.views.recorded_pass import Resource
 from regard.verbs.views.resources import JSON_RESOURCES
 from regard.weights.folder import replace_file
 
+HTML = (".html", ".htm")
+NPZ = (".npz",)
+
 ARRAYS_IN_JSON = ("attention/", "alignment", "rollout/")  # prefixes of arrays that JSON includes by default
 JSON_DIGITS = 5
 ZIP_DATE = (1980, 1, 1, 0, 0, 0)  # fixed, so that the same look gives the same bytes
@@ -66,13 +69,18 @@ def write_npz(path: Path, resources: dict[str, Resource]) -> None:
     write_file(path, buffer.getvalue())
 
 
-def writable(file: str | Path) -> Path:
+def writable(file: str | Path, *suffixes: str) -> Path:
     """The path of an output file; called before the work starts.
 
     Raises:
-        UserError: the path is a folder, or its folder does not exist.
+        UserError: the path is a folder, its folder does not exist, or it is a file without such a suffix.
     """
     path = Path(file).expanduser()
+    if suffixes and path.is_file() and path.suffix.lower() not in suffixes:
+        raise UserError(
+            f"{path} exists, and does not end with {suffixes[0]}",
+            f"name another file, such as {path.stem}{suffixes[0]}",
+        )
     if path.is_dir():
         raise UserError(f"{path} is a folder", f"name a file in it, such as {path / 'look'}")
     if not path.parent.is_dir():

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import DataError, MissingExtra, UserError, did_you_mean
 from regard.verbs.views.ablation_resources import operation_counts
-from regard.verbs.views.files import json_paths, json_text, writable, write_file, write_npz
+from regard.verbs.views.files import HTML, NPZ, json_paths, json_text, writable, write_file, write_npz
 from regard.verbs.views.inspected_run import AnswerToken, InspectedRun
 from regard.verbs.views.linking_heads import LinkingHead, heads_linking
 from regard.verbs.views.memory_size import memory_size
@@ -154,7 +154,7 @@ class Look:
 
     def to_npz(self, file: str | Path, paths: Sequence[str] | None = None) -> Path:
         """Write resources, by default all but slow ones, to an NPZ file: arrays by path, and `look.json`."""
-        found = writable(file)
+        found = writable(file, *NPZ)
         write_npz(found, {path: self.get(path) for path in (paths or self.quick_paths())})
         return found
 
@@ -170,7 +170,7 @@ class Look:
             MissingExtra: the extra `onnx` is not installed.
             RunError: the page would compute something else; nothing is written.
         """
-        found = writable(file)
+        found = writable(file, *HTML)
         if runtime is not None and not live:
             raise UserError("runtime is for a page that holds its model", "set live = True, or leave it out")
         model = None

@@ -1,0 +1,66 @@
+"""The file of translations: gzipped by its name, never over its own input, whole or not there."""
+
+import gzip
+import os
+import signal
+
+import pytest
+
+from regard.cli import run, translation_options
+from regard.errors import Interrupted, UserError
+from regard.verbs.generation.translations import refuse_same_file
+from regard.verbs.translate import Translator, translate_file
+
+
+@pytest.fixture
+def source(tmp_path):
+    file = tmp_path / "source"
+    file.write_text("1 2\n3\n", "utf-8")
+    return file
+
+
+def test_a_name_with_gz_is_gzipped(source, tmp_path, untrained):
+    assert translate_file(source, tmp_path / "out", model=untrained) == 2
+    assert translate_file(source, tmp_path / "out.gz", model=untrained) == 2
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == (tmp_path / "out").read_bytes()
+    assert not [*tmp_path.glob(".*")]
+
+
+@pytest.mark.parametrize("link", ["same", "symbolic", "hard", "another spelling"])
+def test_the_input_is_never_replaced(source, tmp_path, untrained, link, capsys):
+    output = {"same": source, "another spelling": tmp_path / "x" / ".." / "source"}.get(
+        link, tmp_path / "link"
+    )
+    (tmp_path / "x").mkdir()
+    if link == "symbolic":
+        output.symlink_to(source)
+    elif link == "hard":
+        os.link(source, output)
+    with pytest.raises(UserError, match="would be replaced by its output"):
+        translate_file(source, output, model=untrained)
+    for verb in ("translate", "summarize"):
+        assert run([verb, "--input", str(source), "--output", str(output), "--model", "/no/model"]) == 2
+        assert "would be replaced by its output" in capsys.readouterr().err
+    assert source.read_text("utf-8") == "1 2\n3\n"
+
+
+def test_other_places_are_not_refused(source, tmp_path):
+    refuse_same_file(source, tmp_path / "absent")
+    refuse_same_file(tmp_path / "absent", source)  # is reported when it is read
+    refuse_same_file(None, source)
+    refuse_same_file(source, None)
+
+
+def test_an_interrupted_output_is_named_and_so_is_what_keeps_it(tmp_path, untrained):
+    translator, output = Translator(untrained), tmp_path / "out"
+
+    def interrupted():
+        yield next(iter(translator(["1 2", "3"])))
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="out was not written") as caught:
+        translation_options._print(translator, interrupted(), output, as_json=False)
+    assert "--shard 1/1" in caught.value.hint
+    assert caught.value.exit_code == 128 + signal.SIGINT
+    assert not output.exists()
+    assert not [*tmp_path.glob(".*")]
