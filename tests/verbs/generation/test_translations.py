@@ -24,6 +24,8 @@ def test_a_name_with_gz_is_gzipped(source, tmp_path, untrained):
     assert translate_file(source, tmp_path / "out.gz", model=untrained) == 2
     assert gzip.decompress((tmp_path / "out.gz").read_bytes()) == (tmp_path / "out").read_bytes()
     assert not [*tmp_path.glob(".*")]
+    translate_file(source, tmp_path / "again.gz", model=untrained)
+    assert (tmp_path / "again.gz").read_bytes() == (tmp_path / "out.gz").read_bytes()
 
 
 @pytest.mark.parametrize("link", ["same", "symbolic", "hard", "another spelling"])

@@ -67,8 +67,8 @@ def write_lines(
     count = 0
     try:
         with _naming(output):
-            file = _opened(partial, gzipped=output.suffix == ".gz")
-        with file:
+            plain = partial.open("wb")
+        with plain, _text_file(plain, gzipped=output.suffix == ".gz") as file:
             for translation in translations:
                 with _naming(output):
                     file.write(output_lines(translation, ranked=ranked, as_json=as_json))
@@ -91,10 +91,10 @@ def refuse_same_file(input: str | Path | None, output: Path | None) -> None:
         raise UserError(f"{input} is read, and would be replaced by its output", "name another --output")
 
 
-def _opened(path: Path, *, gzipped: bool) -> io.TextIOWrapper:
-    if gzipped:
-        return gzip.open(path, "wt", encoding="utf-8", newline="\n")
-    return path.open("w", encoding="utf-8", newline="\n")
+def _text_file(plain: io.BufferedWriter, *, gzipped: bool) -> io.TextIOWrapper:
+    """Lines for a file; gzipped without a name and a time, so that the same lines give the same bytes."""
+    file = gzip.GzipFile("", "wb", fileobj=plain, mtime=0) if gzipped else plain
+    return io.TextIOWrapper(file, encoding="utf-8", newline="\n")
 
 
 @contextmanager
