@@ -47,6 +47,35 @@ def test_a_table_becomes_the_dataclass_it_describes():
     assert read(Outer, table) == expected
 
 
+@dataclass(frozen=True, kw_only=True)
+class Middle:
+    depth: int = 1
+    inner: Inner | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outermost:
+    listed: tuple[Inner, ...] = ()
+    middle: Middle = field(default_factory=Middle)
+    depths: int = 1
+
+
+@pytest.mark.parametrize(
+    ("table", "hint"),
+    [
+        ({"depth": 2}, "'middle.depth'"),  # not depths, which begins alike
+        ({"rate": 2}, "'middle.inner.rate'"),
+        ({"middle": {"rate": 2}}, "'middle.inner.rate'"),
+        ({"middle": {"deptt": 2}}, "'depth'"),
+        ({"depthss": 2}, "'depths'"),
+    ],
+)
+def test_a_key_that_is_in_a_section_is_found_there(table, hint):
+    with pytest.raises(RecipeError, match="unknown key") as caught:
+        read(Outermost, table)
+    assert caught.value.hint == f"did you mean {hint}?"
+
+
 @pytest.mark.parametrize(
     ("table", "message", "hint"),
     [

@@ -5,7 +5,7 @@ import math
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
@@ -99,7 +99,9 @@ def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Sett
     hints = typing.get_type_hints(cls)
     for key in table:
         if key not in fields:
-            raise RecipeError(f"unknown key {_name(where, key)}", did_you_mean(key, fields))
+            within = next(_within(hints, key), None)
+            hint = f"did you mean {_name(where, within)!r}?" if within else did_you_mean(key, fields)
+            raise RecipeError(f"unknown key {_name(where, key)}", hint)
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in table:
@@ -109,6 +111,19 @@ def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Sett
         return cls(**values)
     except ConfigError as error:
         raise RecipeError(f"{where}: {error.message}" if where else error.message, error.hint) from None
+
+
+def _within(hints: Mapping[str, Any], key: str) -> Iterator[str]:
+    """The dotted names of `key` in the sections of these types, the outer ones first."""
+    sections = {
+        name: typing.get_type_hints(kind)
+        for name, hint in hints.items()
+        for kind in (hint, *typing.get_args(hint))
+        if typing.get_origin(hint) is not tuple and dataclasses.is_dataclass(kind)
+    }
+    yield from (f"{name}.{key}" for name, inner in sections.items() if key in inner)
+    for name, inner in sections.items():
+        yield from (f"{name}.{each}" for each in _within(inner, key))
 
 
 def _name(where: str, key: str) -> str:

@@ -10,7 +10,8 @@ from regard.verbs.evaluate import evaluate
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.shared.unfinished_run import unfinished
 from regard.verbs.train import train
-from regard.weights.checkpoint import RunFolder
+from regard.verbs.training_run.refit import refuse_second_run, stopped_in_refit
+from regard.weights.checkpoint import RESOLVED, RunFolder
 from tests.verbs.tasks.test_classification import RECIPE, texts
 
 REFIT = "training.refit=true"
@@ -296,3 +297,15 @@ def test_a_tagger_learns_the_labels_of_validation_data(tmp_path):
         for name in ("run/refit/best", "run/checkpoints/step-00000004", "run/best")
     ]
     assert labels == [["DET", "INTJ", "NOUN"], ["DET", "NOUN"], ["DET", "INTJ", "NOUN"]]
+
+
+def test_the_folder_to_resume_is_quoted_for_a_shell(tmp_path):
+    stopped = stopped_in_refit(
+        Stopped(2, "stopped at step 3, which is saved"), RunFolder(tmp_path / "my run")
+    )
+    assert stopped.hint == f"continue with `regard train '{tmp_path}/my run'`"
+    (tmp_path / "my run").mkdir()
+    (tmp_path / "my run" / RESOLVED).touch()
+    with pytest.raises(FolderError) as caught:
+        refuse_second_run(tmp_path / "my run" / "refit")
+    assert caught.value.hint == f"resume both with `regard train '{tmp_path}/my run'`"
