@@ -69,7 +69,7 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
     settings = TrainingSettings(
         max_steps=wanted["steps"],
         report_every=1,
-        save_every=wanted["steps"],
+        save_every=wanted["steps"] // max(1, wanted["average_last"]),
         validate_every=wanted["steps"],
         clip_norm=1.0,
         moving_average=0.9,

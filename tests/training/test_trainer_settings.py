@@ -350,6 +350,13 @@ def test_as_many_checkpoints_are_kept_as_the_average_needs_and_it_is_of_those(st
         torch.testing.assert_close(tensor, sum(point[name] for point in points) / 3)
 
 
+def test_the_weights_before_training_are_no_part_of_the_average(start):
+    current = start(average_last=5, validate=Scores(4.0, 3.0, 2.0, 1.0, 0.5))
+    current.train()
+    assert [point.step for point in current.run.checkpoints()] == [4, 3, 2, 1, 0]
+    assert records(current, "average")[0]["of"] == [4, 3, 2, 1]
+
+
 @pytest.mark.parametrize(("score", "shown"), [(0.5, 4), (1.5, 3), (math.nan, 3)])
 def test_the_average_is_the_best_model_only_if_it_scores_better(start, score, shown):
     scores = Scores(4.0, 3.0, 2.0, 1.0, score)
