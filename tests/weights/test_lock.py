@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -64,8 +65,8 @@ def test_a_lock_that_is_given_back_in_time_is_waited_for(tmp_path):
 def test_an_attempt_follows_each_pause_until_the_time_is_over_and_none_after(tmp_path, monkeypatch):
     times, waited = iter([10.0, 10.2, 10.5]), []
     with locked(tmp_path):
-        monkeypatch.setattr(lock.time, "monotonic", lambda: next(times))
-        monkeypatch.setattr(lock.time, "sleep", waited.append)
+        own = SimpleNamespace(monotonic=lambda: next(times), sleep=waited.append)
+        monkeypatch.setattr(lock, "time", own)  # not the module's functions: other threads call them
         with pytest.raises(FolderError, match="is in use"), locked(tmp_path, wait=0.5):
             pass
     assert waited == [lock.RETRY_SECONDS]
