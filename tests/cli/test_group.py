@@ -197,3 +197,10 @@ def test_the_functions_of_regard_are_named_like_the_commands():
         assert getattr(package, name).__name__ == name
     with pytest.raises(AttributeError):
         _ = package.no_such_verb
+
+
+def test_a_shell_completes_a_command_in_which_an_option_is_repeated():
+    words = ["--model", "a", "--model", "b"]
+    command = importlib.import_module("regard.cli.translate").command
+    with command.make_context("translate", words, resilient_parsing=True):
+        pass

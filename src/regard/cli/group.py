@@ -81,6 +81,8 @@ class Command(click.Command):
     def make_parser(self, ctx: click.Context) -> Any:
         """click's parser, but a model or file that is named twice is refused: the first would not be used."""
         parser = super().make_parser(ctx)
+        if ctx.resilient_parsing:  # the shell completes a command
+            return parser
         parse = parser.parse_args
 
         def parse_args(args: list[str]) -> Any:

@@ -39,7 +39,8 @@ def command(
     if sharding.is_job:
         run(summarize_shard, sharding, output, input=input, as_json=as_json, **settings)
         return
-    refuse_same_file(path_of(input), path_of(output))
+    if text is None:
+        refuse_same_file(path_of(input), path_of(output))
     summarizer = Summarizer(**settings)
     lines = None if text is None else [" ".join(text.splitlines())]
     waits = "type a text in one line to summarize it"

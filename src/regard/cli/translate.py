@@ -45,7 +45,8 @@ def command(
         return
     lines = None if text is None else text.split("\n")
     places = path_of(input), path_of(output)
-    refuse_same_file(*places)
+    if text is None:
+        refuse_same_file(*places)
     translator = Translator(**settings)
     print_answers(translator, lines, *places, as_json=as_json, waits="type a line to translate it")
 

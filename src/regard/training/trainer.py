@@ -336,7 +336,7 @@ class Trainer:
     def _average_last(self) -> None:
         """Validates the mean of the last checkpoints, which becomes the best model if it is better."""
         step = self.state.step
-        if self.settings.average_last < 2 or self.group.broadcast(self.records.has_average(step)):
+        if not step or self.settings.average_last < 2 or self.group.broadcast(self.records.has_average(step)):
             return
         of: list[int] = []
         with merged(self.model):

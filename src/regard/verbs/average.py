@@ -22,7 +22,7 @@ def average(run: str | Path, *, last: int, out: str | Path) -> Path:
 
     Args:
         run: a run folder.
-        last: how many checkpoints, counted from the newest.
+        last: how many checkpoints after step 0, counted from the newest.
         out: the model folder to write.
 
     Raises:

@@ -3,6 +3,8 @@
 import gzip
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -49,8 +51,23 @@ def test_the_input_is_never_replaced(source, tmp_path, untrained, link, capsys):
 def test_other_places_are_not_refused(source, tmp_path):
     refuse_same_file(source, tmp_path / "absent")
     refuse_same_file(tmp_path / "absent", source)  # is reported when it is read
-    refuse_same_file(None, source)
+    refuse_same_file(None, source)  # standard input is another file
     refuse_same_file(source, None)
+
+
+def test_standard_input_is_not_replaced_either(source, untrained):
+    call = "import sys; from regard.cli import run; sys.exit(run(sys.argv[1:]))"
+    with source.open("rb") as opened:
+        done = subprocess.run(
+            [sys.executable, "-c", call, "translate", "--output", str(source), "--model", str(untrained)],
+            stdin=opened,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "would be replaced by its output" in done.stderr
+    assert source.read_text("utf-8") == "1 2\n3\n"
 
 
 def test_an_interrupted_output_is_named_and_so_is_what_keeps_it(tmp_path, untrained):

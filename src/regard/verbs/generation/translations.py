@@ -84,11 +84,15 @@ def write_lines(
 
 
 def refuse_same_file(input: str | Path | None, output: Path | None) -> None:
-    """Raise a UserError if the file that is read would be replaced by what is written."""
-    if input is None or output is None:
-        return
-    if output.is_file() and os.path.exists(input) and os.path.samefile(input, output):
-        raise UserError(f"{input} is read, and would be replaced by its output", "name another --output")
+    """Raise a UserError if the file that is read would be replaced; `input` is standard input if None."""
+    source = 0 if input is None else input
+    if (
+        output is not None
+        and output.is_file()
+        and os.path.exists(source)
+        and os.path.samefile(source, output)
+    ):
+        raise UserError(f"{output} is read, and would be replaced by its output", "name another --output")
 
 
 def _text_file(plain: io.BufferedWriter, *, gzipped: bool) -> io.TextIOWrapper:
