@@ -73,6 +73,16 @@ class RunError(RegardError):
     """A failure while running that the user did not cause."""
 
 
+class OutputIsNaN(RunError):
+    """A model whose output is NaN: its training diverged, or its weights are damaged."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the model's output is NaN",
+            "its weights are damaged, or its training diverged: a lower learning rate helps",
+        )
+
+
 class Interrupted(RegardError):
     """An interruption by a signal; `exit_code` is 128 + its number."""
 

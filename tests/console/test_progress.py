@@ -28,6 +28,12 @@ def test_off_a_terminal_each_report_is_one_greppable_line(plain, capsys):
     ]
 
 
+def test_a_count_is_shown_as_a_whole_number(plain, capsys):
+    with console.Progress(2000) as progress:
+        progress.report({"kind": "rollback", "step": 1207, "to": 1200})
+    assert capsys.readouterr().err == "step 1207  rollback  to 1,200\n"
+
+
 def test_the_speed_is_that_of_what_the_task_counts(plain, capsys):
     with console.Progress(2000, unit="images") as progress:
         progress.report(record(1200))

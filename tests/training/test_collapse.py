@@ -16,7 +16,7 @@ from regard.data.loader import Loader, LoaderSettings
 from regard.data.process_share import EmptyShare
 from regard.data.shards import write_shards
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
-from regard.errors import Interrupted, RecipeError
+from regard.errors import FolderError, Interrupted, OutputIsNaN, RecipeError, RunError
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.collapse import (
@@ -30,6 +30,7 @@ from regard.training.collapse import (
 from regard.training.objective import CrossEntropy
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
+from regard.training.state import TrainingState
 from regard.training.trainer import Trainer
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 
@@ -214,6 +215,55 @@ def test_a_young_run_is_not_judged(shards, tmp_path):
     assert settings.first_checked_step(10_000, 4000) == 6000, "warm-up is not a collapse"
 
 
+def test_a_run_that_diverges_is_judged_at_any_age_and_starts_again(shards, tmp_path):
+    """At a huge rate, in a run that is too young for any other check."""
+    short = dataclasses.replace(
+        SETTINGS, collapse=CollapseSettings(), schedule=ScheduleSettings(warmup_steps=1, learning_rate=1e4)
+    )
+    _, state = trained(shards, tmp_path, short, scores=lambda *_: {"loss": 9.0}, entropy=1.0)
+    assert state.step == short.max_steps
+    assert [record["to"] for record in collapses(tmp_path)] == [0, 0, None]
+    assert all("far above that of the first update" in record["why"] for record in collapses(tmp_path))
+
+
+def raises_nan(times):
+    """A validation whose decoding meets NaN until the run has gone back so many times."""
+
+    def scores(step, retries):
+        if retries < times:
+            raise OutputIsNaN
+        return healthy(step, retries)
+
+    return scores
+
+
+def test_a_validation_whose_output_is_nan_is_a_sign_and_the_run_starts_again(shards, tmp_path):
+    young = dataclasses.replace(SETTINGS, collapse=CollapseSettings())
+    _, state = trained(shards, tmp_path, young, scores=raises_nan(1))
+    [found] = collapses(tmp_path)
+    assert (found["to"], found["at"], found["why"]) == (0, 4, "the validation loss is NaN")
+    assert state.best_step == young.max_steps
+
+
+def test_a_run_without_a_single_score_ends_with_an_error_that_names_the_step(shards, tmp_path):
+    with pytest.raises(RunError, match="diverged: no validation until step 16") as caught:
+        trained(shards, tmp_path, scores=raises_nan(3))
+    assert "learning_rate" in caught.value.hint
+    assert not (tmp_path / "best").exists()
+
+
+def test_a_state_of_an_older_version_has_no_counts_of_divergence():
+    values = TrainingState(step=3).to_dict()
+    older = {name: value for name, value in values["watch"].items() if name not in LATER}
+    assert TrainingState.from_dict({**values, "watch": older}) == TrainingState(step=3)
+    for changed in ({**older, "odd": 1}, {"nll": 0.0}):
+        with pytest.raises(FolderError, match="watch"):
+            TrainingState.from_dict({**values, "watch": changed})
+
+
+LATER = ["start", "updates", "skipped_updates"]
+
+
 # One validation after the other
 
 
@@ -258,6 +308,61 @@ def test_a_sign_is_at_the_limit_and_two_in_a_row_are_a_collapse():
     assert judged(falling, distinct=5.1)[1] is None
     assert "training loss" in judged(falling, training=0.98, entropy=1.0)[1]
     assert judged(falling, training=0.97, entropy=1.0)[1] is None
+
+
+def young(*validations, is_last=False, entropy=1.0):
+    """The answers of the detector of a young run to validations, each (training losses, metrics).
+
+    A training loss of None is an update that was skipped.
+    """
+    watch, answers = CollapseDetector(), []
+    for step, (losses, metrics) in enumerate(validations, start=1):
+        for loss in losses:
+            if loss is None:
+                watch.count_skipped()
+            else:
+                watch.count(loss * 10, 10)
+        last = is_last and step == len(validations)
+        answers.append(
+            watch.add_validation(step, metrics, entropy=entropy, checked=False, best_step=1, is_last=last)
+        )
+    return answers
+
+
+GOOD, NAN = {"loss": 2.0}, {"loss": math.nan}
+
+
+@pytest.mark.parametrize(
+    ("losses", "metrics", "why"),
+    [
+        ([2.0, 7.0], GOOD, "far above"),
+        ([2.0] * 4 + [None] * 5, GOOD, "5 of the last 9 updates were skipped"),
+        ([None] * 6, GOOD, "6 of the last 6"),
+        ([2.0], NAN, "NaN"),
+    ],
+    ids=["far above", "skipped", "all skipped", "NaN"],
+)  # fmt: skip
+def test_divergence_is_a_sign_at_any_age_and_one_is_enough_at_the_end(losses, metrics, why):
+    assert young((losses, metrics)) == [None]
+    [found] = young((losses, metrics), is_last=True)
+    assert why in found
+
+
+def test_two_validations_with_divergence_are_a_collapse_and_what_recovers_is_none():
+    far = ([9.0], GOOD)
+    assert young(([2.0], GOOD), far, far)[-1]
+    assert young(([2.0], GOOD), far, ([1.0], GOOD), far)[-1] is not None, "a loss at the entropy is a sign"
+    assert young(([2.0], GOOD), far, ([0.5], GOOD), far) == [None] * 4, "it has learned in between"
+    assert young(([2.0], GOOD), ([1.0], GOOD), ([1.0], GOOD), is_last=True) == [None] * 3, "stuck, but young"
+
+
+@pytest.mark.parametrize(
+    ("losses", "entropy"),
+    [([2.0, 4.0, 6.0], 1.0), ([2.0, 7.0], 3.0), ([2.0, 7.0], None), ([2.0] * 5 + [None] * 5, 1.0), ([None] * 4, 1.0)],
+    ids=["twice the first", "below twice the entropy", "no entropy", "half were skipped", "few were skipped"],
+)  # fmt: skip
+def test_no_divergence(losses, entropy):
+    assert young((losses, GOOD), is_last=True, entropy=entropy) == [None]
 
 
 def test_a_good_validation_is_better_than_the_first_and_without_a_sign():

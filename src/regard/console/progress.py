@@ -137,6 +137,8 @@ def _is_fact(name: str, value: object) -> bool:
 
 
 def _number(value: int | float) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
     return f"{value:.3f}" if abs(value) < 10 else f"{value:.2f}"
 
 

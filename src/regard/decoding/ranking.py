@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from regard.errors import RunError
+from regard.errors import OutputIsNaN
 
 CHUNK = 128
 
@@ -109,11 +109,8 @@ def without_choice(
     """The rows in which the rules forbid every token. `others`: log-probabilities of one more token of each.
 
     Raises:
-        RunError: the model's output is NaN.
+        OutputIsNaN: the model's output is NaN.
     """
     if np.isnan(values[live]).any() or (others is not None and np.isnan(others[live]).any()):
-        raise RunError(
-            "the model's output is NaN",
-            "its weights are damaged, or its training diverged: a lower learning rate helps",
-        )
+        raise OutputIsNaN
     return live[values[live, 0] == -np.inf]

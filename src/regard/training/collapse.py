@@ -21,6 +21,8 @@ STUCK_SHARE = (
 )
 MIN_RISES = 3  # consecutive rises of the validation loss from the first validation on
 MIN_SIGNS = 2  # consecutive validations with a sign of collapse before the run reacts
+MIN_SKIPPED = 5  # updates skipped since the last validation: fewer are no sign of divergence
+DIVERGED = 2.0  # a training loss above so many times that of the first update has diverged
 MAX_TARGETS = 200_000  # targets from which the entropy is computed
 
 
@@ -31,6 +33,7 @@ class CollapseSettings:
     `retries`: how often the run goes back to its last good checkpoint, or to its start, and continues at half
     the learning rate; 0 only warns. `after`: updates before the first check. There is also no check before
     one and a half times the warm-up, or in the first quarter of the run, when the loss may not have moved.
+    A training that diverges is noticed at any time.
     """
 
     retries: int = 2
@@ -55,6 +58,9 @@ class CollapseDetector:
 
     nll: float = 0.0  # of the training targets since the last validation
     tokens: int = 0
+    updates: int = 0  # since the last validation, without those that were skipped
+    skipped_updates: int = 0  # since the last validation: loss or gradient was not finite
+    start: float | None = None  # the training loss of the first update
     first_step: int = 0  # the step of the first validation
     early: float | None = None  # the training loss between the first and the second validation
     first: float | None = None  # the loss of the first validation
@@ -83,34 +89,71 @@ class CollapseDetector:
         """Adds the loss of an update."""
         self.nll += nll
         self.tokens += tokens
+        self.updates += 1
+        if self.start is None and tokens:
+            self.start = nll / tokens
+
+    def count_skipped(self) -> None:
+        """Counts an update that was skipped, because its loss or gradient was not finite."""
+        self.skipped_updates += 1
 
     def add_validation(
-        self, step: int, metrics: Mapping[str, float], *, entropy: float | None, checked: bool, best_step: int
+        self,
+        step: int,
+        metrics: Mapping[str, float],
+        *,
+        entropy: float | None,
+        checked: bool,
+        best_step: int,
+        is_last: bool = False,
     ) -> str | None:
         """Adds a validation; returns why the run has collapsed, or None.
 
         Args:
             metrics: empty in a run without validation.
             entropy: of the training targets, in nats; None if the loss cannot be compared with it.
-            checked: False while the run is too young to be checked.
+            checked: False while the run is too young to be checked for anything but divergence.
             best_step: of the best model so far; a model better than the first means there is no collapse.
+            is_last: True at the end of the run, where one sign of divergence is enough.
         """
         loss = metrics["loss"] if math.isfinite(metrics.get("loss", math.nan)) else None
         training = self.nll / self.tokens if self.tokens else None
-        self.nll, self.tokens = 0.0, 0
+        diverged = self._divergence(metrics, training, entropy)
+        self.nll, self.tokens, self.updates, self.skipped_updates = 0.0, 0, 0, 0
         self._count_rises(step, loss, training)
-        sign = _sign(metrics.get(DISTINCT), training, entropy)
+        sign = diverged or _sign(metrics.get(DISTINCT), training, entropy)
         better = loss is not None and self.first is not None and loss < self.first
         learned = not metrics and training is not None and entropy is not None  # of a run without validation
         if sign is None and (better or learned):
             self.good_step = step
-        self.signs = self.signs + 1 if sign and checked else 0
-        if self.signs >= MIN_SIGNS:
+        # once it has diverged, any other sign counts, however young the run is
+        self.signs = self.signs + 1 if diverged or (sign and (checked or self.signs)) else 0
+        if self.signs >= (1 if diverged and is_last else MIN_SIGNS):
             return sign
         # if the training loss falls meanwhile, the model overfits, which is not a collapse
         falls = training is None or self.early is None or training < self.early
         if self.rises >= MIN_RISES and checked and not falls and best_step <= self.first_step:
             return f"the validation loss has risen from the start, {self.rises} times in a row"
+        return None
+
+    def _divergence(
+        self, metrics: Mapping[str, float], training: float | None, entropy: float | None
+    ) -> str | None:
+        """The sign that training diverges, as text; None without one."""
+        if self.skipped_updates >= max(MIN_SKIPPED, self.updates + 1):
+            total = self.updates + self.skipped_updates
+            return (
+                f"{self.skipped_updates} of the last {total} updates were skipped, as their loss or gradient"
+                " was not finite"
+            )
+        if math.isnan(metrics.get("loss", 0.0)):
+            return "the validation loss is NaN"
+        if training is None or entropy is None or self.start is None:
+            return None
+        if training > DIVERGED * max(self.start, entropy):
+            return (
+                f"the training loss, {training:.2f}, is far above that of the first update ({self.start:.2f})"
+            )
         return None
 
     def _count_rises(self, step: int, loss: float | None, training: float | None) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 from regard.errors import FolderError
 from regard.training.collapse import CollapseDetector
 
-ADDED_LATER = {"second_value", "watch", "validations"}  # fields that runs of older versions do not have
+# fields that runs of older versions do not have
+ADDED_LATER = {"second_value", "watch", "validations", "start", "updates", "skipped_updates"}
 
 
 @dataclass(kw_only=True)
@@ -70,6 +71,6 @@ PARTS: dict[str, type] = {"watch": CollapseDetector, "validations": TimedCount}
 
 def _read(cls: type, values: Any, name: str) -> Any:
     fields = {field.name for field in dataclasses.fields(cls)}
-    if not isinstance(values, dict) or values.keys() != fields:
+    if not isinstance(values, dict) or (values.keys() ^ fields) - ADDED_LATER:
         raise FolderError(f"state.json does not match this version of regard: {name}", "start a new run")
     return cls(**values)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import shlex
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from regard.data.loader import Cursor, Loader
 from regard.data.noise import derive_seed
 from regard.distributed.distributed_model import DistributedModel
 from regard.distributed.replicated import ReplicatedModel
-from regard.errors import RunError, Stopped
+from regard.errors import OutputIsNaN, RunError, Stopped
 from regard.fast.decoding_step import forget_step
 from regard.fast.training import fused
 from regard.models.adapters import merged
@@ -109,7 +110,7 @@ class Trainer:
 
         Raises:
             Stopped: a signal asked to stop; the current step was saved.
-            RunError: losses stayed non-finite after rolling back.
+            RunError: losses stayed non-finite after rolling back, or all scores of validations were NaN.
         """
         with unchanged_random(self.device), fused(self.model):
             seed_random(self._seed(), self.device)
@@ -141,6 +142,11 @@ class Trainer:
             if finished:
                 break
             self._update()
+        if self.validate is not None and self.state.step and not self.state.best_step:
+            raise RunError(
+                f"training diverged: no validation until step {self.state.step} has a score that is a number",
+                "try a lower training.schedule.learning_rate, a longer warm-up or training.clip_norm = 1.0",
+            )
         self._average_last()
 
     def _seed(self) -> int:
@@ -211,6 +217,7 @@ class Trainer:
         state = self.state
         state.skipped += 1
         state.skipped_in_a_row += 1
+        state.watch.count_skipped()
         lines = sorted(itertools.chain(*self.group.all_gather(launched.lines())))
         self.records.add({"kind": "skipped", "step": launched.step, "lines": lines})
         if state.skipped_in_a_row <= self.settings.nonfinite_skips:
@@ -274,6 +281,7 @@ class Trainer:
             entropy=self.entropy,
             checked=state.step >= self.first_checked_step,
             best_step=state.best_step,
+            is_last=self._is_finished(),
         )
         if why is None or state.watch.is_over:
             return
@@ -290,8 +298,7 @@ class Trainer:
     def _may_go_back(self) -> bool:
         """True if the checkpoint of the last good validation may be needed again."""
         settings, watch = self.settings.collapse, self.state.watch
-        left = watch.retries < settings.retries and not watch.is_over and not self._is_finished()
-        return left and self.first_checked_step <= self.settings.max_steps
+        return watch.retries < settings.retries and not watch.is_over and not self._is_finished()
 
     def _checkpoint_until(self, step: int) -> Checkpoint | None:
         """The newest checkpoint up to this step, the same in all processes."""
@@ -322,8 +329,13 @@ class Trainer:
 
     def _score(self, model: nn.Module) -> dict[str, float]:
         model.eval()
-        with torch.no_grad():
-            metrics = {} if self.validate is None else self.validate(model)
+        metrics: dict[str, float] = {}
+        if self.validate is not None:
+            try:
+                with torch.no_grad():
+                    metrics = self.validate(model)
+            except OutputIsNaN:
+                metrics = dict.fromkeys(("loss", *self.settings.choosing), math.nan)
         forget_step(model)  # its weights will change, and training needs the memory of a GPU
         model.train()
         return metrics
