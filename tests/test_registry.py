@@ -89,3 +89,16 @@ def test_what_an_extension_registers_is_known_to_other_processes_and_what_a_scri
     importlib.import_module("an_extension")  # by the script itself, before any name was looked up
     known = {name: colours.is_installed(name) for name in ("red", "violet", "blue", "yellow")}
     assert known == {"red": True, "violet": True, "blue": False, "yellow": False}
+
+
+def test_two_installed_packages_cannot_have_one_name(colours, monkeypatch):
+    packages = iter([{"one", "tests"}, {"one"}, {"tests"}, {"two", "tests"}])
+    points = [EntryPoint(name, f"{name}.things", registry.GROUP) for name in ("one", "two")]
+    monkeypatch.setattr(registry.importlib.metadata, "entry_points", lambda group: points)
+    monkeypatch.setattr(registry, "_running_packages", lambda: next(packages))
+    colours.register("blue")(3)
+    colours.register("blue")(4)
+    colours.register("grey")(5)
+    with pytest.raises(UserError, match="two installed packages register the colour 'blue': one and two"):
+        colours.register("blue")(6)
+    assert colours["blue"] == 4

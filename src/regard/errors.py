@@ -79,7 +79,8 @@ class OutputIsNaN(RunError):
     def __init__(self) -> None:
         super().__init__(
             "the model's output is NaN",
-            "its weights are damaged, or its training diverged: a lower learning rate helps",
+            "its weights are damaged, or its training diverged: a lower learning rate helps; or a registered"
+            " rule gives NaN",
         )
 
 

@@ -43,7 +43,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         """A decorator that makes a thing known by `name`; a registered name is replaced.
 
         Raises:
-            UserError: the name is empty or no str, or one of regard's own.
+            UserError: the name is empty or no str, one of regard's own, or that of another installed package.
         """
         if not isinstance(name, str) or not name:
             raise UserError(
@@ -53,8 +53,18 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
             raise UserError(f"regard has a {self.what} named {name!r}", "choose another name")
 
         def add(thing: Thing) -> Thing:
+            packages = _running_packages()
+            before, now = (
+                extension_packages() & found for found in (self._packages.get(name, set()), packages)
+            )
+            if before and now and before.isdisjoint(now):
+                raise UserError(
+                    f"two installed packages register the {self.what} {name!r}: {_names(before)} and"
+                    f" {_names(now)}",
+                    "uninstall one of them, or give one of both another name",
+                )
             self.added[name] = thing
-            self._packages[name] = _running_packages()
+            self._packages[name] = packages
             return thing
 
         return add
@@ -62,16 +72,16 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
     def __getitem__(self, name: str) -> Thing:
         """Raises KeyError where nothing has the name, in no installed extension either."""
         if name not in self.own and name not in self.added:
-            load_extensions()
+            loadextension_packages()
         return self.own[name] if name in self.own else self.added[name]
 
     def __contains__(self, name: object) -> bool:
         if name not in self.own and name not in self.added:
-            load_extensions()
+            loadextension_packages()
         return name in self.own or name in self.added
 
     def __iter__(self) -> Iterator[str]:
-        load_extensions()
+        loadextension_packages()
         return iter([*self.own, *self.added])
 
     def __len__(self) -> int:
@@ -79,9 +89,9 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
 
     def is_installed(self, name: str) -> bool:
         """True if other processes know the name too: it is of regard, or of an installed extension."""
-        points = importlib.metadata.entry_points(group=GROUP)
-        extensions = {point.module.partition(".")[0] for point in points}
-        return name in self.own or (name in self and not extensions.isdisjoint(self._packages[name]))
+        return name in self.own or (
+            name in self and not extension_packages().isdisjoint(self._packages[name])
+        )
 
     def hint(self, name: str) -> str:
         """What to do about an unknown name: the nearest one, or how to register it."""
@@ -89,7 +99,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         return f"{known}; {self.how} makes one known, in this process or in an installed package"
 
 
-def load_extensions() -> None:
+def loadextension_packages() -> None:
     """Import the modules that installed packages name under the entry points `regard.extensions`, once each.
 
     Raises:
@@ -106,6 +116,15 @@ def load_extensions() -> None:
                 f"the extension {point.name} ({point.value}) cannot be imported: {error}",
                 f"repair or uninstall {point.dist.name if point.dist else 'its package'}",
             ) from error
+
+
+def extension_packages() -> set[str]:
+    """The packages that installed extensions name."""
+    return {point.module.partition(".")[0] for point in importlib.metadata.entry_points(group=GROUP)}
+
+
+def _names(packages: set[str]) -> str:
+    return ", ".join(sorted(packages))
 
 
 def _running_packages() -> set[str]:

@@ -141,3 +141,9 @@ def test_shares_of_one_file_may_overlap_or_not():
     assert part("a", 0.0, 0.9).overlaps(part(("b", "a"), 0.8, 1.0))
     assert not part("a", 0.0, 0.9).overlaps(part("a", 0.9, 1.0))
     assert not part("a", 0.0, 0.9).overlaps(part("b", 0.0, 0.9))
+
+
+def test_a_field_is_of_records_only():
+    with pytest.raises(RecipeError, match="field = 'body' has no effect"):
+        DocumentSettings(file="a.txt", document="line", field="body")
+    assert DocumentSettings(file="a.jsonl", document="record", field="body").field == "body"

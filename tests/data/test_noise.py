@@ -119,3 +119,12 @@ def test_mixed_seeds_differ_and_fit_a_generator():
     seeds = {derive_seed(one, other) for one in range(50) for other in range(50)}
     assert len(seeds) == 2500
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_copies_without_dropout_are_refused_and_a_joint_vocabulary_has_one_kind():
+    with pytest.raises(RecipeError, match="copies = 9 has no effect"):
+        TokenizerSettings(kind="bpe", copies=9)
+    assert TokenizerSettings(kind="bpe", copies=9, dropout=0.1).copies == 9
+    with pytest.raises(RecipeError) as caught:
+        TokenizerSettings(kind="words", target_kind="bpe")
+    assert caught.value.hint.startswith("leave out target_kind")

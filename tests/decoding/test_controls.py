@@ -295,3 +295,27 @@ class Sized:
 
     def decode(self, ids):
         return ""
+
+
+@pytest.mark.parametrize("penalty", [None, "none"])
+@pytest.mark.parametrize("alpha", [0.0, 9.0])
+def test_alpha_without_a_length_penalty_is_refused(penalty, alpha):
+    settings = ContinuationSettings(length_penalty=penalty)
+    with pytest.raises(ConfigError, match="alpha = .* needs length_penalty"):
+        settings.changed(Controls(alpha=alpha))
+    with pytest.raises(ConfigError, match="'none'"):
+        GenerationSettings().changed(Controls(alpha=alpha, length_penalty="none"))
+    assert settings.changed(Controls(alpha=alpha, length_penalty="power")).alpha == alpha
+    assert GenerationSettings().changed(Controls(alpha=alpha)).alpha == alpha
+
+
+def test_a_penalty_that_is_switched_off_leaves_the_model_s_alpha_alone():
+    settings = GenerationSettings(length_penalty="power", alpha=1.0)
+    assert settings.changed(Controls(length_penalty="none")).strategy().length_penalty(7) == 1.0
+
+
+def test_the_hint_for_an_unknown_search_of_a_model_names_no_option_that_would_not_help():
+    for settings, says in ((Controls, True), (GenerationSettings, False), (ContinuationSettings, False)):
+        with pytest.raises(ConfigError, match="no search is registered as 'odd'") as caught:
+            settings(search="odd")
+        assert ("beam_size and sample" in caught.value.hint) == says

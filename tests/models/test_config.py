@@ -9,6 +9,7 @@ from regard.errors import ConfigError
 from regard.layers.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, YarnScaling
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
+from regard.models.registered import POSITIONS
 
 
 def refused(**table: object) -> ConfigError:
@@ -186,3 +187,43 @@ def test_one_of_several_words_or_nothing():
         with pytest.raises(ConfigError, match=rf"head_activation = {wrong!r} is unknown") as caught:
             config(wrong)
         assert hint in caught.value.hint
+
+
+OTHERS = {
+    "max_positions": 3, "position_layout": "split", "position_buckets": 64, "position_distance": 400,
+    "alibi": "symmetric", "rotary_base": 500.0, "position_offset": 7,
+}  # fmt: skip
+USED = {
+    "learned": ("max_positions", "position_offset"), "sinusoidal": ("position_layout",),
+    "t5": ("position_buckets", "position_distance"), "alibi": ("alibi",), "rotary": ("rotary_base",),
+    "none": (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("positions", list(USED))
+@pytest.mark.parametrize("name", list(OTHERS))
+def test_a_recipe_s_setting_of_other_positions_is_refused(positions, name):
+    table = {"positions": positions, name: OTHERS[name]}
+    if name in USED[positions]:
+        config = EncoderDecoderConfig.from_table(table, src_vocab_size=100, tgt_vocab_size=100)
+        assert getattr(config, name) == OTHERS[name]
+        return
+    error = refused(**table)
+    assert f"{name} = {OTHERS[name]!r} has no effect" in error.message
+    own = {field.name: field.default for field in dataclasses.fields(EncoderDecoderConfig)}
+    EncoderDecoderConfig.from_table({**table, name: own[name]}, src_vocab_size=100, tgt_vocab_size=100)
+    folder = {**table, "src_vocab_size": 100, "tgt_vocab_size": 100}
+    assert getattr(EncoderDecoderConfig.from_dict(folder), name) == OTHERS[name], "old folders load"
+
+
+def test_sinusoidal_positions_of_fairseq_have_an_offset():
+    table = {"position_layout": "fairseq", "position_offset": 2}
+    sizes = {"src_vocab_size": 100, "tgt_vocab_size": 100}
+    assert EncoderDecoderConfig.from_table(table, **sizes).position_offset == 2
+
+
+def test_registered_positions_may_read_any_setting(monkeypatch):
+    monkeypatch.setitem(POSITIONS.added, "own", POSITIONS["sinusoidal"])
+    table = {"positions": "own", **OTHERS}
+    config = EncoderDecoderConfig.from_table(table, src_vocab_size=100, tgt_vocab_size=100)
+    assert config.rotary_base == OTHERS["rotary_base"]

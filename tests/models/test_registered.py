@@ -71,7 +71,7 @@ def test_positions_that_are_no_module_are_refused(where):
 
 def test_registered_parts_of_a_config_are_named():
     register_positions("mine", "input")(nn.Linear)
-    register_attention("own")(SelfAttention)
+    register_attention("own")(lambda *arguments, **options: SelfAttention(*arguments, **options))
     sizes = {"vocab_size": 11, "d_model": 16, "num_heads": 4, "d_ff": 32, "num_layers": 1}
     assert registered_parts(DecoderOnlyConfig(**sizes)) == {}
     config = DecoderOnlyConfig(**sizes, positions="mine", attention="own")
@@ -151,3 +151,31 @@ def test_packed_documents_need_the_positions_of_an_encoding():
         model(ids, torch.tensor([[0, 0, 1, 1]]))
     Added.at = lambda self, positions: self.table[positions]
     model(ids, torch.tensor([[0, 0, 1, 1]]))
+
+
+class Forgot(SelfAttention):
+    """A subclass with a mistyped method."""
+
+    name = "forgot"
+
+    def attends(self, query):
+        raise NotImplementedError
+
+
+class Forward(SelfAttention):
+    def forward(self, *given, **others):
+        return super().forward(*given, **others)
+
+
+class Attend(SelfAttention):
+    def attend(self, query, key, value, *others):
+        return value
+
+
+def test_a_self_attention_that_overrides_nothing_is_refused():
+    for kind in (Forgot, SelfAttention):
+        with pytest.raises(ConfigError, match="'same' overrides no method") as caught:
+            register_attention("same")(kind)
+        assert kind.__name__ in caught.value.hint
+    for kind in (Forward, Attend, type("Inherits", (Attend,), {})):
+        assert register_attention("different")(kind) is kind

@@ -3,12 +3,14 @@
 import difflib
 import os
 import signal
+import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import click
 
 from regard.errors import Interrupted, RegardError, RunError, UserError, did_you_mean
+from regard.registry import extension_packages
 
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")  # in messages of PyTorch
 
@@ -37,14 +39,23 @@ def failure(error: BaseException) -> RegardError:
         return _mistyped(error)
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return Interrupted(signal.SIGINT, "interrupted", "the same command starts it again")
-    traceback = "the same command with --debug shows the traceback"
+    debug = "the same command with --debug shows the traceback"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return RunError(f"{where}{error.strerror}", traceback)
-    text = f"{type(error).__name__}: {error}".removesuffix(": ")
+        return RunError(f"{where}{error.strerror}", debug)
+    text = f"{type(error).__name__}: {error}".removesuffix(": ") + _place_in_extension(error)
     if isinstance(error, MemoryError) or any(words in text for words in OUT_OF_MEMORY):
         return RunError(text, "use smaller batches: --batch-tokens, or batches.batch_tokens in the recipe")
-    return RunError(text, traceback)
+    return RunError(text, debug)
+
+
+def _place_in_extension(error: BaseException) -> str:
+    """The line of an installed extension that raised or caused the error; empty if none did."""
+    packages = extension_packages()
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] in packages:
+            return f" (in {frame.f_code.co_filename}:{line}, {frame.f_code.co_name})"
+    return ""
 
 
 def _mistyped(error: click.ClickException) -> UserError:
@@ -65,7 +76,7 @@ def _option_hint(given: str, options: Iterable[str], otherwise: str) -> str:
     """The option that begins so or is spelt nearly so; else where settings of a recipe are given."""
     names = {name.removeprefix("--") for name in options}
     name = given.lstrip("-")
-    if any(each.startswith(name) for each in names) or difflib.get_close_matches(name, names, 1, 0.6):
+    if any(each.startswith(name) for each in names) or difflib.get_close_matches(name, names, 1, 0.7):
         return did_you_mean(given, options)
     if "set" in names:
         return f"a setting of the recipe is given as --set SECTION.KEY=VALUE; {otherwise}"

@@ -56,6 +56,8 @@ def refuse_half_a_job(
             raise UserError("--output is for --shard and --on", EVERYTHING)
         if sharding.processes is not None:
             raise UserError("--processes is for a cluster", "give --on ray, too")
+        if sharding.part_megabytes != ShardOptions().part_megabytes:
+            raise UserError("--part-megabytes is for --shard and --on", EVERYTHING)
         for name, value in (("--column", sharding.column), ("--into", sharding.into)):
             if value is not None:
                 raise UserError(f"{name} is for --shard and --on", EVERYTHING)

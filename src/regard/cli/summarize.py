@@ -32,7 +32,7 @@ def command(
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
 
     with importing():
-        from regard.verbs.generation.translations import refuse_same_file
+        from regard.verbs.generation.translations import check_output
         from regard.verbs.shards import summarize_shard
         from regard.verbs.summarize import Summarizer
 
@@ -40,7 +40,7 @@ def command(
         run(summarize_shard, sharding, output, input=input, as_json=as_json, **settings)
         return
     if text is None:
-        refuse_same_file(path_of(input), path_of(output))
+        check_output(path_of(input), path_of(output))
     summarizer = Summarizer(**settings)
     lines = None if text is None else [" ".join(text.splitlines())]
     waits = "type a text in one line to summarize it"

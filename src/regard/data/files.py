@@ -9,6 +9,7 @@ import codecs
 import gzip
 import hashlib
 import itertools
+import shlex
 import zlib
 from collections.abc import Iterator
 from io import BufferedReader
@@ -18,6 +19,12 @@ from regard.data.catalogue import find_file, is_spec
 from regard.data.encodings import refuse_wide
 from regard.errors import DataError, did_you_mean
 
+COMPRESSED = {  # first bytes -> a compression that is not read, and the command that decompresses it
+    b"\xfd7zXZ": ("xz", "xz -dc"),
+    b"BZh": ("bzip2", "bzip2 -dc"),
+    b"\x28\xb5\x2f\xfd": ("Zstandard", "zstd -dc"),
+    b"PK\x03\x04": ("ZIP", "unzip -p"),
+}
 MAX_LINE_BYTES = 1 << 24  # a longer line is not a sentence, and must not fill the memory
 
 
@@ -93,6 +100,12 @@ def line_text(raw: bytes, place: str, number: int | None) -> str:
         return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
         where = place if number is None else f"{place}:{number}"
+        for magic, (kind, command) in COMPRESSED.items() if number == 1 else ():
+            if raw.startswith(magic):
+                raise DataError(
+                    f"{place}: compressed by {kind}, which is not read here",
+                    f"use gzip, or read it from a pipe: {command} {shlex.quote(place)} | regard ...",
+                ) from None
         raise DataError(
             f"{where}: not UTF-8 (byte 0x{raw[error.start]:02x} at byte {error.start + 1})",
             "convert the file: iconv -f LATIN1 -t UTF-8",

@@ -116,6 +116,11 @@ def column_index(names: Sequence[str], wanted: str, place: str) -> int:
         return inner[0]
     if wanted.isdecimal() and int(wanted) < len(names):
         return int(wanted)
+    if names.count(wanted) > 1:
+        numbers = " and ".join(str(number) for number, name in enumerate(names) if name == wanted)
+        raise DataError(
+            f"{place}: {names.count(wanted)} columns have the name {wanted!r}", f"choose by number: {numbers}"
+        )
     raise DataError(f"{place}: no column {wanted!r}", did_you_mean(wanted, names))
 
 

@@ -65,7 +65,7 @@ class TokenizerSettings:
         if self.joint and self.target_kind not in (None, self.kind):
             raise RecipeError(
                 f"target_kind = {self.target_kind!r} differs from kind = {self.kind!r} in a joint vocabulary",
-                "set joint = false",
+                "leave out target_kind, or set joint = false for two vocabularies",
             )
         if self.split_digits and not {self.kind, self.target_kind or self.kind} <= CUT_IN_PIECES:
             raise RecipeError(
@@ -80,6 +80,11 @@ class TokenizerSettings:
             )
         if self.copies < 1:
             raise RecipeError(f"copies = {self.copies} is below 1", "give 1 or more")
+        if self.copies != TokenizerSettings.copies and not self.dropout:
+            raise RecipeError(
+                f"copies = {self.copies} has no effect: without dropout there is one segmentation of a text",
+                f"set dropout = 0.1, or copies = {TokenizerSettings.copies}, the default",
+            )
         if self.min_count is not None and self.min_count < 1:
             raise RecipeError(f"min_count = {self.min_count} is below 1", "give 1 or more")
         if self.min_count not in (None, 1) and WHOLE_WORDS.isdisjoint(

@@ -93,10 +93,10 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
             if name not in RULES:
                 raise ConfigError(f"rules: no decoding rule is registered as {name!r}", RULES.hint(name))
         if self.search is not None and self.search not in SEARCHES:
-            own = "beam_size and sample choose among regard's own searches"
-            raise ConfigError(
-                f"search: no search is registered as {self.search!r}", f"{SEARCHES.hint(self.search)}; {own}"
-            )
+            hint = SEARCHES.hint(self.search)
+            if self.samples_by_default is None:  # a request, not the settings of a model
+                hint += "; beam_size and sample choose among regard's own searches"
+            raise ConfigError(f"search: no search is registered as {self.search!r}", hint)
 
     def _refuse_not_taken(self, search: str) -> None:
         """Raise a ConfigError for a control of searches that the registered one has no field for."""
@@ -173,7 +173,19 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
             changes["min_new_tokens"] = 0
         asked = {name: getattr(overrides, name) for name in CONTROLS_BY_NAME}
         changes |= {name: value for name, value in asked.items() if value not in (None, ())}
-        return dataclasses.replace(self, **changes)
+        changed = dataclasses.replace(self, **changes)
+        if overrides.alpha is not None:
+            changed.refuse_unused_alpha()
+        return changed
+
+    def refuse_unused_alpha(self) -> None:
+        """Raise a ConfigError if there is no length penalty that `alpha`, which was set, could belong to."""
+        if self.length_penalty in (None, "none"):
+            state = "is not set" if self.length_penalty is None else "is 'none'"
+            raise ConfigError(
+                f"alpha = {self.alpha} needs length_penalty, which {state}",
+                "set length_penalty to 'power' or 'wu', or leave out alpha",
+            )
 
     def _resets(self, overrides: "Controls") -> dict[str, Any]:
         """The controls of other searches than the one that the overrides ask for, at their defaults."""

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -18,6 +18,14 @@ from regard.models.registered import ATTENTIONS, POSITIONS
 
 Config = TypeVar("Config", bound="ModelConfig")
 AttentionBias = Literal["all", "inputs", "none"]
+OF_POSITIONS = {  # settings that are used with one kind of positions only
+    "max_positions": "learned",
+    "position_layout": "sinusoidal",
+    "position_buckets": "t5",
+    "position_distance": "t5",
+    "alibi": "alibi",
+    "rotary_base": "rotary",
+}
 MAX_INTEGER = 2**62  # larger sizes overflow PyTorch's element counts
 
 
@@ -68,7 +76,12 @@ class ModelConfig:
             raise ConfigError(
                 f"{name} = {changes[name]} cannot be set in a recipe", "it follows from data and tokeniser"
             )
-        return cls.from_dict(settings | changes)
+        config = cls.from_dict(settings | changes)
+        config.refuse_unused(changes)
+        return config
+
+    def refuse_unused(self, names: Iterable[str]) -> None:
+        """Raise a ConfigError for one of these settings of a recipe if the others make it ineffective."""
 
     def require_positive(self, *names: str) -> None:
         """Raise a ConfigError if one of these settings is below 1; None is allowed."""
@@ -138,6 +151,28 @@ class TransformerConfig(ModelConfig):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ConfigError(f"{name} = {value} is out of range", f"{name} must be above 0")
+
+    def refuse_unused(self, names: Iterable[str]) -> None:
+        """Raise a ConfigError for a changed setting of other positions; registered ones may read all."""
+        if self.positions not in POSITIONS.own:
+            return
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for name in names:
+            wanted = OF_POSITIONS.get(name, self.positions)
+            value = getattr(self, name)
+            if wanted != self.positions and value != defaults[name]:
+                raise ConfigError(
+                    f"{name} = {value!r} has no effect: it is a setting of {wanted} positions, but"
+                    f" positions = {self.positions!r}",
+                    f"leave {name} out, or use positions = {wanted!r}",
+                )
+        has_offset = self.positions == "learned" or self.position_layout == "fairseq"
+        if "position_offset" in {*names} and self.position_offset and not has_offset:
+            raise ConfigError(
+                f"position_offset = {self.position_offset} has no effect: it is a setting of learned"
+                " positions, and of sinusoidal ones in the layout 'fairseq'",
+                "leave position_offset out",
+            )
 
     def require_default(self, *names: str) -> None:
         """Raise a ConfigError if one of these settings, which this kind of model does not use, is changed."""

@@ -134,7 +134,7 @@ def register_attention(name: str) -> Callable[[Any], Any]:
     its soft cap (`self.softcap`).
 
     Raises:
-        ConfigError: a class is not a subclass of `SelfAttention`.
+        ConfigError: a class is not a subclass of `SelfAttention`, or overrides none of its methods.
         UserError: the name is empty, or one of regard's own.
     """
     register = ATTENTIONS.register(name)
@@ -142,9 +142,24 @@ def register_attention(name: str) -> Callable[[Any], Any]:
     def add(make: Any) -> Any:
         if isinstance(make, type) and not issubclass(make, SelfAttention):
             raise wrong_attention(name)
+        if isinstance(make, type) and not _overrides(make):
+            raise ConfigError(
+                f"the self-attention {name!r} overrides no method of SelfAttention, so it would be the same",
+                f"define attend or forward in {make.__name__}",
+            )
         return register(make)
 
     return add
+
+
+def _overrides(kind: type) -> bool:
+    """True if this subclass of SelfAttention defines a method that is called."""
+    added = kind.__mro__[: kind.__mro__.index(SelfAttention)]
+    return any(name == "attend" or hasattr(SelfAttention, name) for each in added for name in _methods(each))
+
+
+def _methods(kind: type) -> list[str]:
+    return [name for name, value in vars(kind).items() if callable(value) or isinstance(value, property)]
 
 
 def wrong_attention(name: str) -> ConfigError:

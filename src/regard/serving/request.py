@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
@@ -82,8 +83,27 @@ class ServedRequest:
             raise ClientGone from None
         return b"".join(parts)
 
+    async def url_encoded_form(self, limits: ServerLimits) -> dict[str, list[str]]:
+        """The fields of a form without files, application/x-www-form-urlencoded, in UTF-8 (as browsers send).
+
+        Raises:
+            HttpProblem: it is no such form, too large, or takes too long.
+        """
+        body = await self.body(limits)
+        try:
+            text = body.decode("utf-8")
+            pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS)
+        except ValueError:
+            raise HttpProblem(
+                400, "the body is not a form in UTF-8", "send a form in UTF-8, or JSON"
+            ) from None
+        fields: dict[str, list[str]] = {}
+        for name, value in pairs:
+            fields.setdefault(name, []).append(value)
+        return fields
+
     async def form(self, limits: ServerLimits) -> FormData:
-        """The fields and files of a form.
+        """The fields and files of a form, multipart/form-data.
 
         Raises:
             HttpProblem: it is no form, too large, or takes too long.

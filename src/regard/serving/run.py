@@ -1,6 +1,7 @@
 """Running the server: its socket, its signals, its end."""
 
 import asyncio
+import errno
 import logging
 import signal
 import socket
@@ -247,7 +248,9 @@ def bound(host: str, port: int) -> socket.socket:
             bound.bind(address)
             on_failure.pop_all()
     except OSError as error:
-        raise UserError(f"{host}:{port}: {error.strerror or error}", "--port 0 takes a free one") from None
+        is_taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        hint = "--port 0 takes a free one" if is_taken else "--host names an address of this machine"
+        raise UserError(f"{host}:{port}: {error.strerror or error}", hint) from None
     bound.set_inheritable(False)
     return bound
 

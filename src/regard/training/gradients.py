@@ -17,6 +17,7 @@ from regard.fast.half_copies import copies
 from regard.fast.half_weights import half_weights
 from regard.fast.supported import is_known_in_training
 from regard.training.graphed_pass import GraphedPass
+from regard.training.losses import CustomLoss
 from regard.training.numbers import is_asynchronous
 from regard.training.objective import CrossEntropy, Loss, NextToken, Objective
 from regard.training.out_of_memory import with_halved_batches
@@ -150,9 +151,13 @@ def _refuse_without_gradient(total: Tensor, objective: Any) -> None:
     if not total.requires_grad:
         raise UserError(
             f"the loss of {_name(objective)} has no gradient: it does not depend on a trained weight",
-            "compute `total` without detach(), item() and torch.no_grad(), and freeze fewer weights",
+            "compute it without detach(), item() and torch.no_grad(), and freeze fewer weights",
         )
 
 
 def _name(objective: Any) -> str:
+    """The name of a registered loss, or of the class or function of an objective."""
+    objective = objective.base if isinstance(objective, ShareObjective) else objective
+    if isinstance(objective, CustomLoss):
+        return repr(objective.name)
     return getattr(objective, "__name__", type(objective).__name__)

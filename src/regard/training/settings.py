@@ -79,9 +79,8 @@ class TrainingSettings:
                 )
         for name in ("clip_norm", "r_drop", "average_last", "patience", "nonfinite_skips", "seed"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise RecipeError(
-                    f"training.{name} must be 0 or more, not {getattr(self, name)}", "0 turns it off"
-                )
+                hint = "any whole number from 0 on" if name == "seed" else "0 turns it off"
+                raise RecipeError(f"training.{name} must be 0 or more, not {getattr(self, name)}", hint)
         for name in ("label_smoothing", "moving_average"):
             if not 0 <= getattr(self, name) < 1:
                 raise RecipeError(

@@ -230,7 +230,8 @@ class Trainer:
             times = f"{state.skipped_in_a_row} times in a row"
             raise RunError(
                 f"loss or gradient not finite at step {launched.step}, {times}",
-                f"the batch's lines are in {path}; a lower learning_rate or clip_norm = 1.0 often helps",
+                f"the batch's lines are in {path}; a lower learning_rate or clip_norm = 1.0 often helps"
+                + f"; does the loss {self.settings.loss!r} give NaN?" * bool(self.settings.loss),
             )
         self.records.add({"kind": "rollback", "step": launched.step, "to": checkpoint.step})
         self.restore(checkpoint)

@@ -9,6 +9,7 @@ from typing import Any
 
 from regard import console
 from regard.data.texts import EncodedText, encoded_text
+from regard.errors import UserError
 from regard.training.threads import unchanged_threads
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -46,6 +47,7 @@ class ClassPrediction:
     text: str
     candidates: tuple[ClassProbability, ...] = ()
     value: float | None = None
+    is_number: bool = False  # of a regression: no class, but a value, or None for an empty line
     file: str | None = None
 
     @property
@@ -58,8 +60,9 @@ class ClassPrediction:
 
     def to_dict(self) -> dict[str, Any]:
         """The line of `regard classify --json`, rounded to digits that do not depend on the batch."""
-        if self.value is not None:
-            return {"line": self.line, "text": self.text, "value": float(f"{self.value:.6g}")}
+        if self.is_number:
+            value = None if self.value is None else float(f"{self.value:.6g}")
+            return {"line": self.line, "text": self.text, "value": value}
         candidates = [
             {"label": each.label, "probability": round(each.probability, 6)} for each in self.candidates
         ]
@@ -88,6 +91,12 @@ class Classifier(TextVerb[str, ClassPrediction]):
         self.model = encoder_that(
             "classifies texts", ("classification", "regression"), self.loaded, options.allow_fresh_head
         )
+        self.is_regression = self.model.config.head == "regression"
+        if self.is_regression and options.top > 1:
+            raise UserError(
+                f"top = {options.top} asks for the most probable classes, but this model predicts a number",
+                "leave out --top",
+            )
         self.tokenizer = self.loaded.tokenizers.source
         self.labels, self.options = self.loaded.labels, options
         self.unknown_tokens = UnknownTokens.of(self.tokenizer)
@@ -97,11 +106,12 @@ class Classifier(TextVerb[str, ClassPrediction]):
         encoded = [self._encoded(texts[place], first + place) for place in filled]
         found = dict(zip(filled, self._predictions(encoded), strict=True))
         for place, line in enumerate(texts):
-            yield ClassPrediction(line=first + place, text=line, **found.get(place, {}))
+            facts = found.get(place, {})
+            yield ClassPrediction(line=first + place, text=line, is_number=self.is_regression, **facts)
 
     def _predictions(self, texts: Sequence[EncodedText]) -> Iterator[dict[str, Any]]:
         for logits in logits_of(self.model, texts, self.tokenizer.pad_id, self.options.batch_tokens):
-            if self.model.config.head == "regression":
+            if self.is_regression:
                 yield {"value": float(logits[0])}
                 continue
             [row] = probabilities(logits)

@@ -9,7 +9,7 @@ from regard.verbs.look import Changes, Look, Looker
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.model_loading import MODEL_USES
+from regard.verbs.shared.model_loading import use_of
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.weights.model_folder import LoadedModel
 
@@ -20,10 +20,10 @@ class Loaded(LoadedModel):
 
     def __repr__(self) -> str:
         """The kind, size, device, folder and use of the model."""
-        use = MODEL_USES.get(self.config.kind, "").partition(":")[0]
+        use = use_of(self).partition(":")[0]
         return (
             f"<Loaded: {self.config.kind}, {count_parameters(self.model):,} parameters,"
-            f" on {self.model.device}, {self.path}{use and f'; it {use}'}>"
+            f" on {self.model.device}, {self.path}; it {use}>"
         )
 
     @keyword_fields

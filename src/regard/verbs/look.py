@@ -15,7 +15,7 @@ from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.model_loading import MODEL_USES
+from regard.verbs.shared.model_loading import use_of
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.views.decoder_only_reader import DecoderOnlyReader
 from regard.verbs.views.encoder_decoder_reader import EncoderDecoderReader
@@ -139,8 +139,9 @@ def make_reader(loaded: LoadedModel) -> ModelReader:
             return EncoderOnlyReader(loaded)
         case VisionTransformer():
             return VisionReader(loaded)
-    use = MODEL_USES.get(loaded.config.kind, "has another purpose").format(path=loaded.path)
-    raise FolderError(f"{loaded.path}: `look` does not support {loaded.config.kind} models", f"it {use}")
+    raise FolderError(
+        f"{loaded.path}: `look` does not support {loaded.config.kind} models", f"it {use_of(loaded)}"
+    )
 
 
 @checked

@@ -39,7 +39,7 @@ from regard.verbs.shared.answerer import (
     Task,
 )
 from regard.verbs.shared.any_model import AnyModel, open_model
-from regard.verbs.shared.model_loading import MODEL_USES
+from regard.verbs.shared.model_loading import use_of
 from regard.verbs.shared.precision import compute_in
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.text_options import (
@@ -371,8 +371,7 @@ def tasks_of(loaded: LoadedModel) -> tuple[Task, ...]:
         return ("embed", "classify") if classifies else ("embed",)
     if isinstance(model, SpeechToText):
         return ("transcribe",)
-    use = MODEL_USES.get(loaded.config.kind, "has another use").format(path=loaded.path)
-    raise FolderError(f"{loaded.path}: this model cannot be served", f"it {use}")
+    raise FolderError(f"{loaded.path}: this model cannot be served", f"it {use_of(loaded)}")
 
 
 def _refuse_long(text: str) -> None:

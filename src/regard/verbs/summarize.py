@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import UNSET, Controls
-from regard.verbs.generation.translations import Translation, refuse_same_file, write_lines
+from regard.verbs.generation.translations import Translation, check_output, write_lines
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -99,7 +99,7 @@ def summarize_file(
         model: a model or run folder, or what `regard.load` returns.
         as_json: write a line of JSON for each line.
     """
-    refuse_same_file(input, Path(output))
+    check_output(input, Path(output))
     summarizer = Summarizer(model, controls=controls, options=options, runtime=runtime)
     return write_lines(
         summarizer(stream_lines(input)), Path(output), ranked=options.n_best > 1, as_json=as_json

@@ -24,7 +24,7 @@ from regard.verbs.generation.running_answers import RunningAnswers, width_of
 from regard.verbs.generation.search_results import samples_for, translation_search
 from regard.verbs.generation.sources import SourceEncoder
 from regard.verbs.generation.translation_builder import TranslationBuilder
-from regard.verbs.generation.translations import Translation, refuse_same_file, write_lines
+from regard.verbs.generation.translations import Translation, check_output, write_lines
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.device import choose_workers
@@ -303,7 +303,7 @@ def translate_file(
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         as_json: write a line of JSON for each line.
     """
-    refuse_same_file(input, Path(output))
+    check_output(input, Path(output))
     translator = Translator(model, controls=controls, options=options, runtime=runtime)
     return write_lines(
         translator(stream_lines(input)), Path(output), ranked=options.n_best > 1, as_json=as_json

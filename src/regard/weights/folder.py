@@ -126,7 +126,10 @@ def verify_folder(path: Path, names: Collection[str] | None = None) -> dict[str,
 
 def find_folder(target: Path) -> Path | None:
     """The present path of the folder `target`, which may be renamed while it is replaced; None if absent."""
-    return next((path for path in (target, _hidden_sibling(target, "aside")) if os.path.isdir(path)), None)
+    if os.path.isdir(target):
+        return target
+    aside = _hidden_sibling(target, "aside") if target.name else target  # "." has no name
+    return aside if os.path.isdir(aside) else None
 
 
 def recover(parent: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from regard.cli import run, translation_options
 from regard.errors import Interrupted, UserError
-from regard.verbs.generation.translations import refuse_same_file
+from regard.verbs.generation.translations import check_output
 from regard.verbs.translate import Translator, translate_file
 
 
@@ -49,10 +49,10 @@ def test_the_input_is_never_replaced(source, tmp_path, untrained, link, capsys):
 
 
 def test_other_places_are_not_refused(source, tmp_path):
-    refuse_same_file(source, tmp_path / "absent")
-    refuse_same_file(tmp_path / "absent", source)  # is reported when it is read
-    refuse_same_file(None, source)  # standard input is another file
-    refuse_same_file(source, None)
+    check_output(source, tmp_path / "absent")
+    check_output(tmp_path / "absent", source)  # is reported when it is read
+    check_output(None, source)  # standard input is another file
+    check_output(source, None)
 
 
 def test_standard_input_is_not_replaced_either(source, untrained):

@@ -194,6 +194,9 @@ def main() -> None:
     arguments.add_argument("--beam", type=int, metavar="SIZE", help="1 is greedy search")
     arguments.add_argument("--max-new-tokens", type=int, metavar="COUNT")
     given = arguments.parse_args()
+    for option, value in (("--beam", given.beam), ("--max-new-tokens", given.max_new_tokens)):
+        if value is not None and value < 1:
+            arguments.error(f"{option} must be 1 or more, not {value}")
     model = Model(Path(__file__).resolve().parent)
     status = 0
     for number, text in enumerate(given.texts or (line.rstrip("\n") for line in sys.stdin), start=1):

@@ -3,6 +3,8 @@
 import dataclasses
 import types
 import typing
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Optional
 
 import msgspec
@@ -42,15 +44,18 @@ def controls_in(body: Any, limits: ServerLimits) -> Controls:
     return checked_controls(values, limits)
 
 
-def checked_controls(values: dict[str, Any], limits: ServerLimits) -> Controls:
-    """Controls with these values, as in `controls_in`."""
+def checked_controls(
+    values: dict[str, Any], limits: ServerLimits, fields: Mapping[str, str] = MappingProxyType({})
+) -> Controls:
+    """Controls with these values, as in `controls_in`; `fields`: other names of fields, for messages."""
     units = {"hypotheses": limits.hypotheses, "tokens": limits.new_tokens}
     most = {name: units[each.unit] for name, each in CONTROLS_BY_NAME.items() if each.unit}
     most |= {"beam_groups": limits.hypotheses, "prompt_lookup": limits.proposed_tokens}
     for name, limit in most.items():
         if (values.get(name) or 0) > limit:
+            field = fields.get(name, name)
             raise HttpProblem(
-                400, f"{name} may be at most {limit:,} here", f"{name} = {limit}", parameter=name
+                400, f"{field} may be at most {limit:,} here", f"{field} = {limit}", parameter=field
             )
     for name, value in values.items():
         if isinstance(value, tuple) and len(value) > (limits.stops if name == "stop" else MOST_PHRASES):

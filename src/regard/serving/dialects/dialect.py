@@ -33,11 +33,19 @@ class Call:
         """The JSON body as this type.
 
         Raises:
-            HttpProblem: it is not JSON, or another type.
+            HttpProblem: it is not JSON, or another type; or the address has fields.
         """
         content_type = self.request.http.headers.get("content-type", "").partition(";")[0].strip().lower()
         if content_type != JSON:
             raise HttpProblem(415, "the body is not application/json", "send JSON", code="not_json")
+        for name in self.request.http.query_params:
+            raise HttpProblem(
+                400,
+                f"there is no field {name[:64]} in the address",
+                "send it in the JSON body",
+                parameter=name[:64],
+                code="unknown_field",
+            )
         return decoded(await self.request.body(self.service.limits), kind)
 
 

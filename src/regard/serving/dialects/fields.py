@@ -9,7 +9,7 @@ from regard.serving.dialects.dialect import JSON, Call, decoded, with_integers
 from regard.serving.http_error import HttpProblem
 from regard.serving.limits import ServerLimits
 
-FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+URL_ENCODED, MULTIPART = FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 class Fields:
@@ -93,7 +93,9 @@ async def fields_of(call: Call, *, may_be_empty: bool = False, limits: ServerLim
     if content_type == JSON:
         values = with_integers(decoded(await call.request.body(limits), dict))
         return Fields({**{name: each[0] for name, each in query.items()}, **values}, is_form=False)
-    if content_type in FORMS:
+    if content_type == URL_ENCODED:
+        return Fields({**query, **await call.request.url_encoded_form(limits)}, is_form=True)
+    if content_type == MULTIPART:
         form = await call.request.form(limits)
         return Fields({**query, **{name: form.getlist(name) for name in form}}, is_form=True)
     body = await call.request.body(limits)
@@ -119,3 +121,9 @@ async def uploaded_text(file: UploadFile, name: str | None = None) -> str:
         return (await file.read()).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise HttpProblem(400, "the file is not UTF-8", "save it as UTF-8 text") from None
+
+
+def translated_file(text: str, translation: str) -> str:
+    """The translation of an uploaded text, whose last line ends as that of the text does."""
+    end = "\n" if text.endswith("\n") and not translation.endswith("\n") else ""
+    return translation + end

@@ -173,7 +173,7 @@ class Asked:
         values = _controls(body, most, engine, task)
         settings = AnswerSettings(
             task=task,
-            controls=checked_controls(values, limits),
+            controls=checked_controls(values, limits, {"max_new_tokens": _length_field(body)}),
             count=count_in("n", body.n or 1, limits),
             chat=chat and task == "generate" and engine.model.has_chat,
         )
@@ -337,6 +337,11 @@ def _refuse_options(body: Sampling) -> None:
         raise unsupported(
             f"service_tier {body.service_tier[:20]!r}", "all requests are alike", of="service_tier"
         )
+
+
+def _length_field(body: Sampling) -> str:
+    """The field that limits the tokens of an answer."""
+    return "max_tokens" if getattr(body, "max_completion_tokens", None) is None else "max_completion_tokens"
 
 
 def _most_tokens(body: ChatRequest) -> int | None:

@@ -1,5 +1,6 @@
 """Translations of lines, and how they are written: as text, with scores, or as JSON."""
 
+import errno
 import gzip
 import io
 import json
@@ -14,6 +15,8 @@ from regard.errors import DataError, UserError
 from regard.verbs.generation.candidates import TranslationCandidate
 from regard.verbs.shared.precision import with_precision
 from regard.verbs.shared.runtime import Precision
+
+COMPRESSIONS = (".bz2", ".xz", ".zst", ".zip", ".lz4")  # that are not written
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +66,7 @@ def write_lines(
 ) -> int:
     """Write translations to a file, gzipped if it ends with .gz, which appears when the last is written."""
     special = output.exists() and not output.is_file()  # a device or a named pipe is opened itself
-    partial = output if special else output.with_name(f".{output.name}.partial")
+    partial = output if special else output.with_name(f".{output.name}.{os.getpid()}.partial")
     count = 0
     try:
         with _naming(output):
@@ -76,15 +79,24 @@ def write_lines(
         if not special:
             with _naming(output):
                 os.replace(partial, output)
-    except BaseException:
+    except BaseException as error:
         if not special:
             partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DataError(f"{output}: {error.strerror}", "choose another --output") from None
         raise
     return count
 
 
-def refuse_same_file(input: str | Path | None, output: Path | None) -> None:
-    """Raise a UserError if the file that is read would be replaced; `input` is standard input if None."""
+def check_output(input: str | Path | None, output: Path | None) -> None:
+    """Raise a UserError if a file cannot be the output; `input` is standard input if None.
+
+    The file that is read would be replaced; and a compression other than gzip is not written.
+    """
+    if output is not None and output.suffix.lower() in COMPRESSIONS and not output.exists():
+        raise UserError(
+            f"{output}: outputs are compressed by gzip only", "let its name end in .gz, or in .txt"
+        )
     source = 0 if input is None else input
     if (
         output is not None

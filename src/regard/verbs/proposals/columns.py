@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -108,7 +108,10 @@ def roles_of(table: Table, task: TableTask | None, wanted: Sequence[str]) -> Rol
     """
     columns = columns_of(table)
     if wanted:
-        named = [columns[index] for index in table.columns(wanted)]
+        indices = table.columns(wanted)
+        if len({*indices}) < len(indices):
+            raise DataError(f"{table.path}: a column is named twice", "name two different columns")
+        named = [columns[index] for index in indices]
         task = task or _task_of_columns(named, table)
         needed = 1 if task == "language_model" else 2
         if len(named) != needed:
@@ -116,12 +119,19 @@ def roles_of(table: Table, task: TableTask | None, wanted: Sequence[str]) -> Rol
                 f"{len(named)} column{'s' * (len(named) != 1)} named for a task of kind {task}",
                 "name one column, the text" if needed == 1 else "name two columns: --columns FIRST,SECOND",
             )
-        return Roles(task=task, columns=tuple(each.name for each in named))
+        return Roles(task=task, columns=_distinct(named, columns))
     finders: dict[TableTask, _Finder] = {task: _FINDERS_OF_TASK[task]} if task else _DETECTORS
     for kind, find in finders.items():
         if columns_found := find(columns):
-            return Roles(task=kind, columns=tuple(each.name for each in columns_found))
+            return Roles(task=kind, columns=_distinct(columns_found, columns))
     raise _not_detected(table, columns, task)
+
+
+def _distinct(chosen: Iterable[Column], columns: Sequence[Column]) -> tuple[str, ...]:
+    """The names of the chosen columns; the number of one whose name another has too."""
+    names = [each.name for each in columns]
+    numbers = {id(each): str(number) for number, each in enumerate(columns)}
+    return tuple(each.name if names.count(each.name) == 1 else numbers[id(each)] for each in chosen)
 
 
 def _task_of_columns(named: Sequence[Column], table: Table) -> TableTask:
@@ -223,15 +233,16 @@ _FINDERS_OF_TASK: dict[TableTask, _Finder] = {
 
 def _not_detected(table: Table, columns: Sequence[Column], task: TableTask | None) -> DataError:
     shown = ", ".join(f"{each.name!r} ({each.kind})" for each in columns[:12])
-    hint = (
-        "name the columns: --columns SOURCE,TARGET for a translation, --columns TEXT,LABEL for classification"
-    )
+    translation = "--columns SOURCE,TARGET for a translation"
+    labelled = "--columns TEXT,LABEL for classification"
+    by_task = {"translation": translation, "classification": labelled}
+    hint = f"name the columns: {by_task.get(task or '', f'{translation}, {labelled}')}"
     labels = [each for each in columns if each.short_name in LABEL_NAMES and len(each.values) == 1]
     if labels and task in (None, "classification", "regression"):
         [value] = labels[0].values
         return DataError(
             f"{table.path}: all values of the column {labels[0].name!r} are {value!r}",
-            "give texts with different labels, or name the columns: --columns TEXT,LABEL",
+            "give texts with different labels, or name another column: --columns TEXT,LABEL",
         )
     missing = f"the columns for {task}" if task else "its task"
     return DataError(f"{table.path}: cannot detect {missing} from its columns: {shown}", hint)

@@ -306,7 +306,12 @@ def _duplicates(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
 
 def _of(count: int, total: int) -> str:
     """`count` of all pairs, and its share: "10 of 800 pairs (1.2 %)"."""
-    return f"{count:,} of {total:,} pairs ({100 * count / total:.2g} %)"
+    return f"{count:,} of {total:,} pairs ({_percent(count / total)} %)"
+
+
+def _percent(share: float) -> str:
+    """A share in percent, with two digits below 10 %."""
+    return f"{100 * share:.2g}" if share < 0.1 else f"{100 * share:.0f}"
 
 
 def _count(sampled: int, scale: float, noun: str) -> str:

@@ -73,6 +73,7 @@ def new_labelled(
             f"give {MIN_TEXTS} or more; a usable model needs some hundreds of each class",
         )
     notes = _check_classes(parts) if kind == "classification" else _check_numbers(parts)
+    warnings = [*_overlaps(parts), *(_conflicts(train) if kind == "classification" else [])]
     if "valid" not in parts:
         parts = {**parts, **_split(train, kind)}
     for part, texts in parts.items():
@@ -93,6 +94,7 @@ def new_labelled(
         skipped=sum((texts.skipped for texts in parts.values()), Counter()),
         summary=f"{_class_count(kind, train)}the model of recipes/{published.recipe}, {steps:,} updates"
         + ("" if files.valid else "; then as many on all texts"),
+        warnings=warnings,
         notes=[*notes, *([words.summary] if words else [])],
     )
 
@@ -130,12 +132,13 @@ def _check_classes(parts: Mapping[str, LabelledTexts]) -> list[str]:
     if len(counts) == 1:
         raise DataError(
             f"{train.path}: all texts have one label, {next(iter(counts))!r}",
-            "give texts of two classes or more, or name the columns: --columns TEXT,LABEL",
+            "give texts of two classes or more, or name another column: --columns TEXT,LABEL",
         )
     if len(counts) > len(train.rows) / 2:
         raise DataError(
             f"{train.path}: {len(counts):,} labels for {len(train.rows):,} texts are too many for classes",
-            "name the columns: --columns TEXT,LABEL; for numbers --task regression",
+            "a class needs several texts; --columns TEXT,LABEL names another column, --task regression is for"
+            " numbers",
         )
     for part, texts in parts.items():
         for _, label, line in texts.rows if part != "train" else ():
@@ -164,6 +167,28 @@ def _check_numbers(parts: Mapping[str, LabelledTexts]) -> list[str]:
             f"{parts['train'].path}: all texts have the same number", "give texts with different numbers"
         )
     return []
+
+
+def _overlaps(parts: Mapping[str, LabelledTexts]) -> list[str]:
+    """A warning for each held-out part that has texts of the training data."""
+    known = {text for text, _, _ in parts["train"].rows}
+    found = {part: sum(row[0] in known for row in each.rows) for part, each in parts.items()}
+    return [
+        f"{count:,} of {len(parts[part].rows):,} texts of {parts[part].path} are training texts, too: its"
+        " scores will be too good"
+        for part, count in found.items()
+        if part != "train" and count
+    ]
+
+
+def _conflicts(train: LabelledTexts) -> list[str]:
+    """A warning if texts occur with several labels."""
+    labels: dict[str, set[str]] = {}
+    for text, label, _ in train.rows:
+        labels.setdefault(text, set()).add(label)
+    count = sum(len(each) > 1 for each in labels.values())
+    some = f"{count:,} different text{'s occur' if count > 1 else ' occurs'}"
+    return [f"{some} with several labels: no model can get all of them right"] if count else []
 
 
 def _split(train: LabelledTexts, kind: LabelledKind) -> dict[str, LabelledTexts]:

@@ -52,6 +52,11 @@ def _detected(files: InputFiles, wanted: TaskName | None, columns: Sequence[str]
     path = files.path("train")
     words = word_format(path)
     if wanted == "tagging" or (wanted is None and words):
+        if columns and words == "columns":
+            raise RecipeError(
+                f"{path} has a word and its label per line, and the label is the last column",
+                "leave out --columns; a CoNLL-U file has several columns of labels",
+            )
         kind = "CoNLL-U" if words == "conllu" else "a word and its label per line"
         return DetectedTask(task="tagging", columns=tuple(columns), reading=f"tagging ({kind})")
     kind = format_of(path)

@@ -5,16 +5,9 @@ from torch import Tensor
 
 from regard.errors import FolderError
 from regard.models.encoder_only import EncoderOnly, Head
-from regard.verbs.shared.model_loading import model_that
+from regard.verbs.shared.model_loading import model_that, use_of
 from regard.weights.model_folder import LoadedModel
 
-HEAD_USES = {
-    "classification": "classifies texts: `regard classify`",
-    "regression": "predicts a number for texts: `regard classify`",
-    "tokens": "labels words: `regard tag`",
-    "masked_language_model": "predicts masked tokens: `regard fill`",
-    "replaced_tokens": "detects replaced tokens, for which there is no command",
-}
 NO_HEAD = ("none", "pooled")
 
 
@@ -32,8 +25,9 @@ def encoder_that(does: str, heads: tuple[Head, ...], loaded: LoadedModel, allow_
             "`regard train RECIPE --init DIR` trains one, DIR by `regard convert`; `regard embed` needs none",
         )
     if head not in heads:
-        use = HEAD_USES.get(head, "answers questions with a part of a text, for which there is no command")
-        raise FolderError(f"{where}: this is not a model that {does}: its head is {head!r}", f"it {use}")
+        raise FolderError(
+            f"{where}: this is not a model that {does}: its head is {head!r}", f"it {use_of(loaded)}"
+        )
     refuse_other_labels(loaded, model.config.num_labels)
     if model.config.fresh_head and not allow_fresh:
         raise FolderError(

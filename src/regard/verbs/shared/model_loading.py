@@ -24,7 +24,6 @@ MODEL_USES = {  # kind of model -> what it does, and the command
     "encoder_decoder": "translates: `regard translate --model {path}`",
     "recurrent": "translates: `regard translate --model {path}`",
     "decoder_only": "generates text: `regard generate --model {path}`",
-    "encoder_only": "labels texts or words: `regard classify` or `regard tag --model {path}`",
     "gat": "labels nodes of a graph: `regard classify --model {path} --input GRAPH.npz`",
     "graph_transformer": "labels nodes of a graph: `regard classify --model {path} --input GRAPH.npz`",
     "vision": "labels images: `regard classify --model {path} FILE`",
@@ -34,7 +33,26 @@ MODEL_USES = {  # kind of model -> what it does, and the command
     "conformer": "transcribes recordings: `regard transcribe --model {path} FILE`",
     "speech_to_text": "transcribes speech: `regard transcribe --model {path} FILE.wav`",
 }
+HEAD_USES = {  # head of an encoder -> what the model does, and the command
+    "classification": "classifies texts: `regard classify --model {path}`",
+    "regression": "predicts a number for texts: `regard classify --model {path}`",
+    "tokens": "labels words: `regard tag --model {path}`",
+    "masked_language_model": "predicts masked tokens: `regard fill --model {path}`",
+    "replaced_tokens": "detects replaced tokens, for which there is no command",
+    "span": "answers questions with a part of a text, for which there is no command",
+    "none": "gives vectors of texts: `regard embed --model {path}`",
+    "pooled": "gives vectors of texts: `regard embed --model {path}`",
+}
 Expected = TypeVar("Expected", bound=Model)
+
+
+def use_of(loaded: LoadedModel) -> str:
+    """What the model does, after "it", and the command for it."""
+    config = loaded.config
+    uses = (
+        HEAD_USES.get(config.head) if isinstance(config, EncoderOnlyConfig) else MODEL_USES.get(config.kind)
+    )
+    return (uses or "has another use").format(path=loaded.path)
 
 
 def model_path(model: str | Path, base: Path = Path()) -> Path:
@@ -43,6 +61,8 @@ def model_path(model: str | Path, base: Path = Path()) -> Path:
     Raises:
         FolderError: there is no such path and no such included model.
     """
+    if not str(model):
+        raise FolderError("the model is an empty text", "name a model folder, or an included model")
     path = base / Path(model).expanduser()
     if find_folder(path) is not None or os.path.exists(path):
         return path
@@ -99,5 +119,4 @@ def model_that(does: str, kind: type[Expected], loaded: LoadedModel) -> Expected
     """
     if isinstance(loaded.model, kind):
         return loaded.model
-    use = MODEL_USES.get(loaded.config.kind, "has another use").format(path=loaded.path)
-    raise FolderError(f"{loaded.path}: this is not a model that {does}", f"it {use}")
+    raise FolderError(f"{loaded.path}: this is not a model that {does}", f"it {use_of(loaded)}")

@@ -89,6 +89,7 @@ class ImagesRecipe(Recipe):
     """Recipe of an image classifier: data, augmentation, model, training."""
 
     model_kind: ClassVar[str] = "vision"
+    cuts_texts: ClassVar[bool] = False
     task: ImagesSettings
     data: ImagesDataSettings
     augmentation: AugmentationSettings = field(default_factory=AugmentationSettings)

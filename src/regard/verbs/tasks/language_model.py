@@ -109,6 +109,7 @@ class LanguageModelRecipe(Recipe):
     """Recipe of a language model: data, tokeniser, model, training, validation, decoding."""
 
     model_kind: ClassVar[str] = "decoder_only"
+    cuts_texts: ClassVar[bool] = False
     task: LanguageModelSettings
     data: LanguageDataSettings
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
@@ -119,6 +120,8 @@ class LanguageModelRecipe(Recipe):
         super().__post_init__()
         refuse_target_settings(self.tokenizer)
         refuse_lost_spaces(self.tokenizer)
+        if self.decoding.alpha is not None:
+            self.decoding.refuse_unused_alpha()
         if self.tokenizer.dropout:
             raise RecipeError("tokenizer.dropout is not for language models", "leave it out")
         if self.data.tokens is not None and self.task.apart:

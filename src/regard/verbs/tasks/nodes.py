@@ -47,6 +47,7 @@ class NodesRecipe(Recipe):
     """Recipe of a node classifier: graph, model, training."""
 
     model_kind: ClassVar[str] = "gat"
+    cuts_texts: ClassVar[bool] = False
     other_model_kinds: ClassVar[bool] = True
     task: NodesSettings
     data: GraphSettings

@@ -19,6 +19,7 @@ class Recipe:
     model_kind: ClassVar[str]  # the kind of model where `[model]` names no `kind`
     other_model_kinds: ClassVar[bool] = False  # True if the task can train other kinds than `model_kind`
     predicts_classes: ClassVar[bool] = True  # or tokens: what R-Drop compares
+    cuts_texts: ClassVar[bool] = True  # by `batches.max_tokens`
     name: str  # the name of the run, and of its folder in runs/
     description: str = ""  # a line for lists of recipes and the model card
     card: str = ""  # text for the model card: licence and attribution of the data, limits
@@ -56,6 +57,10 @@ class Recipe:
                 "leave model.kind out",
             )
         self._check_use_of_validation()
+        if not self.cuts_texts and self.batches.max_tokens != LoaderSettings.max_tokens:
+            raise RecipeError(
+                f"batches.max_tokens = {self.batches.max_tokens} has no effect in this task", "leave it out"
+            )
         if self.training.r_drop and not self.predicts_classes:
             raise RecipeError(
                 "training.r_drop is set, but this task predicts no classes or tokens", "leave it out"

@@ -149,6 +149,12 @@ def settings_of_test_data(recipe: Any, loaded: LoadedModel, data: str | None, ba
     data_settings = recipe.data
     if data is not None:
         settings = data_settings.test or data_settings.train or data_settings.valid
+        is_csv = Path(data.lower().removesuffix(".gz")).suffix == ".csv"
+        if is_csv and getattr(settings, "format", "csv") != "csv":
+            raise RecipeError(
+                f"{data} is a CSV file, but the model's recipe reads data in the format {settings.format!r}",
+                "`regard new` reads CSV files; those that it writes, beside the recipe, can be read here",
+            )
         return dataclasses.replace(settings, file=data), Path.cwd()
     if data_settings.test is None and data_settings.valid is None:
         raise RecipeError("the model's recipe names no test data", "name a file with --data FILE")

@@ -72,6 +72,7 @@ class TranscriptionRecipe(Recipe):
     """Recipe of a transcription model: data, model, training, decoding."""
 
     model_kind: ClassVar[str] = "conformer"
+    cuts_texts: ClassVar[bool] = False
     predicts_classes: ClassVar[bool] = False
     task: TranscriptionTaskSettings
     data: TranscriptionDataSettings
