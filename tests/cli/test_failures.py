@@ -1,10 +1,13 @@
 """Every failure is reported by one error line, one hint line and the exit code."""
 
+import importlib.metadata
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import EntryPoint
 
 import click
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from regard.cli import group, run
 from regard.cli.group import Command
 from regard.errors import DataError, Interrupted, RunError
+from regard.registry import GROUP
 from tests.warm_process import run_python
 
 
@@ -184,3 +188,24 @@ def test_nohup_is_respected():
     time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=30)[1].splitlines()[0] == "error: stopped by SIGTERM"
+
+
+def test_an_error_in_an_extension_has_its_place(capsys, failing, tmp_path, monkeypatch):
+    (tmp_path / "my_extension.py").write_text("def loss(logits):\n    return 1 / 0\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    import my_extension  # pyright: ignore[reportMissingImports]
+
+    try:
+        my_extension.loss(None)
+    except ZeroDivisionError as error:
+        caught = error
+    assert run(failing(caught)) == 1
+    assert capsys.readouterr().err.startswith("error: ZeroDivisionError: division by zero\n")
+    points = [EntryPoint("my", "my_extension", GROUP)]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
+    try:
+        my_extension.loss(None)
+    except ZeroDivisionError as error:
+        caught = error
+    assert run(failing(caught)) == 1
+    assert re.search(r"division by zero \(in .*my_extension\.py:2, loss\)", capsys.readouterr().err)

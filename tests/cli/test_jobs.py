@@ -129,6 +129,7 @@ def test_mistakes_are_named(capsys, folder, arguments, error):
         ("translate", ("--on", "ray", "Hello"), "--on answers files, not a text"),
         ("translate", ("--on", "dask", "--input", "a", "--output", "b"), "on = 'dask' is no engine"),
         ("translate", ("--processes", "2", "Hello"), "--processes is for a cluster"),
+        ("translate", ("--part-megabytes", "3", "Hello"), "--part-megabytes is for --shard and --on"),
         (
             "embed",
             ("--model", "M", "--on", "ray", "--shard", "1/2", "--input", "a", "--output", "b"),

@@ -1,7 +1,9 @@
 """Reading files: where lines end, what is not text, what is damaged, what is missing."""
 
+import bz2
 import codecs
 import gzip
+import lzma
 import os
 import tracemalloc
 
@@ -104,3 +106,15 @@ def test_a_missing_file_is_answered_with_the_nearest_name(tmp_path):
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(DataError, match="Is a directory"):
         list(read_lines(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("compress", "kind"),
+    [(lzma.compress, "xz"), (bz2.compress, "bzip2"), (lambda _: b"PK\x03\x04\xff", "ZIP")],
+)
+def test_a_file_of_another_compression_is_named_with_the_pipe_that_reads_it(tmp_path, compress, kind):
+    path = tmp_path / "a file"
+    path.write_bytes(compress(b"a few words\n" * 50))
+    with pytest.raises(DataError, match=f"compressed by {kind}") as caught:
+        list(read_lines(path))
+    assert f"'{path}' | regard" in caught.value.hint

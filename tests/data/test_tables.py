@@ -103,3 +103,11 @@ def test_a_line_of_another_width_is_named(tmp_path):
         list(table.records())
     with pytest.raises(DataError, match=r"o\.tsv:1: no tab"):
         open_table(write(tmp_path / "o.tsv", ["one column"]), "tsv")
+
+
+def test_columns_of_one_name_are_chosen_by_number(tmp_path):
+    table = open_table(write(tmp_path / "t.csv", ["text,label,label", *("a,b,c" for _ in range(20))]), "csv")
+    with pytest.raises(DataError, match="2 columns have the name 'label'") as caught:
+        table.columns(["label"])
+    assert caught.value.hint == "choose by number: 1 and 2"
+    assert table.columns(["text", "2"]) == (0, 2)

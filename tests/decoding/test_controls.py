@@ -301,7 +301,7 @@ class Sized:
 @pytest.mark.parametrize("alpha", [0.0, 9.0])
 def test_alpha_without_a_length_penalty_is_refused(penalty, alpha):
     settings = ContinuationSettings(length_penalty=penalty)
-    with pytest.raises(ConfigError, match="alpha = .* needs length_penalty"):
+    with pytest.raises(ConfigError, match=r"alpha = .* needs length_penalty"):
         settings.changed(Controls(alpha=alpha))
     with pytest.raises(ConfigError, match="'none'"):
         GenerationSettings().changed(Controls(alpha=alpha, length_penalty="none"))

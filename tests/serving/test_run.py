@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import signal
+from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,7 @@ from regard.serving import run
 from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
 from regard.serving.limits import ServerLimits
-from regard.serving.run import ModelServer, ServeOptions, _is_loopback, _run, serve, service_of
+from regard.serving.run import ModelServer, ServeOptions, _is_loopback, _run, bound, serve, service_of
 from regard.verbs.shared.runtime import DecodingRuntime
 from tests.serving.made_models import MadeModel, Runner, service_with
 
@@ -225,3 +226,18 @@ def test_looks_are_for_this_machine_without_keys_unless_they_are_asked_for(tmp_p
 def test_looks_have_the_threads_of_the_server_or_one(threads, used):
     looks = service_of(ServeOptions(runtime=DecodingRuntime(threads=threads))).looks
     assert looks._runtime.threads == used
+
+
+@pytest.mark.parametrize("host", ["10.9.9.9", "nope.invalid"])
+def test_a_host_of_another_machine_is_not_blamed_on_the_port(host):
+    with pytest.raises(UserError) as caught:
+        bound(host, 0)
+    assert "--host" in caught.value.hint
+
+
+def test_a_port_that_is_taken_has_a_hint():
+    with closing(bound("127.0.0.1", 0)) as first:
+        first.listen()
+        with pytest.raises(UserError, match="in use") as caught:
+            bound("127.0.0.1", first.getsockname()[1])
+    assert "--port 0" in caught.value.hint

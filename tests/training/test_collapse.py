@@ -358,7 +358,10 @@ def test_two_validations_with_divergence_are_a_collapse_and_what_recovers_is_non
 
 @pytest.mark.parametrize(
     ("losses", "entropy"),
-    [([2.0, 4.0, 6.0], 1.0), ([2.0, 7.0], 3.0), ([2.0, 7.0], None), ([2.0] * 5 + [None] * 5, 1.0), ([None] * 4, 1.0)],
+    [
+        ([2.0, 4.0, 6.0], 1.0), ([2.0, 7.0], 3.0), ([2.0, 7.0], None), ([2.0] * 5 + [None] * 5, 1.0),
+        ([None] * 4, 1.0),
+    ],
     ids=["twice the first", "below twice the entropy", "no entropy", "half were skipped", "few were skipped"],
 )  # fmt: skip
 def test_no_divergence(losses, entropy):

@@ -12,7 +12,17 @@ from regard.data import LoaderSettings, SequencePairs, TensorExamples
 from regard.errors import ConfigError, RecipeError, UserError
 from regard.models import EncoderDecoderConfig
 from regard.models.build import build_model
-from regard.training import CrossEntropy, LabelCrossEntropy, Loss, ScheduleSettings, TrainingSettings, fit
+from regard.training import (
+    CrossEntropy,
+    LabelCrossEntropy,
+    Loss,
+    ScheduleSettings,
+    TrainingSettings,
+    fit,
+    gradients,
+)
+from regard.training.losses import CustomLoss
+from regard.training.share_objective import ShareObjective
 from regard.weights import RunFolder
 
 SCHEDULE = ScheduleSettings(kind="constant", learning_rate=0.05, warmup_steps=1)
@@ -230,3 +240,9 @@ def test_the_best_weights_load_as_the_page_says(tmp_path, rows, monkeypatch):
     exec(code, {"model": model})
     trained = RunFolder("runs/bigram").best().read_tensors("model.safetensors")
     assert torch.equal(model.weight, trained["weight"])
+
+
+def test_a_registered_loss_without_a_gradient_has_its_name(rows):
+    base = ShareObjective(CustomLoss(name="mine", function=detached, base=LabelCrossEntropy()))
+    with pytest.raises(UserError, match="the loss of 'mine' has no gradient"):
+        gradients._refuse_without_gradient(torch.zeros(()), base)

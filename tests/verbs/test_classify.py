@@ -1,13 +1,15 @@
 """Texts -> classes: in order, independent of the batch, never by an untrained head."""
 
 import json
+import re
 
 import pytest
 import torch
 
-from regard.errors import DataError, FolderError
+from regard.errors import DataError, FolderError, UserError
 from regard.verbs.classify import MAX_CHARACTERS, Classifier, classify, classify_file, output_lines
 from regard.verbs.shared.texts import strings
+from regard.verbs.translate import translate
 
 LINES = ["a good film", "", "the cat sat on the mat .", " \t ", "bad", "unbelievability " * 30, "?"]
 LABELS = ("negative", "neutral", "positive")
@@ -139,3 +141,24 @@ def test_a_folder_whose_head_was_trained_says_what_it_said_there(their_encoder, 
     shares = theirs(torch.tensor([[vocabulary.index(word) for word in words]])).logits[0].softmax(-1)
     found = classify("A good film", model=folder, top=3)
     assert dict(found) == pytest.approx({names[n]: float(share) for n, share in enumerate(shares)}, abs=1e-5)
+
+
+def test_a_model_of_numbers_has_no_most_probable_classes(encoder_folder):
+    model = encoder_folder("regression")
+    with pytest.raises(UserError, match="top = 2 asks for the most probable classes") as caught:
+        classify("good", model=model, top=2)
+    assert "--top" in caught.value.hint
+    [empty] = Classifier(model)([""])
+    assert json.loads(output_lines(empty, as_json=True)) == {"line": 1, "text": "", "value": None}
+
+
+@pytest.mark.parametrize(
+    ("head", "labels", "command"),
+    [("classification", LABELS, "classify"), ("regression", (), "classify"), ("tokens", LABELS, "tag")],
+)
+def test_a_model_for_something_else_names_the_one_command_for_it(encoder_folder, head, labels, command):
+    model = encoder_folder(head, labels)
+    with pytest.raises(FolderError) as caught:
+        translate("hello", model=model)
+    assert re.findall("`regard ([a-z]+) --model", caught.value.hint) == [command]
+    assert str(model) in caught.value.hint

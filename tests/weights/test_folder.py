@@ -5,6 +5,7 @@ import random
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -517,3 +518,9 @@ def test_no_file_stays_open(tmp_path):
     replace_file(tmp_path / "LATEST", b"")
     verify_folder(tmp_path / "m")
     assert next_descriptor() == before
+
+
+@pytest.mark.parametrize("path", [".", "", "/", ".."])
+def test_a_folder_without_a_name_of_its_own_is_found(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_folder(Path(path)) == Path(path)

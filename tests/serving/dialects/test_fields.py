@@ -7,7 +7,7 @@ import pytest
 from starlette.datastructures import UploadFile
 
 from regard.serving.dialects.dialect import Call
-from regard.serving.dialects.fields import Fields, fields_of, uploaded_text
+from regard.serving.dialects.fields import Fields, fields_of, translated_file, uploaded_text
 from regard.serving.http_error import HttpProblem
 from regard.serving.limits import ServerLimits
 from tests.serving.made_models import request_of, service_with
@@ -139,3 +139,31 @@ def test_only_plain_text_in_utf_8_is_a_text_file(filename, name, content, text):
     with pytest.raises(HttpProblem, match=r"only plain-text files|is not UTF-8") as caught:
         asyncio.run(reading)
     assert (caught.value.status, caught.value.hint) == (400, "save it as UTF-8 text")
+
+
+@pytest.mark.parametrize(
+    "sent", ["a=Café “Zürich” 日本&b=x", "a=Caf%C3%A9+%E2%80%9CZ%C3%BCrich%E2%80%9D 日本&b=x"]
+)
+def test_a_form_is_utf_8_whether_it_is_escaped_or_not(sent):
+    found = fields(sent.encode(), FORM)
+    assert (found.text("a"), found.text("b")) == ("Café “Zürich” 日本", "x")
+
+
+@pytest.mark.parametrize("sent", [b"a=caf\xe9", b"a=caf%E9", b"&".join([b"a=1"] * 500)])
+def test_a_form_that_is_not_utf_8_or_has_too_many_fields_is_refused(sent):
+    with pytest.raises(HttpProblem, match="not a form in UTF-8") as caught:
+        fields(sent, FORM)
+    assert caught.value.status == 400
+
+
+def test_a_form_keeps_empty_and_repeated_fields():
+    found = fields(b"a=&b=1&b=2", FORM)
+    assert (found.text("a"), found.texts("b")) == ("", ["1", "2"])
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "content"),
+    [("a\nb\n", "c\nd", "c\nd\n"), ("a", "c", "c"), ("a\n", "c\n", "c\n"), ("a\r\n", "c", "c\n")],
+)
+def test_a_translated_file_ends_as_the_file_does(text, translation, content):
+    assert translated_file(text, translation) == content

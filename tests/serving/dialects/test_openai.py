@@ -537,3 +537,25 @@ def test_a_kind_of_completions_must_write_its_choices():
         with pytest.raises(NotImplementedError):
             missing()
     assert shape.first_deltas() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/v1/completions", {"prompt": "a", "max_tokens": 10**6}, "max_tokens"),
+        ("/v1/chat/completions", {"messages": USER, "max_tokens": 10**6}, "max_tokens"),
+        ("/v1/chat/completions", {"messages": USER, "max_completion_tokens": 10**6}, "max_completion_tokens"),
+    ],
+)
+def test_the_limit_of_tokens_has_the_name_of_its_field(included, path, body, field):
+    answer = post(included, path, {"model": "en-de", **body})
+    assert answer.status == 400
+    assert answer.json["error"]["param"] == field
+    assert answer.json["error"]["message"].startswith(f"{field} may be at most")
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/api/v1/translate"])
+def test_fields_in_the_address_are_refused_where_a_body_has_them(included, path):
+    answer = post(included, f"{path}?n=3", {"model": "en-de", "prompt": "a", "messages": USER, "text": "a"})
+    assert answer.status == 400
+    assert "no field n in the address" in answer.content.decode()

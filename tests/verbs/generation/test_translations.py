@@ -1,5 +1,6 @@
 """The file of translations: gzipped by its name, never over its own input, whole or not there."""
 
+import errno
 import gzip
 import os
 import signal
@@ -9,8 +10,10 @@ import sys
 import pytest
 
 from regard.cli import run, translation_options
-from regard.errors import Interrupted, UserError
-from regard.verbs.generation.translations import check_output
+from regard.errors import DataError, Interrupted, UserError
+from regard.verbs.generation import translations
+from regard.verbs.generation.candidates import TranslationCandidate
+from regard.verbs.generation.translations import Translation, check_output, write_lines
 from regard.verbs.translate import Translator, translate_file
 
 
@@ -83,3 +86,46 @@ def test_an_interrupted_output_is_named_and_so_is_what_keeps_it(tmp_path, untrai
     assert caught.value.exit_code == 128 + signal.SIGINT
     assert not output.exists()
     assert not [*tmp_path.glob(".*")]
+
+
+@pytest.mark.parametrize("suffix", [".xz", ".zst", ".bz2", ".ZIP"])
+def test_another_compression_is_refused_before_the_model_is_loaded(source, tmp_path, suffix, capsys):
+    output = tmp_path / f"out{suffix}"
+    assert run(["translate", "--input", str(source), "--output", str(output), "--model", "/no/model"]) == 2
+    assert "compressed by gzip only" in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_two_writers_of_one_file_never_mix_their_lines(tmp_path):
+    """The file is of the one that ends last, as a whole."""
+
+    def lines(of, meanwhile=lambda: None):
+        for line in (1, 2):
+            yield Translation(line=line, source="", candidates=(candidate(of),))
+            meanwhile()
+
+    def candidate(text):
+        return TranslationCandidate(text=text, score=0.0, log_prob=0.0, tokens=(), token_log_probs=())
+
+    output = tmp_path / "out"
+
+    def another():
+        if not (child := os.fork()):
+            write_lines(lines("b"), output)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+
+    write_lines(lines("a", another), output)
+    assert output.read_text("utf-8") == "a\na\n"
+    assert not [*tmp_path.glob(".*")]
+
+
+def test_a_full_disk_names_the_output(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(translations.os, "replace", full)
+    with pytest.raises(DataError, match="out: No space left"):
+        write_lines(iter(()), tmp_path / "out")
+    with pytest.raises(DataError, match="out: No space left"):
+        write_lines((full() for _ in range(1)), tmp_path / "out")

@@ -7,12 +7,14 @@ import tomllib
 import pytest
 
 import regard
-from regard.errors import DataError
+from regard.errors import DataError, RecipeError
 from regard.verbs.new import new
 from regard.verbs.proposals.columns import roles_of
 from regard.verbs.proposals.language_model import CHARACTER_RECIPE, MAX_BYTES_BY_CHARACTER, PIECE_RECIPE
 from regard.verbs.shared.settings import load_recipe
+from regard.verbs.tasks.task import settings_of_test_data
 from regard.verbs.train import train
+from regard.weights.model_folder import load_model
 
 GOOD, BAD = ("good", "fine", "great", "lovely"), ("bad", "poor", "awful", "dull")
 NOUNS = ("film", "book", "song", "play", "cast", "plot", "tune", "tale")
@@ -225,3 +227,43 @@ def test_a_language_model_is_validated_with_half_a_block_of_context(published, t
     recipe = load_recipe(written.recipe).recipe
     assert recipe.task.block == published.table()["task"]["block"]
     assert 2 * recipe.validation.context == recipe.task.block
+
+
+def test_columns_of_one_name_are_chosen_by_number(tmp_path):
+    rows = [f'"{text}",{"ab"[i % 2]},{label}' for i, (text, label, _) in enumerate(texts())]
+    file = write(tmp_path / "a.csv", ["text,label,label", *rows])
+    for number, columns in enumerate((["0", "2"], [0, 2])):
+        written = new(file, columns=columns, out=tmp_path / f"{number}.toml")
+        lines = (written.data / "train.tsv").read_text("utf-8").splitlines()[1:]
+        assert {line.rpartition("\t")[2] for line in lines} == {"negative", "positive"}
+    with pytest.raises(DataError, match="a column is named twice"):
+        new(file, columns=["text", "text"], out=tmp_path / "r.toml")
+
+
+def test_a_file_of_a_word_and_its_label_per_line_has_no_columns_to_choose(tmp_path):
+    with pytest.raises(RecipeError, match="the label is the last column") as caught:
+        new(corpus(tmp_path, "tagging"), columns=["1"], out=tmp_path / "r.toml")
+    assert "leave out --columns" in caught.value.hint
+
+
+def test_held_out_texts_that_are_trained_on_and_texts_with_several_labels_are_reported(tmp_path):
+    rows = [f"{text}\t{label}" for text, label, _ in texts()]
+    written = new(
+        write(tmp_path / "a.tsv", rows), valid=write(tmp_path / "b.tsv", rows[:30]), out=tmp_path / "a.toml"
+    )
+    [warning] = written.warnings
+    assert warning.startswith("30 of 30 texts of ")
+    assert "b.tsv are training texts" in warning
+    text = rows[0].partition("\t")[0]
+    both = write(tmp_path / "c.tsv", [*rows, f"{text}\tpositive", f"{text}\tnegative"])
+    [warning] = new(both, columns=["0", "1"], out=tmp_path / "c.toml").warnings
+    assert warning.startswith("1 different text occurs with several labels")
+    assert not new(tmp_path / "a.tsv", out=tmp_path / "d.toml").warnings
+
+
+def test_a_csv_file_is_not_read_as_another_format(tmp_path, untrained):
+    source = load_recipe(new(corpus(tmp_path, "classification"), out=tmp_path / "a.toml").recipe)
+    loaded = load_model(untrained)
+    with pytest.raises(RecipeError, match=r"x\.csv is a CSV file, but the model's recipe reads .* 'tsv'"):
+        settings_of_test_data(source.recipe, loaded, "x.csv", tmp_path)
+    assert settings_of_test_data(source.recipe, loaded, "x.tsv", tmp_path)[0].file == "x.tsv"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.errors import DataError, FolderError, RecipeError, UserError
+from regard.errors import DataError, FolderError, RecipeError, RegardError, UserError
 from regard.verbs.evaluate import evaluate
 from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks.kinds import KINDS
@@ -295,3 +295,22 @@ def test_a_translation_model_needs_two_files_as_two_options(untrained):
         evaluate(model=untrained, data="some.txt")
     assert caught.value.hint
     assert not isinstance(caught.value, FolderError)
+
+
+@pytest.mark.parametrize("kind", RECIPES)
+def test_a_limit_of_tokens_is_refused_where_nothing_is_cut(kind, tmp_path):
+    table = recipe(kind, tmp_path)
+    table["batches"] = {**table.get("batches", {}), "max_tokens": 64}
+    if kind in ("images", "language_model", "nodes", "transcription"):
+        with pytest.raises(RecipeError, match="max_tokens = 64 has no effect in this task"):
+            recipe_from(table, "", tmp_path, kind)
+    else:
+        assert recipe_from(table, "", tmp_path, kind).recipe.batches.max_tokens == 64
+
+
+def test_alpha_in_a_recipe_of_a_language_model_needs_a_length_penalty(tmp_path):
+    table = recipe("language_model", tmp_path) | {"decoding": {"alpha": 3.0}}
+    with pytest.raises(RegardError, match=r"alpha = 3\.0 needs length_penalty"):
+        recipe_from(table, "", tmp_path, "language_model")
+    table["decoding"]["length_penalty"] = "power"
+    assert recipe_from(table, "", tmp_path, "language_model").recipe.decoding.alpha == 3.0

@@ -5,6 +5,7 @@ import pytest
 from regard.data.corpus import Pair
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import GenerationSettings
+from regard.errors import RecipeError
 from regard.verbs.tasks import translation_validation as validation
 from regard.verbs.tasks.translation_validation import ValidationSettings, decoded_scores
 from regard.weights.model_folder import load_model
@@ -55,3 +56,21 @@ def test_validation_in_training_spends_no_time_on_intervals(scores):
         assert score.high is None
         assert "bs:" not in score.signature
         assert "wilson" not in score.signature
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"metrics": ("chrf", "exact_match"), "tokenize": "zh"}, "tokenize"),
+        ({"metrics": ("exact_match", "error_rate"), "lowercase": True}, "lowercase"),
+        ({"metrics": (), "lowercase": True}, "lowercase"),
+    ],
+)
+def test_a_setting_of_metrics_that_are_not_measured_is_refused(settings, name):
+    with pytest.raises(RecipeError, match=f"validation.{name} = .* has no effect"):
+        ValidationSettings(**settings)
+    assert ValidationSettings(**{**settings, "metrics": ("bleu",)}).metrics == ("bleu",)
+
+
+def test_chrf_without_case_is_measured():
+    assert ValidationSettings(metrics=("chrf",), lowercase=True).lowercase
