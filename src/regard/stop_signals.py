@@ -3,6 +3,9 @@
 import os
 import signal
 import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 STOPS = tuple(signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if name in signal.Signals.__members__)
@@ -27,6 +30,19 @@ def restore(before: dict[int, Any]) -> None:
     """Restores the handlers that `on_stop` returned."""
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@contextmanager
+def ignored_hangup() -> Iterator[None]:
+    """Ignores SIGHUP until a handler is set, or until the end."""
+    if HANGUP is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(HANGUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(HANGUP, before)
 
 
 def redirect_closed_terminal() -> None:

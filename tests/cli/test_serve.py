@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from regard.cli import run
+from regard.serving import run as serving_run
 from tests.warm_process import run_python, start_python
 
 
@@ -72,3 +73,12 @@ def test_a_process_serves_and_ends_with_0_when_it_has_answered(untrained):
     logged = [json.loads(line)["status"] for line in rest.splitlines() if '"/api/v1/translate"' in line]
     assert sorted(logged) == sorted(statuses)
     assert "all accepted requests are answered" in rest
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signal")
+def test_a_reload_during_the_start_does_not_stop_the_server(monkeypatch):
+    before, seen = signal.getsignal(signal.SIGHUP), []
+    monkeypatch.setattr(serving_run, "serve", lambda options: seen.append(signal.getsignal(signal.SIGHUP)))
+    assert run(["serve", "--port", "0"]) == 0
+    assert seen == [signal.SIG_IGN]
+    assert signal.getsignal(signal.SIGHUP) == before

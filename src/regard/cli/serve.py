@@ -8,6 +8,7 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import MissingExtra
+from regard.stop_signals import ignored_hangup
 from regard.verbs.shared.runtime import DecodingRuntime
 
 PACKAGES = {
@@ -99,29 +100,30 @@ def command(
 
     SIGTERM and Ctrl-C answer all accepted requests first; SIGHUP loads the models again.
     """
-    with importing():
-        try:
-            from regard.serving.run import ServeOptions, serve
-        except ModuleNotFoundError as error:
-            if error.name in PACKAGES:
-                raise MissingExtra(PACKAGES[error.name], "serve", "the server") from None
-            raise
+    with ignored_hangup():  # a reload right after the start must not stop the server
+        with importing():
+            try:
+                from regard.serving.run import ServeOptions, serve
+            except ModuleNotFoundError as error:
+                if error.name in PACKAGES:
+                    raise MissingExtra(PACKAGES[error.name], "serve", "the server") from None
+                raise
 
-    serve(
-        ServeOptions(
-            models=list(models),
-            host=host,
-            port=port,
-            api_keys=api_keys,
-            open=is_open,
-            requests_per_minute=requests_per_minute,
-            lazy=lazy,
-            memory_mb=memory_mb,
-            access_log=access_log,
-            log_texts=log_texts,
-            glossaries=glossaries,
-            look=look,
-            workers=workers,
-            runtime=runtime,
+        serve(
+            ServeOptions(
+                models=list(models),
+                host=host,
+                port=port,
+                api_keys=api_keys,
+                open=is_open,
+                requests_per_minute=requests_per_minute,
+                lazy=lazy,
+                memory_mb=memory_mb,
+                access_log=access_log,
+                log_texts=log_texts,
+                glossaries=glossaries,
+                look=look,
+                workers=workers,
+                runtime=runtime,
+            )
         )
-    )

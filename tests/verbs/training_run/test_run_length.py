@@ -3,9 +3,13 @@
 import json
 
 import pytest
+import torch
 
+from regard.data import Loader, LoaderSettings, TensorExamples
 from regard.errors import FolderError
+from regard.training.settings import TrainingSettings
 from regard.verbs.train import train
+from regard.verbs.training_run.run_summary import training_summary
 from regard.verbs.translate import Translator
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from tests.verbs.test_train import RECIPE
@@ -84,3 +88,13 @@ def test_using_an_unfinished_run_prints_its_step(recipe, tmp_path, capsys):
     capsys.readouterr()
     Translator(run)
     assert "step" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("step", [16, 20])
+def test_a_finished_run_is_named_so_before_it_ends(step):
+    """Also one that was longer before it was made shorter."""
+    examples = TensorExamples(torch.zeros(6, 1), torch.zeros(6, dtype=torch.int64))
+    loader = Loader(examples, LoaderSettings(batch_examples=1), seed=1)
+    line = training_summary(TrainingSettings(max_steps=16), loader, {"step": step})
+    assert line == f"training: finished at update {step}; --set training.max_steps=N makes a run longer"
+    assert "updates 16 to 16" in training_summary(TrainingSettings(max_steps=16), loader, {"step": 15})
