@@ -90,6 +90,13 @@ def test_a_dash_is_standard_input(given, untrained, monkeypatch, capsys):
     assert done.stdout.decode() == "".join(translate(line, model=untrained) + "\n" for line in ("1 2", "3"))
 
 
+@pytest.mark.parametrize("given", [["Hi", "--input", "-"], ["-", "--input", "lines.txt"]])
+@pytest.mark.parametrize("command", ["translate", "summarize", "generate", "tag", "embed", "fill"])
+def test_a_dash_beside_a_text_or_a_file_is_refused(folder, given, command, capsys):
+    assert run([command, *given, "--model", "/no/model"]) == 2
+    assert "and --input are given" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "command", ["translate", "summarize", "generate", "tag", "embed", "fill", "classify"]
 )

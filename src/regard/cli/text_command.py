@@ -13,6 +13,8 @@ from regard.cli.job_options import PLACE, job_output, shard_options
 from regard.cli.options import Decorator
 from regard.errors import UserError
 
+STANDARD_INPUT = f"{__name__}.dash"  # in the context: a text or --input is `-`
+
 
 def text_command(
     does: str, *decorators: Decorator, argument: str = "text", several: bool = False
@@ -47,14 +49,17 @@ def text_argument(name: str = "text", *, several: bool = False) -> Decorator:
 
 def _without_dash(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """The value, or what is read without one, if it is `-`."""
-    if value == ("-",):
-        return ()
-    return None if str(value) == "-" else value
+    if value in (("-",), "-") or str(value) == "-":
+        context.meta[STANDARD_INPUT] = True
+        return () if isinstance(value, tuple) else None
+    return value
 
 
 def refuse_two(text: object, input: Path | str | None, name: str = "TEXT") -> None:
-    """Raise a UserError if there are both a text and a file."""
-    if text and input is not None:
+    """Raise a UserError if there are both a text and a file, or one of them and a dash."""
+    context = click.get_current_context(silent=True)
+    has_dash = context is not None and STANDARD_INPUT in context.meta
+    if (text and input is not None) or (has_dash and (text or input is not None)):
         raise UserError(f"both {name} and --input are given", "leave one of them out")
 
 
