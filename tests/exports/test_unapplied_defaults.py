@@ -42,3 +42,11 @@ def test_the_line_names_values():
     assert "do not apply these decoding defaults of the model: `ban = ['Hund']`." in unapplied_line(
         loaded, onnx_folder.APPLIED, "The loops do"
     )
+
+
+@pytest.mark.parametrize("size", [None, 1, 7])
+def test_the_code_for_ctranslate2_has_the_beam_of_the_model_and_does_not_name_it(size):
+    loaded = with_defaults("encoder_decoder", **{} if size is None else {"beam_size": size})
+    card = ctranslate2_folder._card(loaded, "float32")
+    assert f"beam_size={size or 5}," in card
+    assert "`beam_size" not in card

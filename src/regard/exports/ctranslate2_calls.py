@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 BATCH_TOKENS = 2048
 BY_TOKENS = {"max_batch_size": BATCH_TOKENS, "batch_type": "tokens"}
 # the same calls, as the README.md of an export has them
-TRANSLATION_CALL = "translate_batch([pieces], beam_size=5, max_input_length=0, min_decoding_length=0)"
+TRANSLATION_CALL = "translate_batch([pieces], beam_size={beam}, max_input_length=0, min_decoding_length=0)"
 CONTINUATION_CALL = "generate_batch([{prompt}], max_length=100, min_length=0, include_prompt_in_result=False)"
 ARGOS_BEAM, ARGOS_ALPHA = 4, 0.2  # of Argos Translate
 ARGOS_LONGEST, ARGOS_MOST_READ = 256, 1024  # tokens of an output and of a text; CTranslate2's defaults

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer
+from regard.decoding.settings import GenerationSettings
 from regard.errors import RunError, UserError
 from regard.exports.certificate import BOUNDS, Bounds, Quantization
 from regard.exports.certified_export import CERTIFICATE, Target, begins, export_certified
@@ -114,11 +115,16 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     target = "target_tokenizer.json" if "target_tokenizer.json" in files else "tokenizer.json"
     if isinstance(loaded.config, EncoderDecoderConfig):
         engine = "Translator"
-        call = TRANSLATION_CALL
+        applied = APPLIED | {"beam_size"}
+        call = TRANSLATION_CALL.format(beam=loaded.generation.get("beam_size", GenerationSettings.beam_size))
         found = "hypotheses"
     else:
         begin = pieces(loaded.tokenizers.target)[loaded.tokenizers.target.bos_id]
-        engine, prompt = "Generator", f'["{begin}", *pieces]' if begins(loaded) else "pieces"
+        applied, engine, prompt = (
+            APPLIED,
+            "Generator",
+            f'["{begin}", *pieces]' if begins(loaded) else "pieces",
+        )
         call = CONTINUATION_CALL.format(prompt=prompt)
         found = "sequences"
     return f"""# {loaded.path.resolve().name} for CTranslate2
@@ -136,7 +142,7 @@ pieces = source.encode("a text", add_special_tokens=False).tokens
 [answer] = engine.{call}
 print(target.decode([target.token_to_id(piece) for piece in answer.{found}[0]]))
 ```
-{unapplied_line(loaded, APPLIED, "This code does")}"""
+{unapplied_line(loaded, applied, "This code does")}"""
 
 
 def _bounds(config: ModelConfig, quantization: Quantization) -> Bounds:
