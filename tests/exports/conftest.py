@@ -1,5 +1,6 @@
 """What the tests of exports share."""
 
+import contextlib
 import functools
 import json
 import os
@@ -25,6 +26,22 @@ def exporter_without_checks(tmp_path_factory):
         # with sizes that are symbols, to find what is stored takes longer than to compute it again
         patch.setattr(torch._dynamo.config, "fake_tensor_cache_enabled", False)
         patch.setattr(torch.onnx, "export", traced_once(torch.onnx.export, folder))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="package")
+def node_that_compiles_once(tmp_path_factory):
+    """Node spends five of six seconds on the optimised code of an engine that computes for a moment."""
+    from regard.errors import UserError
+    from regard.exports.web_node import node
+
+    with pytest.MonkeyPatch.context() as patch:
+        with contextlib.suppress(UserError):  # there is none
+            program, folder = node(), tmp_path_factory.mktemp("node")
+            if os.name == "posix":
+                (folder / "node").write_text(f'#!/bin/sh\nexec "{program}" --liftoff-only "$@"\n', "utf-8")
+                (folder / "node").chmod(0o755)
+                patch.setenv("PATH", f"{folder}{os.pathsep}{os.environ.get('PATH', '')}")
         yield
 
 
