@@ -97,9 +97,12 @@ def test_what_is_saved_is_on_white_whatever_the_theme(visit, addresses, tmp_path
     page_visit.assert_quiet()
 
 
-def test_the_page_stays_dark_after_something_was_saved(visit, addresses, tmp_path):
+@pytest.mark.parametrize(
+    "views", [("patches", "positions"), pytest.param(("matrix",), marks=pytest.mark.nightly)]
+)
+def test_the_page_stays_dark_after_something_was_saved(visit, addresses, tmp_path, views):
     page_visit = visit(addresses["vision"])
-    for view in ("patches", "matrix", "positions"):
+    for view in views:
         page_visit.view(view, theme="dark")
         chart = page_visit.page.locator("main figure .chart").first
         before = chart.screenshot()
@@ -107,10 +110,13 @@ def test_the_page_stays_dark_after_something_was_saved(visit, addresses, tmp_pat
         assert chart.screenshot() == before, view
 
 
-def test_the_page_is_printed_in_the_light_theme(visit, addresses):
+@pytest.mark.parametrize(
+    "views", [("patches", "positions"), pytest.param(("grid",), marks=pytest.mark.nightly)]
+)
+def test_the_page_is_printed_in_the_light_theme(visit, addresses, views):
     page_visit = visit(addresses["vision"])
     page = page_visit.page
-    for view in ("patches", "grid", "positions"):
+    for view in views:
         printed = {}
         for theme in ("light", "dark"):
             page_visit.view(view, theme=theme)
