@@ -47,7 +47,7 @@ def violations(axe):
 def small(serve):
     """Where a small encoder-decoder is served: axe takes the longer the more numbers a view has."""
     sizes = {"d_model": 8, "num_heads": 2, "d_ff": 8, "num_encoder_layers": 1, "num_decoder_layers": 1}
-    loaded = small_model("encoder_decoder", **sizes)
+    loaded = small_model("encoder_decoder", positions="learned", max_positions=16, **sizes)
     loaded.generation.update({"beam_size": 2, "max_length": 5})
     return serve(LookStore(Looker(loaded, device="cpu"), LookRequest(text="ba de mi")))
 

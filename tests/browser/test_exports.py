@@ -15,18 +15,26 @@ playwright = pytest.importorskip("playwright.sync_api")
 
 PICTURE = b"\x89PNG\r\n\x1a\n"
 NEXT_FRAME = "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
+# Chromium writes a PNG when it is idle between two frames, or after a second without frames.
+FRAMES = """(wanted) => {
+    window.frames_wanted = wanted;
+    const turn = () => window.frames_wanted && requestAnimationFrame(turn);
+    turn();
+}"""
 WHOLE = ("encoder_decoder", "vision")  # between them they have all views
 
 
 def saved(page_visit, view, kind, folder):
     """What the first figure of a view is saved as; a download that Chromium loses is asked for once more."""
     button = page_visit.page.locator("main figure").first.get_by_role("button", name=f"Save as {kind}")
+    page_visit.page.evaluate(FRAMES, kind == "PNG")
     try:
         with page_visit.page.expect_download() as caught:
             button.click()
     except playwright.TimeoutError:  # seen once, on a busy machine
         with page_visit.page.expect_download() as caught:
             button.click()
+    page_visit.page.evaluate(FRAMES, False)
     file = folder / f"{view}.{kind.lower()}"
     caught.value.save_as(file)
     assert caught.value.suggested_filename.endswith(file.suffix)
