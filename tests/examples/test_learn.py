@@ -17,7 +17,6 @@ LONG = {  # pages that train for more than some seconds; `make book` runs them, 
     "08-translation",
     "11-language-model",
     "12-masked-words",
-    "13-graphs-and-images",
 }
 
 
