@@ -167,7 +167,9 @@ def browser():
         pytest.skip(MISSING)
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium(), args=OPTIONS)
+        # optimised code of an engine in WebAssembly takes seconds, in which it would have computed all
+        options = [*OPTIONS, "--js-flags=--liftoff-only"]
+        browser = driver.chromium.launch(executable_path=chromium(), args=options)
         yield browser
         browser.close()
 

@@ -1,13 +1,27 @@
 """Servers that show a browser models of each kind. Without a browser these tests are skipped."""
 
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
 from tests.browser.visit import Visit
 
 KINDS = ("encoder_decoder", "recurrent", "decoder_only", "encoder_only", "vision")
+
+
+class OfKinds(dict[str, Any]):
+    """Something of each kind of model, made when it is first asked for."""
+
+    def __init__(self, made: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._made = made
+
+    def __missing__(self, kind: str) -> Any:
+        self[kind] = self._made(kind)
+        return self[kind]
 
 
 @pytest.fixture
@@ -46,17 +60,21 @@ def lookers(recurrent_folder, decoder_folder, encoder_folder, vision_folder):
     """A model of each kind, and what it is asked; that of encoders and decoders is the included model."""
     from regard.verbs.look import Looker, LookRequest
 
-    encoder = encoder_folder("classification", ("bad", "good", "mixed"))
-    decoder = decoder_folder(num_layers=2, decoding={"max_new_tokens": 6})
-    eyes = vision_folder()
-    image = f"{eyes.parent / 'images.npz'}:1"
-    return {
-        "encoder_decoder": (Looker(device="cpu"), LookRequest(text="Where is the station?")),
-        "recurrent": (Looker(recurrent_folder, device="cpu"), LookRequest(text="1 2 3 4 5")),
-        "decoder_only": (Looker(decoder, device="cpu"), LookRequest(text="To be, or", beam_size=2)),
-        "encoder_only": (Looker(encoder, device="cpu"), LookRequest(text="a good film .")),
-        "vision": (Looker(eyes, device="cpu"), LookRequest(text=image)),
-    }
+    def made(kind):
+        if kind == "encoder_decoder":
+            return Looker(device="cpu"), LookRequest(text="Where is the station?")
+        if kind == "recurrent":
+            return Looker(recurrent_folder, device="cpu"), LookRequest(text="1 2 3 4 5")
+        if kind == "decoder_only":
+            decoder = decoder_folder(num_layers=2, decoding={"max_new_tokens": 6})
+            return Looker(decoder, device="cpu"), LookRequest(text="To be, or", beam_size=2)
+        if kind == "encoder_only":
+            encoder = encoder_folder("classification", ("bad", "good", "mixed"))
+            return Looker(encoder, device="cpu"), LookRequest(text="a good film .")
+        eyes = vision_folder()
+        return Looker(eyes, device="cpu"), LookRequest(text=f"{eyes.parent / 'images.npz'}:1")
+
+    return OfKinds(made)
 
 
 @pytest.fixture(scope="package")
@@ -64,16 +82,19 @@ def addresses(serve, lookers):
     """Where each kind is served."""
     from regard.serving.look_store import LookStore
 
-    return {kind: serve(LookStore(looker, request)) for kind, (looker, request) in lookers.items()}
+    return OfKinds(lambda kind: serve(LookStore(*lookers[kind])))
 
 
 @pytest.fixture(scope="package")
 def files(tmp_path_factory, lookers):
     """The page of each kind as one file."""
     folder = tmp_path_factory.mktemp("pages")
-    return {
-        kind: looker(request).to_html(folder / f"{kind}.html") for kind, (looker, request) in lookers.items()
-    }
+
+    def written(kind):
+        looker, request = lookers[kind]
+        return looker(request).to_html(folder / f"{kind}.html")
+
+    return OfKinds(written)
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,9 @@ def go(page, view):
     page.wait_for_selector(f"main:not([aria-busy]) > .body.of-{view}")
 
 
-@pytest.mark.parametrize("begun", [{}, {"text": TEXT, "prefix": "Wo befindet"}])
+@pytest.mark.parametrize(
+    "begun", [pytest.param({}, marks=pytest.mark.nightly), {"text": TEXT, "prefix": "Wo befindet"}]
+)
 def test_switching_all_on_again_keeps_what_was_forced(visit, forced, begun):
     fragment = f"#ask={quote(json.dumps(begun))}" if begun else ""
     page_visit = visit(forced, fragment)

@@ -66,7 +66,7 @@ def hostile_addresses(serve, tmp_path_factory):
     ("kind", "place"),
     [
         ("encoder_decoder", "served"),
-        ("encoder_only", "saved"),
+        pytest.param("encoder_only", "saved", marks=pytest.mark.nightly),
         pytest.param("encoder_decoder", "saved", marks=pytest.mark.nightly),
         pytest.param("encoder_only", "served", marks=pytest.mark.nightly),
     ],
@@ -83,7 +83,7 @@ def test_two_hundred_hostile_texts_stay_texts_in_every_view(visit, hostile_addre
     page_visit.assert_quiet()
 
 
-@pytest.mark.parametrize("place", ["served", "saved"])
+@pytest.mark.parametrize("place", [pytest.param("served", marks=pytest.mark.nightly), "saved"])
 def test_each_token_is_shown_as_it_is(visit, hostile_addresses, place):
     page_visit = visit(hostile_addresses["encoder_decoder"][place])
     for view, selector in (

@@ -14,7 +14,7 @@ MIDDLES = """(nodes) => nodes.map((node) => {
 })"""
 
 
-@pytest.fixture(scope="module", params=["source", "written"])
+@pytest.fixture(scope="module", params=[pytest.param("source", marks=pytest.mark.nightly), "written"])
 def page(request, tmp_path_factory):
     """A saved page whose source, or whose answer, is Arabic."""
     source, written = (ARABIC, LATIN) if request.param == "source" else (LATIN, ARABIC)

@@ -176,7 +176,9 @@ def test_an_error_is_shown(page):
     assert "200,000 characters" in visit.texts("#state")[0]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize(
+    "text", [HOSTILE[0], *(pytest.param(each, marks=pytest.mark.nightly) for each in HOSTILE[1:])]
+)
 def test_a_text_is_never_markup(page, text):
     visit = page()
     translated(visit, text)
@@ -185,7 +187,12 @@ def test_a_text_is_never_markup(page, text):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"color_scheme": "dark"}, {"viewport": {"width": 320, "height": 640}}]
+    "settings",
+    [
+        pytest.param({}, marks=pytest.mark.nightly),
+        pytest.param({"color_scheme": "dark"}, marks=pytest.mark.nightly),
+        {"color_scheme": "dark", "viewport": {"width": 320, "height": 640}},
+    ],
 )
 def test_it_is_accessible(page, settings):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")

@@ -11,7 +11,12 @@ from tests.browser.visit import file_address
 WRITES = {"answer", "sampler", "beam", "lens"}
 LOOKS = {"heads", "grid", "matrix", "arithmetic", "rollout", "ablation", "attribution"}
 MODEL = {"positions", "neighbours", "architecture"}
-WHOLE = ("encoder_decoder", "vision")
+FIRST = {
+    ("encoder_decoder", "served"),
+    ("recurrent", "served"),
+    ("decoder_only", "served"),
+    ("vision", "saved"),
+}
 VIEWS = {
     "encoder_decoder": WRITES | LOOKS | MODEL | {"alignment"},
     "recurrent": {"answer", "sampler", "beam", "heads", "grid", "matrix", "alignment", "architecture"},
@@ -21,11 +26,11 @@ VIEWS = {
 }
 
 
-# a file has the page and the data of the server: for every change two kinds that have all views between them
+# a file has the page and the data of the server: for every change kinds that have all views between them
 @pytest.mark.parametrize(
     ("kind", "place"),
     [
-        pytest.param(kind, place, marks=pytest.mark.nightly if place == "saved" and kind not in WHOLE else ())
+        pytest.param(kind, place, marks=() if (kind, place) in FIRST else pytest.mark.nightly)
         for kind in KINDS
         for place in ("served", "saved")
     ],
@@ -80,7 +85,7 @@ def test_a_stranger_would_be_noticed(visit, addresses):
     assert len(page_visit.strange()) == 1
 
 
-@pytest.mark.parametrize("changed", [1, 2])
+@pytest.mark.parametrize("changed", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_an_attention_without_weights_is_named_above_the_views_that_are_left(
     visit, serve, decoder_folder, changed
 ):

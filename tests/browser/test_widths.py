@@ -26,8 +26,15 @@ CELLS = """() => [...document.querySelectorAll("main figure .cells rect")]
 TOO_WIDE = "() => document.documentElement.scrollWidth - innerWidth"
 
 
-@pytest.mark.parametrize("kind", FULL)
-@pytest.mark.parametrize("width", [1920, 2560])
+@pytest.mark.parametrize(
+    ("kind", "width"),
+    [
+        ("encoder_decoder", 2560),
+        ("vision", 1920),
+        pytest.param("encoder_decoder", 1920, marks=pytest.mark.nightly),
+        pytest.param("vision", 2560, marks=pytest.mark.nightly),
+    ],
+)
 def test_charts_are_as_wide_as_a_wide_screen_lets_them(visit, addresses, kind, width):
     page_visit = visit(addresses[kind], viewport={"width": width, "height": 9 * width // 16})
     found = {}

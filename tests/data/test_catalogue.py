@@ -262,6 +262,7 @@ def test_an_error_of_the_server_is_reported(toy, server):
 
 
 @needs_data
+@pytest.mark.nightly
 def test_the_split_of_tatoeba_is_made_from_its_authors_archive():
     """The archive is rebuilt from our files; order matters only within a split."""
 

@@ -85,7 +85,7 @@ oddities = st.sampled_from(
 )
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     pairs=st.lists(st.tuples(oddities | st.text(max_size=50), oddities), max_size=12),
     ends=st.sampled_from([("\n", "\n"), ("\r\n", "\n"), ("\n", "\r\n")]),

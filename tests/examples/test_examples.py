@@ -21,13 +21,16 @@ PRINTS = {  # among its output
     "task": ["31415>5"],
     "training_loop": ["0 1 2 3 4 5 6 7 -> 7 6 5 4 3 2 1 0"],
 }
+NIGHTLY = ("attention", "loss", "positions")  # parts that are registered and trained as the one of "model" is
 
 
 def test_every_example_is_here():
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(PRINTS)
 
 
-@pytest.mark.parametrize("name", PRINTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.nightly if name in NIGHTLY else ()) for name in PRINTS]
+)
 def test_the_example_prints_what_it_should(name, tmp_path):
     run = run_python([EXAMPLES / f"{name}.py"], tmp_path, timeout=600)
     assert run.returncode == 0, run.stderr

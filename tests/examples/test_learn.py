@@ -1,11 +1,11 @@
 """Each page of the tutorial runs as it stands: every cell works, but those that are shown to fail."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.warm_process import run_python
 
 LEARN = Path(__file__).parents[2] / "docs" / "learn"
 RUNNER = Path(__file__).with_name("run_page.py")
@@ -26,9 +26,7 @@ def marks(page):
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=marks(page), id=page.stem) for page in PAGES])
 def test_every_cell_of_the_page_runs(page, tmp_path):
-    run = subprocess.run(
-        [sys.executable, RUNNER, page], cwd=tmp_path, capture_output=True, text=True, timeout=600
-    )
+    run = run_python([RUNNER, page], tmp_path, timeout=600)
     assert run.returncode == 0, run.stderr
 
 

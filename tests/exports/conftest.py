@@ -1,11 +1,13 @@
 """What the tests of exports share."""
 
+import contextlib
 import functools
 import json
 import os
 import shutil
 import subprocess
 import tempfile
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ import torch._dynamo
 
 import regard
 from tests.exports.traced_once import operators_read_once, traced_once
+from tests.warm_process import start_python
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -25,6 +28,47 @@ def exporter_without_checks(tmp_path_factory):
         # with sizes that are symbols, to find what is stored takes longer than to compute it again
         patch.setattr(torch._dynamo.config, "fake_tensor_cache_enabled", False)
         patch.setattr(torch.onnx, "export", traced_once(torch.onnx.export, folder))
+        yield
+
+
+def in_a_fork(command, *, input, timeout, **_):
+    """The process of an engine as a fork of one that has PyTorch, which some engines import for seconds."""
+    process = start_python(command[1:])
+    output, errors = process.communicate(input.encode(), timeout)
+    return subprocess.CompletedProcess(command, process.returncode, output.decode(), errors.decode())
+
+
+@pytest.fixture(autouse=True, scope="package")
+def engines_in_forks():
+    """Where no test uses `new_process`."""
+    from regard.exports import certified_export
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certified_export, "subprocess", SimpleNamespace(run=in_a_fork))
+        yield
+
+
+@pytest.fixture
+def new_process(monkeypatch):
+    """Python is started for the engine, as it is for users."""
+    from regard.exports import certified_export
+
+    monkeypatch.setattr(certified_export, "subprocess", subprocess)
+
+
+@pytest.fixture(autouse=True, scope="package")
+def node_that_compiles_once(tmp_path_factory):
+    """Node spends five of six seconds on the optimised code of an engine that computes for a moment."""
+    from regard.errors import UserError
+    from regard.exports.web_node import node
+
+    with pytest.MonkeyPatch.context() as patch:
+        with contextlib.suppress(UserError):  # there is none
+            program, folder = node(), tmp_path_factory.mktemp("node")
+            if os.name == "posix":
+                (folder / "node").write_text(f'#!/bin/sh\nexec "{program}" --liftoff-only "$@"\n', "utf-8")
+                (folder / "node").chmod(0o755)
+                patch.setenv("PATH", f"{folder}{os.pathsep}{os.environ.get('PATH', '')}")
         yield
 
 

@@ -116,32 +116,50 @@ def test_each_id_has_a_piece_of_its_own():
     assert names[:4] == ["<pad>", "<unk>", "<s>", "</s>"]
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """The included model, exported in int8 with two sentences."""
-    folder = tmp_path_factory.mktemp("exports")
+@pytest.fixture(scope="module", params=["untrained", pytest.param("en-de", marks=pytest.mark.nightly)])
+def exported(request, tmp_path_factory):
+    """A model that is untrained, or the included one in int8, exported with two sentences."""
+    folder, small = tmp_path_factory.mktemp("exports"), request.param == "untrained"
+    lines = ["1 2 3", "4 4 1"] if small else ["A man is sleeping.", "Two dogs run across the field."]
     texts = folder / "texts"
-    texts.write_text("A man is sleeping.\nTwo dogs run across the field.\n", "utf-8")
-    return regard.export("en-de", to="ctranslate2", out=folder / "out", quantization="int8", texts=texts)
+    texts.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    model = request.getfixturevalue("untrained") if small else "en-de"
+    form = "float32" if small else "int8"
+    found = regard.export(model, to="ctranslate2", out=folder / "out", quantization=form, texts=texts)
+    return model, lines, found
 
 
 def test_a_folder_has_its_certificate_its_hashes_and_its_tokeniser(exported):
+    model, lines, exported = exported
     verify_folder(exported.path)
     certificate = json.loads((exported.path / "CERTIFICATE.json").read_text("utf-8"))
     assert certificate == exported.certificate
     assert certificate["passed"]
-    assert certificate["texts"]["lines"][0] == "A man is sleeping."
+    assert certificate["texts"]["lines"] == lines
     assert certificate["versions"].keys() >= {"regard", "ctranslate2", "python"}
     assert certificate["files"].keys() >= {"model.bin", "config.json", "shared_vocabulary.json"}
     for name, digest in certificate["files"].items():
         assert hashlib.sha256((exported.path / name).read_bytes()).hexdigest() == digest
-    assert (exported.path / "tokenizer.json").read_bytes() == regard.load(
-        "en-de"
-    ).tokenizers.source.to_bytes()
+    own = regard.load(model, device="cpu").tokenizers.source
+    assert (exported.path / "tokenizer.json").read_bytes() == own.to_bytes()
     assert "2 texts" in exported.summary()
 
 
-def test_int8_is_not_float32(exported):
+def test_int8_is_not_float32(tmp_path):
+    loaded, sizes = small_model("encoder_decoder", "llama"), {}
+    for form in ("float32", "int8"):
+        (folder := tmp_path / form).mkdir()
+        ctranslate2_folder.save(loaded, folder, form)
+        sizes[form] = (folder / "model.bin").stat().st_size
+    found, _ = compared(CTRANSLATE2, loaded, folder, ["ba de"], "int8", most_new=3, compute=answer)
+    assert found.log_probs.mean_difference > 1e-3
+    assert sizes["int8"] < sizes["float32"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("exported", ["en-de"], indirect=True)
+def test_int8_of_the_included_model_is_not_float32(exported):
+    *_, exported = exported
     assert exported.certificate["log_probs"]["mean_difference"] > 1e-3
     assert (exported.path / "model.bin").stat().st_size < 8e6
 
@@ -186,15 +204,21 @@ def test_a_change_of_any_part_is_noticed(part, tmp_path, monkeypatch):
     assert found.failures
 
 
-@pytest.mark.parametrize("kind", ["encoder_decoder", "decoder_only"])
-def test_an_export_without_texts_makes_some(kind, tmp_path):
-    certificate = export_to_ctranslate2(small_model(kind, "llama"), tmp_path / "out")
+@pytest.fixture(scope="module", params=["encoder_decoder", "decoder_only"])
+def without_texts(request, tmp_path_factory):
+    """A kind of model, its folder and its certificate, of texts that the export made."""
+    out = tmp_path_factory.mktemp("exports") / "out"
+    return request.param, out, export_to_ctranslate2(small_model(request.param, "llama"), out)
+
+
+def test_an_export_without_texts_makes_some(without_texts):
+    _, _, certificate = without_texts
     assert certificate["texts"]["count"] > 12
     assert certificate["greedy"]["equal"] == certificate["beam"]["equal"] == 1
     assert certificate["vocabulary_forced"] == 1
 
 
-def test_the_command_prints_its_certificate_and_its_folder(untrained, tmp_path, capsys):
+def test_the_command_prints_its_certificate_and_its_folder(untrained, tmp_path, capsys, new_process):
     (tmp_path / "texts").write_text("1 2 3\n4 4 1\n\n9 8\n", "utf-8")
     out = tmp_path / "out"
     command = ["export", str(untrained), "--to", "ctranslate2", "--out", str(out)]
@@ -238,10 +262,8 @@ def test_a_missing_engine_is_named_with_its_extra(tmp_path, monkeypatch):
     assert error.value.hint == "pip install 'regard[ctranslate2]'"
 
 
-@pytest.mark.parametrize("kind", ["encoder_decoder", "decoder_only"])
-def test_the_code_of_the_card_runs(kind, tmp_path, capsys):
-    out = tmp_path / "out"
-    export_to_ctranslate2(small_model(kind), out)
+def test_the_code_of_the_card_runs(without_texts, capsys):
+    kind, out, _ = without_texts
     card = (out / "README.md").read_text("utf-8")
     code = card.split("```python\n")[1].split("```")[0]
     exec(code.replace("THIS FOLDER", str(out)).replace("a text", "1 2 3"), {})

@@ -33,6 +33,20 @@ HEADS = {
     "tokens": ("N", "V", "X"),
     "masked_language_model": (),
 }
+NIGHTLY = pytest.mark.nightly
+# For every change two of the heads: a graph takes seconds, and the others' outputs are read in the same way.
+FIRST = [
+    pytest.param(head, marks=() if head in ("classification", "masked_language_model") else NIGHTLY)
+    for head in HEADS
+]
+WORDS = {"tokens": "wordpunct", "positions": "learned", "max_positions": 40}  # of one graph in three tests
+LEARNED = {  # and so are these
+    "positions": "learned",
+    "max_positions": 40,
+    "num_token_types": 2,
+    "norm": "layer",
+    "activation": "gelu",
+}
 TEXTS = ["a good film .", "the cat sat on unbelievability", "(the cat) sat... U.S.", "bad"]
 MASKED = ["a [MASK] film .", "the<mask>sat on the [MASK]", "un[MASK]able"]
 
@@ -90,7 +104,7 @@ def texts_of(head):
     return MASKED if head == "masked_language_model" else TEXTS
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", FIRST)
 def test_the_script_in_python_puts_out_the_lines_of_the_command(head, exported):
     loaded, folder = exported(head)
     texts = texts_of(head)
@@ -102,7 +116,7 @@ def test_the_script_in_python_puts_out_the_lines_of_the_command(head, exported):
     assert_same_lines(head, done.stdout, lines_of(loaded, texts))
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", FIRST)
 def test_outputs_are_equal_and_a_changed_weight_is_noticed(head, exported, tmp_path):
     loaded, folder = exported(head)
     found, facts = compared(ONNX_ENCODER, loaded, folder, TEXTS, compute=onnx_encoder_process.answer)
@@ -124,17 +138,17 @@ def test_outputs_are_equal_and_a_changed_weight_is_noticed(head, exported, tmp_p
 @pytest.mark.parametrize(
     "settings",
     [
-        {
-            "positions": "learned",
-            "max_positions": 40,
-            "num_token_types": 2,
-            "norm": "layer",
-            "activation": "gelu",
-        },
-        {"pooling": "max", "pooler": True, "window": 3, "positions": "alibi", "input_convolution": 5},
-        {"pooling": "cls", "positions": "t5", "embedding_size": 8, "norm_position": "post"},
+        pytest.param(LEARNED, id="learned"),
+        pytest.param(
+            {"pooling": "max", "pooler": True, "window": 3, "positions": "alibi", "input_convolution": 5},
+            id="alibi",
+        ),
+        pytest.param(
+            {"pooling": "cls", "positions": "t5", "embedding_size": 8, "norm_position": "post"},
+            id="t5",
+            marks=NIGHTLY,
+        ),
     ],
-    ids=lambda settings: settings["positions"],
 )
 def test_settings_of_encoders_are_computed_as_by_regard(settings, exported):
     loaded, folder = exported("classification", **settings)
@@ -143,41 +157,42 @@ def test_settings_of_encoders_are_computed_as_by_regard(settings, exported):
     assert found.largest_difference < 1e-4
 
 
-@pytest.mark.parametrize("head", ["classification", "tokens"])
+@pytest.mark.parametrize("head", [pytest.param("classification", marks=NIGHTLY), "tokens"])
 def test_words_and_signs_are_read_alike_and_rare_words_are_unknown(head, exported, traced, engine, tmp_path):
-    loaded, folder = exported(head, tokens="wordpunct")
+    loaded, folder = exported(head, **WORDS)
     texts = [*TEXTS, "a  splendid film,the best!", "\u3000the\u00a0cat"]
     assert any(loaded.tokenizers.source.unk_id in loaded.tokenizers.source.encode(text) for text in texts)
     model = module_of(folder / "predict.py").Model(folder, 1)
     assert [model.predict(text) for text in texts] == lines_of(loaded, texts)
-    web_encoder.save(traced(head, tokens="wordpunct"), tmp_path)
+    web_encoder.save(traced(head, **WORDS), tmp_path)
     done = subprocess.run(
         [node(), str(tmp_path / "run.js"), *texts], capture_output=True, text=True, check=True
     )
     assert done.stdout == "".join(lines_of(loaded, texts))
 
 
-def test_a_long_text_is_cut_by_a_classifier_and_refused_by_a_tagger(exported):
+@pytest.mark.parametrize(
+    "head",
+    ["classification", "tokens"],
+)
+def test_a_long_text_is_cut_by_a_classifier_and_refused_by_a_tagger(head, exported):
     text = " ".join(["cat"] * 60)
-    for head in ("classification", "tokens"):
-        loaded, folder = exported(head, positions="learned", max_positions=40)
-        model = module_of(folder / "predict.py").Model(folder, 1)
-        if head == "classification":
-            assert model.predict(text) == lines_of(loaded, [text])[0]
-        else:
-            with pytest.raises(ValueError, match="more than 40"):
-                model.predict(text)
-            done = subprocess.run(
-                [sys.executable, folder / "predict.py", "the cat", text, "a cat"],
-                capture_output=True,
-                text=True,
-            )
-            first, last = lines_of(loaded, ["the cat", "a cat"])
-            assert (done.stdout, done.returncode) == (f"{first}\n{last}", 1)
-            assert done.stderr == "error: text 2: the text has 62 tokens, more than 40\n"
+    loaded, folder = exported(head, **(LEARNED if head == "classification" else WORDS))
+    model = module_of(folder / "predict.py").Model(folder, 1)
+    if head == "classification":
+        assert model.predict(text) == lines_of(loaded, [text])[0]
+        return
+    with pytest.raises(ValueError, match="more than 40"):
+        model.predict(text)
+    done = subprocess.run(
+        [sys.executable, folder / "predict.py", "the cat", text, "a cat"], capture_output=True, text=True
+    )
+    first, last = lines_of(loaded, ["the cat", "a cat"])
+    assert (done.stdout, done.returncode) == (f"{first}\n{last}", 1)
+    assert done.stderr == "error: text 2: the text has 62 tokens, more than 40\n"
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", FIRST)
 def test_the_page_reads_and_puts_out_the_same(head, traced, engine, tmp_path):
     loaded = traced(head)
     web_encoder.save(loaded, tmp_path)
@@ -217,7 +232,7 @@ def test_other_heads_and_untrained_ones_are_refused_by_name(encoder_folder, tmp_
 
 
 def test_a_script_that_computes_something_else_leaves_no_folder(traced, tmp_path):
-    loaded = traced("tokens")
+    loaded = traced("tokens", **WORDS)
 
     def save(loaded, folder, quantization):
         onnx_encoder.save(loaded, folder, quantization)

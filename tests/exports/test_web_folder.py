@@ -219,7 +219,7 @@ def damaged(loaded, folder, quantization):
 def test_a_model_for_which_a_page_is_too_small_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_graphs, "MAX_EMBEDDED_BYTES", 0)
     with pytest.raises(UserError, match=r"a web page cannot compute weights = 'more than 1.5 GB"):
-        export_to_web(small_model("decoder_only", num_layers=1), tmp_path / "out", texts=["ba de"])
+        export_to_web(small_model("decoder_only", "llama"), tmp_path / "out", texts=["ba de"])
 
 
 def test_the_command_writes_a_page(decoder_folder, tmp_path, capsys):

@@ -177,7 +177,12 @@ def test_a_text_is_never_markup_and_the_keyboard_sends_it(page, address, page_fo
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"color_scheme": "dark"}, {"viewport": {"width": 320, "height": 640}}]
+    "settings",
+    [
+        pytest.param({}, marks=pytest.mark.nightly),
+        pytest.param({"color_scheme": "dark"}, marks=pytest.mark.nightly),
+        {"color_scheme": "dark", "viewport": {"width": 320, "height": 640}},
+    ],
 )
 def test_it_is_accessible(page, address, page_folder, settings):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")

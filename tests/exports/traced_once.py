@@ -5,6 +5,7 @@ weights, the example inputs and the options. A function within another one, such
 code and by what it has from the outer one. What cannot be pickled is traced again.
 """
 
+import gc
 import hashlib
 import inspect
 import io
@@ -60,9 +61,11 @@ def traced_once(export: Callable[..., ONNXProgram], folder: Path) -> Callable[..
             return ONNXProgram(onnx_ir.load(folder / key), None)
         before = jaxtyping.config.jaxtyping_disable
         jaxtyping.config.update("jaxtyping_disable", True)
+        gc.disable()  # a trace makes millions of objects, and what exists is searched again and again
         try:
             program = export(graph, *given, **named)
         finally:
+            gc.enable()
             jaxtyping.config.update("jaxtyping_disable", before)
         if key is not None:
             unfinished = folder / f"{key}-{os.getpid()}"

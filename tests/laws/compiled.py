@@ -4,6 +4,7 @@
 After --inductor come specimens whose code is generated and built too: {specimen: {"compiled": ...}}.
 """
 
+import gc
 import json
 import sys
 from collections.abc import Callable
@@ -53,6 +54,7 @@ def apart(one: Callable, other: Callable, inputs: tuple[Tensor, ...]) -> float:
 
 
 if __name__ == "__main__":
+    gc.disable()  # a compilation makes millions of objects that stay until its end
     torch.set_num_threads(1)
     names = sys.argv[1:]
     measure = built if names[0] == "--inductor" else differences

@@ -6,12 +6,13 @@ They run in a process of their own, because they cannot see through the checks o
 import json
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+
+from tests.warm_process import run_python
 
 SPECIMENS = [  # of test_family.py: one of each kind of model
     "encoder-decoder",
@@ -34,12 +35,7 @@ HEADER = Path(sysconfig.get_path("include"), "Python.h")
 
 def measured(*arguments, **environment):
     script = Path(__file__).with_name("compiled.py")
-    run = subprocess.run(
-        [sys.executable, script, *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-    )
+    run = run_python([script, *arguments], env={**os.environ, **environment})
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 

@@ -52,6 +52,21 @@ CONFIGS = {
     **{name: (EncoderDecoderConfig, {**SMALL, **table}) for name, table in VARIANTS.items()},
     **{name: (RecurrentConfig, {**NARROW, **table}) for name, table in RECURRENT.items()},
 }
+FIRST = (  # for tests that take long: kinds of positions and of recurrence; the others nightly
+    "paper",
+    "t5, rms, pre, untied",
+    "rotary, swiglu, grouped",
+    "rnn",
+    "luong, concat, fed, two directions",
+)
+in_short = pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(each, id=name, marks=() if name in FIRST else pytest.mark.nightly)
+        for name, each in CONFIGS.items()
+    ],
+    indirect=True,
+)
 SRC = torch.tensor([[4, 9, 17, 25, 6, 3], [8, 8, 29, 3, 0, 0], [5, 3, 0, 0, 0, 0], [11, 12, 13, 14, 3, 0]])
 LENGTHS = torch.tensor([6, 4, 2, 5])
 TGT = torch.tensor([[2, 7, 19, 4, 23], [2, 28, 28, 5, 0], [2, 6, 0, 0, 0], [2, 10, 11, 12, 13]])
@@ -199,6 +214,7 @@ def test_gradients_reach_every_parameter(model):
             assert gradient.any(), name
 
 
+@in_short
 def test_a_loss_can_be_learned_away(model):
     """Six examples by heart: whatever keeps a variant from learning shows here."""
     model.train()
@@ -266,6 +282,7 @@ def test_a_model_runs_on_the_device_it_is_on(model):
     assert model.extend(tgt_ids[:, 1:], cache).device.type == "meta"
 
 
+@in_short
 def test_sequences_longer_than_any_table_are_read(model):
     if model.max_length is not None:
         with pytest.raises(ValueError, match="max_positions"):

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 SPECIAL_TOKENS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 TINY = {"hidden_size": 16, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 21}
 DECODER = {**TINY, **SPECIAL_TOKENS, "vocab_size": 61, "max_position_embeddings": 40}
@@ -111,6 +113,15 @@ def cases(
         )
         for name, settings in changes.items()
     ]
+
+
+def once_a_family(cases: list[Case]) -> Any:
+    """A mark of tests of a `pair`: for every change the first case of each family, the others nightly."""
+    first = {case.family: case for case in reversed(cases)}
+    marked = [
+        pytest.param(case, marks=() if case is first[case.family] else pytest.mark.nightly) for case in cases
+    ]
+    return pytest.mark.parametrize("pair", marked, indirect=True, ids=str)
 
 
 def smallest(

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.inspection.record import record_attention
+from tests.parity.cases import once_a_family
 from tests.parity.decoder_cases import CASES
 
 LENGTHS = torch.tensor([9, 4, 1])
@@ -77,6 +78,7 @@ def test_reading_with_a_cache_gives_what_reading_at_once_gives(pair, ids):
 
 
 @torch.no_grad()
+@once_a_family(CASES)
 @pytest.mark.parametrize("beams", [1, 3])
 def test_what_follows_is_what_follows_there(pair, ids, beams):
     new, prompt = 6, ids[:1, :4]
@@ -122,6 +124,7 @@ def test_the_way_back_is_equal(pair, ids, given_back):
     close(given_back(pair)(ids).logits, pair.theirs(ids).logits)
 
 
+@once_a_family(CASES)
 @torch.no_grad()
 def test_folders_there_and_back_say_the_same(pair, ids, through_folders):
     loaded, theirs = through_folders(pair)

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.inspection.record import record_attention
+from tests.parity.cases import once_a_family
 from tests.parity.encoder_decoder_cases import CASES, MARIAN, T5
 from tests.parity.pairs import LENGTHS, REAL
 
@@ -94,6 +95,7 @@ def test_reading_with_a_cache_gives_what_reading_at_once_gives(pair, src_ids, tg
 
 
 @torch.no_grad()
+@once_a_family(CASES)
 @pytest.mark.parametrize("beams", [1, 4])
 def test_decoding_a_batch_gives_their_tokens(pair, src_ids, beams):
     new = 6
@@ -136,6 +138,7 @@ def test_the_way_back_is_equal(pair, src_ids, tgt_ids, given_back):
     close_relative(again, pair.theirs(src_ids, attention_mask=REAL.long(), decoder_input_ids=tgt_ids).logits)
 
 
+@once_a_family(CASES)
 @torch.no_grad()
 def test_folders_there_and_back_say_the_same(pair, src_ids, tgt_ids, through_folders):
     loaded, theirs = through_folders(pair)

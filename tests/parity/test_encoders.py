@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.inspection.record import record_attention
+from tests.parity.cases import once_a_family
 from tests.parity.encoder_cases import BERT, CASES
 from tests.parity.pairs import LENGTHS, REAL, answers
 
@@ -85,6 +86,7 @@ def test_the_way_back_is_equal(pair, ids, types, given_back):
     close(*answers(pair, pair.ours(ids, LENGTHS, types), theirs))
 
 
+@once_a_family(CASES)
 @torch.no_grad()
 def test_folders_there_and_back_say_the_same(pair, ids, types, through_folders):
     loaded, theirs = through_folders(pair)

@@ -110,7 +110,7 @@ def expected(theirs, tokenizer, source, target, beams):
     return found
 
 
-@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.nightly), 3])
 def test_the_texts_are_theirs_in_each_pair_of_languages(made, beams, tmp_path):
     folder, theirs, tokenizer, (english, german, french) = made
     seen = set()

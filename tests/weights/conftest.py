@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tokenizers
@@ -10,13 +11,25 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
+from regard.weights import pickled
 from regard.weights.names import write_names
 from regard.weights.pretrained import FAMILIES
 from regard.weights.tensors import model_tensors, write_tensors
+from tests.warm_process import run_python
 
 TINY = DecoderOnlyConfig(
     vocab_size=11, d_model=4, num_heads=2, num_layers=1, d_ff=5, max_positions=6, norm_eps=1e-5
 )
+
+
+@pytest.fixture
+def forked_reader(monkeypatch):
+    """The child process that reads a pickle is a fork of one that has PyTorch; other tests start Python."""
+
+    def run(command, *, timeout, **_):
+        return run_python(command[1:], timeout=timeout)
+
+    monkeypatch.setattr(pickled, "subprocess", SimpleNamespace(run=run))
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ def test_a_table_is_a_file_of_the_folder(tmp_path):
     assert read_table(tmp_path / "config.json") == {"a": 1}
 
 
+@pytest.mark.usefixtures("forked_reader")
 def test_weights_are_safetensors_in_one_file_or_several_else_a_pickle_that_is_trusted(tmp_path):
     torch.save(WEIGHTS, tmp_path / "part.bin")
     index(tmp_path, "pytorch_model.bin", {"a": "part.bin", "b": "part.bin"})

@@ -1,8 +1,5 @@
 import errno
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -13,20 +10,35 @@ from regard.errors import FolderError
 from regard.weights import lock
 from regard.weights.checkpoint import RunFolder
 from regard.weights.lock import locked
+from tests.warm_process import start_python
 
-HOLD = "import sys, pathlib; from regard.weights.lock import locked\n"
-HOLD += "with locked(pathlib.Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+HOLD = """import os, sys
+from pathlib import Path
+from regard.weights.lock import locked
+with locked(Path(sys.argv[1])):
+    print(os.getpid(), flush=True)
+    sys.stdin.read()
+"""
 
 
-def test_a_second_process_is_refused_with_the_holder_of_the_lock(tmp_path):
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdout.readline() == b"held\n"
-        with pytest.raises(FolderError, match=f"is in use by process {other.pid}") as raised:
-            locked(tmp_path).__enter__()
-        assert raised.value.hint
-        os.kill(other.pid, signal.SIGKILL)
+@pytest.fixture
+def holder(tmp_path, tmp_path_factory):
+    """Another process that holds the lock of a folder, and its number."""
+    script = tmp_path_factory.mktemp("holder") / "hold.py"
+    script.write_text(HOLD, "utf-8")
+    other = start_python([script, tmp_path])
+    yield other, int(other.stdout.readline())
+    other.kill()
+    other.communicate()
+
+
+def test_a_second_process_is_refused_with_the_holder_of_the_lock(tmp_path, holder):
+    other, number = holder
+    with pytest.raises(FolderError, match=f"is in use by process {number}") as raised:
+        locked(tmp_path).__enter__()
+    assert raised.value.hint
+    other.kill()
+    other.wait(30)
     with locked(tmp_path):  # the lock dies with its holder
         pass
 
@@ -49,17 +61,14 @@ def test_a_lock_that_is_taken_is_refused_at_once_if_no_time_to_wait_is_given(tmp
     assert waited == []
 
 
-def test_a_lock_that_is_given_back_in_time_is_waited_for(tmp_path):
+def test_a_lock_that_is_given_back_in_time_is_waited_for(tmp_path, holder):
+    other, _ = holder
     began = time.monotonic()
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdout.readline() == b"held\n"
-        with pytest.raises(FolderError, match="is in use"), locked(tmp_path, wait=0.2):
-            pass
-        threading.Timer(0.5, other.kill).start()
-        with locked(tmp_path, wait=30.0):
-            assert 0.5 < time.monotonic() - began < 20
+    with pytest.raises(FolderError, match="is in use"), locked(tmp_path, wait=0.2):
+        pass
+    threading.Timer(0.5, other.kill).start()
+    with locked(tmp_path, wait=30.0):
+        assert 0.5 < time.monotonic() - began < 20
 
 
 def test_an_attempt_follows_each_pause_until_the_time_is_over_and_none_after(tmp_path, monkeypatch):

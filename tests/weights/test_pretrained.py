@@ -178,7 +178,7 @@ class Hostile:
         return (open, (str(self.path), "w"))
 
 
-def test_pickles_are_refused_unless_trusted_and_then_tensors_alone(gpt2, tmp_path):
+def test_pickles_are_refused_unless_trusted_and_then_tensors_alone(gpt2, tmp_path, forked_reader):
     whole = logits(gpt2)
     torch.save(load_file(gpt2 / "model.safetensors"), gpt2 / "pytorch_model.bin")
     (gpt2 / "model.safetensors").unlink()

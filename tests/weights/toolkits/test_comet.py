@@ -67,6 +67,7 @@ def test_a_metric_that_comet_says_was_trained_with_softmax_has_it(in_this_proces
     assert read(HERE / "comet").config.mix == "sparsemax"
 
 
+@pytest.mark.usefixtures("forked_reader")
 def test_a_converted_folder_is_read_from_the_shell_and_names_what_it_leaves_out(tmp_path, capsys):
     arguments = ["--trust-pickle", "--encoder", str(ENCODER), "--out", str(tmp_path / "metric")]
     assert run(["convert", str(HERE / "unified"), *arguments]) == 0

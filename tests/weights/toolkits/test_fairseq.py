@@ -78,7 +78,7 @@ def test_codes_of_fastbpe_words_and_damaged_dictionaries(tmp_path, in_this_proce
         load_toolkit(toolkit_of(folder), folder, trust_pickle=True)
 
 
-def test_settings_of_decoding_are_those_of_fairseq_generate(tmp_path):
+def test_settings_of_decoding_are_those_of_fairseq_generate(tmp_path, forked_reader):
     folder = FIXTURES / "fairseq" / "output"
     assert run(["convert", str(folder), "--trust-pickle", "--out", str(tmp_path / "model")]) == 0
     generation = regard.load(tmp_path / "model").generation

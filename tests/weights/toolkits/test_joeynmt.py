@@ -44,7 +44,7 @@ class Hostile:
         return (exec, ("open('ran', 'w')",))
 
 
-def test_code_in_a_checkpoint_is_refused_and_not_run(tmp_path, monkeypatch):
+def test_code_in_a_checkpoint_is_refused_and_not_run(tmp_path, monkeypatch, forked_reader):
     import torch
 
     folder = tmp_path / "model"

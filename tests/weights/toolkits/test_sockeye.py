@@ -35,7 +35,7 @@ def test_weights_of_another_tying_are_refused(tmp_path, in_this_process):
         load_toolkit(toolkit_of(folder), folder, trust_pickle=True)
 
 
-def test_a_folder_is_converted_in_the_shell_and_translates(tmp_path, capsys):
+def test_a_folder_is_converted_in_the_shell_and_translates(tmp_path, capsys, forked_reader):
     folder = FIXTURES / "sockeye" / "learned"
     assert run(["convert", str(folder), "--trust-pickle", "--out", str(tmp_path / "model")]) == 0
     assert "length_ratio" in capsys.readouterr().err
