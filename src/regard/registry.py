@@ -72,16 +72,16 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
     def __getitem__(self, name: str) -> Thing:
         """Raises KeyError where nothing has the name, in no installed extension either."""
         if name not in self.own and name not in self.added:
-            loadextension_packages()
+            load_extensions()
         return self.own[name] if name in self.own else self.added[name]
 
     def __contains__(self, name: object) -> bool:
         if name not in self.own and name not in self.added:
-            loadextension_packages()
+            load_extensions()
         return name in self.own or name in self.added
 
     def __iter__(self) -> Iterator[str]:
-        loadextension_packages()
+        load_extensions()
         return iter([*self.own, *self.added])
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         return f"{known}; {self.how} makes one known, in this process or in an installed package"
 
 
-def loadextension_packages() -> None:
+def load_extensions() -> None:
     """Import the modules that installed packages name under the entry points `regard.extensions`, once each.
 
     Raises:

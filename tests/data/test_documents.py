@@ -145,5 +145,5 @@ def test_shares_of_one_file_may_overlap_or_not():
 
 def test_a_field_is_of_records_only():
     with pytest.raises(RecipeError, match="field = 'body' has no effect"):
-        DocumentSettings(file="a.txt", document="line", field="body")
-    assert DocumentSettings(file="a.jsonl", document="record", field="body").field == "body"
+        DocumentSettings(file="a.txt", document="line", field="body").refuse_unused()
+    DocumentSettings(file="a.jsonl", document="record", field="body").refuse_unused()

@@ -202,28 +202,34 @@ USED = {
 
 @pytest.mark.parametrize("positions", list(USED))
 @pytest.mark.parametrize("name", list(OTHERS))
-def test_a_recipe_s_setting_of_other_positions_is_refused(positions, name):
+def test_a_new_recipe_s_setting_of_other_positions_is_refused(positions, name):
     table = {"positions": positions, name: OTHERS[name]}
+    config = EncoderDecoderConfig.from_table(table, src_vocab_size=100, tgt_vocab_size=100)
+    assert getattr(config, name) == OTHERS[name], "that of an old run is read"
     if name in USED[positions]:
-        config = EncoderDecoderConfig.from_table(table, src_vocab_size=100, tgt_vocab_size=100)
-        assert getattr(config, name) == OTHERS[name]
+        EncoderDecoderConfig.refuse_unused(table)
         return
-    error = refused(**table)
-    assert f"{name} = {OTHERS[name]!r} has no effect" in error.message
-    own = {field.name: field.default for field in dataclasses.fields(EncoderDecoderConfig)}
-    EncoderDecoderConfig.from_table({**table, name: own[name]}, src_vocab_size=100, tgt_vocab_size=100)
-    folder = {**table, "src_vocab_size": 100, "tgt_vocab_size": 100}
-    assert getattr(EncoderDecoderConfig.from_dict(folder), name) == OTHERS[name], "old folders load"
+    with pytest.raises(ConfigError, match=f"{name} = {OTHERS[name]!r} has no effect") as caught:
+        EncoderDecoderConfig.refuse_unused(table)
+    assert "leave" in caught.value.hint
+    EncoderDecoderConfig.refuse_unused({**table, name: getattr(EncoderDecoderConfig, name)})
+    EncoderDecoderConfig.refuse_unused({**table, "init": "a/model"})
 
 
 def test_sinusoidal_positions_of_fairseq_have_an_offset():
     table = {"position_layout": "fairseq", "position_offset": 2}
-    sizes = {"src_vocab_size": 100, "tgt_vocab_size": 100}
-    assert EncoderDecoderConfig.from_table(table, **sizes).position_offset == 2
+    EncoderDecoderConfig.refuse_unused(table)
+    with pytest.raises(ConfigError, match="position_layout"):
+        EncoderDecoderConfig.refuse_unused({**table, "positions": "rotary"})
+
+
+def test_a_preset_s_positions_count():
+    assert EncoderOnlyConfig.presets["modern"]["positions"] == "rotary"
+    EncoderOnlyConfig.refuse_unused({"preset": "modern", "rotary_base": 500.0})
+    with pytest.raises(ConfigError, match="max_positions"):
+        EncoderOnlyConfig.refuse_unused({"preset": "modern", "max_positions": 3})
 
 
 def test_registered_positions_may_read_any_setting(monkeypatch):
     monkeypatch.setitem(POSITIONS.added, "own", POSITIONS["sinusoidal"])
-    table = {"positions": "own", **OTHERS}
-    config = EncoderDecoderConfig.from_table(table, src_vocab_size=100, tgt_vocab_size=100)
-    assert config.rotary_base == OTHERS["rotary_base"]
+    EncoderDecoderConfig.refuse_unused({"positions": "own", **OTHERS})

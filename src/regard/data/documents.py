@@ -41,13 +41,16 @@ class DocumentSettings:
             raise RecipeError(
                 f"share = {list(self.share)} is not a range", "give its start and end: [0.0, 0.9]"
             )
+        if self.document == "record" and (self.after or self.before):
+            raise RecipeError("records have no preamble", "leave out after and before")
+
+    def refuse_unused(self) -> None:
+        """Raise a RecipeError for a setting that has no effect beside the others."""
         if self.document != "record" and self.field != "text":
             raise RecipeError(
                 f"field = {self.field!r} has no effect: documents are {self.document}s, not records",
                 "leave field out, or set document = 'record' for JSON Lines",
             )
-        if self.document == "record" and (self.after or self.before):
-            raise RecipeError("records have no preamble", "leave out after and before")
 
     @property
     def files(self) -> tuple[str, ...]:

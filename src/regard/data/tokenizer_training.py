@@ -80,11 +80,6 @@ class TokenizerSettings:
             )
         if self.copies < 1:
             raise RecipeError(f"copies = {self.copies} is below 1", "give 1 or more")
-        if self.copies != TokenizerSettings.copies and not self.dropout:
-            raise RecipeError(
-                f"copies = {self.copies} has no effect: without dropout there is one segmentation of a text",
-                f"set dropout = 0.1, or copies = {TokenizerSettings.copies}, the default",
-            )
         if self.min_count is not None and self.min_count < 1:
             raise RecipeError(f"min_count = {self.min_count} is below 1", "give 1 or more")
         if self.min_count not in (None, 1) and WHOLE_WORDS.isdisjoint(
@@ -93,6 +88,14 @@ class TokenizerSettings:
             raise RecipeError(
                 f"min_count is not possible with kind = {self.kind!r}",
                 f"choose among {', '.join(sorted(WHOLE_WORDS))}, or set min_count = 1",
+            )
+
+    def refuse_unused(self) -> None:
+        """Raise a RecipeError for a setting that has no effect beside the others."""
+        if self.copies != TokenizerSettings.copies and not self.dropout:
+            raise RecipeError(
+                f"copies = {self.copies} has no effect: without dropout there is one segmentation of a text",
+                f"set dropout = 0.1, or copies = {TokenizerSettings.copies}, the default",
             )
 
     def least_count(self, kind: TokenizerKind) -> int:

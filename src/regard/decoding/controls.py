@@ -180,7 +180,7 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
 
     def refuse_unused_alpha(self) -> None:
         """Raise a ConfigError if there is no length penalty that `alpha`, which was set, could belong to."""
-        if self.length_penalty in (None, "none"):
+        if self.search is None and self.length_penalty in (None, "none"):
             state = "is not set" if self.length_penalty is None else "is 'none'"
             raise ConfigError(
                 f"alpha = {self.alpha} needs length_penalty, which {state}",

@@ -4,8 +4,10 @@ Its defaults are not regard's: it cuts sources at 1,024 tokens, forbids an end a
 a score by the length without the end. Here nothing is cut or forbidden, and the end counts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+from regard.decoding.settings import GenerationSettings
 
 BATCH_TOKENS = 2048
 BY_TOKENS = {"max_batch_size": BATCH_TOKENS, "batch_type": "tokens"}
@@ -15,7 +17,13 @@ CONTINUATION_CALL = "generate_batch([{prompt}], max_length=100, min_length=0, in
 ARGOS_BEAM, ARGOS_ALPHA = 4, 0.2  # of Argos Translate
 ARGOS_LONGEST, ARGOS_MOST_READ = 256, 1024  # tokens of an output and of a text; CTranslate2's defaults
 SEARCH_DEFAULTS = frozenset({"beam_size", "length_penalty", "alpha"})  # of a model's search
+IN_CALL = frozenset({"beam_size"})  # the default of a model that TRANSLATION_CALL has
 Tokens = list[str]
+
+
+def translation_call(generation: Mapping[str, Any]) -> str:
+    """TRANSLATION_CALL with the beam of a model."""
+    return TRANSLATION_CALL.format(beam=generation.get("beam_size", GenerationSettings.beam_size))
 
 
 class Output(NamedTuple):

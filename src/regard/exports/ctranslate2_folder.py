@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.settings import GenerationSettings
 from regard.errors import RunError, UserError
 from regard.exports.certificate import BOUNDS, Bounds, Quantization
 from regard.exports.certified_export import CERTIFICATE, Target, begins, export_certified
-from regard.exports.ctranslate2_calls import CONTINUATION_CALL, TRANSLATION_CALL
+from regard.exports.ctranslate2_calls import CONTINUATION_CALL, IN_CALL, translation_call
 from regard.exports.ctranslate2_decoder_only import decoder_only_spec
 from regard.exports.ctranslate2_encoder_decoder import encoder_decoder_spec
 from regard.exports.ctranslate2_layers import most_positions, norm_epsilon
@@ -115,8 +114,7 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     target = "target_tokenizer.json" if "target_tokenizer.json" in files else "tokenizer.json"
     if isinstance(loaded.config, EncoderDecoderConfig):
         engine = "Translator"
-        applied = APPLIED | {"beam_size"}
-        call = TRANSLATION_CALL.format(beam=loaded.generation.get("beam_size", GenerationSettings.beam_size))
+        applied, call = APPLIED | IN_CALL, translation_call(loaded.generation)
         found = "hypotheses"
     else:
         begin = pieces(loaded.tokenizers.target)[loaded.tokenizers.target.bos_id]

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -76,12 +76,11 @@ class ModelConfig:
             raise ConfigError(
                 f"{name} = {changes[name]} cannot be set in a recipe", "it follows from data and tokeniser"
             )
-        config = cls.from_dict(settings | changes)
-        config.refuse_unused(changes)
-        return config
+        return cls.from_dict(settings | changes)
 
-    def refuse_unused(self, names: Iterable[str]) -> None:
-        """Raise a ConfigError for one of these settings of a recipe if the others make it ineffective."""
+    @classmethod
+    def refuse_unused(cls, table: Mapping[str, Any]) -> None:
+        """Raise a ConfigError for a setting of a new recipe's `[model]` that has no effect."""
 
     def require_positive(self, *names: str) -> None:
         """Raise a ConfigError if one of these settings is below 1; None is allowed."""
@@ -152,24 +151,26 @@ class TransformerConfig(ModelConfig):
             if value is not None and not 0 < value < math.inf:
                 raise ConfigError(f"{name} = {value} is out of range", f"{name} must be above 0")
 
-    def refuse_unused(self, names: Iterable[str]) -> None:
+    @classmethod
+    def refuse_unused(cls, table: Mapping[str, Any]) -> None:
         """Raise a ConfigError for a changed setting of other positions; registered ones may read all."""
-        if self.positions not in POSITIONS.own:
+        settings = {**cls.presets.get(str(table.get("preset")), {}), **table}
+        positions = settings.get("positions", cls.positions)
+        if "init" in table or positions not in POSITIONS.own:
             return
-        defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        for name in names:
-            wanted = OF_POSITIONS.get(name, self.positions)
-            value = getattr(self, name)
-            if wanted != self.positions and value != defaults[name]:
+        for name in OF_POSITIONS.keys() & table.keys():
+            wanted = OF_POSITIONS[name]
+            if wanted != positions and table[name] != getattr(cls, name):
                 raise ConfigError(
-                    f"{name} = {value!r} has no effect: it is a setting of {wanted} positions, but"
-                    f" positions = {self.positions!r}",
+                    f"{name} = {table[name]!r} has no effect: it is a setting of {wanted} positions, but"
+                    f" positions = {positions!r}",
                     f"leave {name} out, or use positions = {wanted!r}",
                 )
-        has_offset = self.positions == "learned" or self.position_layout == "fairseq"
-        if "position_offset" in {*names} and self.position_offset and not has_offset:
+        layout = settings.get("position_layout", cls.position_layout)
+        has_offset = positions == "learned" or (positions == "sinusoidal" and layout == "fairseq")
+        if table.get("position_offset") and not has_offset:
             raise ConfigError(
-                f"position_offset = {self.position_offset} has no effect: it is a setting of learned"
+                f"position_offset = {table['position_offset']} has no effect: it is a setting of learned"
                 " positions, and of sinusoidal ones in the layout 'fairseq'",
                 "leave position_offset out",
             )

@@ -152,14 +152,11 @@ def register_attention(name: str) -> Callable[[Any], Any]:
     return add
 
 
-def _overrides(kind: type) -> bool:
-    """True if this subclass of SelfAttention defines a method that is called."""
-    added = kind.__mro__[: kind.__mro__.index(SelfAttention)]
-    return any(name == "attend" or hasattr(SelfAttention, name) for each in added for name in _methods(each))
-
-
-def _methods(kind: type) -> list[str]:
-    return [name for name, value in vars(kind).items() if callable(value) or isinstance(value, property)]
+def _overrides(kind: type[SelfAttention]) -> bool:
+    """True if this subclass of SelfAttention has an `attend`, or another method or property than its own."""
+    names = ["__init__", *(name for name in dir(SelfAttention) if not name.startswith("__"))]
+    changed = (name for name in names if getattr(kind, name) is not getattr(SelfAttention, name))
+    return hasattr(kind, "attend") or any(changed)
 
 
 def wrong_attention(name: str) -> ConfigError:

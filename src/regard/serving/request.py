@@ -93,10 +93,10 @@ class ServedRequest:
         try:
             text = body.decode("utf-8")
             pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS)
-        except ValueError:
-            raise HttpProblem(
-                400, "the body is not a form in UTF-8", "send a form in UTF-8, or JSON"
-            ) from None
+        except ValueError as error:
+            is_long = not isinstance(error, UnicodeDecodeError)
+            why = f"the form has more than {FIELDS} fields" if is_long else "the body is not a form in UTF-8"
+            raise HttpProblem(400, why, "send a shorter form in UTF-8, or JSON") from None
         fields: dict[str, list[str]] = {}
         for name, value in pairs:
             fields.setdefault(name, []).append(value)

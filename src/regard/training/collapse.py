@@ -21,6 +21,7 @@ STUCK_SHARE = (
 )
 MIN_RISES = 3  # consecutive rises of the validation loss from the first validation on
 MIN_SIGNS = 2  # consecutive validations with a sign of collapse before the run reacts
+MIN_UPDATES = 5  # since the last validation: with fewer, the training loss is no sign of divergence
 MIN_SKIPPED = 5  # updates skipped since the last validation: fewer are no sign of divergence
 DIVERGED = 2.0  # a training loss above so many times that of the first update has diverged
 MAX_TARGETS = 200_000  # targets from which the entropy is computed
@@ -118,6 +119,7 @@ class CollapseDetector:
         """
         loss = metrics["loss"] if math.isfinite(metrics.get("loss", math.nan)) else None
         training = self.nll / self.tokens if self.tokens else None
+        improved = loss is not None and self.last is not None and loss < self.last
         diverged = self._divergence(metrics, training, entropy)
         self.nll, self.tokens, self.updates, self.skipped_updates = 0.0, 0, 0, 0
         self._count_rises(step, loss, training)
@@ -128,7 +130,7 @@ class CollapseDetector:
             self.good_step = step
         # once it has diverged, any other sign counts, however young the run is
         self.signs = self.signs + 1 if diverged or (sign and (checked or self.signs)) else 0
-        if self.signs >= (1 if diverged and is_last else MIN_SIGNS):
+        if self.signs >= (1 if diverged and is_last and not improved else MIN_SIGNS):
             return sign
         # if the training loss falls meanwhile, the model overfits, which is not a collapse
         falls = training is None or self.early is None or training < self.early
@@ -148,7 +150,8 @@ class CollapseDetector:
             )
         if math.isnan(metrics.get("loss", 0.0)):
             return "the validation loss is NaN"
-        if training is None or entropy is None or self.start is None:
+        few = self.updates < MIN_UPDATES  # the losses of single batches differ
+        if few or training is None or entropy is None or self.start is None:
             return None
         if training > DIVERGED * max(self.start, entropy):
             return (

@@ -94,6 +94,9 @@ def test_another_compression_is_refused_before_the_model_is_loaded(source, tmp_p
     assert run(["translate", "--input", str(source), "--output", str(output), "--model", "/no/model"]) == 2
     assert "compressed by gzip only" in capsys.readouterr().err
     assert not output.exists()
+    output.write_bytes(b"old")
+    assert run(["translate", "--input", str(source), "--output", str(output), "--model", "/no/model"]) == 2
+    assert output.read_bytes() == b"old"
 
 
 def test_two_writers_of_one_file_never_mix_their_lines(tmp_path):

@@ -1,6 +1,7 @@
 """Every kind of task can stop early, start from a trained model, and be scored from its model folder."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 import torch
 
 from regard.errors import DataError, FolderError, RecipeError, RegardError, UserError
+from regard.recipe import apply_overrides
 from regard.verbs.evaluate import evaluate
-from regard.verbs.shared.settings import recipe_from
+from regard.verbs.shared.settings import load_recipe, load_run, recipe_from, refuse_unused_settings
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.train import train
 from regard.verbs.training_run.initial_model import begin
@@ -301,16 +303,33 @@ def test_a_translation_model_needs_two_files_as_two_options(untrained):
 def test_a_limit_of_tokens_is_refused_where_nothing_is_cut(kind, tmp_path):
     table = recipe(kind, tmp_path)
     table["batches"] = {**table.get("batches", {}), "max_tokens": 64}
+    found = recipe_from(table, "", tmp_path, kind).recipe  # that of an old run is read
     if kind in ("images", "language_model", "nodes", "transcription"):
         with pytest.raises(RecipeError, match="max_tokens = 64 has no effect in this task"):
-            recipe_from(table, "", tmp_path, kind)
+            refuse_unused_settings(found)
     else:
-        assert recipe_from(table, "", tmp_path, kind).recipe.batches.max_tokens == 64
+        refuse_unused_settings(found)
 
 
 def test_alpha_in_a_recipe_of_a_language_model_needs_a_length_penalty(tmp_path):
     table = recipe("language_model", tmp_path) | {"decoding": {"alpha": 3.0}}
     with pytest.raises(RegardError, match=r"alpha = 3\.0 needs length_penalty"):
-        recipe_from(table, "", tmp_path, "language_model")
+        refuse_unused_settings(recipe_from(table, "", tmp_path, "language_model").recipe)
     table["decoding"]["length_penalty"] = "power"
-    assert recipe_from(table, "", tmp_path, "language_model").recipe.decoding.alpha == 3.0
+    refuse_unused_settings(recipe_from(table, "", tmp_path, "language_model").recipe)
+
+
+def test_what_a_new_recipe_may_not_have_is_read_of_a_run_that_has_it(runs, tmp_path):
+    folder, _ = runs("translation")
+    shutil.copytree(folder, tmp_path / "old")
+    resolved = tmp_path / "old" / "run" / "resolved.json"
+    saved = json.loads(resolved.read_text("utf-8"))
+    saved["recipe"] = apply_overrides(saved["recipe"], ["tokenizer.copies=2", "model.rotary_base=99.0"])
+    resolved.write_text(json.dumps(saved), "utf-8")
+    assert load_run(tmp_path / "old" / "run").recipe.tokenizer.copies == 2
+    (tmp_path / "new.toml").write_text("")
+    sets = [f"{key}={toml(value)}" for key, value in saved["recipe"].items()]
+    for left, message in (("model", "rotary_base"), ("tokenizer", "copies")):
+        with pytest.raises(RecipeError, match=rf"new\.toml: {message} = .* has no effect"):
+            load_recipe(tmp_path / "new.toml", sets)
+        sets = [each for each in sets if not each.startswith(f"{left}=")]

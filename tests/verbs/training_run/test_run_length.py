@@ -96,5 +96,7 @@ def test_a_finished_run_is_named_so_before_it_ends(step):
     examples = TensorExamples(torch.zeros(6, 1), torch.zeros(6, dtype=torch.int64))
     loader = Loader(examples, LoaderSettings(batch_examples=1), seed=1)
     line = training_summary(TrainingSettings(max_steps=16), loader, {"step": step})
-    assert line == f"training: finished at update {step}; --set training.max_steps=N makes a run longer"
+    assert (
+        line == f"training: finished at update {step}; a larger --set training.max_steps=... makes it longer"
+    )
     assert "updates 16 to 16" in training_summary(TrainingSettings(max_steps=16), loader, {"step": 15})

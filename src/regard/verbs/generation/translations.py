@@ -93,7 +93,8 @@ def check_output(input: str | Path | None, output: Path | None) -> None:
 
     The file that is read would be replaced; and a compression other than gzip is not written.
     """
-    if output is not None and output.suffix.lower() in COMPRESSIONS and not output.exists():
+    special = output is not None and output.exists() and not output.is_file()
+    if output is not None and output.suffix.lower() in COMPRESSIONS and not special:
         raise UserError(
             f"{output}: outputs are compressed by gzip only", "let its name end in .gz, or in .txt"
         )

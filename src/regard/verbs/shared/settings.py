@@ -1,10 +1,12 @@
 """Reading a recipe: its task decides which sections it has."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.errors import FolderError, RecipeError
+from regard.errors import ConfigError, FolderError, RecipeError
+from regard.models.build import config_class
 from regard.recipe import apply_overrides, read, read_toml
 from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import KINDS
@@ -25,7 +27,28 @@ def load_recipe(path: Path, overrides: Sequence[str] = (), init: str | Path | No
             f"{path}: the recipe is empty", "start from one that runs: `regard recipes show reverse`"
         )
     table = with_init(apply_overrides(table, overrides), init)
-    return recipe_from(table, text, path.absolute().parent, str(path))
+    found = recipe_from(table, text, path.absolute().parent, str(path))
+    try:
+        refuse_unused_settings(found.recipe)
+    except (ConfigError, RecipeError) as error:
+        raise RecipeError(f"{path}: {error.message}", error.hint) from None
+    return found
+
+
+def refuse_unused_settings(recipe: Recipe) -> None:
+    """Refuse what has no effect in a new recipe. Those of runs and models are read as they are.
+
+    Raises:
+        ConfigError, RecipeError: a setting has no effect beside the others; names it.
+    """
+    config_class(recipe.chosen_model_kind).refuse_unused(recipe.model)
+    waiting: list[Any] = [recipe]
+    while waiting:
+        settings = waiting.pop()
+        if (refuse := getattr(settings, "refuse_unused", None)) is not None:
+            refuse()
+        inner = (getattr(settings, field.name) for field in dataclasses.fields(settings))
+        waiting.extend(each for each in inner if dataclasses.is_dataclass(each))
 
 
 def load_run(run: Path, overrides: Sequence[str] = (), init: str | Path | None = None) -> RecipeFile:

@@ -116,12 +116,15 @@ class LanguageModelRecipe(Recipe):
     validation: LanguageValidationSettings = field(default_factory=LanguageValidationSettings)
     decoding: ContinuationSettings = field(default_factory=ContinuationSettings)
 
+    def refuse_unused(self) -> None:
+        super().refuse_unused()
+        if self.decoding.alpha is not None:
+            self.decoding.refuse_unused_alpha()
+
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse_target_settings(self.tokenizer)
         refuse_lost_spaces(self.tokenizer)
-        if self.decoding.alpha is not None:
-            self.decoding.refuse_unused_alpha()
         if self.tokenizer.dropout:
             raise RecipeError("tokenizer.dropout is not for language models", "leave it out")
         if self.data.tokens is not None and self.task.apart:

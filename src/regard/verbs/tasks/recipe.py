@@ -57,13 +57,16 @@ class Recipe:
                 "leave model.kind out",
             )
         self._check_use_of_validation()
-        if not self.cuts_texts and self.batches.max_tokens != LoaderSettings.max_tokens:
-            raise RecipeError(
-                f"batches.max_tokens = {self.batches.max_tokens} has no effect in this task", "leave it out"
-            )
         if self.training.r_drop and not self.predicts_classes:
             raise RecipeError(
                 "training.r_drop is set, but this task predicts no classes or tokens", "leave it out"
+            )
+
+    def refuse_unused(self) -> None:
+        """Raise a RecipeError for a setting that has no effect beside the others."""
+        if not self.cuts_texts and self.batches.max_tokens != LoaderSettings.max_tokens:
+            raise RecipeError(
+                f"batches.max_tokens = {self.batches.max_tokens} has no effect in this task", "leave it out"
             )
 
     def _check_use_of_validation(self) -> None:

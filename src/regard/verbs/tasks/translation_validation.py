@@ -57,6 +57,11 @@ class ValidationSettings(Beam):
                 "for instance [20.0, 30.0]",
             )
         super().__post_init__()
+        if self.sentences < 0:
+            raise RecipeError(f"validation.sentences must be 0 or more, not {self.sentences}", "0 is all")
+
+    def refuse_unused(self) -> None:
+        """Raise a RecipeError for a setting that has no effect beside the others."""
         for name, metrics in (("tokenize", ("bleu",)), ("lowercase", ("bleu", "chrf"))):
             value, default = getattr(self, name), getattr(ValidationSettings, name)
             if value != default and not {*metrics} & {*self.metrics}:
@@ -64,8 +69,6 @@ class ValidationSettings(Beam):
                     f"validation.{name} = {value!r} has no effect: metrics has no {' or '.join(metrics)}",
                     f"leave {name} out, or set it to {default!r}, the default",
                 )
-        if self.sentences < 0:
-            raise RecipeError(f"validation.sentences must be 0 or more, not {self.sentences}", "0 is all")
 
 
 def verdict(settings: ValidationSettings, metrics: Mapping[str, float]) -> str:

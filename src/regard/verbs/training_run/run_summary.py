@@ -20,7 +20,7 @@ def training_summary(
     """The summary of a new run, or of a run resumed from a checkpoint's `state`, with its remaining time."""
     done = 0 if state is None else state["step"]
     if done >= settings.max_steps:
-        return f"training: finished at update {done:,}; --set training.max_steps=N makes a run longer"
+        return f"training: finished at update {done:,}; a larger --set training.max_steps=... makes it longer"
     per_epoch = loader.batches_in_epoch(0) / settings.accumulate
     validations = validations_after(done, settings) if has_validation else 0
     updates = (

@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from regard.stop_signals import HANGUP, handlers, redirect_closed_terminal, restore
@@ -29,7 +29,8 @@ def stop_signal(say: Callable[[str], None]) -> Iterator[Callable[[], int | None]
             signal.signal(number, usual_handlers[number])
         redirect_closed_terminal()
         if len(caught) == 1:
-            say("stopping after this update; a second signal stops at once")
+            with suppress(RuntimeError):  # the signal has come while a line was being written
+                say("stopping after this update; a second signal stops at once")
 
     for number in usual_handlers:
         signal.signal(number, catch)
