@@ -95,7 +95,8 @@ def test_a_form_has_the_fields_that_the_server_knows(document, included, transcr
 
 
 @pytest.mark.parametrize(
-    "path", [pytest.param(each, marks=pytest.mark.nightly) if each == TRANSLATIONS else each for each in FORMS]
+    "path",
+    [pytest.param(each, marks=pytest.mark.nightly) if each == TRANSLATIONS else each for each in FORMS],
 )
 def test_a_form_needs_what_is_required_and_takes_the_rest(document, included, transcribing, kept, path):
     _, schema = schema_of(document, path)

@@ -12,6 +12,7 @@ from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.decoding.phrases import up_to
 from regard.errors import ConfigError, DataError, FolderError
 from regard.verbs.generate import Generator, before_stop, generate, generate_file, in_characters, output_lines
+from tests.nightly import each_once
 
 KINDS = ["characters", "bytes", "bytebpe", "bpe", "unigram", "words", "wordpiece"]
 PROMPTS = ["To be", "", "that is the question, and a long one\n", "Ä", "東京 "]
@@ -56,8 +57,11 @@ def test_an_image_s_class_does_not_depend_on_its_batch(model):
     assert [each.continuations for each in reversed(backwards)] == [each.continuations for each in together]
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("settings", [{}, {"temperature": 0.0}, {"temperature": 2.0, "seed": 4}])
+@pytest.mark.parametrize(
+    ("model", "prompt", "settings"),
+    each_once(KINDS, PROMPTS, [{}, {"temperature": 0.0}, {"temperature": 2.0, "seed": 4}]),
+    indirect=["model"],
+)
 def test_a_stream_is_the_text_piece_by_piece(model, prompt, settings):
     generator = Generator(model, max_new_tokens=40, **settings)
     pieces = list(generator.stream(prompt))
