@@ -18,6 +18,7 @@ from regard.verbs.generation.controls import Controls
 from regard.verbs.serve import AnswerSettings, ServedModel
 from tests.serving.asking import ask, post
 from tests.serving.test_scheduler import Seen
+from tests.warm_process import run_python
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="workers are forks")
 LINES = ["Where is the station?", "I am tired.", "He has three cats and a dog.", "hi", "Yes, I do.", "No."]
@@ -326,8 +327,8 @@ def test_workers_end_with_a_killed_server():
 
 
 def test_a_server_whose_second_model_is_missing_ends():
-    command = [*SERVER, "--model", "a=" + str(model_folder()), "--model", "b=no/folder"]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    command = [*SERVER[1:], "--model", "a=" + str(model_folder()), "--model", "b=no/folder"]
+    found = run_python(command, timeout=60)
     assert found.returncode == 2
     assert "no/folder" in found.stderr
 

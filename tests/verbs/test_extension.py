@@ -31,7 +31,8 @@ class MyBeam(BeamSearch):
     pass
 """
 SMALL = [
-    *(f"data.{part}.length=5" for part in ("train", "valid", "test")), "data.test.size=20",
+    *(f"data.{part}.length=5" for part in ("train", "valid", "test")), "data.train.size=500",
+    "data.valid.size=20", "data.test.size=20",
     "training.max_steps=4", "decoding.beam_size=3", 'decoding.search="my_beam"', 'decoding.rules=["no_a"]',
 ]  # fmt: skip
 SCRIPT = """
