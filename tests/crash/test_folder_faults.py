@@ -3,8 +3,6 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -68,13 +66,7 @@ NIGHTLY = pytest.mark.nightly
     ],
 )
 def test_a_saving_may_die_or_fail_at_any_call_and_nothing_is_lost(memory, fault, calls):
-    done = subprocess.run(
-        [sys.executable, str(HERE / "faults.py"), memory, fault],
-        capture_output=True,
-        text=True,
-        env=ONE_THREAD,
-        check=False,
-    )
+    done = run_python([HERE / "faults.py", memory, fault], env=ONE_THREAD)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= calls
 
