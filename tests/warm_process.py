@@ -129,14 +129,13 @@ def start_python(
 def run_together(
     *commands: Sequence[object],
     envs: Sequence[Mapping[str, str]] | None = None,
-    warm: bool = True,
     timeout: float = 300,
 ) -> list[subprocess.CompletedProcess[str]]:
     """Runs these processes at the same time.
 
-    `envs`: the environment of each. `warm`: False for programs that change regard before they import it.
+    `envs`: the environment of each.
     """
-    if not (warm and FORKS):
+    if not FORKS:
         return _started(commands, envs or [os.environ] * len(commands), timeout)
     begun = [
         WarmProcess(each, env=env) for each, env in zip(commands, envs or [None] * len(commands), strict=True)

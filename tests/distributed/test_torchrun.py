@@ -78,7 +78,7 @@ def side_by_side(*commands, program=REGARD):
         {**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(len(commands))
     ]
     programs = [[*program, *command] for command in commands]
-    done = run_together(*programs, envs=envs, warm=program == REGARD, timeout=120)
+    done = run_together(*programs, envs=envs, timeout=120)
     return [each.returncode for each in done], [each.stderr for each in done]
 
 

@@ -151,9 +151,18 @@ def test_from_nothing_is_from_the_same_weights(shards, tmp_path):
 PLACES = [(9, 0), (3, 1), (12, 1)]  # step and retry; the first and the fourth of them each time
 
 
-@pytest.mark.parametrize("scores", [constant_at_first, breaks_later])
 @pytest.mark.parametrize(
-    "place", [(5, 0), *(pytest.param(each, marks=pytest.mark.nightly) for each in PLACES), (7, 1)]
+    ("place", "scores"),
+    [
+        *(((5, 0), breaks_later), ((7, 1), constant_at_first)),
+        *(pytest.param((7, 1), breaks_later, marks=pytest.mark.nightly),),
+        *(pytest.param((5, 0), constant_at_first, marks=pytest.mark.nightly),),
+        *(
+            pytest.param(place, scores, marks=pytest.mark.nightly)
+            for place in PLACES
+            for scores in (constant_at_first, breaks_later)
+        ),
+    ],
 )
 def test_stopped_before_or_after_it_continues_to_the_same_bits(
     shards, uninterrupted, tmp_path, scores, place
