@@ -19,7 +19,7 @@ STUB = "tests.benchmarks.stub"
 
 @pytest.fixture(scope="module")
 def adder():
-    """The process of one that is asked and goes on."""
+    """A process that several tests ask."""
     with contenders([Entry(name="odd", make=f"{STUB}:Adder", settings={"first": 1})]) as (one,):
         yield one
 

@@ -325,6 +325,7 @@ def test_workers_end_with_a_killed_server():
     while any(os.path.exists(f"/proc/{each}") for each in workers):
         assert time.monotonic() < ends
         time.sleep(0.02)
+    server.communicate(timeout=60)
 
 
 def test_a_server_whose_second_model_is_missing_ends():
