@@ -61,4 +61,5 @@ def run_shell(text, folder):
 
 def run_python(text, folder):
     """Run a program."""
-    run([sys.executable, "-c", text], folder)
+    done = warm_process.run_python(["-c", text], folder)
+    assert done.returncode == 0, done.stderr[-2000:]

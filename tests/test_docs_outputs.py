@@ -11,9 +11,18 @@ from tools.pages import calls, commands, parted, printed
 DOCS = Path(__file__).parent.parent / "docs"
 LOOK = (DOCS / "look.md").read_text("utf-8")
 NUMBER = re.compile(r"-?\d+\.\d+")
+LATER = re.compile(
+    r"--npz|--html|^regard plot (?!positions|attention)"
+)  # other tests write files and figures
+
+
+def marks_of(page: str, command: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.nightly] if page == "generation.md" or LATER.search(command) else []
+
+
 SHOWN = [
-    pytest.param(command, shown, id=command, marks=marks)
-    for name, marks in (("look.md", ()), ("reference/errors.md", ()), ("generation.md", pytest.mark.nightly))
+    pytest.param(command, shown, id=command, marks=marks_of(name, command))
+    for name in ("look.md", "reference/errors.md", "generation.md")
     for command, shown in commands((DOCS / name).read_text("utf-8"))
 ]
 

@@ -1,6 +1,7 @@
 """No docstring has a measured time, size, rate or share: comments have them."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -30,22 +31,25 @@ def docstrings(text: str) -> list[str]:
     return [re.sub(r"`[^`]*`", "", ast.get_docstring(node) or "") for node in nodes]
 
 
+@functools.cache
+def figures_of(path: Path) -> list[str]:
+    return figures(path.read_text("utf-8"))
+
+
 def figures(text: str) -> list[str]:
     return [f"{number} {unit}" for each in docstrings(text) for number, unit in MEASURED.findall(each)]
 
 
 def test_no_docstring_has_a_measured_figure():
     found = {
-        path.relative_to(SOURCE).as_posix(): [
-            each for each in figures(path.read_text("utf-8")) if each not in GIVEN
-        ]
+        path.relative_to(SOURCE).as_posix(): [each for each in figures_of(path) if each not in GIVEN]
         for path in SOURCE.rglob("*.py")
     }
     assert not {name: each for name, each in found.items() if each}
 
 
 def test_each_given_figure_is_still_there():
-    there = {each for path in SOURCE.rglob("*.py") for each in figures(path.read_text("utf-8"))}
+    there = {each for path in SOURCE.rglob("*.py") for each in figures_of(path)}
     assert there >= set(GIVEN)
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.warm_process import run_python
+
 ROOT = Path(__file__).parents[1]
 QUICK = [
     "tests/training/test_on_device.py",
@@ -21,12 +23,20 @@ LAWS = ["tests/laws"]
 NOT_HERE = "not test_a_model_runs_on_the_device_it_is_on"
 
 
+# nightly: some seconds each, of code that knows no device
+LATER = f"{NOT_HERE} and not stopped_and_resumed and not moves_between_devices"
+
+
 @pytest.mark.parametrize(
-    ("marked", "files"),
-    [("device and not nightly", QUICK), pytest.param("device", LAWS, marks=pytest.mark.nightly)],
-    ids=["quick", "laws"],
+    ("marked", "named", "files"),
+    [
+        ("device and not nightly", LATER, QUICK),
+        pytest.param("device", NOT_HERE, QUICK, marks=pytest.mark.nightly),
+        pytest.param("device", NOT_HERE, LAWS, marks=pytest.mark.nightly),
+    ],
+    ids=["quick", "whole", "laws"],
 )
-def test_tests_with_a_device(marked, files):
+def test_tests_with_a_device(marked, named, files):
     if os.environ.get("REGARD_DEVICE", "cpu") != "cpu":
         pytest.skip("the device is chosen already")
     command = [
@@ -39,7 +49,7 @@ def test_tests_with_a_device(marked, files):
         "-m",
         marked,
         "-k",
-        NOT_HERE,
+        named,
         *files,
     ]
     environment = {**os.environ, "REGARD_DEVICE": "simulated", "OMP_NUM_THREADS": "1"}
@@ -80,5 +90,5 @@ with SimulatedDevice() as here:
 
 
 def test_it_refuses_mixed_devices_and_counts_what_waits():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True)
+    done = run_python(["-c", SCRIPT], ROOT)
     assert done.returncode == 0, done.stderr

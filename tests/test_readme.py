@@ -5,13 +5,14 @@ Trainings are cut to two updates; the data sets are those of REGARD_DATA. `make 
 
 import re
 import shlex
-import subprocess
+import signal
 from pathlib import Path
 
 import pytest
 
 from regard.data.catalogue import check
 from tests.page_blocks import regard_command, run, run_python, run_shell, write_corpora
+from tests.warm_process import start_python
 
 ROOT = Path(__file__).parent.parent
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
@@ -60,23 +61,21 @@ def _shell(line, folder):
             pytest.skip(f"{words[3]} is not here")
         run([*regard_command(), *words[1:]], folder)
     elif words[:2] == ["regard", "look"] and not {"--html", "--text"} & set(words):
-        _served([*regard_command(), *words[1:], "--no-browser"], folder)
+        _served(["-m", *words, "--no-browser"], folder)
     elif words[:2] == ["regard", "serve"]:
-        _served([*regard_command(), *words[1:], "--port", "0"], folder)
+        _served(["-m", *words, "--port", "0"], folder)
     else:
         run_shell(line, folder)
 
 
 def _served(command, folder):
     """It says where its page is; then it is ended."""
-    with subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        assert process.stdout is not None
-        reported = ""
-        for shown in process.stdout:
-            reported += shown
-            if "http://127.0.0.1" in shown:
-                break
-        process.terminate()
-        assert "http://127.0.0.1" in reported
+    process = start_python(command, folder)
+    reported = ""
+    for shown in process.stderr:
+        reported += shown.decode()
+        if "http://127.0.0.1" in reported:
+            break
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert "http://127.0.0.1" in reported

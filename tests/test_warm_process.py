@@ -59,6 +59,14 @@ def test_a_module_is_run_and_its_error_reported():
     assert done.stdout == ""
 
 
+def test_a_program_is_run_with_its_arguments_and_its_error_reported(tmp_path):
+    program = "import os, sys\nprint(__name__, sys.argv, os.getcwd() in sys.path or '' in sys.path)\n1 / 0"
+    done = run_python(["-c", program, "a"], tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == "__main__ ['-c', 'a'] True\n"
+    assert "ZeroDivisionError" in done.stderr
+
+
 def test_several_run_at_once(tmp_path):
     meet = tmp_path / "meet.py"
     meet.write_text(

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.process import BaseProcess
@@ -34,7 +35,7 @@ FORKS = "forkserver" in multiprocessing.get_all_start_methods()
 
 
 class WarmProcess:
-    """`python ARGUMENTS`, begun: a file and its arguments, or "-m", a module and its arguments."""
+    """`python ARGUMENTS`, begun: the first is a file; or "-m", then a module; or "-c", then a program."""
 
     def __init__(
         self, arguments: Sequence[object], cwd: object = None, env: Mapping[str, str] | None = None
@@ -62,13 +63,15 @@ class WarmProcess:
 class PipedProcess:
     """A warm process for those who talk to it: its three streams are pipes of bytes."""
 
-    def __init__(self, arguments: Sequence[object]) -> None:
+    def __init__(
+        self, arguments: Sequence[object], cwd: object = None, env: Mapping[str, str] | None = None
+    ) -> None:
         self.arguments = [str(each) for each in arguments]
         with tempfile.TemporaryDirectory() as folder:
             paths = [Path(folder) / name for name in ("stdout", "stderr", "stdin")]
             for path in paths:
                 os.mkfifo(path)
-            self._process = _begun(self.arguments, None, None, paths)
+            self._process = _begun(self.arguments, cwd, env, paths)
             # to open an end waits for the process to open the other: both do it in the same order
             self.stdout: IO[bytes] = open(paths[0], "rb")  # noqa: SIM115
             self.stderr: IO[bytes] = open(paths[1], "rb")  # noqa: SIM115
@@ -97,6 +100,14 @@ class PipedProcess:
     def returncode(self) -> int | None:
         return self._process.exitcode
 
+    def poll(self) -> int | None:
+        return self.returncode
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
     def send_signal(self, number: int) -> None:
         if self._process.pid and self.returncode is None:
             os.kill(self._process.pid, number)
@@ -105,25 +116,26 @@ class PipedProcess:
         self._process.kill()
 
 
-def start_python(arguments: Sequence[object]) -> "PipedProcess | subprocess.Popen[bytes]":
+def start_python(
+    arguments: Sequence[object], cwd: object = None, env: Mapping[str, str] | None = None
+) -> "PipedProcess | subprocess.Popen[bytes]":
     """Starts one such process, whose three streams are pipes."""
     if FORKS:
-        return PipedProcess(arguments)
+        return PipedProcess(arguments, cwd, env)
     command, pipe = [sys.executable, *map(str, arguments)], subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+    return subprocess.Popen(command, cwd=str(cwd or "."), env=env, stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 def run_together(
     *commands: Sequence[object],
     envs: Sequence[Mapping[str, str]] | None = None,
-    warm: bool = True,
     timeout: float = 300,
 ) -> list[subprocess.CompletedProcess[str]]:
     """Runs these processes at the same time.
 
-    `envs`: the environment of each. `warm`: False for programs that change regard before they import it.
+    `envs`: the environment of each.
     """
-    if not (warm and FORKS):
+    if not FORKS:
         return _started(commands, envs or [os.environ] * len(commands), timeout)
     begun = [
         WarmProcess(each, env=env) for each, env in zip(commands, envs or [None] * len(commands), strict=True)
@@ -185,13 +197,16 @@ def _run(arguments: list[str], cwd: str, env: dict[str, str], files: list[Path])
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
-    as_module = arguments[0] == "-m"
-    first = cwd if as_module else str(Path(arguments[0]).resolve().parent)
+    as_module, as_text = arguments[0] == "-m", arguments[0] == "-c"
+    first = cwd if as_module or as_text else str(Path(arguments[0]).resolve().parent)
     sys.path[:] = [first, *(each for each in sys.path if each != str(ROOT))]  # pytest has added it
-    sys.argv[:] = arguments[1:] if as_module else arguments
+    sys.argv[:] = arguments[1:] if as_module else ["-c", *arguments[2:]] if as_text else arguments
     try:
         if as_module:
             runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        elif as_text:
+            program = sys.modules["__main__"] = types.ModuleType("__main__")
+            exec(compile(arguments[1], "<string>", "exec"), vars(program))
         else:
             runpy.run_path(arguments[0], run_name="__main__")
     finally:

@@ -17,6 +17,13 @@ from benchmarks.work.flops import PairShape, TextShape
 STUB = "tests.benchmarks.stub"
 
 
+@pytest.fixture(scope="module")
+def adder():
+    """A process that several tests ask."""
+    with contenders([Entry(name="odd", make=f"{STUB}:Adder", settings={"first": 1})]) as (one,):
+        yield one
+
+
 class TestRounds:
     def test_each_contender_is_asked_equally_often(self):
         entries = [Entry(name=name, make=f"{STUB}:Adder", settings={"first": 1}) for name in ("a", "b")]
@@ -45,12 +52,9 @@ class TestRounds:
         assert killed.absent == "its process was killed, probably for want of memory"
         assert {name: len(found) for name, found in samples.items()} == {"b": 2}
 
-    def test_a_failure_is_reported_with_its_traceback(self):
-        with (
-            contenders([Entry(name="odd", make=f"{STUB}:Adder", settings={"first": 1})]) as (odd,),
-            pytest.raises(RuntimeError, match="odd failed"),
-        ):
-            odd.ask("round", second="two")
+    def test_a_failure_is_reported_with_its_traceback(self, adder):
+        with pytest.raises(RuntimeError, match="odd failed"):
+            adder.ask("round", second="two")
 
     def test_ratios_are_taken_within_a_round(self):
         slow, fast = ([_sample(speed) for speed in speeds] for speeds in ((1.0, 10.0), (2.0, 20.0)))
@@ -70,14 +74,13 @@ def _sample(speed: float, others: float = 0.0) -> Sample:
 
 @pytest.mark.skipif(busy_seconds() == 0, reason="Linux counts these")
 class TestMemory:
-    def test_a_contender_is_its_session(self):
-        with contenders([Entry(name="a", make=f"{STUB}:Adder", settings={"first": 1})]) as (one,):
-            assert members(one.session) == [one.session]
-            assert peak_resident(one.session) > 1 << 20
-            deadline = time.monotonic() + 10
-            while processor_seconds(one.session) == 0 and time.monotonic() < deadline:
-                one.ask("round", second=2)  # the kernel counts in hundredths of a second
-            assert processor_seconds(one.session) > 0
+    def test_a_contender_is_its_session(self, adder):
+        assert members(adder.session) == [adder.session]
+        assert peak_resident(adder.session) > 1 << 20
+        deadline = time.monotonic() + 10
+        while processor_seconds(adder.session) == 0 and time.monotonic() < deadline:
+            adder.ask("round", second=2)  # the kernel counts in hundredths of a second
+        assert processor_seconds(adder.session) > 0
 
     def test_what_is_held_for_a_while_is_seen(self):
         with peak_memory(every=0.001) as before:

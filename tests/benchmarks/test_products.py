@@ -48,7 +48,7 @@ class Setting:
         return torch.get_float32_matmul_precision()
 
 
-@pytest.mark.parametrize("matmul", ["highest", "medium"])
+@pytest.mark.parametrize("matmul", [pytest.param("highest", marks=pytest.mark.nightly), "medium"])
 def test_a_contenders_process_has_its_setting(matmul):
     entry = Entry(name="one", make=f"{__name__}:Setting", matmul=matmul)
     with contenders([entry]) as (one,):

@@ -37,7 +37,11 @@ def sharded(folder, command, *arguments, shards=2):
     return (folder / "merged").read_text().split("\n")[:-1]
 
 
-@pytest.mark.parametrize("form", [(), ("--json",), ("--n-best", "2")], ids=["text", "json", "ranked"])
+@pytest.mark.parametrize(
+    "form",
+    [(), pytest.param(("--json",), marks=pytest.mark.nightly), ("--n-best", "2")],
+    ids=["text", "json", "ranked"],
+)
 def test_translations_are_those_of_one_file(capsys, folder, form):
     found = sharded(folder, "translate", "--threads", "1", *form)
     arguments = ("--input", folder / "whole.txt", "--output", folder / "whole.de", "--threads", "1", *form)

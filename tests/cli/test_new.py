@@ -5,6 +5,11 @@ import pytest
 from regard.cli import run
 
 
+@pytest.fixture(autouse=True)
+def _measured_for_a_moment(monkeypatch):
+    monkeypatch.setattr("regard.verbs.proposals.training_speed.TIMED_SECONDS", 0.02)
+
+
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -51,7 +51,12 @@ def test_an_alignment_is_drawn_of_the_answer_or_of_a_forced_one(capsys, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("scheme", "word"), [("sinusoidal", "waves"), ("rotary", "waves"), ("alibi", "head 3")]
+    ("scheme", "word"),
+    [
+        ("sinusoidal", "waves"),
+        pytest.param("rotary", "waves", marks=pytest.mark.nightly),
+        ("alibi", "head 3"),
+    ],
 )
 def test_positions_are_drawn_of_a_scheme(capsys, tmp_path, scheme, word):
     shown = drawn(capsys, tmp_path / "p.svg", "positions", "--scheme", scheme, "--length", 8, "--d-model", 16)

@@ -2,8 +2,6 @@
 
 import importlib
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -11,6 +9,7 @@ from regard.cli import run
 from regard.cli.text_command import check_text
 from regard.errors import UserError
 from regard.verbs.translate import translate
+from tests.warm_process import start_python
 
 
 @pytest.fixture
@@ -80,14 +79,10 @@ def test_the_note_is_not_in_the_output(folder, untrained, capsys):
 
 @pytest.mark.parametrize("given", [["-"], ["--input", "-"], []])
 def test_a_dash_is_standard_input(given, untrained, monkeypatch, capsys):
-    reads = "import sys; from regard.cli import run; sys.exit(run(sys.argv[1:]))"
-    done = subprocess.run(
-        [sys.executable, "-c", reads, "translate", *given, "--model", str(untrained)],
-        input=b"1 2\n3\n",
-        capture_output=True,
-        check=True,
-    )
-    assert done.stdout.decode() == "".join(translate(line, model=untrained) + "\n" for line in ("1 2", "3"))
+    process = start_python(["-m", "regard", "translate", *given, "--model", untrained])
+    found, errors = process.communicate(b"1 2\n3\n", timeout=120)
+    assert process.returncode == 0, errors
+    assert found.decode() == "".join(translate(line, model=untrained) + "\n" for line in ("1 2", "3"))
 
 
 @pytest.mark.parametrize("given", [["Hi", "--input", "-"], ["-", "--input", "lines.txt"]])

@@ -35,7 +35,8 @@ def texts(tmp_path):
     return tmp_path
 
 
-def test_new_prints_the_recipe_and_the_next_commands(printed, texts):
+def test_new_prints_the_recipe_and_the_next_commands(printed, texts, monkeypatch):
+    monkeypatch.setattr("regard.verbs.proposals.training_speed.TIMED_SECONDS", 0.02)
     output = printed("new", "src", "ref", "--out", "my.toml")
     assert output.startswith("my.toml: 30 pairs to train, 5 held out\n")
     assert "regard train my.toml --dry-run" in output

@@ -3,13 +3,13 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
+
+from tests.warm_process import run_python, start_python
 
 HERE = Path(__file__).parent
 ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -66,26 +66,14 @@ NIGHTLY = pytest.mark.nightly
     ],
 )
 def test_a_saving_may_die_or_fail_at_any_call_and_nothing_is_lost(memory, fault, calls):
-    done = subprocess.run(
-        [sys.executable, str(HERE / "faults.py"), memory, fault],
-        capture_output=True,
-        text=True,
-        env=ONE_THREAD,
-        check=False,
-    )
+    done = run_python([HERE / "faults.py", memory, fault], env=ONE_THREAD)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= calls
 
 
 def test_a_disk_that_is_full_is_reported_and_the_previous_checkpoint_stays(tmp_path):
     """A real limit of the kernel, so that the safetensors library raises its own errors."""
-    done = subprocess.run(
-        [sys.executable, "-c", FILLED, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        env=ONE_THREAD,
-        check=False,
-    )
+    done = run_python(["-c", FILLED, tmp_path], env=ONE_THREAD)
     assert done.returncode == 0, done.stderr
     caught = done.stdout.splitlines()
     assert len(caught) == 2
@@ -95,16 +83,12 @@ def test_a_disk_that_is_full_is_reported_and_the_previous_checkpoint_stays(tmp_p
 def test_a_run_killed_at_random_moments_always_resumes_from_an_intact_checkpoint(tmp_path):
     last = 0
     for round_number in range(3):
-        with subprocess.Popen(
-            [sys.executable, "-c", SAVES_FOR_EVER, str(tmp_path)],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=ONE_THREAD,
-        ) as process:
-            step, broken = process.stdout.readline().split(maxsplit=1)
-            time.sleep(0.3 + 0.0137 * round_number)
-            process.send_signal(signal.SIGKILL)
-        assert broken.strip() == "[]"
+        process = start_python(["-c", SAVES_FOR_EVER, tmp_path], env=ONE_THREAD)
+        step, broken = process.stdout.readline().split(maxsplit=1)
+        time.sleep(0.3 + 0.0137 * round_number)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+        assert broken.strip() == b"[]"
         assert int(step) >= last
         last = int(step)
     assert last > 0

@@ -1,11 +1,10 @@
 """A run killed at ten random times and resumed each time ends in the bits of the uninterrupted run."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from regard.weights.checkpoint import RunFolder
+from tests.warm_process import run_python
 
 RECIPE = """
 name = "killed"
@@ -30,10 +29,10 @@ dropout = 0.1
 [batches]
 batch_tokens = 300
 [training]
-max_steps = 120
+max_steps = 80
 accumulate = 2
 moving_average = 0.9
-save_every = 6
+save_every = 4
 validate_every = 40
 report_every = 1
 average_last = 3
@@ -49,10 +48,9 @@ def test_a_run_killed_ten_times_ends_in_the_bits_of_the_uninterrupted_run(tmp_pa
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(RECIPE)
     script = Path(__file__).with_name("killed_at_random.py")
-    command = [sys.executable, str(script), str(recipe), str(tmp_path), "10", "120", "1", "1"]
-    found = json.loads(
-        subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
-    )
+    done = run_python([script, recipe, tmp_path, 10, 80, 1, 1], timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
     assert len(found["steps"]) == 10
     assert len(set(found["steps"])) > 5, "the kills fell all over the run"
     uninterrupted, killed = found["digests"]

@@ -22,6 +22,7 @@ from regard.fast.native import kernels
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
+from tests.nightly import each_once
 
 EXACT = kernels.available() or (
     torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
@@ -100,8 +101,7 @@ def test_hypotheses_and_scores_are_the_same_to_the_bit_in_every_batch(size, sear
     assert len({str(hypotheses) for hypotheses in found[0]}) == len(SOURCES)  # and no two alike
 
 
-@pytest.mark.parametrize("search", SEARCHES[:2], ids=lambda search: type(search).__name__)
-@pytest.mark.parametrize("size", RECURRENT)
+@pytest.mark.parametrize(("size", "search"), each_once(list(RECURRENT), SEARCHES[:2]))
 def test_recurrent_models_translate_the_same_alone_and_in_any_batch(size, search):
     model = model_of(size)
     found = [decode_all(search, model, SOURCES, batch_tokens=budget) for budget in (16, 700, 8192)]

@@ -21,6 +21,7 @@ from regard.errors import ConfigError, DataError
 from regard.fast.native import kernels
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
+from tests.nightly import each_once
 
 VOCAB, BOS, EOS = 24, 2, 3
 SHAPES = {
@@ -113,12 +114,16 @@ def test_a_beam_that_holds_everything_finds_the_best(model):
 
 
 @pytest.mark.parametrize(
-    ("settings", "begin_id"),
-    [(ContinuationSettings(seed=3), BOS), (ContinuationSettings(beam_size=3), BOS), (GREEDY, None)],
-    ids=["drawn", "beam", "greedy"],
+    ("model", "asked"),
+    each_once(
+        list(SHAPES.values()),
+        [(ContinuationSettings(seed=3), BOS), (ContinuationSettings(beam_size=3), BOS), (GREEDY, None)],
+    ),
+    indirect=["model"],
 )
-def test_a_prompt_is_continued_the_same_alone_and_in_any_batch(model, begin_id, settings):
+def test_a_prompt_is_continued_the_same_alone_and_in_any_batch(model, asked):
     """To the bit: of the probabilities too."""
+    settings, begin_id = asked
     strategy = settings.with_(begin=begin_id is not None).strategy(num=1 if settings is GREEDY else 2)
     prompts = texts(3, 33, 16, 17, 1, 31, 16)
     together = continue_all(strategy, model, prompts_of(prompts, begin_id=begin_id), max_new_tokens=5)

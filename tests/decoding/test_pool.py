@@ -18,6 +18,7 @@ from regard.decoding.search import BeamSearch
 from regard.errors import DataError, RunError
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from tests.warm_process import run_python
 
 
 @pytest.fixture
@@ -151,7 +152,7 @@ pool._workers.shutdown(wait=True)
 @pytest.mark.skipif(sys.platform != "linux", reason="workers of a fresh interpreter need a file")
 def test_workers_that_are_ended_say_nothing():
     """The executor ends them by SIGTERM if one is killed. They are forks of the command line's process."""
-    done = subprocess.run([sys.executable, "-c", ENDED], capture_output=True, text=True, timeout=60)
+    done = run_python(["-c", ENDED], timeout=60)
     assert "a worker died" in done.stdout
     assert done.stderr == ""
 

@@ -21,6 +21,7 @@ from regard.fast.decoding_step import fast_step, why_plain
 from regard.fast.native import kernels
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
+from tests.nightly import each_once
 
 VOCAB, BOS, EOS = 24, 2, 3
 SHAPES = {
@@ -138,11 +139,14 @@ def test_every_search_scores_its_texts_as_the_window_does(settings):
                 text.append(token)
 
 
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
-    "settings",
-    [ContinuationSettings(seed=3), ContinuationSettings(beam_size=3), GREEDY],
-    ids=["drawn", "beam", "greedy"],
+    ("shape", "size", "settings"),
+    each_once(
+        list(SHAPES.values()),
+        SIZES,
+        [ContinuationSettings(seed=3), ContinuationSettings(beam_size=3), GREEDY],
+    ),
+    indirect=["shape"],
 )
 def test_a_text_is_the_same_alone_and_in_any_batch(shape, size, settings):
     """To the bit: of the probabilities too."""

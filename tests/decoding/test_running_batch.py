@@ -27,6 +27,7 @@ from regard.decoding.speculative import PromptLookup, SpeculativeDecoding
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from tests.decoding.small_models import EXACT, SIZES, VOCAB, perturbed, sentences, translator
+from tests.nightly import each_once
 
 BOS, EOS = 2, 3
 COMMON = {"limits": LengthLimits(ratio=0.5, offset=4, most=24), "rules": (BannedTokens(ids=(0, 2)),)}
@@ -157,8 +158,9 @@ def test_a_source_is_translated_as_it_is_alone(name):
     assert len({str(each) for each in found.values()}) > 12
 
 
-@pytest.mark.parametrize("model", TRANSLATORS)
-@pytest.mark.parametrize("name", ["greedy", "beam", "samples, rules"])
+@pytest.mark.parametrize(
+    ("model", "name"), each_once(list(TRANSLATORS), ["greedy", "beam", "samples, rules"])
+)
 def test_so_it_is_by_models_with_and_without_a_fast_step(model, name):
     found, alone = translated(SEARCHES[name], translator(**TRANSLATORS[model]), count=12, seed=1)
     assert len(found) == 12
@@ -195,8 +197,7 @@ CONTINUATIONS = {
 }
 
 
-@pytest.mark.parametrize("model", WRITERS)
-@pytest.mark.parametrize("name", CONTINUATIONS)
+@pytest.mark.parametrize(("model", "name"), each_once(list(WRITERS), list(CONTINUATIONS)))
 def test_a_prompt_of_any_length_is_continued_as_it_is_alone(model, name):
     """Also over the edge of rolling and sliding windows, which each row comes to at a step of its own."""
     model, random_ = writer(**WRITERS[model]), random.Random(4)

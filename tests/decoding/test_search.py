@@ -12,6 +12,7 @@ from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.step import ROW_MULTIPLE
 from regard.errors import ConfigError, RunError
+from tests.nightly import each_once
 
 EOS = 3
 SOURCES = [[4, 5], [6, 4, 4], [5], []]
@@ -50,8 +51,7 @@ def test_a_beam_wide_enough_finds_the_n_best_of_all_translations(
         assert_same(hypotheses, best)
 
 
-@pytest.mark.parametrize("beam_size", [1, 2, 3, 5])
-@pytest.mark.parametrize("penalty", PENALTIES, ids=str)
+@pytest.mark.parametrize(("penalty", "beam_size"), each_once(list(PENALTIES), [1, 2, 3, 5]), ids=str)
 def test_stopping_early_loses_nothing(make_table, plain_beam_search, penalty, beam_size):
     for seed in range(8):
         for lengths in (range(9), range(4, 7)):

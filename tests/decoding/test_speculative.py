@@ -19,6 +19,7 @@ from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
+from tests.nightly import each_once
 
 VOCAB, BOS, EOS = 24, 2, 3
 SMALL = {"d_model": 16, "num_heads": 2, "d_ff": 32}
@@ -73,9 +74,9 @@ def guessing(loop, drafter, tokens=4):
     return SpeculativeDecoding.of(loop, drafter, tokens)
 
 
-@pytest.mark.parametrize("name", WALKS)
-@pytest.mark.parametrize("begin_id", [BOS, None])
-@pytest.mark.parametrize("drafter", ["lookup", "draft", "itself"])
+@pytest.mark.parametrize(
+    ("name", "begin_id", "drafter"), each_once(list(WALKS), [BOS, None], ["lookup", "draft", "itself"])
+)
 def test_a_text_is_continued_as_without_proposals(name, begin_id, drafter):
     model, loop = continuing(positions="rotary"), WALKS[name]
     begin = [] if begin_id is None else [begin_id]

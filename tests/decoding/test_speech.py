@@ -7,6 +7,7 @@ from regard.decoding.speech import DecodedSpeech, SpeechDecoder, WindowStepper
 from regard.decoding.transcript_settings import TranscriptSettings
 from regard.recipe import read
 from regard.weights.pretrained import load_pretrained
+from tests.nightly import nightly_but
 from tests.whisper_folder import EOS, LANGUAGES, NO_TIMES, RATE, START, extractor, noise, whisper
 
 pytest.importorskip("transformers")
@@ -59,7 +60,20 @@ def ids_of(decoded):
     return [number for segment in decoded.segments for number in segment.ids]
 
 
-@pytest.mark.parametrize("defaults", DEFAULTS)
+@pytest.mark.parametrize(
+    "defaults",
+    nightly_but(
+        list(DEFAULTS),
+        "plain",
+        "forced language",
+        "times",
+        "one language",
+        "beam with times",
+        "short",
+        "default length",
+        "penalties",
+    ),
+)
 def test_tokens_are_those_of_transformers(tmp_path, defaults):
     """With every other model times are probable, so that most windows have several segments."""
     generation, seed = DEFAULTS[defaults], SEEDS[defaults]

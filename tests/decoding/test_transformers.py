@@ -15,6 +15,7 @@ from regard.decoding.rules import (
 )
 from regard.decoding.sampling import MinP, Temperature, TopK, TopP, Typical
 from regard.decoding.search import BeamSearch, GreedySearch
+from tests.nightly import each_once
 
 transformers = pytest.importorskip("transformers")
 processors = pytest.importorskip("transformers.generation.logits_process")
@@ -103,9 +104,7 @@ def test_greedy_says_the_same(gpt2, case):
     assert [each[0].ids[4:] for each in found] == [up_to_the_end(ids) for ids in expected]
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
-@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize(("case", "alpha", "early"), each_once(list(CASES), [0.0, 1.0], [True, False]))
 def test_a_beam_that_stops_early_finds_the_same_with_the_same_scores(gpt2, case, alpha, early):
     """At the greatest length they score what has not ended, and we end it: what ended is compared."""
     controls, rules = CASES[case]

@@ -12,6 +12,7 @@ import sys
 from itertools import count
 
 from regard.cli import main
+from regard.training import run_writer
 from regard.weights import folder
 
 when, rank = sys.argv[1], sys.argv[2]
@@ -31,7 +32,7 @@ def killed(path, files):
     return os.kill(os.getpid(), signal.SIGKILL)
 
 
-folder.write_files = killed
+folder.write_files = run_writer.write_files = killed
 
 if __name__ == "__main__":
     main()

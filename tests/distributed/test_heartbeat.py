@@ -43,7 +43,7 @@ def test_processes_that_give_signs_of_life_go_on(ended, store):
     assert not warnings
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.nightly), 1])
 def test_a_silent_process_ends_the_other(ended, store, rank):
     warnings = []
     with heartbeat(member(store, rank), warnings.append):

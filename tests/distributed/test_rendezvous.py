@@ -1,12 +1,11 @@
 """The store of the workers of one machine is a file."""
 
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import quote
 
 from regard.distributed.rank import Rank
 from regard.distributed.rendezvous import shared_store
+from tests.warm_process import run_python
 
 # in a process of its own: torch's file store waits with the interpreter's lock held, which no test could end
 GONE = """
@@ -21,9 +20,8 @@ except RunError as error:
 
 
 def test_a_folder_that_is_gone_is_not_waited_for():
-    done = subprocess.run(
-        [sys.executable, "-c", GONE], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = run_python(["-c", GONE], timeout=60)
+    assert done.returncode == 0, done.stderr
     assert done.stdout == "the process that started this one has ended\n"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
-from tests.warm_process import run_python, run_together
+from tests.warm_process import run_python, run_together, start_python
 
 HERE = Path(__file__).parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -78,7 +78,7 @@ def side_by_side(*commands, program=REGARD):
         {**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(len(commands))
     ]
     programs = [[*program, *command] for command in commands]
-    done = run_together(*programs, envs=envs, warm=program == REGARD, timeout=120)
+    done = run_together(*programs, envs=envs, timeout=120)
     return [each.returncode for each in done], [each.stderr for each in done]
 
 
@@ -131,11 +131,10 @@ def test_a_killed_process_restarts_and_the_run_ends_in_the_bits_of_an_uninterrup
 
 def test_a_full_disk_stops_all_and_is_reported_once(recipe, tmp_path):
     out = tmp_path / "run"
-    command = [*TORCHRUN, str(HERE / "failing_disk.py"), *train(recipe, out, *LONG)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        wait_for_step(out, 1, process)
-        began = time.monotonic()
-        stderr = process.communicate(timeout=120)[1]
+    process = start_python([*TORCHRUN[1:], HERE / "failing_disk.py", *train(recipe, out, *LONG)])
+    wait_for_step(out, 1, process)
+    began = time.monotonic()
+    stderr = process.communicate(timeout=120)[1].decode()
     assert time.monotonic() - began < SOON
     assert process.returncode == 1
     reported_once(stderr, "cannot save", "No space left on device")
@@ -184,11 +183,11 @@ def test_half_a_place_is_refused(recipe, tmp_path, monkeypatch):
 
 def test_a_world_of_one_is_stopped_like_any_run(recipe, tmp_path):
     place = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}
-    command = [sys.executable, "-m", "regard", *train(recipe, tmp_path / "run", *LONG)]
-    with subprocess.Popen(command, env={**os.environ, **place}, stderr=subprocess.PIPE, text=True) as process:
-        wait_for_step(tmp_path / "run", 2, process)
-        process.send_signal(signal.SIGTERM)
-        stderr = process.communicate(timeout=60)[1]
+    command = ["-m", "regard", *train(recipe, tmp_path / "run", *LONG)]
+    process = start_python(command, env={**os.environ, **place})
+    wait_for_step(tmp_path / "run", 2, process)
+    process.send_signal(signal.SIGTERM)
+    stderr = process.communicate(timeout=60)[1].decode()
     assert process.returncode == 143
     reported_once(stderr, "stopped at step", "which is saved")
 
@@ -208,7 +207,9 @@ main()
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.nightly)]
+)
 def test_a_worker_ends_with_the_process_that_started_it(recipe, tmp_path, number, code):
     """Also while it waits at the rendezvous for that process."""
     command = [sys.executable, "-c", LATE, *train(recipe, tmp_path / "run", "--workers", "2")]

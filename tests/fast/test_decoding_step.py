@@ -15,6 +15,7 @@ from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
+from tests.nightly import each_once
 
 VOCAB = 23
 
@@ -233,8 +234,9 @@ def test_new_weights_are_noticed():
     same(model, model.start)
 
 
-@pytest.mark.parametrize("make", [translator, writer])
-@pytest.mark.parametrize("shape", [{}, {"positions": "rotary"}], ids=["sinusoidal", "rotary"])
+@pytest.mark.parametrize(
+    ("make", "shape"), each_once([translator, writer], [{}, {"positions": "rotary"}]), ids=str
+)
 def test_a_model_that_nobody_uses_is_freed_with_its_step(make, shape):
     model = make(**shape)
     step = weakref.ref(fast_step(model))

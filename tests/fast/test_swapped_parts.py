@@ -18,6 +18,7 @@ from regard.models.adapters import adapters_of, add_lora
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.training.objective import CrossEntropy
+from tests.nightly import each_once
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
 VOCAB, ROWS = 40, 3
@@ -145,8 +146,7 @@ def patch(monkeypatch):
         handle.remove()
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(("part", "way"), each_once(list(PARTS), WAYS))
 def test_a_changed_part_is_decoded_with(part, way, patch):
     model = translator(part)
     usual = stepped(model)
@@ -157,9 +157,7 @@ def test_a_changed_part_is_decoded_with(part, way, patch):
     assert why_plain(model)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("part", IN_TRAINING)
+@pytest.mark.parametrize(("part", "way", "when"), each_once(IN_TRAINING, WAYS, ["before", "after"]))
 def test_a_changed_part_is_trained_with(part, way, when, patch):
     """Changed before the model was fused, or while it is."""
     model = translator(part)

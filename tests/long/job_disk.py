@@ -94,7 +94,8 @@ def failing_disk(folder: Path, files: int) -> Found:
     expected = sha256_of("".join(f"{line.upper()}\n" for line in lines))
     storage.FIRST_WAIT = shard.WAIT = 0.0
     failures = 0
-    for fault in FAULTS:
+    faults = FAULTS if files > 1 else FAULTS[:2]  # in the quick form
+    for fault in faults:
         for at in count(1):
             output = folder / f"{fault}-{at}"
             code = _ended(lambda output=output, fault=fault, at=at: _fails(pattern, output, fault, at))
@@ -105,8 +106,8 @@ def failing_disk(folder: Path, files: int) -> Found:
             _finish(pattern, output, expected)
             shutil.rmtree(output)
     return (
-        f"{failures} failures ({', '.join(FAULTS)}); the same command ended each job, SHA-256 as of one",
-        {"failures": failures, "errors": len(FAULTS)},
+        f"{failures} failures ({', '.join(faults)}); the same command ended each job, SHA-256 as of one",
+        {"failures": failures, "errors": len(faults)},
     )
 
 

@@ -31,6 +31,7 @@ from tests.long.object_store import ObjectStore
 
 SHARDS = 3
 FILES_A_KILL, LINES_A_FILE = 8, 20
+QUICK, LINES_OF_QUICK = 3, 6  # kills of the quick form at most, and the lines of a file then
 FAILING = 0.05  # of the calls to the store
 FLAT = 32 << 20  # bytes that a process may grow after a quarter of its parts
 
@@ -53,7 +54,7 @@ def killed_on_s3(folder: Path, kills: int) -> Found:
 
 def _killed(place: str, folder: Path, kills: int) -> Found:
     files = FILES_A_KILL * (kills + 3)
-    lines = sentences(files * LINES_A_FILE)
+    lines = sentences(files * (LINES_OF_QUICK if kills <= QUICK else LINES_A_FILE))
     pattern = apart(lambda: write_files(f"{place}/in", lines, files))
     answer = functools.partial(_translated, regard.load(), pattern, f"{place}/out")
     processes = JobProcesses(answer, SHARDS, folder / "log")

@@ -39,13 +39,13 @@ def test_requests_made_up_from_the_openapi_document_get_the_answers_that_it_name
     assert answered >= REACHED
 
 
-def test_llm_asks_an_openai_endpoint(included, tmp_path):
+@pytest.mark.parametrize("more", [[], pytest.param(["--no-stream"], marks=pytest.mark.nightly)], ids=str)
+def test_llm_asks_an_openai_endpoint(included, tmp_path, more):
     if not (BIN / "llm").exists():
         pytest.skip("llm is not installed")
     (tmp_path / "extra-openai-models.yaml").write_text(
         f"- model_id: ours\n  model_name: en-de\n  api_base: {included.url}/v1\n"
     )
-    for more in ([], ["--no-stream"]):
-        command = [str(BIN / "llm"), "-m", "ours", "--no-log", *more, "Where is the station?"]
-        done = run(command, tmp_path, LLM_USER_PATH=str(tmp_path), OPENAI_API_KEY="none")
-        assert done.stdout.strip() == "Wo ist der Bahnhof?", done.stderr[-2000:]
+    command = [str(BIN / "llm"), "-m", "ours", "--no-log", *more, "Where is the station?"]
+    done = run(command, tmp_path, LLM_USER_PATH=str(tmp_path), OPENAI_API_KEY="none")
+    assert done.stdout.strip() == "Wo ist der Bahnhof?", done.stderr[-2000:]

@@ -114,7 +114,18 @@ def test_a_file_is_valid(name, tmp_path):
     assert FILES[name](text_of(name), tmp_path) is None
 
 
-@pytest.mark.parametrize(("name", "right", "wrong"), MISSPELT)
+FIRST = {
+    file: case for file, *case in reversed(MISSPELT)
+}  # the others nightly: of each file, its checker finds one
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        pytest.param(*each, marks=() if FIRST[each[0]] == [*each[1:]] else pytest.mark.nightly)
+        for each in MISSPELT
+    ],
+)
 def test_a_misspelt_one_is_not(name, right, wrong, tmp_path):
     assert FILES[name](replaced(text_of(name), {right: wrong}), tmp_path)
 

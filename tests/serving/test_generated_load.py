@@ -18,6 +18,7 @@ def test_users_of_three_dialects_get_only_answers(included):
         assert number > 0
 
 
+@pytest.mark.nightly
 def test_refusals_are_no_failures(serving):
     server = serving(requests_per_minute=6)
     found = generated_load(server.url, users=6, seconds=3)
@@ -28,6 +29,7 @@ def test_refusals_are_no_failures(serving):
     assert 6 <= answered < 10  # the limit grows by one in ten seconds
 
 
+@pytest.mark.nightly
 def test_a_wrong_answer_is_a_failure(serving, decoder_folder):
     with pytest.raises(AssertionError, match="status 4"):
         generated_load(serving({"chars": decoder_folder()}).url, users=2, seconds=1)

@@ -3,9 +3,12 @@
 import asyncio
 import http.client
 import json
+import multiprocessing
 import os
 import signal
 import time
+from multiprocessing.forkserver import _forkserver, ensure_running
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +24,7 @@ from regard.verbs.shared.runtime import Runtime
 from regard.verbs.views.files import json_text, npy_bytes
 from tests.serving.asking import ask, post
 from tests.serving.made_models import MadeModel, Runner
+from tests.warm_process import FORKS, IMPORTED
 
 TEXT = "A man is sitting."
 
@@ -28,6 +32,32 @@ TEXT = "A man is sitting."
 @pytest.fixture(scope="module")
 def looking(serving, decoder_folder):
     return serving({"chars": decoder_folder(), "other": decoder_folder()})
+
+
+class WarmContext:
+    """Starts processes as forks of one that has imported PyTorch, with whose end they end.
+
+    Processes of "spawn" import it first, for some seconds each. Neither have the connections of this one.
+    """
+
+    def __init__(self):
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(IMPORTED)
+        self.Pipe = self._context.Pipe
+
+    def Process(self, *, args, **settings):  # noqa: N802
+        ensure_running()
+        *others, parent = args
+        assert parent == os.getpid()
+        return self._context.Process(args=(*others, _forkserver._forkserver_pid), **settings)
+
+
+@pytest.fixture
+def warm(monkeypatch):
+    """Looks begin in such processes, where the system has them."""
+    if FORKS:
+        begun = SimpleNamespace(get_context=lambda method: WarmContext())
+        monkeypatch.setattr("regard.serving.look_process.multiprocessing", begun)
 
 
 def process_of(server, name="chars"):
@@ -42,7 +72,7 @@ def test_an_address_without_its_end_leads_to_a_page(looking, path, target):
     assert (found.status, found.headers["Location"]) == (303, target)
 
 
-def test_the_page_and_its_files_are_those_of_look(looking):
+def test_the_page_and_its_files_are_those_of_look(looking, warm):
     page = ask(looking, "GET", "/look/chars/")
     assert page.status == 200
     assert b"regard" in page.content
@@ -52,7 +82,7 @@ def test_the_page_and_its_files_are_those_of_look(looking):
     assert ask(looking, "GET", "/look/chars/api/look").json is None
 
 
-def test_a_look_is_that_of_the_verb(looking, decoder_folder):
+def test_a_look_is_that_of_the_verb(looking, decoder_folder, warm):
     made = post(looking, "/look/chars/api/look", {"text": TEXT})
     assert made.status == 200
     look = Looker(decoder_folder()).look(TEXT)
@@ -65,7 +95,7 @@ def test_a_look_is_that_of_the_verb(looking, decoder_folder):
     )
 
 
-def test_an_answer_comes_token_by_token(looking, decoder_folder):
+def test_an_answer_comes_token_by_token(looking, decoder_folder, warm):
     found = post(looking, "/look/chars/api/stream", {"text": TEXT})
     assert found.headers["Content-Type"] == "application/x-ndjson"
     tokens = [json.loads(line) for line in found.content.splitlines()]
@@ -73,7 +103,7 @@ def test_an_answer_comes_token_by_token(looking, decoder_folder):
     assert tokens
 
 
-def test_a_look_counts_until_its_last_part_is_sent(looking, monkeypatch):
+def test_a_look_counts_until_its_last_part_is_sent(looking, monkeypatch, warm):
     looks = looking.service.looks
     counted = []
     monkeypatch.setattr(
@@ -101,31 +131,31 @@ def test_a_look_counts_until_its_last_part_is_sent(looking, monkeypatch):
         ("/look/chars/nothing.js", 404),
     ],
 )
-def test_there_is_nothing_at_other_paths(looking, path, status):
+def test_there_is_nothing_at_other_paths(looking, path, status, warm):
     found = ask(looking, "GET", path)
     assert found.status == status
     assert "error" in found.json
 
 
-def test_pages_of_other_sites_get_no_look(looking):
+def test_pages_of_other_sites_get_no_look(looking, warm):
     found = post(looking, "/look/chars/api/look", {"text": TEXT}, headers={"Origin": "http://evil.example"})
     assert found.status == 403
 
 
-def test_what_is_not_json_or_too_long_is_refused(looking):
+def test_what_is_not_json_or_too_long_is_refused(looking, warm):
     assert ask(looking, "POST", "/look/chars/api/look", raw=b"{").status == 400
     assert ask(looking, "POST", "/look/chars/api/look", raw=b"x" * 300_000).status == 413
     assert post(looking, "/look/chars/api/look", {"text": "a" * 100_000}).status == 400
 
 
-def test_a_process_that_has_died_is_begun_again(looking):
+def test_a_process_that_has_died_is_begun_again(looking, warm):
     assert ask(looking, "GET", "/look/chars/").status == 200
     os.kill(process_of(looking).pid, signal.SIGKILL)
     process_of(looking).join(10)
     assert ask(looking, "GET", "/look/chars/").status == 200
 
 
-def test_a_model_that_is_loaded_again_gets_another_process(looking):
+def test_a_model_that_is_loaded_again_gets_another_process(looking, warm):
     assert ask(looking, "GET", "/look/other/").status == 200
     before, engine = process_of(looking, "other").pid, looking.service.models.slots["other"].engine
     looking.loop.call_soon_threadsafe(looking.server.reload)

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.page_blocks import regard_command, run_python, shortened
+from tests.page_blocks import SHELL, regard_command, run_python, shortened
 from tests.serving.asking import recorded
 from tests.serving.proxies import DEPLOY, NAME, Nginx, free_ports, program, replaced
+from tests.warm_process import start_python
 
 ROOT = DEPLOY.parent
 PAGE = (ROOT / "docs/serving.md").read_text("utf-8")
@@ -36,7 +37,7 @@ class Reader:
     """Who follows the page: a folder, terminals with servers, and one for all other commands."""
 
     def __init__(self, folder, *, pip=None):
-        self.folder, self.servers, self.nginx = folder, [], None
+        self.folder, self.servers, self.nginx, self.installed = folder, [], None, bool(pip)
         self.ports = dict(zip((8000, 8001), free_ports(2), strict=True))
         self.home = folder.parent / "home"
         self.programs = self.home / "programs"
@@ -94,7 +95,7 @@ class Reader:
         for server in self.servers:
             server.send_signal(signal.SIGINT)
         for server in self.servers:
-            _, said = server.communicate(timeout=60)
+            said = server.communicate(timeout=60)[1].decode()
             assert server.returncode == 0, said
             assert "all accepted requests are answered" in said
         self.servers = []
@@ -127,20 +128,20 @@ class Reader:
     def _serve(self, line):
         """Start a server, in a terminal of its own; it has port 8000 if the command names none."""
         command = self.local(line if "--port" in line else line.replace("serve", "serve --port 8000", 1))
-        server = subprocess.Popen(
-            ["sh", "-ec", f"exec {command}"],
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        if self.installed or SHELL.search(command):
+            pipe = subprocess.PIPE
+            words = ["sh", "-ec", f"exec {command}"]
+            server = subprocess.Popen(
+                words, cwd=self.folder, env=self.environment, stdin=pipe, stdout=pipe, stderr=pipe
+            )
+        else:
+            server = start_python(["-m", *shlex.split(command, comments=True)], self.folder, self.environment)
         self.servers.append(server)
         assert server.stderr
         said = []
         for line in server.stderr:
-            said.append(line)
-            if line.startswith("serving "):
+            said.append(line.decode())
+            if line.startswith(b"serving "):
                 return
         raise AssertionError("".join(said))
 

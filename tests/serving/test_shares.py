@@ -83,7 +83,10 @@ def test_a_request_ends_once_with_its_last_share_or_its_first_error(model):
 
 
 @forks
-@pytest.mark.parametrize("controls", [{}, {"beam_size": 1}, {"sample": True, "seed": 7, "top_k": 20}])
+@pytest.mark.parametrize(
+    "controls",
+    [{}, pytest.param({"beam_size": 1}, marks=pytest.mark.nightly), {"sample": True, "seed": 7, "top_k": 20}],
+)
 def test_answers_are_those_of_one_scheduler(model, workers, controls):
     answerer = model.answerer(AnswerSettings(task="translate", controls=Controls(**controls)))
     scheduler = Scheduler()

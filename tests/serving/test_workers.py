@@ -18,6 +18,7 @@ from regard.verbs.generation.controls import Controls
 from regard.verbs.serve import AnswerSettings, ServedModel
 from tests.serving.asking import ask, post
 from tests.serving.test_scheduler import Seen
+from tests.warm_process import run_python, start_python
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="workers are forks")
 LINES = ["Where is the station?", "I am tired.", "He has three cats and a dog.", "hi", "Yes, I do.", "No."]
@@ -67,7 +68,10 @@ def settings(**controls):
     return AnswerSettings(task="translate", controls=Controls(**controls))
 
 
-@pytest.mark.parametrize("controls", [{}, {"beam_size": 1}, {"sample": True, "seed": 7, "top_k": 20}])
+@pytest.mark.parametrize(
+    "controls",
+    [{}, pytest.param({"beam_size": 1}, marks=pytest.mark.nightly), {"sample": True, "seed": 7, "top_k": 20}],
+)
 def test_answers_are_those_of_the_scheduler(model, workers, controls):
     answerer, scheduler = model.answerer(settings(**controls)), Scheduler()
     asked = [Asked(workers, answerer, LINES[:number]) for number in range(1, len(LINES) + 1)]
@@ -312,22 +316,21 @@ SERVER = [sys.executable, "-m", "regard", "serve", "--port", "0", "--workers", "
 
 
 def test_workers_end_with_a_killed_server():
-    with subprocess.Popen(SERVER, stderr=subprocess.PIPE, text=True) as server:
-        assert "serving" in server.stderr.readline()
-        workers = subprocess.run(
-            ["pgrep", "-P", str(server.pid)], capture_output=True, text=True
-        ).stdout.split()
-        assert len(workers) == 2
-        server.kill()
+    server = start_python(SERVER[1:])
+    assert b"serving" in server.stderr.readline()
+    workers = subprocess.run(["pgrep", "-P", str(server.pid)], capture_output=True, text=True).stdout.split()
+    assert len(workers) == 2
+    server.kill()
     ends = time.monotonic() + 10
     while any(os.path.exists(f"/proc/{each}") for each in workers):
         assert time.monotonic() < ends
         time.sleep(0.02)
+    server.communicate(timeout=60)
 
 
 def test_a_server_whose_second_model_is_missing_ends():
-    command = [*SERVER, "--model", "a=" + str(model_folder()), "--model", "b=no/folder"]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    command = [*SERVER[1:], "--model", "a=" + str(model_folder()), "--model", "b=no/folder"]
+    found = run_python(command, timeout=60)
     assert found.returncode == 2
     assert "no/folder" in found.stderr
 

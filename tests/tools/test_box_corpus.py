@@ -152,7 +152,7 @@ CORPUS_OF = {1: 1, 2: 2, 3: 2, 4: 3, 5: 4, 6: 5}  # which corpus a stage of the 
 def test_a_stage_gives_the_same_files_and_its_recipe_trains_on_them(number, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     corpus = CORPUS_OF[number]
-    stage = dataclasses.replace(STAGES[corpus], passes=2, templates=300, captions=100)
+    stage = dataclasses.replace(STAGES[corpus], passes=2, templates=100, captions=40)
     for folder in ("one", "two"):
         make_corpus(TATOEBA * 20, tmp_path / folder, stage)
     for name in ("train.en", "train.de"):

@@ -113,17 +113,22 @@ def run(out, settings):
     return weights, records, steps, best.manifest["step"], state.best_value, state.validations_since_best
 
 
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("base"), BASE)
+
+
 def test_every_setting_is_applied_or_refused_and_none_is_both():
     assert set(NAMES) == APPLIED | set(REFUSED)
     assert not APPLIED & set(REFUSED)
 
 
-def test_two_runs_with_the_same_settings_are_equal(tmp_path):
-    assert run(tmp_path / "one", BASE) == run(tmp_path / "two", BASE)
+def test_two_runs_with_the_same_settings_are_equal(tmp_path, base):
+    assert run(tmp_path, BASE) == base
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_setting_changes_the_run_or_is_refused_by_name(tmp_path, name, squared_loss):
+def test_a_setting_changes_the_run_or_is_refused_by_name(tmp_path, name, squared_loss, base):
     if name == "products" and not has_bfloat16():
         pytest.skip("this processor has no instructions for bfloat16")
     changed = dataclasses.replace(BASE, **{name: CHANGES[name]})
@@ -133,7 +138,7 @@ def test_a_setting_changes_the_run_or_is_refused_by_name(tmp_path, name, squared
         assert caught.value.hint
         assert not (tmp_path / "changed").exists()
     else:
-        assert run(tmp_path / "changed", changed) != run(tmp_path / "base", BASE)
+        assert run(tmp_path / "changed", changed) != base
 
 
 def test_frozen_weights_stay_and_can_be_trained_again_afterwards(tmp_path):

@@ -25,6 +25,7 @@ from regard.training.trainer import Trainer
 from regard.weights.average import MovingAverage
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from regard.weights.tensors import model_tensors
+from tests.nightly import each_once
 
 SETTINGS = TrainingSettings(
     max_steps=12,
@@ -217,8 +218,11 @@ class Planted:
         return loss
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf], ids=str)
-@pytest.mark.parametrize("where", ["weight", "activation", "gradient"])
+@pytest.mark.parametrize(
+    ("where", "value"),
+    each_once(["weight", "activation", "gradient"], [math.nan, math.inf, -math.inf]),
+    ids=str,
+)
 def test_a_non_finite_number_never_reaches_a_checkpoint(shards, tmp_path, where, value):
     """A step is skipped; a lost weight is restored from the last checkpoint."""
     reports = []

@@ -314,7 +314,7 @@ def test_the_average_too_has_to_be_no_worse_by_both(start):
         assert same(best(current), scores.shown[shown])
 
 
-@pytest.mark.parametrize("first", [{}, TWO], ids=["one", "two"])
+@pytest.mark.parametrize("first", [pytest.param({}, marks=pytest.mark.nightly), TWO], ids=["one", "two"])
 def test_a_run_stopped_anywhere_chooses_the_same_best_model(start, first):
     """The best model is in memory between saves; it is on disk before a checkpoint that refers to it."""
     scores = [(50.0, 2.0), (60.0, 1.5), (60.0, 1.2), (59.0, 1.2), (61.0, 1.1), (61.0, 1.3)]

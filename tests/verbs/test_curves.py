@@ -4,7 +4,7 @@ import pytest
 
 from regard.cli import run as command
 from regard.errors import FolderError
-from regard.verbs.curves import LOSS_UNITS, curves
+from regard.verbs.curves import LOSS_UNITS, curves, run_curves
 from regard.verbs.tasks.kinds import KINDS
 from regard.weights.checkpoint import RunFolder
 
@@ -54,7 +54,7 @@ def test_the_unit_of_the_loss_is_that_of_the_task(tmp_path, capsys, recipe, labe
     run.append_metrics({"kind": "train", "step": 1, "loss": 3.0, "learning_rate": 0.1})
     if recipe is not None:
         (tmp_path / "recipe.toml").write_text(recipe)
-    assert curves(tmp_path).curves.loss_label == label
+    assert run_curves(tmp_path).loss_label == label
 
 
 def test_every_kind_of_task_has_a_unit():

@@ -11,6 +11,7 @@ from regard.verbs.convert import convert
 from regard.verbs.embed import Embedder
 from regard.verbs.embed_images import IMAGES_PER_BATCH, ImageEmbedder, embed_images
 from tests.clip_folder import clip, write_preprocessor
+from tests.nightly import each_once
 
 TEXTS = ["a photo of a cat", "a photo of a dog", "  Of 12 DOGS, and of a horse!", "", "cat " * 9]
 SETTINGS = [
@@ -49,8 +50,7 @@ def vectors_of(model, images):
     return torch.stack([each.vector for each in ImageEmbedder(model, device="cpu")(images)])
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("size", [(12, 12), (30, 19), (13, 41)], ids=str)
+@pytest.mark.parametrize(("settings", "size"), each_once(SETTINGS, [(12, 12), (30, 19), (13, 41)]), ids=str)
 @torch.no_grad()
 def test_images_are_read_as_by_the_image_processor_of_transformers(pair, tmp_path, settings, size):
     pytest.importorskip("PIL")

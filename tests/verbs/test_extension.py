@@ -31,7 +31,8 @@ class MyBeam(BeamSearch):
     pass
 """
 SMALL = [
-    *(f"data.{part}.length=5" for part in ("train", "valid", "test")), "data.test.size=20",
+    *(f"data.{part}.length=5" for part in ("train", "valid", "test")), "data.train.size=500",
+    "data.valid.size=20", "data.test.size=20",
     "training.max_steps=4", "decoding.beam_size=3", 'decoding.search="my_beam"', 'decoding.rules=["no_a"]',
 ]  # fmt: skip
 SCRIPT = """
@@ -66,14 +67,17 @@ def python(tmp_path):
 
 def test_the_command_line_knows_the_names(python):
     text = "I lost my umbrella on the train yesterday."
-    with_rule = python("-m", "regard", "translate", text, "--rule", "no_a", "--search", "my_beam")
-    assert with_rule.returncode == 0, with_rule.stderr
-    assert with_rule.stdout.strip()
-    assert "a" not in with_rule.stdout.lower()
-    misspelt = python("-m", "regard", "translate", text, "--rule", "no_b")
-    assert misspelt.returncode == 2
-    assert "no decoding rule is registered as 'no_b'" in misspelt.stderr
-    assert "did you mean 'no_a'?" in misspelt.stderr
+    commands = [
+        ["translate", text, "--rule", "no_a", "--search", "my_beam"],
+        ["translate", text, "--rule", "no_b"],
+    ]
+    program = f"import regard.cli, sys\nsys.exit([regard.cli.run(each) for each in {commands}] != [0, 2])"
+    done = python("-c", program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert "a" not in done.stdout.lower()
+    assert "no decoding rule is registered as 'no_b'" in done.stderr
+    assert "did you mean 'no_a'?" in done.stderr
 
 
 def test_workers_train_with_what_a_script_imports_from_an_installed_package(python, tmp_path):

@@ -12,6 +12,7 @@ from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.decoding.phrases import up_to
 from regard.errors import ConfigError, DataError, FolderError
 from regard.verbs.generate import Generator, before_stop, generate, generate_file, in_characters, output_lines
+from tests.nightly import each_once, nightly_but
 
 KINDS = ["characters", "bytes", "bytebpe", "bpe", "unigram", "words", "wordpiece"]
 PROMPTS = ["To be", "", "that is the question, and a long one\n", "Ä", "東京 "]
@@ -27,6 +28,7 @@ def plain(decoder_folder):
     return decoder_folder("characters")
 
 
+@pytest.mark.parametrize("model", nightly_but(KINDS, "characters", "bytebpe", "unigram"), indirect=True)
 def test_a_text_begins_with_its_prompt_and_several_give_several(model):
     one = generate("To be", model=model)
     assert one.startswith("To be")
@@ -45,6 +47,7 @@ def test_the_same_seed_says_the_same_and_another_something_else(plain):
     assert len(texts) > 2
 
 
+@pytest.mark.parametrize("model", nightly_but(KINDS, "characters", "bytebpe", "unigram"), indirect=True)
 def test_an_image_s_class_does_not_depend_on_its_batch(model):
     generator = Generator(model, num=2)
     together = list(generator(PROMPTS))
@@ -56,8 +59,11 @@ def test_an_image_s_class_does_not_depend_on_its_batch(model):
     assert [each.continuations for each in reversed(backwards)] == [each.continuations for each in together]
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("settings", [{}, {"temperature": 0.0}, {"temperature": 2.0, "seed": 4}])
+@pytest.mark.parametrize(
+    ("model", "prompt", "settings"),
+    each_once(KINDS, PROMPTS, [{}, {"temperature": 0.0}, {"temperature": 2.0, "seed": 4}]),
+    indirect=["model"],
+)
 def test_a_stream_is_the_text_piece_by_piece(model, prompt, settings):
     generator = Generator(model, max_new_tokens=40, **settings)
     pieces = list(generator.stream(prompt))

@@ -19,6 +19,7 @@ from regard.training.prefetch import prepared_for_gpu
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from regard.weights.model_folder import load_model
+from tests.warm_process import run_python
 
 RECIPE = """
 name = "small"
@@ -284,10 +285,8 @@ def own(terminal):
 
 
 def test_two_workers_train_one_model(recipe, tmp_path):
-    command = [sys.executable, "-m", "regard", "train", str(recipe), "--threads", "1", "--workers", "2"]
-    done = subprocess.run(
-        [*command, "--out", str(tmp_path / "run")], capture_output=True, text=True, timeout=120
-    )
+    command = ["-m", "regard", "train", recipe, "--threads", "1", "--workers", "2"]
+    done = run_python([*command, "--out", tmp_path / "run"], timeout=120)
     assert done.returncode == 0, done.stderr
     assert "2 workers of 1 thread" in done.stderr
     assert RunFolder(tmp_path / "run").latest().step == 8

@@ -51,7 +51,13 @@ def text_of(theirs, folder, samples, **asked):
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"language": "german"}, {"language": "de", "task": "translate"}], ids=str
+    "asked",
+    [
+        {},
+        pytest.param({"language": "german"}, marks=pytest.mark.nightly),
+        {"language": "de", "task": "translate"},
+    ],
+    ids=str,
 )
 def test_the_text_of_a_file_is_that_of_transformers(tmp_path, folder, theirs, asked):
     samples = noise(1.0)

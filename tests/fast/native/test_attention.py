@@ -5,6 +5,7 @@ import torch
 
 from regard.fast.native.attention import attend_to_memory, attend_to_self
 from regard.fast.native.kernels import constant
+from tests.nightly import each_once
 
 pytestmark = pytest.mark.usefixtures("any_width")
 HEADS = [(1, 1), (4, 4), (4, 2), (6, 1)]  # heads, and groups of them that share keys
@@ -115,11 +116,10 @@ def test_the_number_of_threads_changes_no_bit(threads):
     assert torch.equal(found[0], found[2])
 
 
-@pytest.mark.parametrize(("heads", "groups"), HEADS)
-@pytest.mark.parametrize("d_head", D_HEADS)
-@pytest.mark.parametrize("steps", [5, 40])
-def test_it_looks_at_what_its_row_has_read(heads, groups, d_head, steps):
+@pytest.mark.parametrize(("shape", "d_head", "steps"), each_once(HEADS, D_HEADS, [5, 40]), ids=str)
+def test_it_looks_at_what_its_row_has_read(shape, d_head, steps):
     """Rows are repeated, dropped and swapped between steps; each has a history of its own."""
+    heads, groups = shape
     generator = torch.Generator().manual_seed(steps)
     rows, most, width = 5, 7, groups * d_head
     free = torch.randperm((steps + 3) * most, generator=generator).int()

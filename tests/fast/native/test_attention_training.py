@@ -13,6 +13,7 @@ from regard.layers.scaled_dot_product import (
     for_each_query_head,
     plain_attention,
 )
+from tests.nightly import each_once
 
 pytestmark = pytest.mark.usefixtures("any_width")
 
@@ -50,11 +51,14 @@ def agree(given, mask=None, p=0.0):
         torch.testing.assert_close(each.double(), its, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("heads", "groups"), [(1, 1), (4, 4), (4, 2), (6, 1)])
-@pytest.mark.parametrize(("tgt_len", "src_len"), [(1, 1), (3, 17), (8, 16), (25, 9), (40, 33)])
-@pytest.mark.parametrize("p", [0.0, 0.3])
-def test_it_is_the_plain_kernel(heads, groups, tgt_len, src_len, p):
-    agree(parts(3, heads, groups, tgt_len, src_len), p=p)
+@pytest.mark.parametrize(
+    ("heads", "lengths", "p"),
+    each_once([(1, 1), (4, 4), (4, 2), (6, 1)], [(1, 1), (3, 17), (8, 16), (25, 9), (40, 33)], [0.0, 0.3]),
+    ids=str,
+)
+def test_it_is_the_plain_kernel(heads, lengths, p):
+    """Of so many heads and groups, lengths of target and source."""
+    agree(parts(3, *heads, *lengths), p=p)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3])

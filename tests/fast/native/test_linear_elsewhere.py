@@ -13,6 +13,7 @@ import torch
 from regard.fast.int8 import quantise
 from regard.fast.native.compiler import FLAGS, SOURCES
 from regard.fast.native.prebuilt import TARGETS
+from tests.nightly import each_once
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 PROGRAM = Path(__file__).with_name("linear_elsewhere.c")
@@ -37,9 +38,11 @@ def program(request, tmp_path_factory):
     return EMULATOR, "-cpu", CASES[request.param], str(made)
 
 
-@pytest.mark.parametrize(("rows", "features", "columns"), [(1, 3, 5), (9, 50, 77), (4, 256, 64)])
-@pytest.mark.parametrize("extreme", [False, True])
-def test_arm_multiplies_the_same_integers(program, rows, features, columns, extreme):
+@pytest.mark.parametrize(
+    ("shape", "extreme"), each_once([(1, 3, 5), (9, 50, 77), (4, 256, 64)], [False, True]), ids=str
+)
+def test_arm_multiplies_the_same_integers(program, shape, extreme):
+    rows, features, columns = shape
     torch.manual_seed(features)
     weight, x, bias = torch.randn(columns, features), torch.randn(rows, features), torch.randn(columns)
     if extreme:  # the largest integers of either sign, which add up

@@ -52,7 +52,8 @@ def rows(path):
     return [line.split("\t") for line in lines]
 
 
-def test_a_folder_of_classes_becomes_a_recipe_that_trains_and_classifies(photos):
+def test_a_folder_of_classes_becomes_a_recipe_that_trains_and_classifies(photos, monkeypatch):
+    monkeypatch.setattr("regard.verbs.proposals.training_speed.TIMED_SECONDS", 0.02)
     written = new("photos/train", out="bars")
     assert (written.task, written.unit, written.holds_out) == ("images", "images", True)
     assert written.reading == "images (a folder for each class)"

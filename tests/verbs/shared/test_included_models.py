@@ -39,6 +39,13 @@ def test_the_included_model_is_small_complete_and_has_a_card():
     assert "Bahnhof" in translate("Where is the station?")
 
 
+@pytest.fixture(scope="module")
+def german():
+    """Translates by the included model."""
+    translator = Translator(workers=1)
+    return lambda text: next(iter(translator([text]))).text
+
+
 EVERYDAY = {
     "Good morning, how are you today?": "Guten Morgen, wie geht es",
     "hi": "Hallo",
@@ -52,8 +59,8 @@ EVERYDAY = {
 
 
 @pytest.mark.parametrize("sentence", EVERYDAY)
-def test_everyday_sentences_come_out_right(sentence):
-    assert EVERYDAY[sentence] in translate(sentence)
+def test_everyday_sentences_come_out_right(sentence, german):
+    assert EVERYDAY[sentence] in german(sentence)
 
 
 COPIED = {  # numbers and times: of unseen names six of ten come out right (tests/long/box_check.py)
@@ -69,18 +76,18 @@ COPIED = {  # numbers and times: of unseen names six of ten come out right (test
 
 
 @pytest.mark.parametrize("sentence", COPIED)
-def test_names_and_numbers_are_copied(sentence):
-    german = translate(sentence)
-    assert [part for part in COPIED[sentence] if part not in german] == []
+def test_names_and_numbers_are_copied(sentence, german):
+    found = german(sentence)
+    assert [part for part in COPIED[sentence] if part not in found] == []
 
 
 @pytest.mark.parametrize(
     "word", ["thermometer", "digital", "allergy", "months", "voyage", "logic", "holding"]
 )
-def test_a_single_word_does_not_loop(word):
-    german = translate(word)
-    assert len(german) < 3 * len(word) + 15
-    assert re.search(r"(\S.{1,20}?)(?:[\s,.-]*\1){2,}", german) is None
+def test_a_single_word_does_not_loop(word, german):
+    found = german(word)
+    assert len(found) < 3 * len(word) + 15
+    assert re.search(r"(\S.{1,20}?)(?:[\s,.-]*\1){2,}", found) is None
 
 
 def test_an_installation_without_the_included_model_gives_a_hint(tmp_path, monkeypatch):

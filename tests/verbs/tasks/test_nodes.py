@@ -90,8 +90,12 @@ def changed(folder, table):
     ("table", "accuracy"),
     [
         ('kind = "gat"\nd_model = 16\nnum_heads = 4\ndropout = 0.2\n', 80),
-        ('kind = "gat"\nattention = "gatv2"\nd_model = 16\nnum_heads = 4\ndropout = 0.2\n', 80),
-        (TRANSFORMER, 80),
+        pytest.param(
+            'kind = "gat"\nattention = "gatv2"\nd_model = 16\nnum_heads = 4\ndropout = 0.2\n',
+            80,
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(TRANSFORMER, 80, marks=pytest.mark.nightly),
         (TRANSFORMER + 'reach = "all"\nmax_distance = 2\nnode_positions = "laplacian"\n', 60),
     ],
     ids=["gat", "gatv2", "near", "all, laplacian"],

@@ -49,7 +49,7 @@ def validations(run):
     return [record for record in RunFolder(run).metrics() if record["kind"] == "validation"]
 
 
-@pytest.mark.parametrize("valid", [(), (VALID,)])
+@pytest.mark.parametrize("valid", [pytest.param((), marks=pytest.mark.nightly), (VALID,)])
 def test_the_model_is_that_of_a_run_on_all_examples(recipe, tmp_path, valid):
     trained(recipe, tmp_path / "whole", ALL, *valid)
     trained(recipe, tmp_path / "once", *valid)
@@ -114,7 +114,7 @@ def stop_at(step, before):
     return stop
 
 
-@pytest.mark.parametrize("part", ["first", "second"])
+@pytest.mark.parametrize("part", [pytest.param("first", marks=pytest.mark.nightly), "second"])
 def test_a_run_that_was_stopped_resumes_to_the_same_bits(recipe, tmp_path, part):
     trained(recipe, tmp_path / "whole", REFIT, "training.report_every=1")
     run, times = tmp_path / "run", [0] * (part == "second")

@@ -58,6 +58,7 @@ def test_training_leaves_the_number_of_threads_as_it_was(tmp_path, two_threads, 
 
 
 def test_measuring_does_not_change_the_run(tmp_path, two_threads, monkeypatch):
+    monkeypatch.setattr("regard.training.threads.SECONDS", 0.0)  # one round
     measure = thread_choice.choose_threads
     monkeypatch.setattr(thread_choice, "choose_threads", lambda update, most: measure(update, most) and 1)
     for name, more in (("measured", {}), ("set", {"threads": 1})):
