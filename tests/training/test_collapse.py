@@ -247,7 +247,11 @@ def test_a_young_run_is_not_judged(shards, tmp_path):
 def test_a_run_that_diverges_is_judged_at_any_age_and_starts_again(shards, tmp_path):
     """At a huge rate, in a run that is too young for any other check."""
     short = dataclasses.replace(
-        SETTINGS, collapse=CollapseSettings(), schedule=ScheduleSettings(warmup_steps=1, learning_rate=1e4)
+        SETTINGS,
+        validate_every=5,
+        save_every=5,
+        collapse=CollapseSettings(),
+        schedule=ScheduleSettings(warmup_steps=1, learning_rate=1e4),
     )
     _, state = trained(shards, tmp_path, short, scores=lambda *_: {"loss": 9.0}, entropy=1.0)
     assert state.step == short.max_steps
@@ -358,13 +362,19 @@ def young(*validations, is_last=False, entropy=1.0):
     return answers
 
 
+def test_a_last_validation_that_is_better_than_the_one_before_needs_a_second_sign():
+    far = [9.0] * 5
+    assert young(([2.0], {"loss": 3.0}), (far, {"loss": 2.9}), is_last=True) == [None, None]
+    assert young(([2.0], {"loss": 3.0}), (far, {"loss": 3.0}), is_last=True)[1]
+
+
 GOOD, NAN = {"loss": 2.0}, {"loss": math.nan}
 
 
 @pytest.mark.parametrize(
     ("losses", "metrics", "why"),
     [
-        ([2.0, 7.0], GOOD, "far above"),
+        ([2.0, *[7.0] * 4], GOOD, "far above"),
         ([2.0] * 4 + [None] * 5, GOOD, "5 of the last 9 updates were skipped"),
         ([None] * 6, GOOD, "6 of the last 6"),
         ([2.0], NAN, "NaN"),
@@ -378,7 +388,7 @@ def test_divergence_is_a_sign_at_any_age_and_one_is_enough_at_the_end(losses, me
 
 
 def test_two_validations_with_divergence_are_a_collapse_and_what_recovers_is_none():
-    far = ([9.0], GOOD)
+    far = ([9.0] * 5, GOOD)
     assert young(([2.0], GOOD), far, far)[-1]
     assert young(([2.0], GOOD), far, ([1.0], GOOD), far)[-1] is not None, "a loss at the entropy is a sign"
     assert young(([2.0], GOOD), far, ([0.5], GOOD), far) == [None] * 4, "it has learned in between"
@@ -388,10 +398,13 @@ def test_two_validations_with_divergence_are_a_collapse_and_what_recovers_is_non
 @pytest.mark.parametrize(
     ("losses", "entropy"),
     [
-        ([2.0, 4.0, 6.0], 1.0), ([2.0, 7.0], 3.0), ([2.0, 7.0], None), ([2.0] * 5 + [None] * 5, 1.0),
-        ([None] * 4, 1.0),
+        ([2.0, *[4.5] * 4], 1.0), ([2.0, *[7.0] * 4], 3.5), ([2.0, *[7.0] * 4], None),
+        ([2.0] * 5 + [None] * 5, 1.0), ([None] * 4, 1.0), ([2.0, *[9.0] * 3], 1.0),
     ],
-    ids=["twice the first", "below twice the entropy", "no entropy", "half were skipped", "few were skipped"],
+    ids=[
+        "twice the first", "below twice the entropy", "no entropy", "half were skipped", "few were skipped",
+        "few updates",
+    ],
 )  # fmt: skip
 def test_no_divergence(losses, entropy):
     assert young((losses, GOOD), is_last=True, entropy=entropy) == [None]
