@@ -16,7 +16,9 @@ def test_one_text_is_one_and_several_are_several():
         several("a b")
 
 
-@pytest.mark.parametrize("given", [5, None, b"a", Path("a"), ["a", 5], ("a", None), ["a", ["b"]]], ids=str)
+@pytest.mark.parametrize(
+    "given", [5, None, b"a", {"a": "b"}, Path("a"), ["a", 5], ("a", None), ["a", ["b"]]], ids=str
+)
 def test_what_is_no_text_is_refused_at_once(given):
     for call in (strings, several):
         with pytest.raises(DataError, match=r"not a string|not a text") as raised:

@@ -1,6 +1,6 @@
 """Checking the texts of a call: one str, or several, before any work starts."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,11 @@ def refuse_non_texts(texts: Any) -> None:
         raise DataError(f"{texts} is a path, not a text", "give its lines, or call the verb for files")
     if isinstance(texts, bytes | bytearray):
         raise DataError(f"a text is {type(texts).__name__}, not a string", "decode it: text.decode('utf-8')")
+    if isinstance(texts, Mapping):
+        raise DataError(
+            f"a {type(texts).__name__} of names and values is not a text, nor several",
+            "give a list, such as list(texts.values())",
+        )
     if not isinstance(texts, Iterable):
         raise DataError(f"a text is {type(texts).__name__}, not a string", "give a str, or several")
     if isinstance(texts, list | tuple):
