@@ -24,3 +24,8 @@ def nightly_but(values, *kept):
     """The values, for `pytest.mark.parametrize`, of which only those kept run for every change."""
     assert {*kept} <= {*values}
     return [each if each in kept else pytest.param(each, marks=pytest.mark.nightly) for each in values]
+
+
+def name_of(value):
+    """The name of a case, the same in each process: that of a function, or the value as text."""
+    return getattr(value, "__name__", None) or str(value)

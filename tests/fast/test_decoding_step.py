@@ -15,7 +15,7 @@ from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
-from tests.nightly import each_once
+from tests.nightly import each_once, name_of
 
 VOCAB = 23
 
@@ -235,7 +235,7 @@ def test_new_weights_are_noticed():
 
 
 @pytest.mark.parametrize(
-    ("make", "shape"), each_once([translator, writer], [{}, {"positions": "rotary"}]), ids=str
+    ("make", "shape"), each_once([translator, writer], [{}, {"positions": "rotary"}]), ids=name_of
 )
 def test_a_model_that_nobody_uses_is_freed_with_its_step(make, shape):
     model = make(**shape)

@@ -16,7 +16,7 @@ from regard.fast import graphed_step, static_cache
 from regard.fast.decoding_step import DecodingStep, fast_step
 from regard.fast.graphed_step import GraphedStep
 from tests.fast.test_decoding_step import SHAPES, VOCAB, WINDOWS, translator, writer
-from tests.nightly import each_once
+from tests.nightly import each_once, name_of
 
 WIDE = [  # heads of 16, for which a GPU has a kernel
     {"d_model": 64},
@@ -111,7 +111,7 @@ def walked(model, seed, steps=14):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("shape", "make"), each_once([*SHAPES, *WIDE], [translator, writer]), ids=str)
+@pytest.mark.parametrize(("shape", "make"), each_once([*SHAPES, *WIDE], [translator, writer]), ids=name_of)
 def test_each_row_has_the_logits_of_the_whole_model(device, small, make, shape):
     for found, expected in walked(make(**shape).to(device), seed=str(shape)):
         torch.testing.assert_close(found, expected, atol=2e-4, rtol=1e-4)
