@@ -13,9 +13,10 @@ from regard.data.examples import PairExamples
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.shards import write_shards
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
-from regard.errors import Interrupted, RecipeError
+from regard.errors import Interrupted, RecipeError, RunError
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.training.collapse import CollapseSettings
 from regard.training.objective import CrossEntropy
 from regard.training.schedule import Schedule, ScheduleSettings
 from regard.training.settings import TrainingSettings
@@ -252,7 +253,7 @@ def test_the_best_model_has_the_highest_or_the_lowest_score_as_the_metric_wants(
 @pytest.mark.parametrize("metric", ["bleu", "loss"])
 def test_a_score_that_is_not_a_number_is_never_the_best(start, metric):
     scores = Scores(math.nan, 5.0, math.nan, math.nan, metric=metric)
-    current = start(best_metric=metric, validate=scores)
+    current = start(best_metric=metric, validate=scores, collapse=CollapseSettings(retries=0))
     state = current.train()
     assert (state.best_step, state.best_value) == (2, 5.0)
     assert same(best(current), scores.shown[1])
@@ -260,7 +261,8 @@ def test_a_score_that_is_not_a_number_is_never_the_best(start, metric):
 
 def test_where_no_score_is_a_number_there_is_no_best_model(start):
     current = start(validate=Scores(math.nan), average_last=2)
-    assert current.train().best_value is None
+    with pytest.raises(RunError, match="no validation until step"):
+        current.train()
     assert current.run.best() is None
 
 

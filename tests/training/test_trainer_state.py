@@ -214,7 +214,7 @@ def learns_until(last):
     [
         (CollapseSettings(after=0), 15, [15, 14, 12, 8]),  # a run of 24 is judged from step 6 on
         (CollapseSettings(after=0, retries=0), 15, [15, 14, 12]),  # there is no way back
-        (CollapseSettings(after=25), 15, [15, 14, 12]),  # it is never judged
+        (CollapseSettings(after=25), 15, [15, 14, 12, 8]),  # it is judged only if it diverges
         (CollapseSettings(after=24), 15, [15, 14, 12, 8]),  # it is judged at its end
         (CollapseSettings(after=0), 24, [24, 22]),  # it is finished
     ],

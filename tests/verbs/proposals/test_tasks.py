@@ -232,10 +232,9 @@ def test_a_language_model_is_validated_with_half_a_block_of_context(published, t
 def test_columns_of_one_name_are_chosen_by_number(tmp_path):
     rows = [f'"{text}",{"ab"[i % 2]},{label}' for i, (text, label, _) in enumerate(texts())]
     file = write(tmp_path / "a.csv", ["text,label,label", *rows])
-    for number, columns in enumerate((["0", "2"], [0, 2])):
-        written = new(file, columns=columns, out=tmp_path / f"{number}.toml")
-        lines = (written.data / "train.tsv").read_text("utf-8").splitlines()[1:]
-        assert {line.rpartition("\t")[2] for line in lines} == {"negative", "positive"}
+    written = new(file, columns=["0", "2"], out=tmp_path / "a.toml")
+    lines = (written.data / "train.tsv").read_text("utf-8").splitlines()[1:]
+    assert {line.rpartition("\t")[2] for line in lines} == {"negative", "positive"}
     with pytest.raises(DataError, match="a column is named twice"):
         new(file, columns=["text", "text"], out=tmp_path / "r.toml")
 
