@@ -197,7 +197,7 @@ UNUSABLE = [
     ({"a.csv": "text\nx\n"}, "a.csv has no columns"),
     ({"a.parquet.gz": "x"}, "a.parquet.gz has no columns"),
     ({"a.tsv": "text\nx\n", "b.jsonl": "{}"}, "b.jsonl is another kind of table than"),
-    ({"a.tsv": "Text\tid\n"}, "a.tsv: no column 'text'"),
+    ({"a.tsv": "Text\tid\n"}, "a.tsv: 2 columns have the name 'text'"),
     ({"a.tsv": "text\ttext\n"}, "a.tsv: no column 'text'"),
     ({"a.tsv": "text\tnew\n"}, "a.tsv has a column 'new' already"),
     ({"a.tsv": "text\tid\n", "b.tsv": "text\tno\n"}, "b.tsv has other columns than"),
