@@ -118,12 +118,8 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
         found = "hypotheses"
     else:
         begin = pieces(loaded.tokenizers.target)[loaded.tokenizers.target.bos_id]
-        applied, engine, prompt = (
-            APPLIED,
-            "Generator",
-            f'["{begin}", *pieces]' if begins(loaded) else "pieces",
-        )
-        call = CONTINUATION_CALL.format(prompt=prompt)
+        engine, prompt = "Generator", f'["{begin}", *pieces]' if begins(loaded) else "pieces"
+        applied, call = APPLIED, CONTINUATION_CALL.format(prompt=prompt)
         found = "sequences"
     return f"""# {loaded.path.resolve().name} for CTranslate2
 
