@@ -2685,6 +2685,7 @@ def tag(
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
+        DataError: the list holds sentences, not words.
         FolderError: the model labels no words, or its head is untrained and `allow_fresh_head` is not set.
     """
 

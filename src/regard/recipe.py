@@ -15,6 +15,14 @@ Settings = TypeVar("Settings")
 INTEGERS = 2**63  # the bound of PyTorch's integers
 
 
+class UnknownKeyError(RecipeError):
+    """A key that its section does not have; `key` is its dotted name."""
+
+    def __init__(self, key: str, hint: str) -> None:
+        super().__init__(f"unknown key {key}", hint)
+        self.key = key
+
+
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:
     """Reads a TOML file; returns its table and its text.
 
@@ -101,7 +109,7 @@ def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Sett
         if key not in fields:
             within = next(_within(hints, key), None)
             hint = f"did you mean {_name(where, within)!r}?" if within else did_you_mean(key, fields)
-            raise RecipeError(f"unknown key {_name(where, key)}", hint)
+            raise UnknownKeyError(_name(where, key), hint)
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if required and name not in table:
@@ -111,6 +119,11 @@ def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Sett
         return cls(**values)
     except ConfigError as error:
         raise RecipeError(f"{where}: {error.message}" if where else error.message, error.hint) from None
+
+
+def places(cls: type[Any], key: str) -> list[str]:
+    """The dotted names of `key` in the sections of a dataclass, the outer ones first."""
+    return list(_within(typing.get_type_hints(cls), key))
 
 
 def _within(hints: Mapping[str, Any], key: str) -> Iterator[str]:

@@ -86,6 +86,26 @@ def test_a_misspelt_key_on_the_command_line(mistake, recipe):
     assert hint == "did you mean 'max_steps'?"
 
 
+@pytest.mark.parametrize(
+    ("setting", "places"),
+    [
+        ("d_model=32", "'model.d_model'"),
+        ("training.dropout=0.1", "'model.dropout' or 'tokenizer.dropout' or 'training.adapter.dropout'"),
+        ("learning_rate=0.1", "'training.schedule.learning_rate'"),
+        ("data.max_steps=9", "'training.max_steps'"),
+    ],
+)
+def test_a_key_of_another_section(mistake, recipe, setting, places):
+    message, hint = mistake("train", recipe(), "--set", setting)
+    assert message.endswith(f"unknown key {setting.partition('=')[0]}")
+    assert hint == f"did you mean {places}?"
+
+
+def test_a_key_of_another_section_beside_a_model_of_no_known_kind(mistake, recipe):
+    _, hint = mistake("train", recipe("d_ff = 16", 'kind = ["x"]'), "--set", "d_model=32")
+    assert hint == "did you mean 'model.d_model'?"
+
+
 def test_a_missing_file(mistake, recipe, tmp_path):
     error, hint = mistake("train", str(tmp_path / "smal.toml"))
     assert error.endswith("smal.toml: no such recipe")

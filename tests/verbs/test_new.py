@@ -155,6 +155,8 @@ def test_columns_can_be_chosen_by_name_and_by_number(corpus, tmp_path):
     path = write(tmp_path / "four.tsv", rows)
     turned = new(path, columns=["3", "1"], out=tmp_path / "turned.toml")
     assert set(lines(turned.data / "train.source")) <= set(german)
+    by_number = new(path, columns=[3, 1], out=tmp_path / "numbers.toml")
+    assert (by_number.data / "train.source").read_text() == (turned.data / "train.source").read_text()
     with pytest.raises(DataError, match="no column 'fr'"):
         new(path, columns=["fr", "1"], out=tmp_path / "other.toml")
 

@@ -39,6 +39,14 @@ def test_each_word_gets_a_label(model):
     assert tag([], model=model) == []
 
 
+def test_a_list_of_sentences_is_not_labelled_as_the_words_of_one(model):
+    with pytest.raises(DataError, match="sentences, not the words of one: 'the cat sat'") as raised:
+        tag(["the cat sat", "a dog"], model=model)
+    assert "Tagger(model)(sentences)" in raised.value.hint
+    for words in (["10 000", "cats"], ["cho thuê", "nhà cửa"], ["10 000"]):  # a word may hold spaces
+        assert [word for word, _ in tag(words, model=model)] == words
+
+
 @pytest.mark.parametrize("batch_tokens", [1, 60, 8192])
 def test_neither_batch_nor_neighbours_change_a_label(model, batch_tokens):
     together = list(Tagger(model, batch_tokens=batch_tokens)(SENTENCES))

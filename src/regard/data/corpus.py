@@ -168,7 +168,7 @@ class Corpus:
                 place = self.files[min(problem.side, len(self.files) - 1)] if self.files else self.name
                 raise DataError(
                     f"{place}:{line}: {problem.message}",
-                    f'correct it, or skip such lines: data.lines.{problem.policy} = "skip" in the recipe',
+                    f'correct it; a recipe skips such lines by data.lines.{problem.policy} = "skip"',
                 )
 
     def fingerprint(self) -> str:

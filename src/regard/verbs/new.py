@@ -78,7 +78,7 @@ def new(
     task: str | None = None,
     valid: Paths = (),
     test: Paths = (),
-    columns: Sequence[str] = (),
+    columns: Sequence[str | int] = (),
     minutes: float | None = None,
     cores: int | None = None,
     init: str | Path | None = None,
@@ -121,7 +121,7 @@ def new(
     """
     named = input_files([source] if target is None else [source, target], valid, test)
     files = by_part_folders(named)
-    detected = detect_task(files, task, columns)
+    detected = detect_task(files, task, [str(column) for column in columns])
     budget = Budget.of(minutes, cores, detected.task)
     refuse_targets(targets, detected.task)
     start = _starting_model(init, detected.task, targets)

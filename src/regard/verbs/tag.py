@@ -13,7 +13,7 @@ import torch
 from regard.data.conllu import COLUMNS, Sentence, SentenceReader, read_sentences
 from regard.data.tagged import encode_word, split_words, tagged_texts, word_prefix
 from regard.data.texts import EncodedText
-from regard.errors import FolderError
+from regard.errors import DataError, FolderError
 from regard.training.threads import unchanged_threads
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -24,7 +24,7 @@ from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import TaggingOptions
 from regard.verbs.shared.text_verb import TextVerb
-from regard.verbs.shared.texts import refuse_single_str
+from regard.verbs.shared.texts import refuse_single_str, shown
 from regard.verbs.shared.unknown_tokens import UnknownTokens
 from regard.verbs.tasks.tagging import WORDS_FILE
 from regard.verbs.tasks.text import logits_of
@@ -177,11 +177,23 @@ def tag(
         words: split a text at white space only.
 
     Raises:
+        DataError: the list holds sentences, not words.
         FolderError: the model labels no words, or its head is untrained and `allow_fresh_head` is not set.
     """
+    _refuse_sentences(text)
     tagger = Tagger(model, options=options, runtime=runtime)
     [found] = tagger([text.split() if words and isinstance(text, str) else text])
     return [(word.form, word.label) for word in found.words]
+
+
+def _refuse_sentences(text: str | Sequence[str]) -> None:
+    """Raise a DataError if this is a list of sentences: each has spaces, and one has three words or more."""
+    counts = [0] if isinstance(text, str) else [len(each.split()) for each in text]
+    if min(counts, default=0) > 1 and max(counts) > 2:
+        raise DataError(
+            f"the list holds sentences, not the words of one: {shown(text[0])}",
+            "give one sentence, or keep a Tagger: Tagger(model)(sentences)",
+        )
 
 
 @needs_model

@@ -126,7 +126,12 @@ def test_the_other_verbs_are_checked_too(tmp_path):
         (regard.train, {"recipe": NOWHERE, "overrides": "a.b=1"}, "overrides must be a list, each a str"),
         (regard.new, {"source": file, "minutes": "5"}, "minutes must be a finite number, not '5'"),
         (regard.new, {"source": file, "cores": 10**6}, "cores is 1000000, but must be at most"),
-        (regard.new, {"source": file, "columns": "a,b"}, "columns must be a list, each a str"),
+        (
+            regard.new,
+            {"source": file, "columns": "a,b"},
+            "columns must be a list, each a str or a whole number",
+        ),
+        (regard.new, {"source": file, "columns": [0, 1.5]}, "columns must be a list, each a str or a whole"),
         (regard.new, {"source": file, "valid": [file, 5]}, "valid must be a str or a path or a list"),
         (regard.load, {"model": 5}, "model must be a str or a path"),
         (regard.load, {"model": NOWHERE, "threads": True}, "threads must be a whole number, not True"),

@@ -79,7 +79,7 @@ def _fits(kind: Any, value: Any) -> bool:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return isinstance(value, str) and value in inner
-    if origin is tuple or _holds_texts(kind) or (inner and _holds_paths(inner[0])):
+    if origin is tuple or (inner and str in _kinds(inner[0])):
         return isinstance(value, Iterable) and _each_fits(inner[0], value, alone=origin is tuple)
     if kind is int:
         return type(value) is int
@@ -110,10 +110,6 @@ def _holds_texts(kind: Any) -> bool:
     return typing.get_args(kind)[:1] == (str,)
 
 
-def _holds_paths(kind: Any) -> bool:
-    return {str, Path} <= {each for each in _kinds(kind) if isinstance(each, type)}
-
-
 def _refuse(name: str, kinds: tuple[Any, ...], value: Any) -> typing.NoReturn:
     if any(_holds_texts(kind) and typing.get_origin(kind) is not tuple for kind in kinds):
         refuse_non_texts(value)
@@ -137,7 +133,7 @@ def _words(kind: Any) -> str:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return "one of " + ", ".join(map(repr, inner))
-    if inner and (origin is tuple or _holds_texts(kind) or _holds_paths(inner[0])):
+    if inner and (origin is tuple or str in _kinds(inner[0])):
         return f"a list, each {' or '.join(_words(each) for each in _kinds(inner[0]))}"
     return WORDS.get(kind, f"a {getattr(kind, '__name__', str(kind))}")
 

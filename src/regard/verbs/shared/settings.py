@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import ConfigError, FolderError, RecipeError
-from regard.models.build import config_class
-from regard.recipe import apply_overrides, read, read_toml
+from regard.models.build import MODELS, config_class
+from regard.recipe import UnknownKeyError, apply_overrides, places, read, read_toml
 from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
@@ -88,9 +88,22 @@ def with_init(table: Mapping[str, Any], init: str | Path | None) -> dict[str, An
 def recipe_from(table: Mapping[str, Any], text: str, base: Path, where: str) -> RecipeFile:
     try:
         recipe = read(_recipe_class(table), table)
+    except UnknownKeyError as error:
+        raise RecipeError(f"{where}: {error.message}", _elsewhere(table, error)) from None
     except RecipeError as error:
         raise RecipeError(f"{where}: {error.message}", error.hint) from None
     return RecipeFile(recipe=recipe, table=dict(table), text=text, base=base)
+
+
+def _elsewhere(table: Mapping[str, Any], error: UnknownKeyError) -> str:
+    """The hint for an unknown key: the sections that have a key of this name, if another one has."""
+    recipe, key = _recipe_class(table), error.key.rpartition(".")[2]
+    model = table.get("model")
+    kind = model.get("kind") if isinstance(model, Mapping) else None
+    config = config_class(kind if isinstance(kind, str) and kind in MODELS else recipe.model_kind)
+    in_model = [f"model.{key}"] if key in {field.name for field in dataclasses.fields(config)} else []
+    found = in_model + places(recipe, key)
+    return f"did you mean {' or '.join(map(repr, found[:3]))}?" if found else error.hint
 
 
 def _recipe_class(table: Mapping[str, Any]) -> type[Recipe]:

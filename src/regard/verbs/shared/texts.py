@@ -35,7 +35,7 @@ def several(texts: Any, hint: str = IN_A_LIST) -> Iterator[str]:
 def refuse_single_str(texts: Any, hint: str = IN_A_LIST) -> None:
     """Raise a DataError if a str stands for several texts."""
     if isinstance(texts, str):
-        raise DataError(f"{_shown(texts)} is one text, not several", hint)
+        raise DataError(f"{shown(texts)} is one text, not several", hint)
 
 
 def refuse_non_texts(texts: Any) -> None:
@@ -68,5 +68,6 @@ def _checked(texts: Iterable[Any]) -> Iterator[str]:
         yield text
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """The text as a message quotes it, cut at 40 characters."""
     return repr(text if len(text) <= 40 else f"{text[:40]}...")
