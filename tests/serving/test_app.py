@@ -182,6 +182,13 @@ def test_many_headers_are_refused_in_the_shape_of_the_dialect(included, path, fi
             assert set(json.loads(answer.partition(b"\r\n\r\n")[2])) == fields
 
 
+def test_long_headers_are_refused_in_however_many_parts_they_come(included):
+    most = included.service.limits.header_bytes
+    assert ask(included, "GET", "/health", headers={"X-Long": "x" * (most - 1_000)}).status == 200
+    answer = ask(included, "GET", "/health", headers={"X-Long": "x" * (most + 1)})
+    assert (answer.status, f"more than {most:,}" in answer.json["error"]) == (431, True)
+
+
 def test_what_is_not_http_is_refused(included):
     with socket.create_connection(("127.0.0.1", included.port)) as connection:
         connection.sendall(b"\x16\x03\x01 hello\r\n\r\n")

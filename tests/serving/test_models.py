@@ -176,6 +176,15 @@ def test_a_busy_model_and_the_one_that_is_asked_for_stay_beyond_the_budget():
     assert without.loaded == ["a", "b"]
 
 
+def test_a_model_that_is_larger_than_the_budget_is_served_with_a_warning(capsys):
+    models = Store(budget=5, a=10, b=5)
+    models.use("b")
+    assert "more than --memory" not in capsys.readouterr().err
+    models.use("a")
+    assert "a alone has" in (said := capsys.readouterr().err)
+    assert "it is served all the same" in said
+
+
 def test_a_model_is_loaded_once_though_two_requests_ask_for_it():
     models = Store(a=1)
 

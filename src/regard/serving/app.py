@@ -118,12 +118,24 @@ class App:
 
     def _admit(self, request: ServedRequest, dialect: Dialect, route: Route) -> None:
         """Raise an HttpProblem if this client may not ask this now."""
+        self._check_size(request)
         self._check_origin(request)
         if self.service.draining and not route.while_draining:
             self.service.metrics.rejected.labels("draining").inc()
             raise ending()
         if not (route.open or route.own_key):
             self.service.keys.check(dialect.key(request))
+
+    def _check_size(self, request: ServedRequest) -> None:
+        """Refuse long headers. h11 bounds only those that have not come in a single read."""
+        size = sum(len(name) + len(value) for name, value in request.http.headers.raw)
+        if size > (most := self.service.limits.header_bytes):
+            raise HttpProblem(
+                431,
+                f"the headers have {size:,} bytes, more than {most:,}",
+                "send fewer",
+                code="headers_too_long",
+            )
 
     def _check_origin(self, request: ServedRequest) -> None:
         """Refuse pages of other sites, and other names for this machine (DNS rebinding).

@@ -150,6 +150,11 @@ class ModelStore:
                     slot.engine.runner.close()
                     slot.engine = None
                     self._metrics.unloads.labels(slot.name).inc()
+            if kept.engine is not None and (size := kept.engine.model.bytes) > self.budget_bytes:
+                console.warn(
+                    f"{kept.name} alone has {size / 2**20:,.0f} MB, more than --memory"
+                    f" {self.budget_bytes >> 20:,}; it is served all the same"
+                )
         self._metrics.loaded_bytes.set(self._loaded_bytes())
 
 

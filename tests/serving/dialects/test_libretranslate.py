@@ -65,6 +65,12 @@ def test_lists_alternatives_and_detected_languages(included, translated):
     assert one["alternatives"] == answer["alternatives"][1]
 
 
+@pytest.mark.parametrize("source", ["auto", "en"])
+def test_no_texts_have_no_translations(included, source):
+    answer = post(included, "/translate", {"q": [], "source": source, "target": "de"})
+    assert (answer.status, answer.json["translatedText"]) == (200, [])
+
+
 def test_a_form_and_json_have_the_same_answer(included):
     body = {"q": TEXT, "source": "en", "target": "de"}
     assert form(included, "/translate", body).json == post(included, "/translate", body).json

@@ -289,6 +289,8 @@ REFUSED = [
         "image_url",
     ),
     ("/v1/chat/completions", {"messages": []}, "messages"),
+    ("/v1/chat/completions", {"messages": [{"role": "user"}]}, "no content"),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": None}]}, "no content"),
     ("/v1/chat/completions", {"messages": USER, "no_such_field": 1}, "no_such_field"),
     ("/v1/chat/completions", {"messages": USER, "temperature": 3}, "temperature"),
     ("/v1/chat/completions", {"messages": USER, "n": 0}, "n"),

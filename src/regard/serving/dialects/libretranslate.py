@@ -206,7 +206,8 @@ async def _sources(call: Call, texts: Sequence[str], source: str, target: str) -
     """The language of each text, and its probability; refuses pairs without a model, and too much text."""
     call.service.check_size(texts)
     found = await sources_of(call, texts, target) if source == "auto" else [(source, 1.0)] * len(texts)
-    for language in dict.fromkeys([language for language, _ in found] or [source]):
+    given = [source] if source != "auto" else []
+    for language in dict.fromkeys([language for language, _ in found] or given):
         model_between(call.service.models, language, target)
     return found
 

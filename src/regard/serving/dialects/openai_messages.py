@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from regard.serving.dialects.controls import refuse_set
 from regard.serving.dialects.openai_types import IN_PARTS, Message
-from regard.serving.http_error import unsupported
+from regard.serving.http_error import HttpProblem, unsupported
 
 ROLES = {"developer": "system"}  # OpenAI's newer word for the same
 WITHOUT_TOOLS = ("tool", "function")
@@ -52,10 +52,14 @@ def content(message: Message) -> str:
     """The text of a message.
 
     Raises:
-        HttpProblem: a part of it is not text.
+        HttpProblem: it has none, or a part of it is not text.
     """
-    if message.content is None or isinstance(message.content, str):
-        return message.content or ""
+    if message.content is None:
+        raise HttpProblem(
+            400, f"a message of role {message.role} has no content", "give it a text", parameter="messages"
+        )
+    if isinstance(message.content, str):
+        return message.content
     for part in message.content:
         if part.type != "text" or part.text is None:
             raise unsupported(f"content of type {part.type[:20]}", WHY, "send text", of="content")
