@@ -99,6 +99,14 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         return f"{known}; {self.how} makes one known, in this process or in an installed package"
 
 
+def refuse_not_callable(thing: object, what: str) -> None:
+    """Raise a UserError if this cannot be called; `what` it is, for the message."""
+    if not callable(thing):
+        raise UserError(
+            f"{what} is {type(thing).__name__}, which cannot be called", "register a class or a function"
+        )
+
+
 def load_extensions() -> None:
     """Import the modules that installed packages name under the entry points `regard.extensions`, once each.
 

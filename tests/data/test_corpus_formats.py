@@ -2,8 +2,12 @@
 
 import json
 
+import jaxtyping
 import pytest
 
+from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
+from regard.data.corpus_formats import FORMATS, register_corpus_format
+from regard.errors import DataError, UserError
 from tests.data.corpora import STRICT, found, message, one_file
 
 
@@ -57,3 +61,28 @@ def test_scan_and_cmudict_are_read(tmp_path):
     cmudict = one_file(tmp_path, lines, format="cmudict")
     assert found(cmudict) == [(1, "aalto", "AA1 L T OW2"), (2, "abbe", "AE0 B EY1"), (3, "'m", "AH0 M")]
     assert cmudict.skipped == {"malformed": 1}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("a", "b"), ("a", "b", "c")], "pair 2 of the corpus format 'odd' is .*, not two texts"),
+        ([("a", 2)], "pair 1 of the corpus format 'odd' is .*, not two texts"),
+        (["ab"], "pair 1 of the corpus format 'odd' is 'ab', not two texts"),
+        ([("a", "b\n")], "pair 1 of the corpus format 'odd' has a text with its line end"),
+        (None, "the corpus format 'odd' gives NoneType, not pairs"),
+    ],
+)
+def test_a_registered_format_must_give_pairs_of_texts(tmp_path, monkeypatch, rows, message):
+    monkeypatch.setattr(FORMATS, "added", dict(FORMATS.added))
+    register_corpus_format("odd")(lambda path: rows)
+    (tmp_path / "corpus.odd").write_text("a")
+    corpus = open_corpus(CorpusSettings(file="corpus.odd", format="odd"), LinePolicy(), tmp_path)
+    with pytest.raises(DataError, match=message):
+        list(corpus)
+
+
+def test_a_format_that_cannot_be_called_is_not_registered(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # it would refuse it first
+    with pytest.raises(UserError, match="the corpus format 'three' is int"):
+        register_corpus_format("three")(3)

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,7 +20,7 @@ from regard.decoding.any_module import _refuse_other_logits
 from regard.decoding.search_checks import check_search, refuse_other_rule
 from regard.decoding.special_tokens import refuse_other_id
 from regard.decoding.speculative import PromptLookup, SpeculativeDecoding
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoderConfig
 from regard.models.build import build_model
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -129,3 +130,30 @@ def test_other_doors_refuse_a_special_token_that_is_none():
     with pytest.raises(ConfigError, match="bos_id = None is not the id of a token"):
         refuse_other_id("bos_id", None)
     refuse_other_id("bos_id", 0)
+
+
+@pytest.mark.parametrize("of", [list, np.asarray, torch.as_tensor], ids=lambda of: of.__name__)
+def test_sources_are_tensors_arrays_or_lists(model, of):
+    sources, lengths = [[4, 5, 3], [6, 3, 0]], [3, 2]
+    found = decode(model, of(sources), of(lengths), GreedySearch())
+    wanted = decode(model, torch.tensor(sources), torch.tensor(lengths), GreedySearch())
+    assert [each.ids for [each] in found] == [each.ids for [each] in wanted]
+
+
+@pytest.mark.parametrize("search", [GreedySearch(), BeamSearch(size=2)], ids=["greedy", "beam"])
+def test_no_sources_have_no_hypotheses(model, search):
+    ids = torch.ones(0, 3, dtype=torch.int64)
+    assert decode(model, ids, torch.ones(0, dtype=torch.int64), search) == []
+    assert decode(model, [], [], search) == []
+
+
+def test_logits_must_include_the_special_tokens():
+    with pytest.raises(ConfigError, match="gives 2 logits, but the search has bos_id or eos_id 3"):
+        decode(lambda source, lengths, target: torch.zeros(*target.shape, 2), [[1]], [1], GreedySearch())
+
+
+@pytest.mark.parametrize("wrong", [-1, 12])
+def test_an_id_beyond_the_vocabulary_is_named(model, wrong):
+    with pytest.raises(DataError, match=f"sentence 2 has the id {wrong}, which is not in") as raised:
+        decode_all(GreedySearch(), model, [[4, 5], [4, wrong]])
+    assert raised.value.hint == "ids are from 0 to 11"

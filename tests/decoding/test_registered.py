@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import jaxtyping
 import pytest
 import torch
 
@@ -211,3 +212,24 @@ def test_a_search_written_from_scratch_is_used_as_it_is(model):
             ]
 
     assert [each.ids for [each] in decode_all(strategy(search="nothing"), model, SOURCES)] == [[4]] * 4
+
+
+@pytest.mark.parametrize("uneven", [False, True], ids=["even", "uneven"])
+def test_a_rule_that_returns_scores_is_refused(model, uneven):
+    class Copying(ForbiddingRule):
+        def __call__(self, log_probs, generated):
+            log_probs = log_probs.clone()
+            log_probs[:, 5::2] = -torch.inf
+            return log_probs
+
+    register_rule("copying")(lambda tokenizer, special: Copying())
+    prefixes = [[4], [4, 5, 6], *[[]] * (len(SOURCES) - 2)] if uneven else None
+    with pytest.raises(ConfigError, match="the rule Copying returns a Tensor") as raised:
+        decode_all(strategy(rules=("copying",)), model, SOURCES, prefixes=prefixes)
+    assert "in place" in raised.value.hint
+
+
+def test_a_rule_that_cannot_be_called_is_not_registered(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # it would refuse it first
+    with pytest.raises(UserError, match="the decoding rule 'three' is int"):
+        register_rule("three")(3)

@@ -1,9 +1,15 @@
 """Settings with which no search can run are refused when the search is made."""
 
+import math
+
+import jaxtyping
+import numpy as np
 import pytest
 
-from regard.decoding.rules import BannedTokens, ForbiddingRule
-from regard.decoding.search import GreedySearch
+from regard.decoding.hypothesis import Power, Wu
+from regard.decoding.rules import BannedTokens, ForbiddingRule, LengthLimits
+from regard.decoding.sampling import TopK
+from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.search_checks import refuse_other_rule
 from regard.decoding.special_tokens import refuse_other_id
 from regard.errors import ConfigError
@@ -62,3 +68,18 @@ def test_an_id_is_a_whole_number_from_0_on():
     for other in (-1, None, "2", 1.0):
         with pytest.raises(ConfigError, match="is not the id of a token"):
             refuse_other_id("bos_id", other)
+
+
+def test_counts_are_whole_and_numbers_finite(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # it would refuse some first
+    for make, message in (
+        (lambda: BeamSearch(size=2.5), "the size of a beam is 2.5, but must be a whole number"),
+        (lambda: TopK(k=2.5), "top_k is 2.5, but must be a whole number"),
+        (lambda: GreedySearch(n_best=1.5), "n_best is 1.5, but must be a whole number"),
+        (lambda: LengthLimits(ratio=math.nan), "ratio of a length limit is nan"),
+        (lambda: Wu(alpha=math.nan), "alpha of a length penalty is nan"),
+        (lambda: Power(alpha=math.inf), "alpha of a length penalty is inf"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            make()
+    assert BeamSearch(size=np.int64(3)).size == 3

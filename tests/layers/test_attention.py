@@ -2,6 +2,7 @@
 
 import copy
 
+import jaxtyping
 import pytest
 import torch
 
@@ -9,7 +10,12 @@ from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.cache import KeyValueCache
 from regard.layers.masks import causal_mask, padding_mask
 from regard.layers.positions import RotaryPositions
-from regard.layers.scaled_dot_product import SoftcappedAttention, attention_weights, plain_attention
+from regard.layers.scaled_dot_product import (
+    SoftcappedAttention,
+    attention_weights,
+    plain_attention,
+    refuse_other_mask,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -197,3 +203,41 @@ def test_a_subclass_may_define_its_kernel_as_a_method():
 
 def test_a_method_is_the_kernel_of_softcapped_attention_too():
     assert not isinstance(Averaging(8, 2, softcap=3.0).attend, SoftcappedAttention)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (lambda mixed: mixed[:, :, :1], "a tensor of shape [1, 2, 1, 4]"),
+        (lambda mixed: mixed[..., :1], "a tensor of shape [1, 2, 4, 1]"),
+        (lambda mixed: None, "NoneType"),
+    ],
+)
+def test_a_kernel_of_a_subclass_must_give_an_output_for_each_query(given, shown):
+    class Wrong(Averaging):
+        def attend(self, *given_to, **more):
+            return given(super().attend(*given_to, **more))
+
+    x = torch.randn(1, 4, 8)
+    with pytest.raises(ValueError, match="attend of Wrong returns") as raised:
+        Wrong(8, 2)(x, x, causal_mask(4))
+    assert f"returns {shown}, not" in str(raised.value)
+    assert "here [1, 2, 4, 4]" in str(raised.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_a_mask_of_numbers_is_refused(dtype, monkeypatch):
+    """PyTorch's kernel adds a mask of numbers to the scores: 0 and 1 would let the future in."""
+    refuse_other_mask(causal_mask(3))
+    refuse_other_mask(None)
+    x, mask = torch.randn(1, 3, 8), causal_mask(3).to(dtype)
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # it would refuse it first
+    for call in (lambda: MultiHeadAttention(8, 2)(x, x, mask), lambda: attention_weights(x, x, mask)):
+        with pytest.raises(ValueError, match=f"the mask has dtype {dtype}, not torch.bool"):
+            call()
+
+
+@pytest.mark.parametrize("heads", [{"num_heads": 0}, {"num_heads": 2, "num_kv_heads": 0}])
+def test_no_heads_are_refused(heads):
+    with pytest.raises(ValueError, match="must be 1 or more"):
+        MultiHeadAttention(8, **heads)

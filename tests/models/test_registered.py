@@ -1,10 +1,11 @@
 """Registered parts of models are refused where a model could not use them, by name."""
 
+import jaxtyping
 import pytest
 import torch
 from torch import nn
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, UserError
 from regard.inspection.record import record_model
 from regard.layers.attention import SelfAttention
 from regard.models.build import build_model
@@ -179,3 +180,45 @@ def test_a_self_attention_that_overrides_nothing_is_refused():
         assert kind.__name__ in caught.value.hint
     for kind in (Forward, Attend, type("Inherits", (Attend,), {})):
         assert register_attention("different")(kind) is kind
+
+
+class Added(nn.Module):
+    """An encoding that is added to embeddings, as a function of the place gives it."""
+
+    def __init__(self, give):
+        super().__init__()
+        self.give = give
+
+    def forward(self, start, length):
+        return self.give(length)
+
+
+@pytest.mark.parametrize(
+    ("give", "shown"),
+    [
+        (lambda length: torch.ones(1, 1), r"a tensor of shape \[1, 1\]"),
+        (lambda length: torch.ones(length, 3), r"a tensor of shape \[5, 3\]"),
+        (lambda length: torch.ones(16), r"a tensor of shape \[16\]"),
+        (lambda length: None, "NoneType"),
+    ],
+)
+def test_positions_that_are_no_vector_for_each_token_are_refused(give, shown):
+    register_positions("added", "input")(lambda config, bidirectional: Added(give))
+    with pytest.raises(ConfigError, match=f"'added' gives {shown} for 5 positions") as error:
+        build(positions="added")(torch.ones(2, 5, dtype=torch.int64))
+    assert error.value.hint == "give a vector for each position: [length, d_model], here [5, 16]"
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_positions_may_have_an_axis_of_rows(axes):
+    give = lambda length: torch.ones(length, 16)[(None,) * (axes - 2)]  # noqa: E731
+    register_positions("added", "input")(lambda config, bidirectional: Added(give))
+    ids = torch.ones(2, 5, dtype=torch.int64)
+    assert build(positions="added")(ids).shape == (2, 5, 11)
+
+
+def test_what_cannot_be_called_is_not_registered(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # it would refuse it first
+    for register in (register_positions("three", "input"), register_attention("three")):
+        with pytest.raises(UserError, match="'three' is int, which cannot be called"):
+            register(3)

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from regard.data import LoaderSettings, SequencePairs, TensorExamples
-from regard.errors import ConfigError, RecipeError, UserError
-from regard.models import EncoderDecoderConfig
+from regard.errors import ConfigError, DataError, RecipeError, UserError
+from regard.models import EncoderDecoder, EncoderDecoderConfig
 from regard.models.build import build_model
 from regard.training import (
     CrossEntropy,
@@ -22,6 +22,8 @@ from regard.training import (
     gradients,
 )
 from regard.training.losses import CustomLoss
+from regard.training.objective import refuse_unused_forward
+from regard.training.r_drop import RDrop
 from regard.training.share_objective import ShareObjective
 from regard.weights import RunFolder
 
@@ -246,3 +248,38 @@ def test_a_registered_loss_without_a_gradient_has_its_name(rows):
     base = ShareObjective(CustomLoss(name="mine", function=detached, base=LabelCrossEntropy()))
     with pytest.raises(UserError, match="the loss of 'mine' has no gradient"):
         gradients._refuse_without_gradient(torch.zeros(()), base)
+
+
+@pytest.fixture
+def pairs():
+    return SequencePairs([[4, 5]] * 8, [[6, 7]] * 8)
+
+
+def encoder_decoder(kind=EncoderDecoder):
+    size = {"d_model": 8, "num_heads": 2, "d_ff": 8, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    return kind(EncoderDecoderConfig(src_vocab_size=9, tgt_vocab_size=9, **size))
+
+
+def test_an_id_beyond_the_vocabulary_is_named(tmp_path):
+    pairs = SequencePairs([[99, 4]] * 8, [[6, 7]] * 8)
+    with pytest.raises(DataError, match="an id that the model's embedding does not have"):
+        fit(encoder_decoder(), pairs, tmp_path / "run", objective=CrossEntropy(), settings=settings(2))
+
+
+def test_a_forward_that_nothing_calls_is_refused(tmp_path, pairs):
+    class Doubled(EncoderDecoder):
+        def forward(self, src_ids, src_lengths, tgt_ids):
+            return 2 * super().forward(src_ids, src_lengths, tgt_ids)
+
+    class AlsoDoubled(EncoderDecoder):
+        def project(self, hidden):
+            return 2 * super().project(hidden)
+
+    for objective in (CrossEntropy(), RDrop(base=CrossEntropy()), ShareObjective(CrossEntropy())):
+        with pytest.raises(ConfigError, match="Doubled overrides forward, which neither") as raised:
+            refuse_unused_forward(encoder_decoder(Doubled), objective)
+        assert "decoder_states or project" in raised.value.hint
+    with pytest.raises(ConfigError, match="Doubled overrides forward"):
+        fit(encoder_decoder(Doubled), pairs, tmp_path / "run", objective=CrossEntropy(), settings=settings(2))
+    refuse_unused_forward(encoder_decoder(Doubled), LabelCrossEntropy())  # which calls it
+    fit(encoder_decoder(AlsoDoubled), pairs, tmp_path / "of", objective=CrossEntropy(), settings=settings(2))

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from regard.errors import RecipeError, UserError
 from regard.training import register_loss
@@ -72,3 +73,26 @@ def test_a_loss_that_is_not_one_number_for_each_target_is_refused():
 def test_a_loss_needs_a_name():
     with pytest.raises(UserError, match="name"):
         register_loss("")
+
+
+class Scaled(nn.Module):
+    """A loss with a factor."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, logits, labels):
+        return self.factor * F.cross_entropy(logits, labels, reduction="none")
+
+
+def test_what_would_not_be_trained_or_called_is_no_loss():
+    with pytest.raises(UserError, match="has parameters, which would not be trained: factor"):
+        register_loss("scaled")(Scaled(nn.Parameter(torch.ones(()))))
+    with pytest.raises(UserError, match="'scaled' is a class") as raised:
+        register_loss("scaled")(Scaled)
+    assert "Scaled(...)" in raised.value.hint
+    with pytest.raises(UserError, match="'scaled' is float"):
+        register_loss("scaled")(2.0)
+    register_loss("scaled")(Scaled(2.0))
+    assert chosen_loss("scaled", OfThese())(None, None).num_targets == 2

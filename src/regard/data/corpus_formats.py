@@ -2,13 +2,16 @@
 
 import itertools
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from regard.data.files import read_lines
 from regard.data.json_lines import parse_record, text_field
-from regard.registry import Registry
+from regard.errors import DataError
+from regard.registry import Registry, refuse_not_callable
 
 
 class Problem(NamedTuple):
@@ -95,6 +98,9 @@ _OWN: dict[str, Format] = {
 FORMATS: Registry[Format] = Registry("corpus format", _OWN, how="register_corpus_format of regard.data")
 
 
+YIELD_PAIRS = "yield a source and a target at a time: yield source, target"
+
+
 def register_corpus_format(
     name: str,
 ) -> Callable[[Callable[[Path], Iterable[tuple[str, str]]]], Callable[[Path], Iterable[tuple[str, str]]]]:
@@ -104,8 +110,8 @@ def register_corpus_format(
         def read(path): ...  # yields a source and a target at a time
 
     The decorated function is called with the path, each time that the corpus is read, and yields pairs of
-    texts in their order. It raises DataError for a file that it cannot read. `read_lines` of regard.data
-    reads UTF-8, gzip too.
+    texts in their order, without line ends. It raises DataError for a file that it cannot read. `read_lines`
+    of regard.data reads UTF-8, gzip too.
 
     Raises:
         UserError: the name is empty, or one of regard's own.
@@ -113,7 +119,35 @@ def register_corpus_format(
     register = FORMATS.register(name)
 
     def add(read: Callable[[Path], Iterable[tuple[str, str]]]) -> Callable[[Path], Iterable[tuple[str, str]]]:
-        register(lambda *fields: read)
+        refuse_not_callable(read, f"the corpus format {name!r}")
+        register(lambda *fields: partial(_checked_pairs, name, read))
         return read
 
     return add
+
+
+def _checked_pairs(name: str, read: RowReader, path: Path) -> Iterator[Row]:
+    """What a registered format gives of a file.
+
+    Raises:
+        DataError: something is not two texts, or a text has kept its line end.
+    """
+    rows: Any = read(path)
+    if not isinstance(rows, Iterable):
+        raise DataError(f"the corpus format {name!r} gives {type(rows).__name__}, not pairs", YIELD_PAIRS)
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, Problem) and not _is_pair(row):
+            shown = textwrap.shorten(repr(row), 60)
+            raise DataError(
+                f"{path}: pair {number} of the corpus format {name!r} is {shown}, not two texts", YIELD_PAIRS
+            )
+        if not isinstance(row, Problem) and any(text.endswith("\n") for text in row):
+            raise DataError(
+                f"{path}: pair {number} of the corpus format {name!r} has a text with its line end",
+                'remove it: line.rstrip("\\n"), or read the file by read_lines of regard.data',
+            )
+        yield row
+
+
+def _is_pair(row: Any) -> bool:
+    return isinstance(row, tuple | list) and len(row) == 2 and all(isinstance(text, str) for text in row)

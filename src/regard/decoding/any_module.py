@@ -1,9 +1,10 @@
 """Decode any module by regard's searches: a module that gives logits needs no cache and no base class."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -15,6 +16,8 @@ from regard.errors import ConfigError
 
 ARGUMENTS = ("src_ids", "src_lengths", "tgt_ids")
 Forward = Callable[[Tensor, Tensor, Tensor], Float[Tensor, "rows tgt_len vocab"]]
+Ids = Int64[Tensor, "rows src_len"] | Int64[np.ndarray, "rows src_len"] | Sequence[Sequence[int]]
+Lengths = Int64[Tensor, " rows"] | Int64[np.ndarray, " rows"] | Sequence[int]
 
 
 class ModuleStepper:
@@ -24,15 +27,17 @@ class ModuleStepper:
         forward: `src_ids` [rows, src_len], `src_lengths` [rows], `tgt_ids` [rows, tgt_len] -> logits of the
             next id at each target position, [rows, tgt_len, vocab].
 
+        least_vocab: the least number of logits of a position, for the ids that the search itself writes.
+
     Raises:
         ConfigError: `forward` does not take these three, or gives something else.
     """
 
     multiple = 1
 
-    def __init__(self, forward: Forward) -> None:
+    def __init__(self, forward: Forward, least_vocab: int = 1) -> None:
         _refuse_other_arguments(forward)
-        self.forward = forward
+        self.forward, self.least_vocab = forward, least_vocab
 
     def start(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> None:
         self.sources, self.lengths = src_ids, src_lengths
@@ -41,7 +46,7 @@ class ModuleStepper:
     def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         self.targets = torch.cat([self.targets, ids[:, None].to(self.targets.device)], dim=1)
         logits = self.forward(self.sources, self.lengths, self.targets)
-        _refuse_other_logits(logits, self.targets)
+        _refuse_other_logits(logits, self.targets, self.least_vocab)
         return logits[:, -1].float().log_softmax(dim=-1).cpu()
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
@@ -65,7 +70,7 @@ def _refuse_other_arguments(forward: Any) -> None:
         return
 
 
-def _refuse_other_logits(logits: Any, tgt_ids: Tensor) -> None:
+def _refuse_other_logits(logits: Any, tgt_ids: Tensor, least_vocab: int = 1) -> None:
     """Raise a ConfigError if this is not a tensor [rows, tgt_len, vocab]."""
     shape = [*logits.shape] if isinstance(logits, Tensor) else None
     if shape is None or len(shape) != 3 or shape[:2] != [*tgt_ids.shape]:
@@ -75,19 +80,25 @@ def _refuse_other_logits(logits: Any, tgt_ids: Tensor) -> None:
             f"the module gives {what}, not logits [rows, tgt_len, vocab], here [{rows}, {length}, vocab]",
             "give the logits of the next id at each target position",
         )
+    if shape[2] < least_vocab:
+        raise ConfigError(
+            f"the module gives {shape[2]} logits, but the search has bos_id or eos_id {least_vocab - 1}",
+            "set bos_id and eos_id of the search to ids of the module",
+        )
 
 
 def decode(
     module: nn.Module | Forward,
-    src_ids: Int64[Tensor, "rows src_len"],
-    src_lengths: Int64[Tensor, " rows"],
+    src_ids: Ids,
+    src_lengths: Lengths,
     search: Search,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, best first, by `BeamSearch(...)`, `GreedySearch()` or `Sampling(...)`.
 
-    `module` is called as `module(src_ids, src_lengths, tgt_ids)` and gives logits [rows, tgt_len, vocab]. It
-    is put into evaluation mode for the time. A language model ignores the first two arguments. A model of
-    regard is faster with `decode_all`, because its cache keeps what was computed.
+    `module` is called as `module(src_ids, src_lengths, tgt_ids)`, all tensors of int64, and gives logits
+    [rows, tgt_len, vocab]. `src_ids` are padded to one length (`pad` of regard.data), `src_lengths` their own
+    lengths. The module is put into evaluation mode for the time. A language model ignores the first two
+    arguments. A model of regard is faster with `decode_all`, because its cache keeps what was computed.
 
     Raises:
         ConfigError: the search guesses tokens and takes them back; or the module does not take these three
@@ -98,7 +109,10 @@ def decode(
             f"{type(search).__name__} takes tokens back, which needs a model with a cache",
             "leave out guesses",
         )
-    stepper = ModuleStepper(module)
+    stepper = ModuleStepper(module, 1 + max(search.bos_id, search.eos_id))
+    src_ids, src_lengths = (torch.as_tensor(each, dtype=torch.int64) for each in (src_ids, src_lengths))
+    if not len(src_ids):
+        return []
     requests = [
         Request(src_len=int(length), index=index, source=tuple(row[: int(length)].tolist()))
         for index, (row, length) in enumerate(zip(src_ids, src_lengths, strict=True))

@@ -16,7 +16,7 @@ from regard.decoding.ranking import TopCandidates, without, without_choice
 from regard.decoding.request_constraints import FREE, RequestConstraints
 from regard.decoding.rows import SPARE, HypothesisRows
 from regard.decoding.rules import BannedTokens, GeneratedTokens, LengthLimits, Rule
-from regard.decoding.search_checks import check_search
+from regard.decoding.search_checks import check_search, refuse_returned_scores
 from regard.decoding.step import Stepper
 
 Ranked = tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]
@@ -267,12 +267,14 @@ class Search(ABC):
             if type(rule) is BannedTokens:
                 rule(log_probs, NOTHING_GENERATED)
             elif (rows.lengths == rows.length).all():
-                rule(log_probs, self._generated(rows, constraints, slice(None), rows.length, shift))
+                generated = self._generated(rows, constraints, slice(None), rows.length, shift)
+                refuse_returned_scores(rule, rule(log_probs, generated))
             else:
                 for some, length in rows.groups():  # a rule reads tokens of one length
                     of_group = log_probs[where := torch.from_numpy(some).to(log_probs.device)]
                     own_shift = None if shift is None else shift[where]
-                    rule(of_group, self._generated(rows, constraints, some, length, own_shift))
+                    generated = self._generated(rows, constraints, some, length, own_shift)
+                    refuse_returned_scores(rule, rule(of_group, generated))
                     log_probs[where] = of_group
 
     def _generated(

@@ -81,7 +81,7 @@ def decode_all(
 
     Raises:
         ConfigError: there is no model, or one is not a `SequenceToSequence`.
-        DataError: a source or a prefix is longer than a model can read.
+        DataError: a source or a prefix is longer than a model can read, or has an id that no model has.
     """
     models = ensemble_of(models)
     prefixes = [()] * len(sources) if prefixes is None else prefixes
@@ -111,6 +111,7 @@ def decode_all(
         for batch in batches
     ]
     finished = (lambda number: decoded(batches[number])) if decoded else None
+    _refuse_unknown_ids(jobs, models)
     results = pool.map(jobs, finished) if pool else _one_by_one(Decoder(strategy, models), jobs, finished)
     by_source: list[list[Hypothesis]] = [[] for _ in sources]
     for batch, hypotheses_of_batch in zip(batches, results, strict=True):
@@ -170,6 +171,21 @@ def refuse_long(requests: Sequence[Request], positions: int) -> None:
                 f"{len(request.prefix)}, but the model has only {positions} positions, one for the end",
                 "cut it into shorter sentences",
             )
+
+
+def _refuse_unknown_ids(jobs: Sequence[Job], models: Sequence[SequenceToSequence]) -> None:
+    """Raise a DataError for an id that is not in the source vocabulary of all models."""
+    configs = [getattr(model, "config", None) for model in models]
+    size = min(getattr(config, "src_vocab_size", sys.maxsize) for config in configs)
+    for job in jobs:
+        if int(job.src_ids.min()) >= 0 and int(job.src_ids.max()) < size:
+            continue
+        for request in job.requests:
+            if wrong := [each for each in request.source or () if not 0 <= each < size]:
+                raise DataError(
+                    f"sentence {request.index + 1} has the id {wrong[0]}, which is not in the vocabulary",
+                    f"ids are from 0 to {size - 1:,}",
+                )
 
 
 def decode_stream(

@@ -9,6 +9,7 @@ from regard.decoding.registries import RULES, SEARCHES
 from regard.decoding.rules import Rule
 from regard.decoding.special_tokens import SpecialTokenIds
 from regard.errors import ConfigError
+from regard.registry import refuse_not_callable
 
 MakeRule = TypeVar("MakeRule", bound=Callable[[Words, SpecialTokenIds], Rule])
 SearchClass = TypeVar("SearchClass", bound=type[Search])
@@ -27,15 +28,21 @@ def register_rule(name: str) -> Callable[[MakeRule], MakeRule]:
                 log_probs[:, self.digits] = -torch.inf
 
     The decorated class or function is called with the tokeniser of the output and the ids of special tokens;
-    it gives a `Rule`, which changes the scores of each row in place, without regard to the other rows. Rules
-    apply in the order of their names, after regard's own. A model with a fast decoding step computes the
-    scores of all tokens for them. If worker processes decode, forks of this process have the rule too; where
-    there are no forks (not on Linux) it must be one that pickle can copy.
+    it gives a `Rule`, which changes the scores of each row in place, without regard to the other rows, and
+    returns nothing. Rules apply in the order of their names, after regard's own. A model with a fast decoding
+    step computes the scores of all tokens for them. If worker processes decode, forks of this process have
+    the rule too; where there are no forks (not on Linux) it must be one that pickle can copy.
 
     Raises:
         UserError: the name is empty.
     """
-    return RULES.register(name)
+    register = RULES.register(name)
+
+    def add(make: MakeRule) -> MakeRule:
+        refuse_not_callable(make, f"the decoding rule {name!r}")
+        return register(make)
+
+    return add
 
 
 def register_search(name: str) -> Callable[[SearchClass], SearchClass]:

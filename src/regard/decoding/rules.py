@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from regard.errors import ConfigError
+
 SOURCE_PADDING = -1  # after the end of a source in a row of sources
 
 
@@ -185,6 +187,10 @@ class LengthLimits:
     offset: int = 50
     least: int = 0
     most: int = 1024
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.ratio):
+            raise ConfigError(f"ratio of a length limit is {self.ratio}", "1 to 2 is usual")
 
     def longest(self, src_len: int) -> int:
         """The greatest length in tokens, without the ends of source and target."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.decoding.base_search import DecodingLoop, Ranked
 from regard.decoding.hypothesis import Request
 from regard.decoding.rows import HypothesisRows
+from regard.decoding.search_checks import refuse_other_count
 from regard.errors import ConfigError
 
 Filter = Callable[[Float[Tensor, "rows vocab"]], Float[Tensor, "rows vocab"]]  # logits -> logits
@@ -41,8 +42,7 @@ class TopK:
     k: int
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ConfigError(f"top_k is {self.k}, but must be at least 1")
+        refuse_other_count("top_k", self.k)
 
     def __call__(self, logits: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
         least = logits.topk(min(self.k, logits.size(1)), dim=1).values[:, -1:]

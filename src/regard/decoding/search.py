@@ -24,6 +24,7 @@ from regard.decoding.base_search import (
 from regard.decoding.hypothesis import Hypothesis, Request, best_first
 from regard.decoding.ranking import TopCandidates
 from regard.decoding.rows import HypothesisRows
+from regard.decoding.search_checks import refuse_other_count
 from regard.decoding.step import Stepper
 from regard.decoding.steps_at_once import MOST_ROWS, MOST_STEPS, SentenceBeam, run_steps
 from regard.errors import ConfigError
@@ -104,8 +105,7 @@ class BeamSearch(Search):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.size < 1:
-            raise ConfigError(f"the size of a beam is {self.size}, but must be at least 1", "size = 5")
+        refuse_other_count("the size of a beam", self.size, "size = 5")
         if self.n_best > self.size:
             raise ConfigError(
                 f"n_best ({self.n_best}) is more than the size of the beam ({self.size})",

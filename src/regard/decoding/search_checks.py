@@ -1,6 +1,7 @@
 """Settings with which no search can run, refused when the search is made."""
 
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 from regard.decoding.rules import Rule
@@ -10,8 +11,7 @@ from regard.errors import ConfigError
 
 def check_search(search: Any) -> None:
     """Raise a ConfigError for a number of hypotheses, a special token or a rule that a search cannot use."""
-    if search.n_best < 1:
-        raise ConfigError(f"n_best is {search.n_best}, but must be at least 1")
+    refuse_other_count("n_best", search.n_best)
     for name in ("bos_id", "eos_id"):
         refuse_other_id(name, getattr(search, name))
     rules = search.rules if isinstance(search.rules, Iterable) else (search.rules,)
@@ -21,6 +21,14 @@ def check_search(search: Any) -> None:
         raise ConfigError("`rules` is a single rule", "give a tuple: rules=(rule,)")
 
 
+def refuse_other_count(name: str, value: object, hint: str = "") -> None:
+    """Raise a ConfigError if this is not a whole number of at least 1."""
+    if not isinstance(value, Integral):
+        raise ConfigError(f"{name} is {value!r}, but must be a whole number", hint)
+    if value < 1:
+        raise ConfigError(f"{name} is {value}, but must be at least 1", hint)
+
+
 def refuse_other_rule(rule: object) -> None:
     """Raise a ConfigError if this is no rule: a plain function does not say what it may do to scores."""
     if not isinstance(rule, Rule) or isinstance(rule, type):
@@ -28,4 +36,13 @@ def refuse_other_rule(rule: object) -> None:
         raise ConfigError(
             f"{what} in `rules` is not a Rule",
             "its class inherits from ForbiddingRule, or has changes_scores, raises and __call__",
+        )
+
+
+def refuse_returned_scores(rule: object, returned: object) -> None:
+    """Raise a ConfigError for a rule that returns scores, which nothing would use."""
+    if returned is not None:
+        raise ConfigError(
+            f"the rule {type(rule).__name__} returns a {type(returned).__name__}, which would have no effect",
+            "change log_probs in place, and return nothing: log_probs[:, ids] = -torch.inf",
         )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.layers.cache import KeyValue, KeyValueCache
 from regard.layers.positions import RotaryPositions
-from regard.layers.scaled_dot_product import SoftcappedAttention, attention
+from regard.layers.scaled_dot_product import SoftcappedAttention, attention, refuse_other_mask
 from regard.layers.stacked import StackedLinear
 
 NormWidth = Literal["head", "all_heads"]
@@ -47,6 +47,8 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        if min(num_heads, num_kv_heads) < 1:
+            raise ValueError(f"num_heads ({num_heads}) and num_kv_heads ({num_kv_heads}) must be 1 or more")
         if d_head is None and d_model % num_heads:
             raise ValueError(f"d_model ({d_model}) must be divisible by num_heads ({num_heads})")
         if num_heads % num_kv_heads:
@@ -82,9 +84,12 @@ class MultiHeadAttention(nn.Module):
         If `values` is given, the values are projected from it instead of from `memory`. If there is a
         `cache`, its positions come before those of `memory`, which are appended to it.
         """
+        refuse_other_mask(mask)
         query, key_value = self._project(x, memory, values, cache)
         dropout = self.dropout if self.training else 0.0
         mixed = self.attend(query, key_value.key, key_value.value, mask, position_bias, dropout)
+        if hasattr(type(self), "attend"):
+            self._check_mixed(mixed, query, key_value.value)
         return self.output(mixed.transpose(1, 2).flatten(2))
 
     def read(
@@ -104,6 +109,17 @@ class MultiHeadAttention(nn.Module):
         key_value = memory if isinstance(memory, KeyValue) else self.read(memory, values)
         query = self._scaled(self._heads(self.query(x)))
         return query, key_value if cache is None else cache.append(*key_value)
+
+    def _check_mixed(self, mixed: object, query: Tensor, value: Tensor) -> None:
+        """Refuse an output of a subclass's own `attend` that would be broadcast, or not be used at all."""
+        wanted = [*query.shape[:3], value.size(-1)]
+        shape = [*mixed.shape] if isinstance(mixed, Tensor) else None
+        if shape != wanted:
+            what = type(mixed).__name__ if shape is None else f"a tensor of shape {shape}"
+            raise ValueError(
+                f"attend of {type(self).__name__} returns {what}, not [batch, heads, tgt_len, d_value],"
+                f" here {wanted}"
+            )
 
     def _scaled(
         self, query: Float[Tensor, "batch heads len d_head"]

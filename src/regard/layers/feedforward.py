@@ -90,7 +90,13 @@ def feed_forward(
     bias: bool = True,
     gated_bias: bool = False,
 ) -> FeedForward | GatedFeedForward:
-    """The network with the activation `kind`; a gated one has biases if `gated_bias`."""
+    """The network with the activation `kind`; a gated one has biases if `gated_bias`.
+
+    Raises:
+        ValueError: the activation is unknown.
+    """
+    if kind not in GATES and kind not in ACTIVATIONS:
+        raise ValueError(f"no activation {kind!r}; known: {', '.join([*ACTIVATIONS, *GATES])}")
     if kind in GATES:
         return GatedFeedForward(d_model, d_ff, GATES[kind], dropout=dropout, bias=gated_bias)
     return FeedForward(d_model, d_ff, ACTIVATIONS[kind], dropout=dropout, bias=bias)

@@ -186,6 +186,8 @@ class LinearBias(nn.Module):
 
     def __init__(self, num_heads: int, *, directed: bool = False) -> None:
         super().__init__()
+        if num_heads < 1:
+            raise ValueError(f"num_heads ({num_heads}) must be 1 or more")
         before = after = alibi_slopes(num_heads)
         if directed:
             half = (num_heads + 1) // 2

@@ -34,8 +34,21 @@ def attention_weights(
     """The weight of each source position for each target position (Vaswani et al. 2017, equation 1).
 
     A position that may attend to nothing gets zeros, not NaN.
+
+    Raises:
+        ValueError: the mask is not boolean.
     """
+    refuse_other_mask(mask)
     return masked_softmax(attention_scores(query, key, position_bias, softcap), mask)
+
+
+def refuse_other_mask(mask: Tensor | None) -> None:
+    """Raise a ValueError if this is not a boolean mask: PyTorch's kernel adds numbers to the scores."""
+    if mask is not None and mask.dtype != torch.bool:
+        raise ValueError(
+            f"the mask has dtype {mask.dtype}, not torch.bool (True: may attend); what is added to scores is"
+            " position_bias"
+        )
 
 
 def attention_scores(

@@ -89,9 +89,26 @@ def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> 
     if not isinstance(made, POSITION_KINDS[where]):
         raise wrong_positions(config.positions, where)
     is_own = config.positions in POSITIONS.own
+    if where == "input" and not is_own:
+        made.register_forward_hook(partial(_check_added, config.positions, config.d_model))
     if where == "scores" and not is_own:
         made.register_forward_hook(partial(_checked_bias, config.positions, config.num_heads))
     return _marked(made, is_own=is_own)
+
+
+def _check_added(name: str, d_model: int, module: nn.Module, place: tuple[int, int], added: Any) -> None:
+    """A forward hook of a registered encoding that is added to embeddings.
+
+    Raises:
+        ConfigError: it gives no vector for each position.
+    """
+    wanted, shape = [place[1], d_model], [*added.shape] if isinstance(added, Tensor) else None
+    if shape is None or shape[-2:] != wanted or any(size != 1 for size in shape[:-2]):
+        what = f"a tensor of shape {shape}" if shape is not None else type(added).__name__
+        raise ConfigError(
+            f"the positional encoding {name!r} gives {what} for {wanted[0]} positions",
+            f"give a vector for each position: [length, d_model], here {wanted}",
+        )
 
 
 def _checked_bias(

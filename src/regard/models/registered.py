@@ -20,7 +20,7 @@ from regard.layers.positions import (
     RotaryPositions,
     SinusoidalPositions,
 )
-from regard.registry import Registry
+from regard.registry import Registry, refuse_not_callable
 
 Config = Any  # a TransformerConfig, whose file imports this one
 Where = Literal["input", "scores", "queries_and_keys", "nowhere"]
@@ -116,6 +116,7 @@ def register_positions(name: str, where: Where) -> Callable[[Made], Made]:
     register = POSITIONS.register(name)
 
     def add(make: Made) -> Made:
+        refuse_not_callable(make, f"the positional encoding {name!r}")
         kind: Any = make
         if isinstance(kind, type) and not issubclass(kind, POSITION_KINDS[where]):
             raise wrong_positions(name, where)
@@ -140,6 +141,7 @@ def register_attention(name: str) -> Callable[[Any], Any]:
     register = ATTENTIONS.register(name)
 
     def add(make: Any) -> Any:
+        refuse_not_callable(make, f"the self-attention {name!r}")
         if isinstance(make, type) and not issubclass(make, SelfAttention):
             raise wrong_attention(name)
         if isinstance(make, type) and not _overrides(make):

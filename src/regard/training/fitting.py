@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.data.examples import Examples
 from regard.data.loader import Loader, LoaderSettings
-from regard.errors import ConfigError, UserError
+from regard.errors import ConfigError, DataError, UserError
 from regard.models.model import Model
 from regard.training.fit_settings import refuse_unused_settings
 from regard.training.gradients import refuse_other_than_loss
@@ -68,6 +68,7 @@ def fit(
         report: called with each record of `out`/metrics.jsonl.
 
     Raises:
+        DataError: an id of the examples is not in the model's vocabulary.
         RecipeError: a setting that has no effect here, or an unknown metric.
         FolderError: `out` holds a run that began with other arguments, or one with more updates.
         UserError: the objective returns no loss or one without a gradient, `validate` returns no
@@ -102,8 +103,20 @@ def fit(
         )
         try:
             return trainer.train()
+        except IndexError as error:
+            _refuse_unknown_ids(error)
+            raise
         finally:
             forget_what_changed(run, arguments, described())
+
+
+def _refuse_unknown_ids(error: IndexError) -> None:
+    """Raise a DataError if this is PyTorch's for an id beyond an embedding."""
+    if "index out of range in self" in str(error):
+        raise DataError(
+            "the examples have an id that the model's embedding does not have",
+            "ids are from 0 to the size of the vocabulary less 1",
+        ) from error
 
 
 def _refuse_without_gradients() -> None:

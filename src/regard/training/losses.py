@@ -6,10 +6,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.errors import RecipeError
-from regard.registry import Registry
+from regard.errors import RecipeError, UserError
+from regard.registry import Registry, refuse_not_callable
 from regard.training.objective import Loss, Objective
 
 LossFunction = Callable[
@@ -54,9 +54,22 @@ def register_loss(name: str) -> Callable[[LossFunction], LossFunction]:
     installed package (see docs/extending.md).
 
     Raises:
-        UserError: the name is empty.
+        UserError: the name is empty; or the loss is a class, or has parameters, which nothing would train.
     """
-    return LOSSES.register(name)
+    register = LOSSES.register(name)
+
+    def add(loss: LossFunction) -> LossFunction:
+        refuse_not_callable(loss, f"the loss {name!r}")
+        if isinstance(loss, type):
+            raise UserError(f"the loss {name!r} is a class", f"register an object: {loss.__name__}(...)")
+        if isinstance(loss, nn.Module) and (trained := [each for each, _ in loss.named_parameters()]):
+            raise UserError(
+                f"the loss {name!r} has parameters, which would not be trained: {', '.join(trained)}",
+                "make them buffers, or parameters of the model",
+            )
+        return register(loss)
+
+    return add
 
 
 def chosen_loss(name: str, base: Objective) -> Objective:

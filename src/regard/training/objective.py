@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import IGNORED, LabelledBatch, PairBatch
 from regard.data.token_stream import TextBatch
+from regard.errors import ConfigError
 from regard.fast.linear_cross_entropy import (
     can_be_linear_cross_entropy,
     linear_cross_entropy,
@@ -43,6 +44,24 @@ def ignored_label(objective: Any) -> int | None:
     """
     base = getattr(objective, "base", None)
     return getattr(objective, "ignored", None) if base is None else ignored_label(base)
+
+
+def refuse_unused_forward(model: nn.Module, objective: Any) -> None:
+    """Raise a ConfigError for a subclass whose own `forward` neither this objective nor decoding calls."""
+    base = getattr(objective, "base", None)
+    if base is not None:
+        refuse_unused_forward(model, base)
+        return
+    for kind, family, methods in (
+        (CrossEntropy, SequenceToSequence, "encode, decoder_states or project"),
+        (NextToken, DecoderOnly, "states or project"),
+    ):
+        overrides = isinstance(model, family) and type(model).forward is not family.forward
+        if overrides and isinstance(objective, kind):
+            raise ConfigError(
+                f"{type(model).__name__} overrides forward, which neither training nor decoding calls",
+                f"override {methods}, of which forward consists",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ from regard.training.best import better, record_best, reset_best
 from regard.training.best_weights import BestWeights, mean_of_last
 from regard.training.gradients import Gradients
 from regard.training.launch import LaunchedUpdate, launch, may_be_read_later
-from regard.training.objective import Objective, ignored_label
+from regard.training.objective import Objective, ignored_label, refuse_unused_forward
 from regard.training.optimizer import build_optimizer, restore_optimizer
 from regard.training.pace import Pace, Update
 from regard.training.prefetch import BatchReader
@@ -78,6 +78,7 @@ class Trainer:
         distributed: DistributedModel | None = None,
         entropy: float | None = None,
     ) -> None:
+        refuse_unused_forward(model, objective)
         self.model, self.loader = model, loader
         self.settings, self.run, self.model_files = settings, run, model_files
         self.validate, self.update, self.stop = validate, update, stop
