@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.evaluation.regression import correlation, mean_absolute_error
+from regard.evaluation.regression import correlation, mean_absolute_error, pairs_interval
 
 TRUTH = [1.0, 2.0, 4.0, 8.0]
 
@@ -22,3 +22,26 @@ def test_a_line_correlates_at_any_scale():
 
 def test_what_never_changes_correlates_with_nothing():
     assert correlation([5.0] * 4, TRUTH) == 0
+
+
+def test_intervals_hold_the_score_and_shrink_with_the_square_root_of_the_examples():
+    rng = np.random.default_rng(2)
+    labels = rng.normal(size=3600)
+    predictions = labels + rng.normal(size=3600)
+    widths = {}
+    for count in (400, 3600):
+        for metric in (mean_absolute_error, correlation):
+            low, high = pairs_interval(predictions[:count], labels[:count], metric, resamples=300)
+            assert low < metric(predictions[:count], labels[:count]) < high
+            widths[metric, count] = high - low
+    for metric in (mean_absolute_error, correlation):
+        assert widths[metric, 400] / widths[metric, 3600] == pytest.approx(3, rel=0.35)
+
+
+def test_an_interval_covers_the_true_error_about_as_often_as_it_says():
+    rng, hits = np.random.default_rng(3), 0
+    for _ in range(200):
+        errors = rng.exponential(size=80)
+        low, high = pairs_interval(errors, np.zeros(80), mean_absolute_error, resamples=200)
+        hits += low < 1 < high
+    assert 170 < hits < 200

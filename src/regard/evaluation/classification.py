@@ -41,7 +41,7 @@ def table_interval(
     flat = table.ravel()
     tables = rng.multinomial(flat.sum(), flat / flat.sum(), size=resamples)
     values = [measure(each.reshape(table.shape)) for each in tables]
-    return _central_interval(np.array(values))
+    return central_interval(np.array(values))
 
 
 def bootstrap_interval(right: Sequence[int], of: Sequence[int], resamples: int = 1000) -> tuple[float, float]:
@@ -55,10 +55,10 @@ def bootstrap_interval(right: Sequence[int], of: Sequence[int], resamples: int =
     for number in range(resamples):
         chosen = rng.integers(0, len(hits), len(hits))
         values[number] = hits[chosen].sum() / max(totals[chosen].sum(), 1)
-    return _central_interval(values)
+    return central_interval(values)
 
 
-def _central_interval(values: Float[np.ndarray, " resamples"]) -> tuple[float, float]:
+def central_interval(values: Float[np.ndarray, " resamples"]) -> tuple[float, float]:
     """The central 95 % of the values."""
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from regard.models.build import count_parameters
 from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
 from regard.verbs.look import Changes, Look, Looker
 from regard.verbs.shared.any_model import AnyModel, open_model
@@ -11,6 +10,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.model_loading import use_of
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
+from regard.verbs.shared.shows_model import model_in_words
 from regard.weights.model_folder import LoadedModel
 
 
@@ -21,10 +21,7 @@ class Loaded(LoadedModel):
     def __repr__(self) -> str:
         """The kind, size, device, folder and use of the model."""
         use = use_of(self).partition(":")[0]
-        return (
-            f"<Loaded: {self.config.kind}, {count_parameters(self.model):,} parameters,"
-            f" on {self.model.device}, {self.path}; it {use}>"
-        )
+        return f"<Loaded: {model_in_words(self)}; it {use}>"
 
     @keyword_fields
     def look(

@@ -21,6 +21,7 @@ from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import lines_of
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
+from regard.verbs.shared.shows_model import ShowsModel
 from regard.verbs.shared.text_options import PrefixOptions
 from regard.weights.model_folder import LoadedModel
 
@@ -71,7 +72,7 @@ class ScoredPair:
         }
 
 
-class PairScorer:
+class PairScorer(ShowsModel):
     """A model, loaded once, that scores pairs, each a line: SOURCE and TRANSLATION, separated by a tab.
 
     Args:

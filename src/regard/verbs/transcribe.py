@@ -25,6 +25,7 @@ from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.load_encoder import refuse_other_labels
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
+from regard.verbs.shared.shows_model import ShowsModel
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import SpeechOptions, SubtitleFormat
 from regard.verbs.tasks.transcription import BATCH_FRAMES
@@ -36,7 +37,7 @@ PLAIN = SpeechOptions()
 SOUND_SUFFIXES = (".wav", ".flac", ".mp3", ".oga", ".ogg", ".opus")
 
 
-class Transcriber:
+class Transcriber(ShowsModel):
     """A model, loaded once, that transcribes. A transcript does not depend on the batch of its recording.
 
     Args:

@@ -34,6 +34,7 @@ from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.precision import compute_in
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.sentence_splitting import Splitter, WholeTexts
+from regard.verbs.shared.shows_model import ShowsModel
 from regard.verbs.shared.text_options import SplitMode, SummaryOptions, TranslationOptions
 from regard.verbs.shared.texts import OneOrSeveral, several
 
@@ -42,7 +43,7 @@ MAX_CHARACTERS = 5000  # of a line; the rest is left out, with a warning
 OPTIONS = TranslationOptions()
 
 
-class Translator:
+class Translator(ShowsModel):
     """A model, loaded once, that translates lines.
 
     A translation depends on its line alone: not on the batch, the other lines or the number of workers.

@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from regard.verbs.shared.lines import chunks, numbered
+from regard.verbs.shared.shows_model import ShowsModel
 from regard.verbs.shared.texts import strings
 
 Text = TypeVar("Text")
 Result = TypeVar("Result")
 
 
-class TextVerb(ABC, Generic[Text, Result]):
+class TextVerb(ShowsModel, ABC, Generic[Text, Result]):
     """Answers each text, whatever the other texts are.
 
     Texts are read in chunks of `chunk`, which are sorted by length and computed together.
