@@ -119,3 +119,26 @@ def test_an_error_while_a_client_waits_is_that_of_the_work():
 
     with pytest.raises(KeyError):
         asyncio.run(main())
+
+
+@pytest.mark.parametrize("charset", ["iso-8859-1", '"utf-16"', "x" * 99, ""])
+def test_a_body_in_another_charset_than_utf_8_is_refused(charset):
+    given = request_of(headers={"Content-Type": f"application/x-www-form-urlencoded; charset={charset}"})
+    with pytest.raises(HttpProblem, match="is not supported") as caught:
+        given.content_type()
+    assert (caught.value.status, caught.value.code) == (415, "unsupported_charset")
+    assert len(caught.value.message) < 80
+
+
+@pytest.mark.parametrize(
+    ("header", "kind"),
+    [
+        ("application/json", "application/json"),
+        ('Application/JSON ; charset="UTF-8"', "application/json"),
+        ("multipart/form-data; boundary=x; charset=us-ascii", "multipart/form-data"),
+        ("json", "text/plain"),
+        (None, ""),
+    ],
+)
+def test_the_type_of_a_body_is_that_of_its_header(header, kind):
+    assert request_of(headers={} if header is None else {"Content-Type": header}).content_type() == kind

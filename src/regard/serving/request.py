@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Sequence
+from email.message import Message
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -12,7 +13,8 @@ from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Message, Receive, Scope
+from starlette.types import Message as ServerMessage
+from starlette.types import Receive, Scope
 
 from regard.serving.http_error import HttpProblem
 from regard.serving.limits import ServerLimits
@@ -20,6 +22,7 @@ from regard.serving.limits import ServerLimits
 Value = TypeVar("Value")
 REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 FIELDS = 200  # of a form
+UTF_8 = ("utf-8", "utf8", "us-ascii")  # names of the charset of bodies; ASCII is a part of it
 WITH_BODY = ("POST", "PUT", "PATCH")
 
 
@@ -45,6 +48,23 @@ class ServedRequest:
     def note(self, *, model: str, texts: Sequence[Any]) -> None:
         """What is asked of which model, for the log."""
         self.model, self.texts = model, texts
+
+    def content_type(self) -> str:
+        """The type of the body, such as "application/json"; empty if the header does not say it.
+
+        Raises:
+            HttpProblem: the body has another charset than UTF-8.
+        """
+        header = Message()
+        header["content-type"] = given = self.http.headers.get("content-type", "")
+        if (charset := header.get_content_charset("utf-8")) not in UTF_8:
+            raise HttpProblem(
+                415,
+                f"the charset {charset[:20]!r} is not supported",
+                "send UTF-8",
+                code="unsupported_charset",
+            )
+        return header.get_content_type() if given else ""
 
     def seconds(self, limits: ServerLimits) -> float:
         """How long the answer may take: the header X-Timeout, or the server's limit if that is less.
@@ -151,7 +171,7 @@ class ServedRequest:
         """`receive`, which refuses a body of more bytes."""
         size = 0
 
-        async def receive() -> Message:
+        async def receive() -> ServerMessage:
             nonlocal size
             message = await self._receive()
             size += len(message.get("body", b""))

@@ -35,8 +35,7 @@ class Call:
         Raises:
             HttpProblem: it is not JSON, or another type; or the address has fields.
         """
-        content_type = self.request.http.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if content_type != JSON:
+        if self.request.content_type() != JSON:
             raise HttpProblem(415, "the body is not application/json", "send JSON", code="not_json")
         for name in self.request.http.query_params:
             raise HttpProblem(

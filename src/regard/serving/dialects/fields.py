@@ -89,7 +89,7 @@ async def fields_of(call: Call, *, may_be_empty: bool = False, limits: ServerLim
     """
     http, limits = call.request.http, limits or call.service.limits
     query = {name: http.query_params.getlist(name) for name in http.query_params}
-    content_type = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = call.request.content_type()
     if content_type == JSON:
         values = with_integers(decoded(await call.request.body(limits), dict))
         return Fields({**{name: each[0] for name, each in query.items()}, **values}, is_form=False)
