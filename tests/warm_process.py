@@ -21,6 +21,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import IO
 
+from tests.unflushed import leave_unflushed
+
 IMPORTED = [
     "torch._dynamo",  # optimisers import it when they are made
     "torch.distributed.fsdp",
@@ -192,6 +194,7 @@ def _run(arguments: list[str], cwd: str, env: dict[str, str], files: list[Path])
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
+    leave_unflushed()
     # a shell's background job, such as CI may be, ignores it, and so would its children
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(cwd)
