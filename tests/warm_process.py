@@ -202,7 +202,9 @@ def _run(arguments: list[str], cwd: str, env: dict[str, str], files: list[Path])
     os.environ.update(env)
     as_module, as_text = arguments[0] == "-m", arguments[0] == "-c"
     first = cwd if as_module or as_text else str(Path(arguments[0]).resolve().parent)
-    sys.path[:] = [first, *(each for each in sys.path if each != str(ROOT))]  # pytest has added it
+    named = [each for each in env.get("PYTHONPATH", "").split(os.pathsep) if each]
+    own = [each for each in sys.path if each not in (str(ROOT), *named)]  # pytest has added the first
+    sys.path[:] = [first, *named, *own]
     sys.argv[:] = arguments[1:] if as_module else ["-c", *arguments[2:]] if as_text else arguments
     try:
         if as_module:
