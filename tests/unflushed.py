@@ -13,4 +13,4 @@ def leave_unflushed() -> None:
 
 
 def _looked_at(file: object) -> None:
-    os.fstat(file if isinstance(file, int) else file.fileno())  # type: ignore[attr-defined]
+    os.fstat(file if isinstance(file, int) else file.fileno())
