@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 from tests.first_calls import begin_test
+from tests.unflushed import leave_unflushed
 
 DEVICE = os.environ.get("REGARD_DEVICE", "cpu")  # where tests with a device run: cpu, cuda or simulated
 
@@ -19,6 +20,7 @@ hypothesis.settings.load_profile("house")
 
 
 def pytest_configure():
+    leave_unflushed()
     if DEVICE == "simulated":
         from tests.simulated_device import simulated_device
 

@@ -21,6 +21,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import IO
 
+from tests.unflushed import leave_unflushed
+
 IMPORTED = [
     "torch._dynamo",  # optimisers import it when they are made
     "torch.distributed.fsdp",
@@ -192,6 +194,7 @@ def _run(arguments: list[str], cwd: str, env: dict[str, str], files: list[Path])
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
+    leave_unflushed()
     # a shell's background job, such as CI may be, ignores it, and so would its children
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(cwd)
@@ -199,7 +202,9 @@ def _run(arguments: list[str], cwd: str, env: dict[str, str], files: list[Path])
     os.environ.update(env)
     as_module, as_text = arguments[0] == "-m", arguments[0] == "-c"
     first = cwd if as_module or as_text else str(Path(arguments[0]).resolve().parent)
-    sys.path[:] = [first, *(each for each in sys.path if each != str(ROOT))]  # pytest has added it
+    named = [each for each in env.get("PYTHONPATH", "").split(os.pathsep) if each]
+    own = [each for each in sys.path if each not in (str(ROOT), *named)]  # pytest has added the first
+    sys.path[:] = [first, *named, *own]
     sys.argv[:] = arguments[1:] if as_module else ["-c", *arguments[2:]] if as_text else arguments
     try:
         if as_module:

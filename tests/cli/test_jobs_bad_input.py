@@ -13,16 +13,26 @@ from regard.jobs import shard
 from regard.jobs import storage as storages
 
 
-@pytest.fixture
-def bucket(monkeypatch):
-    """A store of objects with inputs and the output of a job of which one part is done."""
-    monkeypatch.setattr(storages, "FIRST_WAIT", 0.0)
-    monkeypatch.setattr(shard, "WAIT", 0.0)
+@pytest.fixture(scope="module")
+def begun():
+    """The name of a bucket with inputs and the output of a job of which one part is done, and its objects."""
     files, name = fsspec.filesystem("memory"), f"bucket-{secrets.token_hex(4)}"
     files.mkdir(f"/{name}")
     files.pipe_file(f"/{name}/in/a.txt", b"Hi\nI have a cat.\n")
     files.pipe_file(f"/{name}/in/b.gz", gzip.compress(b"Hi\n") + gzip.compress(b"Good morning.\n" * 50))
     assert translated(f"memory://{name}", "--shard", "1/2") == 0
+    return name, {path: files.store[path] for path in files.find(f"/{name}")}
+
+
+@pytest.fixture
+def bucket(monkeypatch, begun):
+    """This bucket, as it was."""
+    monkeypatch.setattr(storages, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(shard, "WAIT", 0.0)
+    files, (name, objects) = fsspec.filesystem("memory"), begun
+    for path in files.find(f"/{name}"):
+        files.store.pop(path)
+    files.store.update(objects)
     return f"memory://{name}"
 
 

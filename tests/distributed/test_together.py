@@ -18,10 +18,14 @@ from tests.warm_process import run_together
 SCRIPT = Path(__file__).with_name("train_together.py")
 STEPS = 20  # two epochs and a little
 FLOAT = {"steps": 1}
-DOUBLE = {"steps": 8, "double": True}  # an epoch: seven batches of seven rows, one of one
+DOUBLE = {  # an epoch: seven batches of seven rows, one of one
+    "steps": 8,
+    "double": True,
+    "average_last": 2,
+}
 SHARDED = {"strategy": "fsdp2"}
-AVERAGED = DOUBLE | {"average_last": 2}
 DROPOUT = {"dropout": 0.3, "steps": 6}
+COLLAPSES = {"steps": 8, "collapses": True}
 FILES = ["model.safetensors", "optimizer.safetensors", "average.safetensors"]
 pytestmark = pytest.mark.filterwarnings("default:a process died")
 
@@ -68,7 +72,6 @@ def alone(folder, moving):
     runs = {
         "one float": FLOAT,
         "one double": DOUBLE,
-        "one averaged": AVERAGED,
         "moving": {**moving, "stop": 3},
     }
     return together(folder, 1, runs)[0]
@@ -81,14 +84,12 @@ def pair(folder, moving, alone):
         "ddp double": DOUBLE,
         "fsdp2 float": FLOAT | SHARDED,
         "fsdp2 double": DOUBLE | SHARDED,
-        "ddp averaged": AVERAGED,
-        "fsdp2 averaged": AVERAGED | SHARDED,
         "ddp dropout": DROPOUT,
         "fsdp2 dropout": DROPOUT | SHARDED,
         "ddp stopped": DROPOUT | {"stop": 3},
         "fsdp2 stopped": DROPOUT | SHARDED | {"stop": 3},
-        "ddp collapsed": DROPOUT | {"steps": 10, "collapses": True},
-        "fsdp2 collapsed": DROPOUT | SHARDED | {"steps": 10, "collapses": True},
+        "ddp collapsed": DROPOUT | COLLAPSES,
+        "fsdp2 collapsed": DROPOUT | SHARDED | COLLAPSES,
         "one double": DOUBLE | SHARDED,  # which is at its end
         "moving": {**moving, **SHARDED, "stop": 11},
     }
@@ -141,7 +142,7 @@ def test_loss_and_gradient_are_those_of_one_process(folder, alone, pair, strateg
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
 def test_the_mean_of_the_last_checkpoints_is_that_of_one_process(alone, pair, strategy):
-    one, two = alone["one averaged"]["reports"][-1], pair[0][f"{strategy} averaged"]["reports"][-1]
+    one, two = alone["one double"]["reports"][-1], pair[0][f"{strategy} double"]["reports"][-1]
     assert one["kind"] == two["kind"] == "average"
     assert one["of"] == two["of"] == [8, 4]
     assert two["loss"] == pytest.approx(one["loss"], rel=1e-9)
@@ -155,7 +156,7 @@ def test_where_a_run_has_collapsed_both_processes_go_back(folder, pair, strategy
     assert other == [], "the first alone reports"
     rates = [record["learning_rate"] for record in first if record["kind"] == "train"]
     assert rates[6:8] == [rate / 2 for rate in rates[:2]]
-    assert RunFolder(folder / f"{strategy} collapsed").latest().step == 10
+    assert RunFolder(folder / f"{strategy} collapsed").latest().step == COLLAPSES["steps"]
 
 
 def test_both_processes_have_the_same_weights(pair):

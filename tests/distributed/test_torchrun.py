@@ -193,7 +193,8 @@ def test_a_world_of_one_is_stopped_like_any_run(recipe, tmp_path):
 
 
 LATE = """
-import sys, time
+import os, sys, time
+os.setsid()
 from regard.cli import main
 from regard.distributed import workers
 start = workers._start
@@ -212,18 +213,17 @@ main()
 )
 def test_a_worker_ends_with_the_process_that_started_it(recipe, tmp_path, number, code):
     """Also while it waits at the rendezvous for that process."""
-    command = [sys.executable, "-c", LATE, *train(recipe, tmp_path / "run", "--workers", "2")]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
-        try:
-            assert process.stdout
-            assert process.stdout.readline() == "started\n"
-            time.sleep(1)
-            process.send_signal(number)
-            stderr = process.communicate(timeout=SOON)[1]  # open as long as the worker lives, whose it is too
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+    process = start_python(["-c", LATE, *train(recipe, tmp_path / "run", "--workers", "2")])
+    try:
+        assert process.stdout
+        assert process.stdout.readline() == b"started\n"
+        time.sleep(1)
+        process.send_signal(number)
+        # open as long as the worker lives, whose it is too
+        stderr = process.communicate(timeout=SOON)[1].decode()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == code
     assert stderr.splitlines()[:1] == ([] if code < 0 else ["error: stopped by SIGTERM"])
 

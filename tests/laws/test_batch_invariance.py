@@ -12,6 +12,7 @@ import torch
 
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from tests.nightly import each_once
 from tests.simulated_device import moved
 
 EXACT = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX2"
@@ -46,19 +47,25 @@ def read(model, sentences):
     return hidden, torch.stack(steps, dim=1)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        {"preset": "tiny"},
-        {"preset": "small", "num_encoder_layers": 1, "num_decoder_layers": 1},
-        {"preset": "tiny", "positions": "rotary", "norm": "rms", "activation": "swiglu", "num_kv_heads": 2},
-        {"preset": "tiny", "positions": "t5", "norm_position": "pre"},
-    ],
-    ids=["tiny", "small", "rotary", "t5"],
-)
+MODELS = {
+    "tiny": {"preset": "tiny"},
+    "small": {"preset": "small", "num_encoder_layers": 1, "num_decoder_layers": 1},
+    "rotary": {
+        "preset": "tiny",
+        "positions": "rotary",
+        "norm": "rms",
+        "activation": "swiglu",
+        "num_kv_heads": 2,
+    },
+    "t5": {"preset": "tiny", "positions": "t5", "norm_position": "pre"},
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
 def cpu_model(request):
+    table = MODELS[request.param]
     return build_model(
-        EncoderDecoderConfig.from_table(request.param, src_vocab_size=VOCAB, tgt_vocab_size=VOCAB), seed=0
+        EncoderDecoderConfig.from_table(table, src_vocab_size=VOCAB, tgt_vocab_size=VOCAB), seed=0
     ).eval()
 
 
@@ -67,7 +74,12 @@ def model(cpu_model, device):
     return cpu_model if device.type == "cpu" else moved(copy.deepcopy(cpu_model), device)
 
 
-@pytest.mark.parametrize("neighbours", [[0], [4], [5] * 7, [3] * 40, [7, 0, 6]])
+@pytest.mark.parametrize(
+    ("cpu_model", "neighbours"),
+    each_once(list(MODELS), [[3] * 40, [0], [4], [5] * 7, [7, 0, 6]]),
+    indirect=["cpu_model"],
+    ids=str,
+)
 def test_a_sentence_is_read_and_continued_the_same_alone_and_in_any_batch(model, neighbours):
     sentence = SENTENCES[2]
     (alone,), first = read(model, [sentence])

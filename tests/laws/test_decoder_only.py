@@ -66,6 +66,25 @@ VARIANTS = {
         "positions": "rotary",
     },
 }
+FIRST = (  # for tests that take long: kinds of positions, windows and blocks; the others nightly
+    "gpt2",
+    "rotary, rms, swiglu, no bias, qk-norm",
+    "t5, one head for all, untied",
+    "sinusoidal, post, scaled",
+    "no positions",
+    "windows in turn, alibi",
+    "parallel, rotary in part",
+    "soft caps",
+    "reordered, norms of all heads",
+)
+in_short = pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(each, id=name, marks=() if name in FIRST else pytest.mark.nightly)
+        for name, each in VARIANTS.items()
+    ],
+    indirect=True,
+)
 IDS = torch.tensor([[2, 7, 19, 4, 23, 8, 8, 3], [2, 28, 28, 5, 9, 17, 25, 6], [5, 3, 11, 12, 13, 14, 3, 2]])
 CLOSE = {"atol": 2e-5, "rtol": 1e-5}
 ON_DEVICE = ("IDS",)
@@ -225,6 +244,7 @@ def test_gradients_reach_every_parameter(model):
             assert gradient.any(), name
 
 
+@in_short
 def test_a_loss_can_be_learned_away(model):
     """Three texts by heart: whatever keeps a variant from learning shows here."""
     if model.config.window == 1:
@@ -242,6 +262,7 @@ def test_a_loss_can_be_learned_away(model):
     pytest.fail(f"the loss is still {loss.item():.2f}")
 
 
+@in_short
 def test_each_dropout_acts_in_training_alone(model):
     off = {"attention_dropout": 0.0, "activation_dropout": 0.0, "dropout": 0.0}
     silent = built(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
@@ -269,6 +290,7 @@ def test_a_state_dict_carries_everything(model):
     assert torch.equal(other(IDS), model(IDS))
 
 
+@in_short
 def test_a_model_runs_on_the_device_it_is_on(model):
     model.to("meta")
     ids = IDS.to("meta")
@@ -279,6 +301,7 @@ def test_a_model_runs_on_the_device_it_is_on(model):
     assert model.extend(ids[:, 3:4], cache).device.type == "meta"
 
 
+@in_short
 def test_texts_longer_than_any_table_are_read(model):
     ids = torch.randint(4, VOCAB, (1, 1100), generator=torch.Generator().manual_seed(0)).to(IDS.device)
     if model.max_length is not None:

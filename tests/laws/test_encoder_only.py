@@ -6,6 +6,7 @@ import torch
 from regard.layers.masks import padding_mask
 from regard.models.build import build_model
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
+from tests.nightly import each_once
 
 VOCAB = 30
 SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32, "num_layers": 2}
@@ -196,8 +197,12 @@ def test_a_loss_can_be_learned_away(shape):
     assert loss.item() < 0.1
 
 
-@pytest.mark.parametrize("where", ["dropout", "attention_dropout", "activation_dropout", "head_dropout"])
-def test_each_dropout_acts_in_training_alone(shape, where):
+@pytest.mark.parametrize(
+    ("name", "where"),
+    each_once(list(SHAPES), ["dropout", "attention_dropout", "activation_dropout", "head_dropout"]),
+)
+def test_each_dropout_acts_in_training_alone(name, where):
+    shape = SHAPES[name]
     off = {"attention_dropout": 0.0, "activation_dropout": 0.0, "dropout": 0.0, "head_dropout": 0.0}
     silent = made(shape, "classification", {"num_labels": 3, **off})
     loud = made(shape, "classification", {"num_labels": 3, **off, where: 0.5})

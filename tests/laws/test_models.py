@@ -245,6 +245,7 @@ def test_evaluation_turns_every_dropout_off(model):
     assert torch.equal(model(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))
 
 
+@in_short
 def test_each_dropout_acts_in_training_alone(model):
     off = dict.fromkeys(dropouts(model), 0.0)
     silent = built(type(model.config)(**{**model.config.to_dict(), **off}), seed=0)
@@ -272,6 +273,7 @@ def test_a_state_dict_carries_everything(model):
     assert torch.equal(other(SRC, LENGTHS, TGT), model(SRC, LENGTHS, TGT))
 
 
+@in_short
 def test_a_model_runs_on_the_device_it_is_on(model):
     """Notebooks named "cuda", or made positions on the CPU; "meta" refuses tensors from elsewhere."""
     model.to("meta")

@@ -22,7 +22,7 @@ from tests.long import job_disk, job_parts, job_ray, job_simulation, job_speed
 PARTS: dict[
     str, tuple[Callable[[Path, int], Found], int, int]
 ] = {  # part -> how often, in the long and the quick form
-    "killed": (job_parts.killed, 20, 3),
+    "killed": (job_parts.killed, 20, 2),
     "killed_on_s3": (job_parts.killed_on_s3, 20, 3),
     "failing_store": (job_parts.failing_store, 400, 20),
     "failing_disk": (job_disk.failing_disk, 12, 1),
@@ -30,7 +30,7 @@ PARTS: dict[
     "on_ray": (job_ray.on_ray, 20, 2),
     "by_client": (job_ray.by_client, 40, 3),
     "speed": (job_speed.speed, 3, 1),
-    "simulated": (job_simulation.simulated, 10_000, 300),
+    "simulated": (job_simulation.simulated, 10_000, 100),
     "memory": (job_parts.memory, 300, 10),
 }
 

@@ -93,24 +93,26 @@ def test_data_of_the_recipe_s_kind_are_a_set(tmp_path, monkeypatch, encoder_fold
     assert not asked.keys() & {"src", "ref", "lowercase"}
 
 
-@pytest.mark.parametrize("change", ["settings", "set", "file", "model"])
-def test_another_job_is_refused(folder, change, decoder_folder):
-    out = folder / "out"
-    evaluate_sets(folder / "sets.toml", output=out, **FAST)
-    settings, named = dict(FAST), {"settings": "beam_size was 1, and is 2", "file": "a.en was '"}
-    match change:
-        case "settings":
-            settings["beam_size"] = 2
-        case "set":
-            (folder / "sets.toml").write_text(SETS.replace("phrases", "other"))
-        case "file":
-            (folder / "a.en").write_text(FILES["a.en"].replace("3", "4"))
-        case "model":
-            settings["model"] = decoder_folder("bytes")
+def test_another_job_is_refused(folder, decoder_folder):
+    """Of other settings, another model, another set and another file."""
+    out, sets, file = folder / "out", folder / "sets.toml", folder / "a.en"
+    evaluate_sets(sets, output=out, **FAST)
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    with pytest.raises(DataError, match="is the output of another job") as error:
-        evaluate_sets(folder / "sets.toml", output=out, **settings)
-    assert named.get(change, "") in error.value.message
+
+    def refused(**settings):
+        with pytest.raises(DataError, match="is the output of another job") as error:
+            evaluate_sets(sets, output=out, **FAST | settings)
+        return error.value.message
+
+    assert "beam_size was 1, and is 2" in refused(beam_size=2)
+    assert refused(model=decoder_folder("bytes"))
+    sets.write_text(SETS.replace("phrases", "other"))
+    assert refused()
+    sets.write_text(SETS)
+    file.write_text(FILES["a.en"].replace("3", "4"))
+    assert "a.en was '" in refused()
+    file.write_text(FILES["a.en"])
+    assert evaluate_sets(sets, output=out, **FAST).missing == ()
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 

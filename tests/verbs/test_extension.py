@@ -2,10 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
+
+from tests.warm_process import run_python
 
 CODE = """
 from dataclasses import dataclass
@@ -57,10 +57,7 @@ def python(tmp_path):
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
 
     def run(*arguments):
-        return subprocess.run(
-            [sys.executable, *arguments],
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
+        return run_python(arguments, tmp_path, {**os.environ, "PYTHONPATH": path})
 
     return run
 

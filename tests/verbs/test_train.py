@@ -19,7 +19,7 @@ from regard.training.prefetch import prepared_for_gpu
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from regard.weights.model_folder import load_model
-from tests.warm_process import run_python
+from tests.warm_process import run_python, start_python
 
 RECIPE = """
 name = "small"
@@ -205,6 +205,15 @@ SIGHUP = getattr(signal, "SIGHUP", None)  # Windows has none
 WITH_SIGHUP = pytest.mark.skipif(SIGHUP is None, reason="no such signal")
 
 
+HEARS_ALL = """
+import signal
+from regard.cli import main
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+main()
+"""
+
+
 def default_sighup():
     """What a shell's background job, such as CI may be, ignores, and so would its children."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -221,16 +230,13 @@ def default_sighup():
 )
 def test_a_signal_saves_the_current_step_and_prints_how_to_resume(recipe, tmp_path, number, code):
     run = tmp_path / "run"
-    command = [sys.executable, "-m", "regard", "train", str(recipe), "--out", str(run), "--threads", "1"]
+    command = ["-c", HEARS_ALL, "train", recipe, "--out", run, "--threads", "1"]
     command += ["--set", "training.max_steps=100000", "--set", "training.validate_every=100000"]
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, preexec_fn=default_sighup if SIGHUP else None
-    )
-    assert process.stderr
-    while "step 10 " not in process.stderr.readline():
+    process = start_python(command)
+    while b"step 10 " not in process.stderr.readline():
         assert process.poll() is None
     process.send_signal(number)
-    output = process.communicate(timeout=60)[1]
+    output = process.communicate(timeout=60)[1].decode()
     assert process.returncode == code
     assert "Traceback" not in output
     latest = RunFolder(run).latest()

@@ -2,6 +2,7 @@
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 import openai
@@ -28,6 +29,7 @@ def client(transcribing):
         yield found
 
 
+@cache
 def expected(folder, **options):
     [found] = Transcriber(folder, **options)([SOUND])
     return found

@@ -8,7 +8,7 @@ from regard.decoding.registries import RULES
 from regard.decoding.rules import BannedTokens
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, UserError
-from regard.exports import ctranslate2_engine
+from regard.exports import certified_sequences, ctranslate2_engine
 from regard.verbs.generation import engine
 from regard.verbs.generation.controls import CONTROLS_BY_NAME
 from regard.verbs.generation.engine import engine_search
@@ -43,10 +43,12 @@ ELSEWHERE = {
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    """The folder of the engine's exports."""
+    """The folder of the engine's exports, whose certificates are of few texts."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ctranslate2_engine, "user_cache", lambda part: folder / part)
+        patch.setattr(certified_sequences, "MADE_TEXTS", 3)
+        patch.setattr(certified_sequences, "MOST_COVERED", 256)
         yield folder
 
 
