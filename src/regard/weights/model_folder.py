@@ -264,8 +264,6 @@ def _layers(config: ModelConfig) -> int:
 def _refuse_large_weights(config: ModelConfig, paths: Sequence[Path]) -> None:
     """Refuses weights files that are much larger than the model of `config` and would fill the memory."""
     size = sum(map(os.path.getsize, paths))
-    if size <= MAX_BYTES_OF_NUMBER * CHEAP_PARAMETERS:  # not too many for any model
-        return
     if _layers(config) > CHEAP_LAYERS:  # slow to count; `check_size` compares them later
         return
     if size > MAX_BYTES_OF_NUMBER * (
