@@ -1,4 +1,4 @@
-"""Tokens as labels of an axis: every character visible, a legible size, and no two labels on each other."""
+"""Tokens as labels of an axis: every character is visible, sizes are legible, none overlap."""
 
 import math
 import unicodedata
