@@ -155,6 +155,7 @@ def test_an_axis_says_if_not_all_of_its_tokens_have_labels(figure_of, count, all
     named = [each.get_text() for each in axis.get_xticklabels()]
     assert (len(named) == count) == all_named
     said = re.fullmatch(r"source(?: \(one token in (\d+) is named\))?", figure._supxlabel.get_text())
+    assert said
     step = int(said[1] or 1)
     assert named == [WORDS[i % len(WORDS)] for i in range(0, count, step)]
     assert [*axis.get_xticks()] == [*range(0, count, step)]

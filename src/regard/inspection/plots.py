@@ -130,9 +130,9 @@ def _name_cells(
     """Label rows and columns so that no two labels overlap; if some have none, name the axis so."""
     given = {each: text.get_text() for each, text in axis_names.items()}
     for each, labels in names.items():  # enough of them to measure, the longest one among them
-        step = math.ceil(len(labels) / MAX_MEASURED)
-        longest = max(labels, key=lambda text: label_width(text, points))
-        _set_labels(axes, each, [longest, *labels[1:]], step, points)
+        step = max(1, math.ceil(len(labels) / MAX_MEASURED))
+        longest = max(labels, key=lambda text: label_width(text, points), default="")
+        _set_labels(axes, each, [longest, *labels[1:]][: len(labels)], step, points)
         axis_names[each].set_text(f"{given[each]} ({NOT_ALL.format(step=step)})")
     figure.draw_without_rendering()
     for each, labels in names.items():
