@@ -623,6 +623,12 @@ def evaluate(
 ) -> Evaluation:
     """Score a model on the test data of its recipe, on `data`, or on its translations of `src`.
 
+    Returns an `Evaluation`; with `src`, a `TranslationEvaluation`, which also has the `translations`. Its
+    `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of the 95 % interval
+    (None where there is none), and `signature`: how it was computed. BLEU, chrF++, TER, accuracies, F1, exact
+    matches and error rates are in percent, perplexity is that of a token, losses are in nats, and the mean
+    absolute error has the unit of the labels.
+
     Args:
         model: a model or run folder, or what `regard.load` gives; None is the included model.
         data: a file of test data in the format of the recipe's; NAME:FILE is a file of the catalogue.
@@ -1443,6 +1449,9 @@ def plot_attention(
 ) -> Path:
     """Draw the weights of each head of one attention for `text`.
 
+    Labels do not overlap. If there are too many tokens for labels of a legible size, only every second one
+    has a label, or every third, ...; the name of the axis says so.
+
     Args:
         text: the input.
         out: the figure to write: .svg, .png or .pdf.
@@ -1472,10 +1481,15 @@ def plot_positions(
 ) -> Path:
     """Draw the first `length` positions of a model, or of a scheme that needs no training.
 
+    "sinusoidal" and "rotary" have a table, some of its columns as waves (of at most 128 positions), and the
+    similarity of each two positions. "alibi" has a line for each head: what it adds to the score of a key
+    that is so many positions before the query. It is the paper's, for causal attention. The variant of an
+    encoder has two directions; it is drawn for a `model` that is an encoder with ALiBi.
+
     Args:
         out: the figure to write: .svg, .png or .pdf.
         model: a model or run folder, or the result of `regard.load`; by default `scheme` is drawn.
-        scheme: "sinusoidal", "rotary" or "alibi"; for learned positions give a model.
+        scheme: "sinusoidal", "rotary" or "alibi" (causal); for learned positions give a model.
         length: number of positions.
         d_model: width of the scheme.
         num_heads: heads of the scheme.
@@ -1499,6 +1513,10 @@ def score(
     """The log-probability of each line of `ref` as the translation of that line of `src`.
 
     A source is encoded as by `translate`.
+
+    Returns a `PairScores`. Its `scores` has a `ForcedScore` for each line, in order: `log_prob` is the sum
+    of `token_log_probs`, in nats (natural logarithms, at most 0), and `num_tokens` their number; the last of
+    them is the end of the sentence. `perplexity` is that of a token, over all lines.
 
     Args:
         model: a model or run folder, or what `regard.load` returns; the included model by default.

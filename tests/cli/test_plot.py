@@ -64,6 +64,17 @@ def test_positions_are_drawn_of_a_scheme(capsys, tmp_path, scheme, word):
     assert word in shown
 
 
+def test_the_scheme_alibi_is_the_papers_and_a_model_has_its_own(capsys, tmp_path, encoder_folder):
+    shown = drawn(capsys, tmp_path / "p.svg", "positions", "--scheme", "alibi", "--length", 8)
+    assert "alibi positions, causal" in shown
+    assert "earlier keys" in shown
+    own = drawn(
+        capsys, tmp_path / "p.svg", "positions", "--model", encoder_folder("pooled", positions="alibi")
+    )
+    assert "alibi positions, of an encoder" in own
+    assert "in both directions" in own
+
+
 def test_positions_are_drawn_of_a_model(capsys, tmp_path, untrained):
     assert "sinusoidal positions" in drawn(capsys, tmp_path / "p.svg", "positions", "--model", untrained)
 

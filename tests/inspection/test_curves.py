@@ -1,6 +1,7 @@
 """Metrics become curves, and curves a figure."""
 
 import builtins
+import re
 
 import pytest
 
@@ -30,8 +31,31 @@ def test_records_become_curves_without_what_is_not_finite():
 def test_losses_and_scores_are_named_with_their_units():
     assert Curves().loss_label == "loss, nats per prediction"
     assert read_curves(RECORDS, loss_unit="nats per word").loss_label == "loss, nats per word"
-    assert read_curves(RECORDS).score_label == "score, %"
-    assert Curves(scores={"accuracy": [(1, 50.0)], "perplexity": [(1, 9.0)]}).score_label == "score"
+    assert [*read_curves(RECORDS).score_panels] == ["score, %"]
+
+
+def test_scores_of_one_scale_share_an_axis_and_others_have_their_own():
+    names = ("accuracy", "perplexity", "macro_f1", "bits_per_character", "bits_per_byte", "of_tomorrow")
+    panels = Curves(scores={name: [(1, 2.0)] for name in names}).score_panels
+    assert {label: [*series] for label, series in panels.items()} == {
+        "score, %": ["accuracy", "macro_f1"],
+        "perplexity": ["perplexity"],
+        "bits": ["bits_per_character", "bits_per_byte"],
+        "of tomorrow": ["of_tomorrow"],
+    }
+
+
+def test_a_line_that_another_covers_is_visible(tmp_path):
+    """Of two equal scores, the upper line has gaps and another colour."""
+    pytest.importorskip("matplotlib", reason="matplotlib is the extra `plot`")
+    same = [(1, 6.0), (2, 5.0)]
+    draw_curves(Curves(scores={"bits_per_character": same, "bits_per_byte": same}), tmp_path / "a.svg")
+    svg = (tmp_path / "a.svg").read_text("utf-8")
+    below, above = dict.fromkeys(
+        re.findall(r'style="fill: none; (stroke-dash[^"]*)?stroke: (#\w{6}); stroke-width: 1.6', svg)
+    )
+    assert (bool(below[0]), bool(above[0])) == (False, True)
+    assert below[1] != above[1]
 
 
 def test_a_figure_holds_its_words_and_is_the_same_again(tmp_path):

@@ -77,6 +77,13 @@ def test_encoder_and_decoder_have_their_own(forced_pass):
     )
 
 
+def test_attention_to_earlier_positions_only_is_causal(forced_pass):
+    assert shown(forced_pass, "alibi", "decoder_only").causal
+    assert not shown(forced_pass, "alibi", "encoder_only").causal
+    for part in ("encoder", "decoder"):
+        assert shown(forced_pass, "alibi", "encoder_decoder", part=part).causal == (part == "decoder")
+
+
 @pytest.mark.parametrize(("kind", "changes"), [("decoder_only", {"positions": "none"}), ("recurrent", {})])
 def test_some_models_have_no_positions(forced_pass, kind, changes):
     found = positions_of(forced_pass(kind, **changes).model, 5)
@@ -156,8 +163,8 @@ def test_a_bias_that_distance_does_not_decide_is_drawn_as_a_matrix(tmp_path):
     for name, by_distance in (("line", True), ("matrix", False)):
         draw_positions(tmp_path / f"{name}.svg", bias=Bias(by_distance)(12, 12)[0].numpy())
     line, matrix = ((tmp_path / f"{name}.svg").read_text("utf-8") for name in ("line", "matrix"))
-    assert "bias of the last position" in line
-    assert "bias of the last position" not in matrix
+    assert "bias of a score, in both directions" in line
+    assert "bias of a score" not in matrix
     for head in range(4):
         assert f"bias of head {head}" in matrix
 

@@ -37,6 +37,7 @@ def command(run: Path, as_json: bool) -> None:
     result = curves(run)
     found = result.curves
     console.plot(found.loss_label, {"train": found.train_loss, "validation": found.validation_loss}, log=True)
-    console.plot(found.score_label, found.scores)
+    for label, scores in found.score_panels.items():
+        console.plot(label, scores)
     for figure in result.figures:
         click.echo(figure)

@@ -93,7 +93,7 @@ def alignment(**given: Any) -> Path:
         type=click.Choice(["sinusoidal", "rotary", "alibi"]),
         default="sinusoidal",
         show_default=True,
-        help="Without --model. Learned positions need a model.",
+        help="Without --model. Learned positions need a model; alibi is the paper's, for causal attention.",
     ),
     count("--length", 64, "Number of positions."),
     count("--d-model", 128, "Width of the scheme."),
@@ -101,7 +101,11 @@ def alignment(**given: Any) -> Path:
     options.runtime,
 )
 def positions(**given: Any) -> Path:
-    """Draw the positions of a scheme or a model: table, waves, similarity, bias."""
+    """Draw the positions of a scheme or a model: table, waves, similarity, bias.
+
+    The bias is a line for each head, by the distance from query to key: in both directions for an encoder, to
+    earlier keys for a causal model and for --scheme alibi.
+    """
     from regard.verbs.plot import plot_positions
 
     return plot_positions(**given)

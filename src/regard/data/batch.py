@@ -150,7 +150,11 @@ def pad(
 ) -> tuple[Int64[Tensor, "batch length"], Int64[Tensor, " batch"]]:
     """Stacks sequences, padded on the right with `pad_id`; returns ids and lengths.
 
-    The number of rows and the padded length are rounded up to the given multiples. An added row has length 0.
+        pad([[5, 6, 7], [8]], 0)  # ids [[5, 6, 7], [8, 0, 0]], lengths [3, 1]
+
+    Both are int64 tensors on the CPU. The number of rows and the padded length are rounded up to the given
+    multiples. An added row has length 0. Nothing is added to a sequence: no begin and no end. `padding_mask`
+    of `regard.layers` makes the mask of these lengths, True where a position is not padding.
     """
     longest = max(map(len, sequences), default=0)
     ids = np.full(

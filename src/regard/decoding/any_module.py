@@ -100,6 +100,19 @@ def decode(
     lengths. The module is put into evaluation mode for the time. A language model ignores the first two
     arguments. A model of regard is faster with `decode_all`, because its cache keeps what was computed.
 
+    Targets begin with the `bos_id` of the search, and end with its `eos_id`. A `Hypothesis` has its `ids`
+    without these two, its `log_prob` in nats with the end counted, and its `score`, by which they are sorted.
+
+    Args:
+        module: a module, or a function of these three arguments.
+        src_ids: a tensor on the device of the module, an array or lists; padded on the right.
+        src_lengths: how many ids of each row are not padding; the search limits the length of its answers by
+            them.
+        search: such as `BeamSearch(size=4, n_best=2, bos_id=1, eos_id=2)`.
+
+    Returns:
+        For each source, at most `search.n_best` hypotheses.
+
     Raises:
         ConfigError: the search guesses tokens and takes them back; or the module does not take these three
             arguments, or gives something else.

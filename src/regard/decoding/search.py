@@ -97,6 +97,17 @@ class BeamSearch(Search):
     many have finished and the best of the others, at its present length, scores no better than the worst of
     them (Transformers' `early_stopping = False`). With a length penalty that favours long outputs, either
     may miss a longer hypothesis with a better score.
+
+        regard.decoding.decode(module, src_ids, src_lengths, BeamSearch(size=4, n_best=2))
+
+    The other fields are those of every `Search`. `n_best` hypotheses are found for each source, best first.
+    `bos_id` begins each target and `eos_id` ends it; `ends` are other ids that do. `limits` has the
+    greatest length in tokens. `length_penalty` divides a log-probability (nats) to give the score;
+    `Power(alpha=0.0)`, the default, divides by 1. `rules` change the scores of next tokens.
+
+    Raises:
+        ConfigError: `size` or `n_best` is below 1, `n_best` is above `size`, an id is negative, or a rule is
+            no `Rule`.
     """
 
     size: int = 5

@@ -33,8 +33,18 @@ class Curves:
         return f"loss, {self.loss_unit}"
 
     @property
-    def score_label(self) -> str:
-        return "score, %" if self.scores.keys() <= PERCENT else "score"
+    def score_panels(self) -> dict[str, dict[str, Points]]:
+        """The scores by scale: percent, bits, and each other one for itself. Keys are labels of an axis."""
+        panels: dict[str, dict[str, Points]] = {}
+        for name, points in self.scores.items():
+            panels.setdefault(_score_label(name), {})[name] = points
+        return panels
+
+
+def _score_label(name: str) -> str:
+    if name in PERCENT:
+        return "score, %"
+    return "bits" if name.startswith("bits_per_") else name.replace("_", " ")
 
 
 def read_curves(records: Sequence[Mapping[str, Any]], *, loss_unit: str = "nats per prediction") -> Curves:
@@ -87,6 +97,7 @@ class _Panel:
     colours: tuple[str, ...]
     height_ratio: int = 3
     logarithmic: bool = False
+    dashed: bool = False  # lines after the first are dashed, so that an equal one below is visible
 
 
 def _panels(curves: Curves) -> list[_Panel]:
@@ -96,13 +107,29 @@ def _panels(curves: Curves) -> list[_Panel]:
     wide_range = bool(values) and 0 < 2 * min(values) < max(values)
     return [
         _Panel(label=curves.loss_label, series=losses, colours=LINE_COLOURS, logarithmic=wide_range),
-        _Panel(
-            label=curves.score_label,
-            series=_non_empty(curves.scores),
-            colours=LINE_COLOURS[2:] + LINE_COLOURS[:2],
-        ),
+        *_score_panels(curves),
         _Panel(label="learning rate", series=rate, colours=(TEXT_COLOUR,), height_ratio=1),
     ]
+
+
+def _score_panels(curves: Curves) -> list[_Panel]:
+    """One panel for each scale; no two lines of up to four have the same colour."""
+    panels: list[_Panel] = []
+    scales = {label: found for label, all_of in curves.score_panels.items() if (found := _non_empty(all_of))}
+    used = 2  # those of the losses come last
+    for label, series in scales.items():
+        start = used % len(LINE_COLOURS)
+        panels.append(
+            _Panel(
+                label=label,
+                series=series,
+                colours=LINE_COLOURS[start:] + LINE_COLOURS[:start],
+                height_ratio=3 if len(scales) == 1 else 2,
+                dashed=True,
+            )
+        )
+        used += len(series)
+    return panels
 
 
 def _non_empty(series: Mapping[str, Points]) -> dict[str, Points]:
@@ -118,13 +145,15 @@ def _draw(axis: "Axes", panel: _Panel) -> None:
     axis.margins(x=0.01)
     for number, (name, points) in enumerate(panel.series.items()):
         steps, values = zip(*points, strict=True)
+        covers = panel.dashed and number > 0
         axis.plot(
             steps,
             values,
             color=panel.colours[number % len(panel.colours)],
             linewidth=1.6,
+            linestyle=(0, (3, 3)) if covers else "solid",
             marker="o" if len(points) <= MAX_MARKED_POINTS else "",
-            markersize=3.5,
+            markersize=2.5 if covers else 4.5 if panel.dashed else 3.5,
             label=f"{name.replace('_', ' ')}  {values[-1]:.4g}" if name else None,
         )
     if any(panel.series):

@@ -24,17 +24,25 @@ HEAD_COLOURS = (  # of attention heads; each group of eight has its own dashes (
 )
 HEAD_DASHES = ((), (7, 4), (2, 3), (11, 3, 2, 3), (16, 5), (2, 8), (9, 3, 2, 3, 2, 3), (4, 9))
 TITLE, MIN_TITLE = 13, 6  # points
+DOTS = 160  # per inch
 FONTS = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "none"}  # text stays text, in TrueType
 DATES = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
 @contextmanager
 def figure_at(
-    path: Path, width: int | float, height: int | float, *, title: str = "", texts: Iterable[str] = ()
+    path: Path,
+    width: int | float,
+    height: int | float,
+    *,
+    title: str = "",
+    title_points: int | float = TITLE,
+    texts: Iterable[str] = (),
 ) -> Iterator[Any]:
     """A matplotlib figure, `width` by `height` inches, that is written to `path` when the `with` ends.
 
-    Fonts are chosen so that they have the characters of `title` and `texts`.
+    Fonts are chosen so that they have the characters of `title` and `texts`. The title has at most
+    `title_points`.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -60,11 +68,11 @@ def figure_at(
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         # the caller reports characters that no font has
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure = Figure(figsize=(width, height), layout="constrained")
-        yield figure
+        figure = Figure(figsize=(width, height), dpi=DOTS, layout="constrained")
         if title:
-            _add_title(figure, title)
-        figure.savefig(path, dpi=160, metadata=DATES.get(path.suffix))
+            _add_title(figure, title, title_points)
+        yield figure
+        figure.savefig(path, dpi=DOTS, metadata=DATES.get(path.suffix))
 
 
 def colour_map(stops: Sequence[str]) -> Any:
@@ -81,12 +89,13 @@ def head_line(head: int) -> dict[str, Any]:
     return {"color": HEAD_COLOURS[head % len(HEAD_COLOURS)], "linestyle": style}
 
 
-def _add_title(figure: Any, title: str) -> None:
+def _add_title(figure: Any, title: str, points: int | float) -> None:
     """Put the title at the top, in a smaller font if the figure is too narrow."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    text = figure.suptitle(title, x=0.01, ha="left", color=TEXT_COLOUR, fontsize=TITLE, fontweight="bold")
+    text = figure.suptitle(title, x=0.01, ha="left", color=TEXT_COLOUR, fontsize=points, fontweight="bold")
+    text.set_parse_math(False)
     max_width = 0.98 * figure.bbox.width
     width_needed = text.get_window_extent(FigureCanvasAgg(figure).get_renderer()).width
     if width_needed > max_width:
-        text.set_fontsize(max(MIN_TITLE, TITLE * max_width / width_needed))
+        text.set_fontsize(max(MIN_TITLE, points * max_width / width_needed))

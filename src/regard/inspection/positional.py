@@ -77,6 +77,7 @@ class Positional:
     table: Float[Tensor, "len d"] | None = None
     similarity: Float[Tensor, "len len"] | None = None
     bias: Float[Tensor, "heads len len"] | None = None  # rows attend to columns
+    causal: bool = False  # True if rows attend to earlier columns only
 
 
 @torch.no_grad()
@@ -92,6 +93,11 @@ def positions_of(model: Model, length: int, *, part: Stack = "encoder") -> Posit
     if part not in get_args(Stack):
         raise ConfigError(f"there is no part {part!r}", did_you_mean(part, get_args(Stack)))
     stack = getattr(model, part, model)
+    found = _positions_of_stack(model, stack, length)
+    return replace(found, causal=stack is model or part == "decoder")
+
+
+def _positions_of_stack(model: Model, stack: nn.Module, length: int) -> Positional:
     name = getattr(model.config, "positions", "none")
     if name in POSITIONS.added:
         return _registered(stack, name, POSITIONS.added[name].where, length)

@@ -26,6 +26,17 @@ class MultiHeadAttention(nn.Module):
     `attend` computes weights and outputs, with the signature of `scaled_dot_product.attention`. A subclass
     may define it as a method, which then has to cap scores at `self.softcap`, too. A recorder or another
     kernel replaces it in the object.
+
+        layer = MultiHeadAttention(d_model=512, num_heads=8)
+        layer(x, memory, mask)  # [batch, tgt_len, 512], [batch, src_len, 512] -> [batch, tgt_len, 512]
+
+    `mask` is boolean, and True means "may attend"; None lets each position attend to all. Its shape is
+    [batch, heads, tgt_len, src_len]; batch, heads and tgt_len may be 1. `padding_mask` and `causal_mask`
+    of `regard.layers` make such masks. (PyTorch's `nn.MultiheadAttention` has them the other way round.)
+
+    Raises:
+        ValueError: `num_heads` does not divide `d_model` (without `d_head`), or `num_kv_heads` does not
+            divide `num_heads`.
     """
 
     attend: Callable[..., Tensor]
@@ -81,6 +92,9 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "batch tgt_len d_model"]:
         """The outputs for `x`; `memory` is a sequence, or the keys and values that `read` has returned.
 
+        `mask` is True where a position of `x` may attend to a position of the keys. A position that may
+        attend to nothing gets zeros before the output layer. `position_bias` is added to the scores before
+        the softmax.
         If `values` is given, the values are projected from it instead of from `memory`. If there is a
         `cache`, its positions come before those of `memory`, which are appended to it.
         """

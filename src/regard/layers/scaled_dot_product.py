@@ -33,7 +33,10 @@ def attention_weights(
 ) -> Float[Tensor, "batch heads tgt_len src_len"]:
     """The weight of each source position for each target position (Vaswani et al. 2017, equation 1).
 
-    A position that may attend to nothing gets zeros, not NaN.
+    Each row is softmax(Q K^T / sqrt(d_head)) and sums to 1. `mask` is boolean, and True means "may attend":
+    where it is False, the weight is 0. None masks nothing. A row that may attend to nothing is all zeros, not
+    NaN. `position_bias` is added to the scores before the softmax. Both broadcast to [batch, heads, tgt_len,
+    src_len]. `key` may have fewer heads than `query`, if their number divides that of `query`.
 
     Raises:
         ValueError: the mask is not boolean.

@@ -60,7 +60,17 @@ def register_model(config: type[ModelConfig]) -> Callable[[type[Built]], type[Bu
         @register_model(MyConfig)
         class MyModel(Model): ...
 
-    The model is built with its config alone, and `initialise(generator)` draws its weights.
+    The model is built with its config alone, and `initialise(generator)` gives all weights their first
+    values, random ones from `generator` alone. What else it needs depends on the task:
+
+    - A translation trains and decodes a `SequenceToSequence`. Training calls `encode`, `decoder_states` and
+      `project`; searches call `encode` and `start`, then `extend` for each token, and `select` of the cache.
+      Neither calls `forward`: `regard score` and `regard look` do. The config has `src_vocab_size`,
+      `tgt_vocab_size`, `pad_id` and `generates = True`.
+    - A classification of nodes calls the model with features and edges, as `GraphAttentionNetwork`, from
+      which it inherits, with a subclass of its config.
+    - Other tasks of regard train one kind of model each. Your own task (`register_task`) trains what its
+      recipe names, and calls what its objective calls.
 
     Raises:
         UserError: regard has a model of this kind.

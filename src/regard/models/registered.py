@@ -95,15 +95,17 @@ POSITION_KINDS: dict[Where, type[nn.Module]] = {
 def register_positions(name: str, where: Where) -> Callable[[Made], Made]:
     """Make a positional encoding known by a name, for `positions` in a config and in `[model]` of a recipe.
 
-    The decorated class or function is called with the config and `bidirectional` (True in an encoder) and
-    gives a module. The arguments of that module depend on where it enters:
+    The decorated class or function is called with two positional arguments, the config and `bidirectional`,
+    and gives a module. `bidirectional` is False for the "scores" of a decoder, True otherwise. Each stack has
+    a module of its own. Its arguments depend on where it enters:
 
     - "input": `(start, length)`, two ints. It gives [length, d_model], which is added to the embeddings of
-      positions `start` to `start + length`. A model that packs documents also calls `at(positions)` with ints
-      of shape [batch, length].
+      positions `start` to `start + length - 1`. Decoding calls it with other starts than 0. A model that
+      packs documents also calls `at(positions)` with int64 [batch, length], for [batch, length, d_model].
     - "scores": `(queries, keys)`, two counts; the queries are the last positions of the keys. It gives a
-      tensor that broadcasts to [batch, heads, queries, keys], which is added to the scores.
-    - "queries_and_keys": as `RotaryPositions`, of which it must be a subclass.
+      tensor that broadcasts to [1, heads, queries, keys], which is added to the scores in each layer.
+    - "queries_and_keys": as `RotaryPositions`, of which it must be a subclass: `(x, start)`, the queries or
+      the keys [batch, heads, length, d_head] from position `start`. It gives the same shape.
 
     It initialises its own layers and parameters when it is made; PyTorch's generator then has the run's seed.
 

@@ -113,6 +113,12 @@ def evaluate(
 ) -> Evaluation:
     """Score a model on the test data of its recipe, on `data`, or on its translations of `src`.
 
+    Returns an `Evaluation`; with `src`, a `TranslationEvaluation`, which also has the `translations`. Its
+    `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of the 95 % interval
+    (None where there is none), and `signature`: how it was computed. BLEU, chrF++, TER, accuracies, F1, exact
+    matches and error rates are in percent, perplexity is that of a token, losses are in nats, and the mean
+    absolute error has the unit of the labels.
+
     Args:
         model: a model or run folder, or what `regard.load` gives; None is the included model.
         data: a file of test data in the format of the recipe's; NAME:FILE is a file of the catalogue.

@@ -13,7 +13,7 @@ from regard.inspection.fonts import font_families
 from regard.inspection.plots import FigureSize, draw_attention, draw_positions, draw_schedule
 from regard.inspection.positional import positions_of
 from regard.models.build import build_model, config_class
-from regard.models.encoder_only import EncoderOnlyConfig
+from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.model import Model
 from regard.training.schedule import Schedule
 from regard.training.threads import unchanged_threads
@@ -47,6 +47,9 @@ def plot_attention(
     size: FigureSize = "screen",
 ) -> Path:
     """Draw the weights of each head of one attention for `text`.
+
+    Labels do not overlap. If there are too many tokens for labels of a legible size, only every second one
+    has a label, or every third, ...; the name of the axis says so.
 
     Args:
         text: the input.
@@ -162,10 +165,15 @@ def plot_positions(
 ) -> Path:
     """Draw the first `length` positions of a model, or of a scheme that needs no training.
 
+    "sinusoidal" and "rotary" have a table, some of its columns as waves (of at most 128 positions), and the
+    similarity of each two positions. "alibi" has a line for each head: what it adds to the score of a key
+    that is so many positions before the query. It is the paper's, for causal attention. The variant of an
+    encoder has two directions; it is drawn for a `model` that is an encoder with ALiBi.
+
     Args:
         out: the figure to write: .svg, .png or .pdf.
         model: a model or run folder, or the result of `regard.load`; by default `scheme` is drawn.
-        scheme: "sinusoidal", "rotary" or "alibi"; for learned positions give a model.
+        scheme: "sinusoidal", "rotary" or "alibi" (causal); for learned positions give a model.
         length: number of positions.
         d_model: width of the scheme.
         num_heads: heads of the scheme.
@@ -179,7 +187,8 @@ def plot_positions(
         raise ConfigError("this model has no positions", "name another model with --model DIR")
     arrays = {name: getattr(found, name) for name in ("table", "similarity", "bias")}
     panels = {name: None if each is None else each.numpy() for name, each in arrays.items()}
-    draw_positions(path, **panels, title=f"{found.scheme} positions")
+    variant = "" if found.bias is None else ", causal" if found.causal else ", of an encoder"
+    draw_positions(path, **panels, causal=found.causal, title=f"{found.scheme} positions{variant}")
     return path
 
 
@@ -192,14 +201,8 @@ def _model_with_positions(
 ) -> Model:
     if model is not None:
         return open_model(model, runtime).model
-    config = EncoderOnlyConfig(
-        vocab_size=1,
-        head="none",
-        d_model=d_model,
-        num_heads=num_heads,
-        num_layers=1,
-        d_ff=1,
-        positions=scheme,
+    config = DecoderOnlyConfig(
+        vocab_size=1, d_model=d_model, num_heads=num_heads, num_layers=1, d_ff=1, positions=scheme
     )
     return build_model(config, seed=0)
 

@@ -136,6 +136,10 @@ def score(
 
     A source is encoded as by `translate`.
 
+    Returns a `PairScores`. Its `scores` has a `ForcedScore` for each line, in order: `log_prob` is the sum
+    of `token_log_probs`, in nats (natural logarithms, at most 0), and `num_tokens` their number; the last of
+    them is the end of the sentence. `perplexity` is that of a token, over all lines.
+
     Args:
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         src: a file of sources, one sentence a line.
