@@ -1,4 +1,4 @@
-"""What keeps a model says which one in its repr."""
+"""The repr of what keeps a model: its class, and the kind, size, device and folder of the model."""
 
 import regard
 from regard.verbs.score import PairScorer
