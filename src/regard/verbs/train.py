@@ -208,7 +208,7 @@ def _locked(path: Path, source: RecipeFile, group: Group, say: Say, wait: float)
         if group.is_first:
             stack.enter_context(run.lock(wait))
             _write_recipe(run, source, say)
-            for warning in [*run.rename_damaged(), *run.environment_warnings()]:
+            for warning in run.environment_warnings():
                 console.warn(warning)
         group.wait()
         refuse_another_run(run, source, group)
