@@ -37,7 +37,7 @@ MAY_USE = {
     "jobs": "data errors",
     "exports": "fast models layers data weights decoding page user_cache errors",
     "verbs": "jobs training exports inspection evaluation weights decoding distributed fast models layers "
-    "data page recipe console stop_signals registry lazy_names errors",
+    "data page recipe console stop_signals registry counted lazy_names errors",
     "page": "",
     "serving": "verbs inspection decoding weights page console parent_process errors",
     "cli": "serving verbs recipe console stop_signals registry errors",

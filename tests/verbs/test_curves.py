@@ -21,10 +21,16 @@ def test_a_run_is_drawn_into_its_folder(tmp_path):
     assert all(figure.stat().st_size > 1000 for figure in drawn.figures)
 
 
-def test_a_folder_without_measurements_is_refused(tmp_path):
-    for nothing in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(FolderError, match="has no measurements"):
-            curves(nothing)
+def test_what_has_no_measurements_is_named_for_what_it_is(tmp_path):
+    (tmp_path / "a.txt").touch()
+    for name, problem in (("", "has no measurements"), ("absent", "does not exist"), ("a.txt", "is a file")):
+        with pytest.raises(FolderError, match=f"{name} {problem}"):
+            curves(tmp_path / name)
+    with RunFolder(tmp_path / "run").lock():
+        pass
+    with pytest.raises(FolderError, match="run: the run is at step 0") as caught:
+        curves(tmp_path / "run")
+    assert caught.value.hint == f"resume it: regard train {tmp_path / 'run'}"
 
 
 def test_the_folder_of_a_sweep_names_its_runs(tmp_path):

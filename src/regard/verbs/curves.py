@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard import console
-from regard.errors import FolderError, MissingExtra
+from regard.errors import MissingExtra
 from regard.inspection.curves import Curves, draw_curves, read_curves
 from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.run_to_read import no_run
 from regard.weights.checkpoint import RunFolder
 
 LOSS_UNITS = {  # by task kind
@@ -64,13 +65,7 @@ def run_curves(run: str | Path) -> Curves:
     records = RunFolder(path).metrics() if path.is_dir() else []
     found = read_curves(records, loss_unit=_loss_unit(path))
     if not found.train_loss and not found.validation_loss:
-        runs = sorted(each.name for each in path.glob("*/") if (each / "metrics.jsonl").is_file())
-        hint = (
-            f"it has runs: {', '.join(runs[:5])}; `regard curves {run}` compares them"
-            if runs
-            else "`regard train` writes a run folder to runs/"
-        )
-        raise FolderError(f"{run} has no measurements", hint)
+        raise no_run(path, "measurements", f"`regard curves {run}` compares them")
     return found
 
 

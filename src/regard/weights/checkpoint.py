@@ -7,8 +7,8 @@
     RUN/LATEST                        the newest checkpoint, for people; the program verifies instead
     RUN/.lock                         held while a process writes
 
-The writer can be killed at any time: the next start finds the newest intact checkpoint. A damaged one is passed
-by with a warning, and renamed by a writer.
+The writer can be killed at any time: the next start finds the newest intact checkpoint. A damaged one is
+passed by with a warning, and a writer renames it.
 """
 
 import contextlib
@@ -163,7 +163,7 @@ def _step(path: Path) -> int:
 
 
 def is_run(path: Path) -> bool:
-    """True if a training run was begun at `path`: it has checkpoints, and a lock or a recipe as it was read."""
+    """True if a training run was begun at `path`: it has checkpoints, and a lock or its settings."""
     return (path / "checkpoints").is_dir() and any(map(os.path.isfile, (path / ".lock", path / RESOLVED)))
 
 
