@@ -87,6 +87,14 @@ def test_debug_shows_the_traceback_and_keeps_the_exit_code(capsys, failing, plac
     assert output.endswith("error: seen\nhint: a hint\n")
 
 
+def test_a_hint_does_not_say_how_to_see_the_traceback_that_is_shown(capsys, failing):
+    assert run(["--debug", *failing(ZeroDivisionError("by zero"))]) == 1
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown
+    assert "hint: the traceback above" in shown
+    assert "with --debug" not in shown
+
+
 def test_a_closed_pipe_prints_no_error():
     program = "import sys; from regard.cli import main\nsys.argv = ['regard', 'recipes']\nmain()"
     reader, writer = os.pipe()
