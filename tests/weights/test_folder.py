@@ -15,7 +15,6 @@ from regard.weights import folder as folders
 from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import (
     find_folder,
-    os_errors,
     recover,
     remove_folder,
     replace_file,
@@ -349,33 +348,6 @@ def test_a_disk_that_will_not_is_reported_in_one_line(tmp_path, monkeypatch, num
         write_folder(tmp_path / "m", FILES)
     assert raised.value.hint
     assert raised.value.exit_code == (2 if kind is FolderError else 1)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "kind", "hint"),
-    [
-        ((errno.EACCES, errno.EPERM, errno.EROFS), FolderError, "choose a folder that you may write to"),
-        (
-            (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT),
-            FolderError,
-            "choose another folder",
-        ),
-        (
-            (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
-            RunError,
-            "free some space and continue: what was saved before is intact",
-        ),
-        ((errno.EIO, errno.ESTALE), RunError, "what was saved before is intact"),
-    ],
-)
-def test_an_error_of_the_disk_has_the_hint_of_its_kind(tmp_path, numbers, kind, hint):
-    for number in numbers:
-        with pytest.raises(kind) as raised, os_errors("save", tmp_path):
-            raise OSError(number, os.strerror(number))
-        assert raised.value.message == f"cannot save {tmp_path}: {os.strerror(number)}"
-        assert raised.value.hint == hint
-    with pytest.raises(RunError, match=r"cannot save .*: broken"), os_errors("save", tmp_path):
-        raise OSError("broken")
 
 
 def test_a_small_file_is_replaced_whole(tmp_path):

@@ -1,4 +1,4 @@
-"""Standard streams that are closed or on a full disk: an error names the stream when a command uses it."""
+"""Standard streams that are closed or on a full disk: an error names the stream when it is used."""
 
 import io
 import os

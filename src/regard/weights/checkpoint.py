@@ -27,6 +27,7 @@ from torch import Tensor
 from regard import console
 from regard.counted import counted
 from regard.data.folder_file import checked_inside, read_file, refuse_beyond_total_memory
+from regard.data.os_errors import os_errors
 from regard.errors import FolderError, UserError
 from regard.weights.environment import environment_differences
 from regard.weights.folder import (
@@ -34,7 +35,6 @@ from regard.weights.folder import (
     AllFiles,
     WriteBeside,
     find_folder,
-    os_errors,
     recover,
     remove_folder,
     rename_away,

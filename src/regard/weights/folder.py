@@ -7,19 +7,19 @@ renamed to `.NAME.aside` and removed afterwards; `find_folder` and `recover` han
 
 import contextlib
 import datetime
-import errno
 import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from regard.data.folder_file import checked_inside, read_error, refuse_large_file
-from regard.errors import FolderError, RunError, UserError
+from regard.data.os_errors import os_errors
+from regard.errors import FolderError, UserError
 from regard.weights.environment import environment
 from regard.weights.saved_tensors import SavedTensors
 from regard.weights.shards import Shard
@@ -185,24 +185,6 @@ def flush_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def os_errors(doing: str, path: Path) -> Iterator[None]:
-    """A context that turns an OSError into a FolderError or RunError with a hint."""
-    try:
-        yield
-    except OSError as error:
-        message = f"cannot {doing} {path}: {error.strerror or error}"
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise FolderError(message, "choose a folder that you may write to") from error
-        if error.errno in (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT):
-            raise FolderError(message, "choose another folder") from error
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise RunError(
-                message, "free some space and continue: what was saved before is intact"
-            ) from error
-        raise RunError(message, "what was saved before is intact") from error
 
 
 def _refuse_files(files: AllFiles) -> None:

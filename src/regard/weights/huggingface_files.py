@@ -9,8 +9,9 @@ from typing import Any
 from torch import Tensor
 
 from regard.data.folder_file import checked_inside, refuse_large_file
+from regard.data.os_errors import os_errors
 from regard.errors import FolderError
-from regard.weights.folder import MANIFEST, Files, os_errors
+from regard.weights.folder import MANIFEST, Files
 from regard.weights.new_folder import refuse_taken
 from regard.weights.pickled import read_pickle, refuse_untrusted
 from regard.weights.strict_json import read_json
