@@ -4,6 +4,7 @@ import pytest
 
 from regard.cli import run as command
 from regard.errors import FolderError
+from regard.verbs import curves as verb
 from regard.verbs.curves import LOSS_UNITS, curves, run_curves
 from regard.verbs.tasks.kinds import KINDS
 from regard.weights.checkpoint import RunFolder
@@ -73,3 +74,17 @@ def test_the_command_names_the_unit(tmp_path, capsys):
     (tmp_path / "recipe.toml").write_text('[task]\nkind = "images"\n')
     assert command(["curves", str(tmp_path)]) == 0
     assert "loss, nats per image" in capsys.readouterr().out
+
+
+def test_curves_of_a_run_that_may_only_be_read_are_printed_before_the_error(tmp_path, capsys, monkeypatch):
+    RunFolder(tmp_path).append_metrics({"kind": "train", "step": 1, "loss": 3.0, "learning_rate": 0.1})
+
+    def draw(found, path, title):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(verb, "draw_curves", draw)
+    assert command(["curves", str(tmp_path)]) == 2
+    printed = capsys.readouterr()
+    assert "loss, nats per prediction" in printed.out
+    assert f"error: cannot write {tmp_path / 'curves.svg'}: Permission denied" in printed.err
+    assert f"regard plot curves {tmp_path} --out FILE.svg" in printed.err

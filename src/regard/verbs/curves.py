@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard import console
-from regard.errors import MissingExtra
+from regard.errors import FolderError, MissingExtra
 from regard.inspection.curves import Curves, draw_curves, read_curves
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.run_to_read import no_run
@@ -42,17 +42,32 @@ def curves(run: str | Path) -> DrawnCurves:
         run: a run folder.
 
     Raises:
-        FolderError: `run` is not a run folder, or has no measurements yet.
+        FolderError: `run` is not a run folder, has no measurements yet, or cannot be written to.
     """
-    path, found = Path(run).expanduser(), run_curves(run)
+    found = run_curves(run)
+    return DrawnCurves(curves=found, figures=write_figures(Path(run), found))
+
+
+def write_figures(run: Path, found: Curves) -> tuple[Path, ...]:
+    """Write the curves of a run into its folder; returns the figures, none without matplotlib.
+
+    Raises:
+        FolderError: the run folder cannot be written to.
+    """
+    path = run.expanduser()
     figures = (path / "curves.svg", path / "curves.png")
     try:
         for figure in figures:
             draw_curves(found, figure, title=path.resolve().name)
     except MissingExtra as missing:
         console.note(f"{missing.message}: {missing.hint}")
-        figures = ()
-    return DrawnCurves(curves=found, figures=figures)
+        return ()
+    except OSError as error:
+        raise FolderError(
+            f"cannot write {figure}: {error.strerror or error}",
+            f"write it elsewhere: regard plot curves {run} --out FILE.svg",
+        ) from error
+    return figures
 
 
 def run_curves(run: str | Path) -> Curves:
