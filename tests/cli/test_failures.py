@@ -53,6 +53,11 @@ def failing(monkeypatch):
             "error: ZeroDivisionError: by zero\nhint: the same command with --debug shows the traceback\n",
         ),
         (
+            PermissionError(13, "Permission denied", "/shut/file"),
+            2,
+            "error: /shut/file: Permission denied\nhint: ls -ld /shut/file shows its owner and mode\n",
+        ),
+        (
             OSError(28, "No space left on device", "/full/disk"),
             1,
             "error: /full/disk: No space left on device\n"

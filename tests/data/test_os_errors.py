@@ -44,8 +44,9 @@ def test_an_error_of_the_disk_has_the_hint_of_its_kind(tmp_path, numbers, kind, 
 
 def test_a_file_on_the_way_to_a_folder_is_named(tmp_path):
     (tmp_path / "one.txt").touch()
-    for inside in ("one.txt/x", "one.txt/x/y", "one.txt"):
-        path = tmp_path / inside
-        with pytest.raises(FolderError, match=r"one\.txt is a file") as raised, os_errors("save", path):
+    file = tmp_path / "one.txt"
+    for path, what in ((file / "x", file), (file / "x" / "y", file), (file, "it")):
+        with pytest.raises(FolderError) as raised, os_errors("save", path):
             os.makedirs(path)
+        assert raised.value.message == f"cannot save {path}: {what} is a file"
         assert raised.value.hint

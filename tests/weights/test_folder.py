@@ -496,3 +496,18 @@ def test_no_file_stays_open(tmp_path):
 def test_a_folder_without_a_name_of_its_own_is_found(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert find_folder(Path(path)) == Path(path)
+
+
+def test_a_folder_that_may_not_be_looked_into_does_not_seem_empty(tmp_path, monkeypatch):
+    write_folder(tmp_path / "m", FILES)
+    found = os.stat
+
+    def stat(path, *arguments, **settings):
+        if os.fspath(path).startswith(os.fspath(tmp_path / "m") + os.sep):
+            raise PermissionError(errno.EACCES, "Permission denied", os.fspath(path))
+        return found(path, *arguments, **settings)
+
+    monkeypatch.setattr(folders.os, "stat", stat)
+    with pytest.raises(FolderError, match=r"/m: Permission denied") as raised:
+        verify_folder(tmp_path / "m")
+    assert raised.value.hint == f"you may not read it: ls -ld {tmp_path / 'm'} shows its owner and mode"

@@ -45,6 +45,10 @@ def failure(error: BaseException) -> RegardError:
         return _mistyped(error)
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return Interrupted(signal.SIGINT, "interrupted", "the same command starts it again")
+    if isinstance(error, PermissionError) and error.filename:
+        return UserError(
+            f"{error.filename}: {error.strerror}", f"ls -ld {error.filename} shows its owner and mode"
+        )
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return RunError(f"{where}{error.strerror}", SEE_TRACEBACK)

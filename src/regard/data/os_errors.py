@@ -19,7 +19,8 @@ def os_errors(doing: str, path: Path) -> Iterator[None]:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise FolderError(message, "choose a folder that you may write to") from error
         if error.errno in (errno.ENOTDIR, errno.EEXIST) and (file := _file_on_the_way(path)):
-            raise FolderError(f"{file} is a file, so {path} cannot be a folder", "choose another") from error
+            what = "it" if file == path else file
+            raise FolderError(f"cannot {doing} {path}: {what} is a file", "choose another folder") from error
         if error.errno in (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT):
             raise FolderError(message, "choose another folder") from error
         if error.errno == errno.EFBIG:

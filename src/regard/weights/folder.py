@@ -103,6 +103,7 @@ def verify_folder(path: Path, names: Collection[str] | None = None) -> dict[str,
     if not os.path.isdir(path):
         problem = "is a file" if os.path.exists(path) else "does not exist"
         raise FolderError(f"{path} {problem}", "a model is a folder with a MANIFEST.json")
+    _refuse_shut(path)
     if not os.path.isfile(path / MANIFEST):
         raise FolderError(
             f"{path} has no {MANIFEST}", "it is not a model folder, or was not written completely"
@@ -122,6 +123,16 @@ def verify_folder(path: Path, names: Collection[str] | None = None) -> dict[str,
     for name, entry in listed.items():
         _verify_file(path, name, entry)
     return manifest
+
+
+def _refuse_shut(path: Path) -> None:
+    """Raises a FolderError if this user may not look into a folder, whose files then seem to be missing."""
+    try:
+        os.stat(path / MANIFEST)
+    except PermissionError as error:
+        raise read_error(path, error) from error
+    except OSError:  # it has none
+        return
 
 
 def find_folder(target: Path) -> Path | None:
