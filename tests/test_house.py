@@ -40,7 +40,7 @@ MAY_USE = {
     "data page recipe console stop_signals registry counted lazy_names errors",
     "page": "",
     "serving": "verbs inspection decoding weights page console parent_process errors",
-    "cli": "serving verbs recipe console stop_signals registry errors",
+    "cli": "serving verbs recipe console stop_signals registry counted errors",
     "__init__": "verbs errors",
     "__main__": "cli",
 }
