@@ -280,11 +280,12 @@ def _remove_dead_partials(target: Path) -> None:
         return
     partials = re.compile(re.escape(_hidden_sibling(target, "").name) + r"(\d{1,9})\.partial")
     for name in os.listdir(target.parent):
-        if (match := partials.fullmatch(name)) and not _is_running(int(match[1])):
+        if (match := partials.fullmatch(name)) and not is_running(int(match[1])):
             _remove(target.parent / name)
 
 
-def _is_running(pid: int) -> bool:
+def is_running(pid: int) -> bool:
+    """True if this machine has such a process; not to be asked on Windows, where asking would end it."""
     try:
         with contextlib.suppress(PermissionError):  # the process exists and belongs to another user
             os.kill(pid, 0)
