@@ -56,17 +56,17 @@ def write_figures(run: Path, found: Curves) -> tuple[Path, ...]:
     """
     path = run.expanduser()
     figures = (path / "curves.svg", path / "curves.png")
-    try:
-        for figure in figures:
+    for figure in figures:
+        try:
             draw_curves(found, figure, title=path.resolve().name)
-    except MissingExtra as missing:
-        console.note(f"{missing.message}: {missing.hint}")
-        return ()
-    except OSError as error:
-        raise FolderError(
-            f"cannot write {figure}: {error.strerror or error}",
-            f"write it elsewhere: regard plot curves {run} --out FILE.svg",
-        ) from error
+        except MissingExtra as missing:
+            console.note(f"{missing.message}: {missing.hint}")
+            return ()
+        except OSError as error:
+            raise FolderError(
+                f"cannot write {figure}: {error.strerror or error}",
+                f"write it elsewhere: regard plot curves {run} --out FILE.svg",
+            ) from error
     return figures
 
 
