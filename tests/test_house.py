@@ -17,6 +17,7 @@ MODULES = {
 MAY_USE = {
     "errors": "",
     "registry": "errors",
+    "counted": "",
     "lazy_names": "",
     "user_cache": "",
     "stop_signals": "",
@@ -31,15 +32,15 @@ MAY_USE = {
     "decoding": "fast models layers parent_process stop_signals registry lazy_names errors",
     "distributed": "models layers parent_process stop_signals errors",
     "inspection": "models layers decoding lazy_names errors",
-    "weights": "models layers data registry lazy_names errors",
+    "weights": "models layers data console registry counted lazy_names errors",
     "training": "fast models layers data weights distributed console registry lazy_names errors",
     "jobs": "data errors",
     "exports": "fast models layers data weights decoding page user_cache errors",
     "verbs": "jobs training exports inspection evaluation weights decoding distributed fast models layers "
-    "data page recipe console stop_signals registry lazy_names errors",
+    "data page recipe console stop_signals registry counted lazy_names errors",
     "page": "",
     "serving": "verbs inspection decoding weights page console parent_process errors",
-    "cli": "serving verbs recipe console stop_signals registry errors",
+    "cli": "serving verbs recipe console stop_signals registry counted errors",
     "__init__": "verbs errors",
     "__main__": "cli",
 }

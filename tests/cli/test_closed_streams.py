@@ -25,6 +25,18 @@ def test_a_closed_output_is_a_user_error():
     assert "Traceback" not in found.stderr
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a disk that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", ["--version", "--help", "recipes", "recipes show dates", "doctor"])
+def test_an_output_on_a_full_disk_is_a_user_error(monkeypatch, arguments, unbuffered):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    found = regard(f"{arguments} >/dev/full")
+    assert found.returncode == 2
+    first, second = found.stderr.splitlines()
+    assert first == "error: the standard output: No space left on device"
+    assert second.startswith("hint: redirect it to a disk with free space")
+
+
 def test_commands_that_need_no_stream_work_without_it():
     assert regard("--version <&-").stdout.startswith("regard ")
     assert regard("--version 2>&-").stdout.startswith("regard ")

@@ -53,6 +53,11 @@ def failing(monkeypatch):
             "error: ZeroDivisionError: by zero\nhint: the same command with --debug shows the traceback\n",
         ),
         (
+            PermissionError(13, "Permission denied", "/shut/file"),
+            2,
+            "error: /shut/file: Permission denied\nhint: ls -ld /shut/file shows its owner and mode\n",
+        ),
+        (
             OSError(28, "No space left on device", "/full/disk"),
             1,
             "error: /full/disk: No space left on device\n"
@@ -85,6 +90,14 @@ def test_debug_shows_the_traceback_and_keeps_the_exit_code(capsys, failing, plac
     output = capsys.readouterr().err
     assert "Traceback" in output
     assert output.endswith("error: seen\nhint: a hint\n")
+
+
+def test_a_hint_does_not_say_how_to_see_the_traceback_that_is_shown(capsys, failing):
+    assert run(["--debug", *failing(ZeroDivisionError("by zero"))]) == 1
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown
+    assert "hint: the traceback above" in shown
+    assert "with --debug" not in shown
 
 
 def test_a_closed_pipe_prints_no_error():

@@ -93,7 +93,7 @@ def test_the_status_names_missing_parts_and_lines_that_failed(capsys, folder):
     assert regard("translate", *where, "--shard", "1/2") == 0
     err = capsys.readouterr().err
     assert "part 0: 2 lines" in err
-    assert "1 lines failed: `regard jobs status" in err
+    assert "1 line failed: `regard jobs status" in err
     assert regard("jobs", "status", folder / "out") == 0
     out = capsys.readouterr().out
     assert "1 of 2 parts" in out
@@ -101,6 +101,11 @@ def test_the_status_names_missing_parts_and_lines_that_failed(capsys, folder):
     assert "a.txt, line 2 of its part: " in out
     assert regard("jobs", "merge", folder / "out", "--to", folder / "merged") == 2
     assert regard("jobs", "verify", folder / "out") == 2
+    output, error = capsys.readouterr()
+    assert "part 1 is missing" in output
+    assert "error: 1 thing is wrong with" in error
+    assert "with --shard 1/1 for all that are missing" in error
+    assert "record" not in error, "a missing part has none"
 
 
 @pytest.mark.parametrize(

@@ -124,4 +124,4 @@ def test_data_sets_are_listed_shown_and_checked(printed, tmp_path, monkeypatch):
 def test_the_doctor_prints_its_report(printed):
     output = printed("doctor")
     assert "torch" in output
-    assert "threads" in output
+    assert " thread" in output

@@ -149,7 +149,8 @@ def check(path, code, fault):
         assert not litter, litter
         assert run.latest().step == newest.step
         assert run.best().manifest["step"] == winner.manifest["step"]
-        assert run.rename_damaged() == run.broken == []
+        assert len(run.checkpoints()) >= 1
+        assert run.broken == []
         run.prune(2)
     save(path, 4)
     assert [checkpoint.step for checkpoint in run.checkpoints()] == [4, newest.step]

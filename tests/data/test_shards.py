@@ -19,7 +19,7 @@ from regard.data.noise import SampledTokenizer, derive_seed
 from regard.data.shards import Copy, Shards, write_shards
 from regard.data.tokenizer import TokenizerPair
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
-from regard.errors import DataError
+from regard.errors import DataError, FolderError
 
 ROWS = [(f"source number {n} " + "x" * (n % 7), "target " * (n % 5 + 1) + str(n)) for n in range(300)]
 
@@ -43,6 +43,12 @@ def content(folder: Path) -> dict[str, bytes]:
 
 def seventh(copy: Copy) -> np.ndarray:
     return copy.sources(np.array([7]))[0]
+
+
+def test_a_limit_of_the_system_is_named_with_the_folder(tmp_path, tokenizers, small_files):
+    with pytest.raises(FolderError, match=r"cannot write .*shards: File too large") as raised:
+        write_shards(corpus_of(ROWS), tokenizers, tmp_path / "shards", max_tokens=100)
+    assert "ulimit -f" in raised.value.hint
 
 
 @pytest.mark.parametrize("joint", [True, False])

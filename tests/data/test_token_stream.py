@@ -13,7 +13,7 @@ from regard.data.documents import Documents, DocumentSettings
 from regard.data.token_stream import TextBatch, TokenStream, encoded, limit_characters, parts, write_stream
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
-from regard.errors import DataError
+from regard.errors import DataError, FolderError
 
 VERSE = "But, soft! what light\n  through yonder window breaks?\n\nIt is the East, and Juliet is the sun.\n"
 TEXTS = [VERSE, "\nbegins with an empty line", "é\nÄrger, naïve 東京\n", VERSE * 3, "x"]
@@ -51,6 +51,12 @@ def test_parts_are_cut_before_line_feeds(monkeypatch):
     monkeypatch.setattr(stream_file, "PART_CHARACTERS", 3)
     assert list(parts("abcdef\ng\n\nhijklm")) == ["abcdef", "\ng\n", "\nhijklm"]
     assert "".join(parts(VERSE)) == VERSE
+
+
+def test_a_limit_of_the_system_is_named_with_the_folder(tmp_path, documents, small_files):
+    with pytest.raises(FolderError, match=r"cannot write .*stream: File too large") as raised:
+        write_stream(documents, tokenizer_of("bytes"), tmp_path / "stream", special_tokens=True)
+    assert "ulimit -f" in raised.value.hint
 
 
 @pytest.mark.parametrize("with_special", [True, False])

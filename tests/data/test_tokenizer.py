@@ -267,6 +267,13 @@ def test_a_lone_surrogate_is_named_by_its_place():
         trained("bpe").encode_batch(["fine", "ab\ud800c"])
 
 
+def test_a_byte_of_an_argument_that_is_not_utf_8_is_named():
+    text = b"caf\xe9".decode("utf-8", "surrogateescape")  # as Python reads arguments
+    with pytest.raises(DataError, match="the text is not UTF-8: it has the byte 0xe9") as caught:
+        trained("bpe").encode(text)
+    assert "locale" in caught.value.hint
+
+
 # Training
 
 

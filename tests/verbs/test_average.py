@@ -1,5 +1,7 @@
 """An average of checkpoints is a model folder like any other."""
 
+import shutil
+
 import pytest
 import torch
 
@@ -79,15 +81,41 @@ def test_step_0_is_no_part_of_the_mean(run, untrained, tmp_path):
         average_of(run, last=4, out=tmp_path / "mean")
     average_of(run, last=3, out=tmp_path / "mean")
     assert VerifiedFolder.open(tmp_path / "mean").manifest["average_of_steps"] == [10, 20, 30]
-    with pytest.raises(FolderError, match="has no checkpoint after step 0"):
+    with pytest.raises(FolderError, match="begun: the run is at step 0") as caught:
         average_of(begun, last=1, out=tmp_path / "none")
+    assert caught.value.hint == f"resume it: regard train {begun}"
 
 
 def test_more_checkpoints_than_a_run_has_and_a_folder_without_any_are_refused(run, tmp_path):
     with pytest.raises(FolderError, match="has 3 checkpoints, not 4") as caught:
         average_of(run, last=4, out=tmp_path / "mean")
     assert caught.value.hint.startswith("--last 3")
-    for nothing in (tmp_path / "absent", tmp_path):
-        with pytest.raises(FolderError, match="has no checkpoint"):
-            average_of(nothing, last=1, out=tmp_path / "mean")
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "empty").mkdir()
+    for name, problem in (
+        ("absent", "does not exist"),
+        ("a.txt", "is a file"),
+        ("empty", "has no checkpoint"),
+    ):
+        with pytest.raises(FolderError, match=f"{name} {problem}"):
+            average_of(tmp_path / name, last=1, out=tmp_path / "mean")
+    with pytest.raises(FolderError) as caught:
+        average_of(tmp_path, last=1, out=tmp_path / "mean")
+    assert caught.value.hint == "it has runs: run; give one of them"
     assert not (tmp_path / "mean").exists()
+
+
+def test_one_checkpoint_is_in_the_singular(run, tmp_path):
+    for step in (10, 20):
+        shutil.rmtree(run / "checkpoints" / f"step-000000{step}")
+    with pytest.raises(FolderError, match="has 1 checkpoint, not 2"):
+        average_of(run, last=2, out=tmp_path / "mean")
+
+
+@pytest.mark.parametrize("out", ["run/checkpoints/step-00000030", "run/best", "run", "run/mean", "model"])
+def test_neither_a_run_nor_a_model_is_written_over(run, tmp_path, out):
+    average_of(run, last=1, out=tmp_path / "model")
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    with pytest.raises(FolderError, match=r"exists|inside the run folder"):
+        average_of(run, last=2, out=tmp_path / out)
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before

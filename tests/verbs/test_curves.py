@@ -4,6 +4,7 @@ import pytest
 
 from regard.cli import run as command
 from regard.errors import FolderError
+from regard.verbs import curves as verb
 from regard.verbs.curves import LOSS_UNITS, curves, run_curves
 from regard.verbs.tasks.kinds import KINDS
 from regard.weights.checkpoint import RunFolder
@@ -21,10 +22,16 @@ def test_a_run_is_drawn_into_its_folder(tmp_path):
     assert all(figure.stat().st_size > 1000 for figure in drawn.figures)
 
 
-def test_a_folder_without_measurements_is_refused(tmp_path):
-    for nothing in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(FolderError, match="has no measurements"):
-            curves(nothing)
+def test_what_has_no_measurements_is_named_for_what_it_is(tmp_path):
+    (tmp_path / "a.txt").touch()
+    for name, problem in (("", "has no measurements"), ("absent", "does not exist"), ("a.txt", "is a file")):
+        with pytest.raises(FolderError, match=f"{name} {problem}"):
+            curves(tmp_path / name)
+    with RunFolder(tmp_path / "run").lock():
+        pass
+    with pytest.raises(FolderError, match="run: the run is at step 0") as caught:
+        curves(tmp_path / "run")
+    assert caught.value.hint == f"resume it: regard train {tmp_path / 'run'}"
 
 
 def test_the_folder_of_a_sweep_names_its_runs(tmp_path):
@@ -67,3 +74,17 @@ def test_the_command_names_the_unit(tmp_path, capsys):
     (tmp_path / "recipe.toml").write_text('[task]\nkind = "images"\n')
     assert command(["curves", str(tmp_path)]) == 0
     assert "loss, nats per image" in capsys.readouterr().out
+
+
+def test_curves_of_a_run_that_may_only_be_read_are_printed_before_the_error(tmp_path, capsys, monkeypatch):
+    RunFolder(tmp_path).append_metrics({"kind": "train", "step": 1, "loss": 3.0, "learning_rate": 0.1})
+
+    def draw(found, path, title):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(verb, "draw_curves", draw)
+    assert command(["curves", str(tmp_path)]) == 2
+    printed = capsys.readouterr()
+    assert "loss, nats per prediction" in printed.out
+    assert f"error: cannot write {tmp_path / 'curves.svg'}: Permission denied" in printed.err
+    assert f"regard plot curves {tmp_path} --out FILE.svg" in printed.err

@@ -24,3 +24,14 @@ def test_missing_files_are_reported_as_missing(tmp_path, monkeypatch):
     (tmp_path / "scan" / file).write_bytes(b"something else")
     assert list(data_check()) == ["scan"]
     assert "damaged" in {found.state for found in data_check("scan")["scan"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("absent", "does not exist"), ("a.txt", "is a file"), ("", "")]
+)
+def test_a_folder_of_data_sets_that_is_none_is_named(tmp_path, monkeypatch, capsys, name, problem):
+    (tmp_path / "a.txt").touch()
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / name))
+    assert data_list()
+    warning = f"warning: REGARD_DATA: {tmp_path / name} {problem}\n" if problem else ""
+    assert capsys.readouterr().err == warning

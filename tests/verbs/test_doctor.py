@@ -7,6 +7,7 @@ import pathlib
 import pytest
 import torch
 
+from regard.counted import counted
 from regard.data.catalogue import data_sets
 from regard.errors import UserError
 from regard.fast.native import build, compiler, kernels
@@ -26,9 +27,13 @@ def test_the_doctor_reports_versions_processors_disk_data_and_the_included_model
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     found = {finding.topic: finding for finding in doctor()}
     assert f"torch {torch.__version__}" in found["packages"].found
-    assert f"{torch.get_num_threads()} threads" in found["CPU"].found
+    assert counted(torch.get_num_threads(), "thread") in found["CPU"].found
     assert "free" in found["disk, here"].found
     assert all(found[f"data {name}"].found == "not here" for name in data_sets())
+    assert all(name in found[f"data {name}"].hint for name in data_sets())
+    assert (
+        found["data folders"].hint == f"REGARD_DATA: {tmp_path / 'none'} does not exist: correct or unset it"
+    )
     assert str(included_model()) in found["included model"].found
     assert "--model en-de" in found["included model"].found
     assert " MB" in found["included model"].found

@@ -100,6 +100,13 @@ def test_what_a_gpu_knows_of_a_translation_holds_for_its_recipe(recipe, tmp_path
     assert seen == [(True, True, True)] * 8
 
 
+@pytest.mark.parametrize(("wanted", "warns"), [(2, False), (5, True)])
+def test_a_mean_of_fewer_checkpoints_than_wanted_is_named(recipe, tmp_path, capsys, wanted, warns):
+    train(recipe, out=tmp_path / "run", overrides=[f"training.average_last={wanted}"], quiet=True)
+    warning = "training.average_last = 5, but the run has 2 checkpoints to average: training.save_every is 4"
+    assert (warning in capsys.readouterr().err) is warns
+
+
 def test_a_run_resumes_by_its_recipe_or_its_folder(recipe, tmp_path):
     train(recipe, out=tmp_path / "run")
     before = checkpoint_digest(RunFolder(tmp_path / "run").latest())

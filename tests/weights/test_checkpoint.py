@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard.errors import FolderError, RunError
+from regard.weights import checkpoint
 from regard.weights.checkpoint import Checkpoint, RunFolder, VerifiedFolder, checkpoint_digest
 from regard.weights.strict_json import json_bytes
 
@@ -171,27 +172,66 @@ def test_a_damaged_checkpoint_is_put_aside_and_the_one_before_it_is_used(run):
     assert steps(run) == [3, 2, 1]
 
 
-def test_each_damaged_checkpoint_is_renamed_with_a_message(run):
+def test_each_damaged_checkpoint_is_renamed_with_a_warning(run, capsys):
     for step in (1, 2, 3):
         run.save(step, files(step))
-    assert run.rename_damaged() == []
+    assert [each.step for each in run.checkpoints()] == [3, 2, 1]
+    assert not capsys.readouterr().err
     damage(run.path / "checkpoints" / "step-00000001" / "model.safetensors")
     (run.path / "checkpoints" / "step-00000002" / "MANIFEST.json").unlink()
-    messages = run.rename_damaged()
-    assert len(messages) == 2
-    assert "step-00000002 has no MANIFEST.json" in messages[0]
-    assert "model.safetensors was changed after it was written" in messages[1]
+    assert [each.step for each in run.checkpoints()] == [3]
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("warning: ")
+    assert "step-00000002 has no MANIFEST.json" in first
+    assert "model.safetensors was changed after it was written" in second
+    for warning, kept in zip((first, second), run.broken, strict=True):
+        assert warning.endswith(f"it was renamed to {kept.name}")
     assert steps(run) == [3]
 
 
-def test_where_no_checkpoint_is_whole_training_does_not_start_again_silently(run):
+@pytest.mark.parametrize(("damaged", "lost"), [([5], "1 update is lost"), ([4, 5], "3 updates are lost")])
+@pytest.mark.parametrize("locked", [True, False])
+def test_whoever_passes_by_a_newer_checkpoint_is_told_how_many_updates_that_costs(
+    run, capsys, damaged, lost, locked
+):
+    for step in (2, 4, 5):
+        run.save(step, files(step))
+    for step in damaged:
+        (run.path / "checkpoints" / f"step-0000000{step}" / "state.json").unlink()
+    used = 4 if damaged == [5] else 2
+    assert (run if locked else RunFolder(run.path)).latest().step == used
+    warning = capsys.readouterr().err.splitlines()[0]
+    assert "step-00000005/state.json is missing" in warning
+    assert f"the checkpoint of step {used} is used: {lost}" in warning
+    assert ("renamed to step-00000005.broken-" in warning) is locked
+
+
+def test_where_no_checkpoint_is_whole_training_never_starts_again(run):
     for step in (1, 2):
         run.save(step, files(step))
         damage(run.path / "checkpoints" / f"step-0000000{step}" / "model.safetensors")
-    with pytest.raises(FolderError, match="all of its 2 checkpoints are damaged") as raised:
+    for _ in range(2):
+        with pytest.raises(FolderError, match="all of its 2 checkpoints are damaged") as raised:
+            run.latest()
+        assert raised.value.hint
+    assert not run.broken
+
+
+def test_a_checkpoint_that_may_not_be_read_is_not_taken_for_a_damaged_one(run, monkeypatch):
+    for step in (1, 2):
+        run.save(step, files(step))
+    shut = run.path / "checkpoints" / "step-00000002"
+    read = checkpoint.verify_folder
+
+    def refused(path, names=None):
+        if path == shut:
+            raise FolderError(f"{path}: Permission denied", "whose is it?") from PermissionError()
+        return read(path, names)
+
+    monkeypatch.setattr(checkpoint, "verify_folder", refused)
+    with pytest.raises(FolderError, match="Permission denied"):
         run.latest()
-    assert raised.value.hint
-    assert len(run.broken) == 2
+    assert not run.broken
 
 
 def test_a_reader_without_the_lock_changes_nothing(run):

@@ -15,7 +15,6 @@ from regard.weights import folder as folders
 from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import (
     find_folder,
-    os_errors,
     recover,
     remove_folder,
     replace_file,
@@ -351,33 +350,6 @@ def test_a_disk_that_will_not_is_reported_in_one_line(tmp_path, monkeypatch, num
     assert raised.value.exit_code == (2 if kind is FolderError else 1)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "kind", "hint"),
-    [
-        ((errno.EACCES, errno.EPERM, errno.EROFS), FolderError, "choose a folder that you may write to"),
-        (
-            (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT),
-            FolderError,
-            "choose another folder",
-        ),
-        (
-            (errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
-            RunError,
-            "free some space and continue: what was saved before is intact",
-        ),
-        ((errno.EIO, errno.ESTALE), RunError, "what was saved before is intact"),
-    ],
-)
-def test_an_error_of_the_disk_has_the_hint_of_its_kind(tmp_path, numbers, kind, hint):
-    for number in numbers:
-        with pytest.raises(kind) as raised, os_errors("save", tmp_path):
-            raise OSError(number, os.strerror(number))
-        assert raised.value.message == f"cannot save {tmp_path}: {os.strerror(number)}"
-        assert raised.value.hint == hint
-    with pytest.raises(RunError, match=r"cannot save .*: broken"), os_errors("save", tmp_path):
-        raise OSError("broken")
-
-
 def test_a_small_file_is_replaced_whole(tmp_path):
     for text in (b"one", b"", b"two"):
         replace_file(tmp_path / "LATEST", text)
@@ -524,3 +496,18 @@ def test_no_file_stays_open(tmp_path):
 def test_a_folder_without_a_name_of_its_own_is_found(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert find_folder(Path(path)) == Path(path)
+
+
+def test_a_folder_that_may_not_be_looked_into_does_not_seem_empty(tmp_path, monkeypatch):
+    write_folder(tmp_path / "m", FILES)
+    found = os.stat
+
+    def stat(path, *arguments, **settings):
+        if os.fspath(path).startswith(os.fspath(tmp_path / "m") + os.sep):
+            raise PermissionError(errno.EACCES, "Permission denied", os.fspath(path))
+        return found(path, *arguments, **settings)
+
+    monkeypatch.setattr(folders.os, "stat", stat)
+    with pytest.raises(FolderError, match=r"/m: Permission denied") as raised:
+        verify_folder(tmp_path / "m")
+    assert raised.value.hint == f"you may not read it: ls -ld {tmp_path / 'm'} shows its owner and mode"

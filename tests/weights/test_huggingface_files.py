@@ -12,7 +12,6 @@ from regard.weights.huggingface_files import (
     is_huggingface,
     read_table,
     read_weights,
-    refuse_taken,
     write_plain_folder,
 )
 
@@ -58,17 +57,6 @@ def test_weights_are_safetensors_in_one_file_or_several_else_a_pickle_that_is_tr
 def test_an_index_has_places(tmp_path, places):
     index(tmp_path, "model.safetensors", places)
     refused(lambda: read_weights(tmp_path), "weight_map is not an object of names")
-
-
-def test_what_exists_is_not_written_over(tmp_path):
-    refuse_taken(tmp_path / "new")
-    (tmp_path / "empty").mkdir()
-    refuse_taken(tmp_path / "empty")
-    (tmp_path / "file").touch()
-    refused(lambda: refuse_taken(tmp_path / "file"), "file exists")
-    (tmp_path / "full" / "a").mkdir(parents=True)
-    refused(lambda: refuse_taken(tmp_path / "full"), "full exists")
-    refused(lambda: write_plain_folder(tmp_path / "full", {}), "full exists")
 
 
 def test_a_folder_is_written_whole_or_leaves_nothing(tmp_path, monkeypatch):

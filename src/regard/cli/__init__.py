@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
-from regard.cli.closed_streams import open_closed_streams
+from regard.cli.closed_streams import name_output, open_closed_streams
 from regard.cli.failures import Session, failure, report
 from regard.cli.group import CLOSED_PIPE, regard
 from regard.errors import Interrupted
@@ -25,6 +25,7 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # for terminals that are not UTF-8
+    name_output()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -45,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
         else:
             if session.debug:
                 traceback.print_exception(error)
-            report(reported)
+            report(reported, debug=session.debug)
         return reported.exit_code
 
 

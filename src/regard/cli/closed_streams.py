@@ -1,8 +1,9 @@
-"""Closed standard streams: an error names the stream, but only when a command uses it."""
+"""Standard streams that are closed or on a full disk: an error names the stream when it is used."""
 
 import io
 import os
 import sys
+from typing import Any
 
 from regard.errors import UserError
 
@@ -24,6 +25,42 @@ def open_closed_streams() -> None:
         sys.stdout = ClosedStream("output", "redirect it to a file or to /dev/null: > FILE")
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until the process ends)
+
+
+def name_output() -> None:
+    """Let an error of writing to stdout name it: the system says only that some disk is full."""
+    plain = sys.stdout
+    if isinstance(plain, io.TextIOWrapper) and not plain.isatty():
+        plain.flush()
+        named = _NamedOutput(plain.fileno(), "w", closefd=False)
+        is_unbuffered = isinstance(plain.buffer, io.FileIO)  # by PYTHONUNBUFFERED
+        sys.stdout = io.TextIOWrapper(
+            named if is_unbuffered else io.BufferedWriter(named),
+            encoding=plain.encoding,
+            errors=plain.errors,
+            line_buffering=plain.line_buffering,
+            write_through=plain.write_through,
+        )
+
+
+class _NamedOutput(io.FileIO):
+    """The standard output, which raises a UserError when it cannot be written, and drops what follows."""
+
+    _failed = False
+
+    def write(self, data: Any, /) -> int | None:
+        size = memoryview(data).nbytes
+        if self._failed or not size:  # Python writes the rest when it exits; click tries with nothing
+            return size
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._failed = True
+            raise UserError(
+                f"the standard output: {error.strerror}", "redirect it to a disk with free space: > FILE"
+            ) from error
 
 
 class ClosedStream(io.TextIOBase):

@@ -22,7 +22,7 @@ def command(run: Path, as_json: bool) -> None:
     """
     from regard import console
     from regard.verbs.compared_runs import compare_runs, run_table, runs_in
-    from regard.verbs.curves import curves, run_curves
+    from regard.verbs.curves import run_curves, write_figures
 
     if not (run / "metrics.jsonl").is_file() and runs_in(run):
         compared = compare_runs(run)
@@ -34,10 +34,9 @@ def command(run: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(asdict(run_curves(run)), indent=2))
         return
-    result = curves(run)
-    found = result.curves
+    found = run_curves(run)
     console.plot(found.loss_label, {"train": found.train_loss, "validation": found.validation_loss}, log=True)
     for label, scores in found.score_panels.items():
         console.plot(label, scores)
-    for figure in result.figures:
+    for figure in write_figures(run, found):
         click.echo(figure)

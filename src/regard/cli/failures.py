@@ -12,6 +12,8 @@ import click
 from regard.errors import Interrupted, RegardError, RunError, UserError, did_you_mean
 from regard.registry import extension_packages
 
+SEE_TRACEBACK = "the same command with --debug shows the traceback"
+TRACEBACK_ABOVE = "the traceback above says where; add it to a report of this error"
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")  # in messages of PyTorch
 
 
@@ -22,10 +24,14 @@ class Session:
     debug: bool = False
 
 
-def report(error: RegardError) -> None:
-    """Write the error and its hint to stderr, each in one line without control characters."""
+def report(error: RegardError, *, debug: bool = False) -> None:
+    """Write the error and its hint to stderr, each in one line without control characters.
+
+    `debug`: the traceback was shown, so no hint says how to see it.
+    """
     colour = False if os.environ.get("NO_COLOR") else None
-    for label, text, hue in (("error", error.message, "red"), ("hint", error.hint, "cyan")):
+    hint = TRACEBACK_ABOVE if debug and error.hint == SEE_TRACEBACK else error.hint
+    for label, text, hue in (("error", error.message, "red"), ("hint", hint, "cyan")):
         line = "".join(character if character.isprintable() else " " for character in text)
         click.echo(f"{click.style(f'{label}:', fg=hue, bold=True)} {line}", err=True, color=colour)
 
@@ -39,14 +45,17 @@ def failure(error: BaseException) -> RegardError:
         return _mistyped(error)
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return Interrupted(signal.SIGINT, "interrupted", "the same command starts it again")
-    debug = "the same command with --debug shows the traceback"
+    if isinstance(error, PermissionError) and error.filename:
+        return UserError(
+            f"{error.filename}: {error.strerror}", f"ls -ld {error.filename} shows its owner and mode"
+        )
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return RunError(f"{where}{error.strerror}", debug)
+        return RunError(f"{where}{error.strerror}", SEE_TRACEBACK)
     text = f"{type(error).__name__}: {error}".removesuffix(": ") + _place_in_extension(error)
     if isinstance(error, MemoryError) or any(words in text for words in OUT_OF_MEMORY):
         return RunError(text, "use smaller batches: --batch-tokens, or batches.batch_tokens in the recipe")
-    return RunError(text, debug)
+    return RunError(text, SEE_TRACEBACK)
 
 
 def _place_in_extension(error: BaseException) -> str:

@@ -8,6 +8,7 @@ import click
 
 from regard.cli import options
 from regard.cli.options import Decorator
+from regard.counted import counted
 from regard.errors import UserError
 from regard.verbs.shared.text_options import ShardOptions
 
@@ -97,7 +98,7 @@ def run(
     name = f"shard {sharding.shard}" if sharding.shard is not None else f"--on {sharding.on}"
     console.note(f"{name}: {report.parts} parts are done{before}; {report.lines:,} lines now")
     if report.failed:
-        console.warn(f"{report.failed:,} lines failed: `regard jobs status {output}` names them")
+        console.warn(f"{counted(report.failed, 'line')} failed: `regard jobs status {output}` names them")
 
 
 def _duration(seconds: float) -> str:

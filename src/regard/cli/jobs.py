@@ -1,15 +1,18 @@
 """`regard jobs`."""
 
+import re
 from typing import TYPE_CHECKING
 
 import click
 
 from regard.cli.group import Command, VerbGroup
+from regard.counted import counted
 from regard.errors import DataError
 
 if TYPE_CHECKING:
     from regard.verbs.jobs import TaskProgress
 
+MISSING = re.compile(r"part \d+ is missing")
 SHOWN = 20  # missing parts, or lines that failed
 
 
@@ -74,9 +77,11 @@ def verify(output: str) -> None:
     for each in problems[:SHOWN]:
         console.say(each)
     if problems:
+        again = "run a shard's command again, with --shard 1/1 for all that are missing"
+        damaged = not all(map(MISSING.fullmatch, problems))
+        remove = "remove the record (.json) of a damaged part, and " if damaged else ""
         raise DataError(
-            f"{len(problems):,} things are wrong with {output}",
-            "remove the record (.json) of a damaged part, and run the shards' commands again",
+            f"{counted(len(problems), 'thing is', 'things are')} wrong with {output}", remove + again
         )
     console.say("all parts are there and are what was recorded")
 

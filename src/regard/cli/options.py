@@ -16,7 +16,7 @@ from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import BatchOptions
 from regard.verbs.shared.tokenize import TOKENIZERS
 
-FILE_PATH = click.Path(path_type=Path)  # the verb checks that the file exists
+FILE_PATH = click.Path(path_type=Path, readable=False)  # the verb says what is wrong with it
 Decorator = Callable[[Any], Any]
 
 

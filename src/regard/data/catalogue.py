@@ -110,6 +110,21 @@ def data_folders() -> list[Path]:
     return [*([Path(chosen)] if chosen else []), cache_folder()]
 
 
+def wrong_data_folder() -> str:
+    """What is wrong with the folder that REGARD_DATA names; empty if it is a folder, or names none."""
+    chosen = os.environ.get("REGARD_DATA")
+    if not chosen or os.path.isdir(chosen):
+        return ""
+    return f"REGARD_DATA: {chosen} {'is a file' if os.path.lexists(chosen) else 'does not exist'}"
+
+
+def how_to_get(name: str) -> str:
+    """How the files of a data set come to this machine, as a hint."""
+    record = data_set(name)
+    wanted = [file for file in record.files if not file.path]
+    return _how_to_get(record, wanted[0]) if wanted else f"regard data get {name}"
+
+
 def is_spec(text: str) -> bool:
     """True if `text` is a NAME:FILE of the catalogue, not a path."""
     name, colon, file = text.partition(":")

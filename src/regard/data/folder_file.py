@@ -60,7 +60,11 @@ def read_error(path: Path, error: OSError) -> FolderError | RunError:
 
     A disk that fails for a moment does not mean that a checkpoint is damaged.
     """
-    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EACCES, errno.EPERM):
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return FolderError(
+            f"{path}: {error.strerror}", f"you may not read it: ls -ld {path} shows its owner and mode"
+        )
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP):
         return FolderError(f"{path}: {error.strerror}", "is this a model or run folder?")
     return RunError(f"cannot read {path}: {error.strerror}", "the file may be intact: try again")
 

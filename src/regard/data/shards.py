@@ -21,6 +21,7 @@ import numpy as np
 from regard.data.checksums import checksums, dump_with_checksum, load_with_checksum, refuse_changed
 from regard.data.corpus import Corpus, Pair
 from regard.data.noise import SampledTokenizer, derive_seed
+from regard.data.os_errors import os_errors
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import DataError
 
@@ -70,21 +71,24 @@ def write_shards(
         return present.report
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    report = _write(corpus, segmenters(tokenizers, dropout, copies, seed), partial, tokenizers, max_tokens)
-    if not report.pairs:
-        raise DataError(
-            f"{corpus.name}: no pair is left to train on (skipped: {report.skipped or 'none'})",
-            "check the files, max_characters and max_tokens",
+    with os_errors("write", folder):
+        partial.mkdir(parents=True)
+        report = _write(
+            corpus, segmenters(tokenizers, dropout, copies, seed), partial, tokenizers, max_tokens
         )
-    description = {
-        "made_from": made_from,
-        "report": asdict(report),
-        "copies": copies,
-        "files": checksums(partial),
-    }
-    (partial / "shards.json").write_text(dump_with_checksum(description), "utf-8")
-    replace_folder(partial, folder)
+        if not report.pairs:
+            raise DataError(
+                f"{corpus.name}: no pair is left to train on (skipped: {report.skipped or 'none'})",
+                "check the files, max_characters and max_tokens",
+            )
+        description = {
+            "made_from": made_from,
+            "report": asdict(report),
+            "copies": copies,
+            "files": checksums(partial),
+        }
+        (partial / "shards.json").write_text(dump_with_checksum(description), "utf-8")
+        replace_folder(partial, folder)
     return report
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.data.batch import IGNORED, RowBatch
 from regard.data.checksums import checksums, dump_with_checksum, load_with_checksum
 from regard.data.documents import Documents
+from regard.data.os_errors import os_errors
 from regard.data.shards import load_intact, memory_mapped, replace_folder
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
@@ -135,19 +136,20 @@ def write_stream(
         return present
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    report = _write(limit_characters(documents, max_characters), tokenizer, partial, special_tokens)
-    if not report.tokens:
-        raise DataError(f"{documents.name}: the selected text is empty", "check the files and share")
-    description = {
-        "made_from": made_from,
-        "report": asdict(report),
-        "marks": special_tokens,
-        "bos_id": tokenizer.bos_id,
-        "files": checksums(partial),
-    }
-    (partial / "stream.json").write_text(dump_with_checksum(description), "utf-8")
-    replace_folder(partial, folder)
+    with os_errors("write", folder):
+        partial.mkdir(parents=True)
+        report = _write(limit_characters(documents, max_characters), tokenizer, partial, special_tokens)
+        if not report.tokens:
+            raise DataError(f"{documents.name}: the selected text is empty", "check the files and share")
+        description = {
+            "made_from": made_from,
+            "report": asdict(report),
+            "marks": special_tokens,
+            "bos_id": tokenizer.bos_id,
+            "files": checksums(partial),
+        }
+        (partial / "stream.json").write_text(dump_with_checksum(description), "utf-8")
+        replace_folder(partial, folder)
     return TokenStream(folder)
 
 

@@ -289,6 +289,11 @@ def _surrogate(texts: Sequence[str]) -> DataError:
     for number, text in enumerate(texts):
         for offset, symbol in enumerate(text):
             if "\ud800" <= symbol <= "\udfff":
+                if "\udc80" <= symbol <= "\udcff":  # how Python gives a byte of an argument that is not UTF-8
+                    return DataError(
+                        f"the text is not UTF-8: it has the byte 0x{ord(symbol) - 0xDC00:02x}",
+                        "give it in UTF-8, or as a file (iconv converts it); is the locale one of UTF-8?",
+                    )
                 return DataError(
                     f"text {number + 1} has a lone surrogate at character {offset + 1}",
                     "it is not a character: remove it or replace it by U+FFFD",

@@ -33,9 +33,10 @@ def merge(plan: Plan, storage: Storage, target: str) -> int:
     _refuse_other_kind(plan, target)
     parts = list(plan.parts())
     if missing := sorted({part.number for part in parts} - recorded(storage)):
+        verb = "is" if len(missing) == 1 else "are"
         raise DataError(
-            f"{len(missing)} of {len(parts)} parts are not done, the first is part {missing[0]}",
-            "run the shards' commands again; `regard jobs status` lists what is missing",
+            f"{len(missing)} of {len(parts)} parts {verb} not done, the first is part {missing[0]}",
+            "run a shard's command again, with --shard 1/1 for all that are missing",
         )
     records = at_once(lambda part: read_record(storage, part.number), parts)
     lines = 0

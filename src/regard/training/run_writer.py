@@ -6,9 +6,10 @@ from pathlib import Path
 
 from torch import Tensor
 
+from regard.data.os_errors import os_errors
 from regard.distributed.distributed_model import DistributedModel
 from regard.weights.checkpoint import RunFolder
-from regard.weights.folder import AllFiles, Entries, WriteBeside, os_errors, write_files
+from regard.weights.folder import AllFiles, Entries, WriteBeside, write_files
 from regard.weights.shards import Shard, TensorPart, shard_name
 
 Parts = Mapping[str, TensorPart]

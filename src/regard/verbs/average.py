@@ -6,12 +6,15 @@ from pathlib import Path
 from torch import Tensor
 
 from regard import console
+from regard.counted import counted
 from regard.errors import FolderError
 from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.run_to_read import no_run
 from regard.weights.average import WEIGHTS, average_tensors, used_weights
 from regard.weights.checkpoint import Checkpoint, RunFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import model_files_of
+from regard.weights.new_folder import refuse_taken
 
 
 @checked
@@ -23,22 +26,20 @@ def average(run: str | Path, *, last: int, out: str | Path) -> Path:
     Args:
         run: a run folder.
         last: how many checkpoints after step 0, counted from the newest.
-        out: the model folder to write.
+        out: the model folder to write; new or empty, and not inside a run folder.
 
     Raises:
-        FolderError: the run has fewer checkpoints, or only some of them have a moving average.
+        FolderError: the run has fewer checkpoints, only some of them have a moving average, or `out` exists.
     """
+    refuse_taken(Path(out))
     path = Path(run).expanduser()
     found = RunFolder(path).checkpoints() if path.is_dir() else []
     checkpoints = [each for each in found if each.step > 0]  # nothing is learned at step 0
     if not checkpoints:
-        raise FolderError(
-            f"{run} has no checkpoint{' after step 0' if found else ''}",
-            "name a run folder that `regard train` wrote, such as runs/NAME",
-        )
+        raise no_run(path, "checkpoints")
     if not 1 <= last <= len(checkpoints):
         raise FolderError(
-            f"{run} has {len(checkpoints)} checkpoints, not {last}",
+            f"{run} has {counted(len(checkpoints), 'checkpoint')}, not {last}",
             f"--last {len(checkpoints)}; training.keep is the number of checkpoints that a run keeps",
         )
     newest = checkpoints[0]

@@ -24,7 +24,7 @@ from regard.verbs.shared.model_loading import model_path
 from regard.weights.average import WEIGHTS
 from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import MANIFEST, find_folder, write_folder
-from regard.weights.huggingface_files import is_huggingface, refuse_taken, write_plain_folder
+from regard.weights.huggingface_files import is_huggingface, write_plain_folder
 from regard.weights.model_folder import (
     LoadedModel,
     load_model,
@@ -34,6 +34,7 @@ from regard.weights.model_folder import (
     read_config,
     reads_text,
 )
+from regard.weights.new_folder import refuse_taken
 from regard.weights.pretrained import PretrainedModel, load_pretrained, to_huggingface
 from regard.weights.saved_tensors import SavedTensors
 from regard.weights.strict_json import json_bytes
@@ -78,7 +79,7 @@ def convert(
     Args:
         model: the folder or file to read; for "hf" also what `regard.load` gives. Of a run folder its best
             model is read.
-        out: the folder to write.
+        out: the folder to write; new or empty, and not inside a run folder.
         to: "regard" or "hf".
         family: with `to` = "hf" the `model_type` to write, such as marian, bert, gpt2; None is the first
             family that has models of this shape.
@@ -88,8 +89,8 @@ def convert(
         target_lang: the language of the output of such a model.
 
     Raises:
-        FolderError: `out` is not empty, a file is missing or damaged, files contradict each other, the
-            family is unknown, or no family has models of this shape.
+        FolderError: `out` is not empty, or inside a run; a file is missing or damaged, files contradict each
+            other, the family is unknown, or no family has models of this shape.
         ConfigError: the model has no such language.
     """
     refuse_taken(Path(out))

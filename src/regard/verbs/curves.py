@@ -8,6 +8,7 @@ from regard import console
 from regard.errors import FolderError, MissingExtra
 from regard.inspection.curves import Curves, draw_curves, read_curves
 from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.run_to_read import no_run
 from regard.weights.checkpoint import RunFolder
 
 LOSS_UNITS = {  # by task kind
@@ -41,17 +42,32 @@ def curves(run: str | Path) -> DrawnCurves:
         run: a run folder.
 
     Raises:
-        FolderError: `run` is not a run folder, or has no measurements yet.
+        FolderError: `run` is not a run folder, has no measurements yet, or cannot be written to.
     """
-    path, found = Path(run).expanduser(), run_curves(run)
+    found = run_curves(run)
+    return DrawnCurves(curves=found, figures=write_figures(Path(run), found))
+
+
+def write_figures(run: Path, found: Curves) -> tuple[Path, ...]:
+    """Write the curves of a run into its folder; returns the figures, none without matplotlib.
+
+    Raises:
+        FolderError: the run folder cannot be written to.
+    """
+    path = run.expanduser()
     figures = (path / "curves.svg", path / "curves.png")
-    try:
-        for figure in figures:
+    for figure in figures:
+        try:
             draw_curves(found, figure, title=path.resolve().name)
-    except MissingExtra as missing:
-        console.note(f"{missing.message}: {missing.hint}")
-        figures = ()
-    return DrawnCurves(curves=found, figures=figures)
+        except MissingExtra as missing:
+            console.note(f"{missing.message}: {missing.hint}")
+            return ()
+        except OSError as error:
+            raise FolderError(
+                f"cannot write {figure}: {error.strerror or error}",
+                f"write it elsewhere: regard plot curves {run} --out FILE.svg",
+            ) from error
+    return figures
 
 
 def run_curves(run: str | Path) -> Curves:
@@ -64,13 +80,7 @@ def run_curves(run: str | Path) -> Curves:
     records = RunFolder(path).metrics() if path.is_dir() else []
     found = read_curves(records, loss_unit=_loss_unit(path))
     if not found.train_loss and not found.validation_loss:
-        runs = sorted(each.name for each in path.glob("*/") if (each / "metrics.jsonl").is_file())
-        hint = (
-            f"it has runs: {', '.join(runs[:5])}; `regard curves {run}` compares them"
-            if runs
-            else "`regard train` writes a run folder to runs/"
-        )
-        raise FolderError(f"{run} has no measurements", hint)
+        raise no_run(path, "measurements", f"`regard curves {run}` compares them")
     return found
 
 

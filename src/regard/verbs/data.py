@@ -3,13 +3,16 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from regard import console
 from regard.data import catalogue
 from regard.data.catalogue import DataSet, FileStatus
 from regard.verbs.shared.arguments import checked
 
 
 def data_list() -> list[DataSet]:
-    """All data sets of the catalogue."""
+    """All data sets of the catalogue; a warning appears if REGARD_DATA does not name a folder."""
+    if wrong := catalogue.wrong_data_folder():
+        console.warn(wrong)
     return list(catalogue.data_sets().values())
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import torch
 
-from regard.data.catalogue import cache_folder, check, data_folders, data_sets
+from regard.counted import counted
+from regard.data.catalogue import cache_folder, check, data_folders, data_sets, how_to_get, wrong_data_folder
 from regard.errors import FolderError
 from regard.fast.decoding_step import why_plain
 from regard.fast.fusible import has_triton
@@ -113,8 +114,8 @@ def _processors() -> Iterator[Finding]:
     memory = f", {_gigabytes(_memory())} of memory" if _memory() else ""
     yield Finding(
         topic="CPU",
-        found=f"{cores} cores, {torch.backends.cpu.get_cpu_capability()},"
-        f" {torch.get_num_threads()} threads{memory}",
+        found=f"{counted(cores or 1, 'core')}, {torch.backends.cpu.get_cpu_capability()},"
+        f" {counted(torch.get_num_threads(), 'thread')}{memory}",
     )
     yield _kernels()
     for number in range(torch.cuda.device_count()):
@@ -173,14 +174,15 @@ def _disk() -> Iterator[Finding]:
 
 def _data() -> Iterator[Finding]:
     folders = ", ".join(str(folder) for folder in data_folders())
-    yield Finding(topic="data folders", found=folders)
+    wrong = wrong_data_folder()
+    yield Finding(topic="data folders", found=folders, hint=wrong and f"{wrong}: correct or unset it")
     for name in data_sets():
         files = check(name)
         here = sum(status.state == "ok" for status in files)
         damaged = [status.file.name for status in files if status.state == "damaged"]
         state = "complete" if here == len(files) else f"{here} of {len(files)} files" if here else "not here"
         damage = f", damaged: {', '.join(damaged)}" if damaged else ""
-        hint = f"regard data get {name}" if damaged or 0 < here < len(files) else ""
+        hint = how_to_get(name) if here < len(files) else ""
         yield Finding(topic=f"data {name}", found=state + damage, hint=hint)
 
 

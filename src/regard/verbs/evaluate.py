@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from regard import console
+from regard.counted import counted
 from regard.decoding.controls import controls_with
 from regard.errors import UserError
 from regard.evaluation.by_length import LengthScore, bleu_by_length
@@ -190,7 +191,9 @@ def _evaluate_on_test_data(loaded: LoadedModel, data: str | Path | None, beam: B
             raise UserError(f"{loaded.path}: this model has no beam search", "leave the beam size out")
         loaded = dataclasses.replace(loaded, generation={**loaded.generation, **asdict(beam)})
     test_data = task_kind(source.recipe).open_test_data(source, loaded, None if data is None else str(data))
-    console.note(f"{test_data.size}; device: {loaded.model.device}, {torch.get_num_threads()} threads")
+    console.note(
+        f"{test_data.size}; device: {loaded.model.device}, {counted(torch.get_num_threads(), 'thread')}"
+    )
     report = test_data.evaluate(loaded.model)
     return Evaluation(
         model=loaded.path,
@@ -212,8 +215,8 @@ def _evaluate_translations(
 ) -> TranslationEvaluation:
     sources, references = others.sources or (), others.references
     console.note(
-        f"translating {len(sources):,} sentences; device: {translator.device},"
-        f" {torch.get_num_threads()} threads, {translator.workers} workers"
+        f"translating {counted(len(sources), 'sentence')}; device: {translator.device},"
+        f" {counted(torch.get_num_threads(), 'thread')}, {counted(translator.workers, 'worker')}"
     )
     translations = [each.text for each in translator(sources)]
     scores: list[Score] = []
@@ -226,7 +229,7 @@ def _evaluate_translations(
         lengths = bleu_by_length(sources, translations, references, **how) if by_length else []
     return TranslationEvaluation(
         model=translator.loaded.path,
-        examples=f"{len(sources):,} sentences",
+        examples=counted(len(sources), "sentence"),
         sentences=len(sources),
         beam_size=translator.settings.width,
         device=str(translator.device),

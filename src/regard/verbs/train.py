@@ -51,7 +51,7 @@ from regard.verbs.training_run.refit import (
     stopped_in_refit,
 )
 from regard.verbs.training_run.run_length import change_length, refuse_another_recipe
-from regard.verbs.training_run.run_summary import training_summary
+from regard.verbs.training_run.run_summary import few_averaged, training_summary
 from regard.verbs.training_run.slowdown import SlowdownWatch
 from regard.verbs.training_run.stop_signal import stop_signal
 from regard.verbs.training_run.teacher import load_teacher, training_objective
@@ -208,7 +208,7 @@ def _locked(path: Path, source: RecipeFile, group: Group, say: Say, wait: float)
         if group.is_first:
             stack.enter_context(run.lock(wait))
             _write_recipe(run, source, say)
-            for warning in [*run.rename_damaged(), *run.environment_warnings()]:
+            for warning in run.environment_warnings():
                 console.warn(warning)
         group.wait()
         refuse_another_run(run, source, group)
@@ -351,6 +351,8 @@ def _display(
     with nullcontext() if process.quiet else console.Progress(total, done=done, unit=unit) as progress:
 
         def report(record: dict[str, Any]) -> None:
+            if warning := few_averaged(record, recipe.training):
+                console.warn(warning)
             if record["kind"] == "collapse":
                 console.warn(collapse_warning(record))
             elif progress is not None:

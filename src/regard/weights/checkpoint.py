@@ -7,7 +7,8 @@
     RUN/LATEST                        the newest checkpoint, for people; the program verifies instead
     RUN/.lock                         held while a process writes
 
-The writer can be killed at any time: the next start finds the newest intact checkpoint.
+The writer can be killed at any time: the next start finds the newest intact checkpoint. A damaged one is
+passed by with a warning, and a writer renames it.
 """
 
 import contextlib
@@ -23,7 +24,10 @@ from typing import Any
 
 from torch import Tensor
 
+from regard import console
+from regard.counted import counted
 from regard.data.folder_file import checked_inside, read_file, refuse_beyond_total_memory
+from regard.data.os_errors import os_errors
 from regard.errors import FolderError, UserError
 from regard.weights.environment import environment_differences
 from regard.weights.folder import (
@@ -31,7 +35,6 @@ from regard.weights.folder import (
     AllFiles,
     WriteBeside,
     find_folder,
-    os_errors,
     recover,
     remove_folder,
     rename_away,
@@ -159,12 +162,17 @@ def _step(path: Path) -> int:
     return int(match[1] or match[2])
 
 
+def is_run(path: Path) -> bool:
+    """True if a training run was begun at `path`: it has checkpoints, and a lock or its settings."""
+    return (path / "checkpoints").is_dir() and any(map(os.path.isfile, (path / ".lock", path / RESOLVED)))
+
+
 class RunFolder:
     """A training run on disk. A writer holds its lock: `with RunFolder(path).lock() as run:`."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(os.path.realpath(Path(path).expanduser()))
-        self.broken: list[Path] = []  # damaged checkpoints that this process found and renamed
+        self.broken: list[Path] = []  # damaged folders that this process found and renamed
         self._locked = False
         self._verified: set[Path] = set()
 
@@ -187,14 +195,6 @@ class RunFolder:
             finally:
                 self._locked = False
 
-    def rename_damaged(self) -> list[str]:
-        """Renames damaged checkpoints, which are kept; returns a message about each."""
-        broken: list[UserError] = []
-        with self._write_lock():
-            for path in self._checkpoint_folders():
-                self._open(path, broken)
-        return [f"{error.message}; it was renamed, and an older checkpoint is used" for error in broken]
-
     def save(self, step: int, files: AllFiles, *, beside: WriteBeside | None = None) -> Checkpoint:
         """Writes the checkpoint of `step`; it and the metrics so far are on disk when this returns.
 
@@ -212,25 +212,32 @@ class RunFolder:
     def latest(self) -> Checkpoint | None:
         """The newest intact checkpoint; None if the run has none.
 
+        Damaged ones that are newer are renamed, with a warning.
+
         Raises:
-            FolderError: there are checkpoints, but all are damaged.
+            FolderError: there are checkpoints, but all are damaged; none is renamed.
         """
-        broken = []
+        damaged: list[tuple[Path, UserError]] = []
         for path in self._checkpoint_folders():
-            checkpoint = self._open(path, broken)
+            checkpoint = self._open(path, damaged)
             if checkpoint:
+                for each, error in damaged:
+                    lost = counted(_step(each) - checkpoint.step, "update is", "updates are")
+                    self._pass_by(
+                        each, error, f"the checkpoint of step {checkpoint.step:,} is used: {lost} lost"
+                    )
                 return checkpoint
-        if broken:
+        if damaged:
             raise FolderError(
-                f"{self.path}: all of its {len(broken)} checkpoints are damaged; "
-                f"the newest: {broken[0].message}",
+                f"{self.path}: all of its {len(damaged)} checkpoints are damaged; "
+                f"the newest: {damaged[0][1].message}",
                 "restore one from a copy, or choose a new folder with --out",
             )
         return None
 
     def checkpoints(self) -> list[Checkpoint]:
         """All intact checkpoints, newest first."""
-        opened = [self._open(path, []) for path in self._checkpoint_folders()]
+        opened = [self._open_or_pass_by(path) for path in self._checkpoint_folders()]
         return [checkpoint for checkpoint in opened if checkpoint]
 
     def prune(self, keep: int, *, every: int = 1, good: int | None = None) -> None:
@@ -247,7 +254,7 @@ class RunFolder:
                 if whole >= max(keep, 2) and not wanted:
                     remove_folder(path)
                     self._verified.discard(path)
-                elif path in self._verified or self._open(path, []):
+                elif path in self._verified or self._open_or_pass_by(path):
                     good = None if wanted else good
                     whole += step % every == 0
 
@@ -338,7 +345,7 @@ class RunFolder:
     def _rename_other(self, target: Path) -> None:
         """Renames anything at `target` that is not a folder of regard; it is kept."""
         if os.path.lexists(target) and not os.path.isfile(target / MANIFEST):
-            self.broken.append(rename_away(target, "broken"))
+            self._pass_by(target, FolderError(f"{target} is not a folder of regard"))
 
     def _checkpoint_folders(self) -> list[Path]:
         """The folders with the names of checkpoints, newest first."""
@@ -351,16 +358,39 @@ class RunFolder:
                 found[_step(path)] = path
         return [found[step] for step in sorted(found, reverse=True)]
 
-    def _open(self, path: Path, broken: list[UserError]) -> Checkpoint | None:
-        """The checkpoint; None if it is damaged, and then it is renamed if this object holds the lock."""
+    def _open_or_pass_by(self, path: Path) -> Checkpoint | None:
+        """The checkpoint; None if it is damaged, after a warning."""
+        damaged: list[tuple[Path, UserError]] = []
+        checkpoint = self._open(path, damaged)
+        for each, error in damaged:
+            self._pass_by(each, error)
+        return checkpoint
+
+    def _open(self, path: Path, damaged: list[tuple[Path, UserError]]) -> Checkpoint | None:
+        """The checkpoint; None if it is damaged, and then it is added to `damaged` with what is wrong.
+
+        Raises:
+            FolderError: it may be intact, but this user may not read it.
+        """
         try:
             checkpoint = Checkpoint.open(path)
             if f"step-{checkpoint.step:08d}" not in path.name:
                 raise FolderError(f"{path} is the checkpoint of step {checkpoint.step}", "was it renamed?")
         except UserError as error:
-            broken.append(error)
-            if self._locked:
-                self.broken.append(rename_away(path, "broken"))
+            if isinstance(error.__cause__, PermissionError):
+                raise
+            damaged.append((path, error))
             return None
         self._verified.add(path)
         return checkpoint
+
+    def _pass_by(self, path: Path, error: UserError, instead: str = "") -> None:
+        """Warns of a damaged folder, which is renamed, and kept, if this object holds the lock."""
+        if not os.path.lexists(path):  # a writer removed it in the meantime
+            return
+        done = "it is not read"
+        if self._locked:
+            kept = rename_away(path, "broken")
+            self.broken.append(kept)
+            done = f"it was renamed to {kept.name}"
+        console.warn(f"{error.message}; {done}{', and ' * bool(instead)}{instead}")

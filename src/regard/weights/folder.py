@@ -7,19 +7,19 @@ renamed to `.NAME.aside` and removed afterwards; `find_folder` and `recover` han
 
 import contextlib
 import datetime
-import errno
 import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from regard.data.folder_file import checked_inside, read_error, refuse_large_file
-from regard.errors import FolderError, RunError, UserError
+from regard.data.os_errors import os_errors
+from regard.errors import FolderError, UserError
 from regard.weights.environment import environment
 from regard.weights.saved_tensors import SavedTensors
 from regard.weights.shards import Shard
@@ -103,6 +103,7 @@ def verify_folder(path: Path, names: Collection[str] | None = None) -> dict[str,
     if not os.path.isdir(path):
         problem = "is a file" if os.path.exists(path) else "does not exist"
         raise FolderError(f"{path} {problem}", "a model is a folder with a MANIFEST.json")
+    _refuse_shut(path)
     if not os.path.isfile(path / MANIFEST):
         raise FolderError(
             f"{path} has no {MANIFEST}", "it is not a model folder, or was not written completely"
@@ -122,6 +123,16 @@ def verify_folder(path: Path, names: Collection[str] | None = None) -> dict[str,
     for name, entry in listed.items():
         _verify_file(path, name, entry)
     return manifest
+
+
+def _refuse_shut(path: Path) -> None:
+    """Raises a FolderError if this user may not look into a folder, whose files then seem to be missing."""
+    try:
+        os.stat(path / MANIFEST)
+    except PermissionError as error:
+        raise read_error(path, error) from error
+    except OSError:  # it has none
+        return
 
 
 def find_folder(target: Path) -> Path | None:
@@ -185,24 +196,6 @@ def flush_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def os_errors(doing: str, path: Path) -> Iterator[None]:
-    """A context that turns an OSError into a FolderError or RunError with a hint."""
-    try:
-        yield
-    except OSError as error:
-        message = f"cannot {doing} {path}: {error.strerror or error}"
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise FolderError(message, "choose a folder that you may write to") from error
-        if error.errno in (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENOENT):
-            raise FolderError(message, "choose another folder") from error
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise RunError(
-                message, "free some space and continue: what was saved before is intact"
-            ) from error
-        raise RunError(message, "what was saved before is intact") from error
 
 
 def _refuse_files(files: AllFiles) -> None:
@@ -287,11 +280,12 @@ def _remove_dead_partials(target: Path) -> None:
         return
     partials = re.compile(re.escape(_hidden_sibling(target, "").name) + r"(\d{1,9})\.partial")
     for name in os.listdir(target.parent):
-        if (match := partials.fullmatch(name)) and not _is_running(int(match[1])):
+        if (match := partials.fullmatch(name)) and not is_running(int(match[1])):
             _remove(target.parent / name)
 
 
-def _is_running(pid: int) -> bool:
+def is_running(pid: int) -> bool:
+    """True if this machine has such a process; not to be asked on Windows, where asking would end it."""
     try:
         with contextlib.suppress(PermissionError):  # the process exists and belongs to another user
             os.kill(pid, 0)

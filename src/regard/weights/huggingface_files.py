@@ -9,8 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from regard.data.folder_file import checked_inside, refuse_large_file
+from regard.data.os_errors import os_errors
 from regard.errors import FolderError
-from regard.weights.folder import MANIFEST, Files, os_errors
+from regard.weights.folder import MANIFEST, Files
+from regard.weights.new_folder import refuse_taken
 from regard.weights.pickled import read_pickle, refuse_untrusted
 from regard.weights.strict_json import read_json
 from regard.weights.tensors import read_tensors, refuse_non_finite, write_tensors
@@ -58,18 +60,11 @@ def read_weights(folder: Path, *, trust_pickle: bool = False) -> dict[str, Tenso
     return _read_shards(folder, pickled[0], trust_pickle=True)
 
 
-def refuse_taken(target: Path) -> None:
-    """Raises a FolderError if `target`, which is to be written, exists and is not an empty folder."""
-    target = Path(os.path.realpath(target.expanduser()))
-    if os.path.lexists(target) and not (target.is_dir() and not os.listdir(target)):
-        raise FolderError(f"{target} exists", "choose a new or an empty folder")
-
-
 def write_plain_folder(target: Path, files: Files) -> None:
     """Writes `files`, whose names may have subfolders, atomically and without a manifest.
 
     Raises:
-        FolderError: `target` exists already.
+        FolderError: `target` exists already, or is inside a run folder.
     """
     target = Path(os.path.realpath(target.expanduser()))
     refuse_taken(target)

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from regard.data.os_errors import os_errors
 from regard.errors import FolderError
-from regard.weights.folder import os_errors
 
 RETRY_SECONDS = 0.5  # between two attempts
 

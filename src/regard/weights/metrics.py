@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from regard.data.os_errors import os_errors
 from regard.errors import FolderError
-from regard.weights.folder import os_errors, replace_file
+from regard.weights.folder import replace_file
 from regard.weights.strict_json import parse_json
 
 

@@ -3,6 +3,7 @@
 import errno
 import gzip
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -132,3 +133,21 @@ def test_a_full_disk_names_the_output(tmp_path, monkeypatch):
         write_lines(iter(()), tmp_path / "out")
     with pytest.raises(DataError, match="out: No space left"):
         write_lines((full() for _ in range(1)), tmp_path / "out")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="processes are not asked for on Windows")
+def test_what_a_killed_process_of_this_machine_has_left_is_removed_at_the_next_write(tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    here = platform.node()
+    left = tmp_path / f".out.txt.{here}.{ended.pid}.partial"
+    kept = [
+        tmp_path / f".out.txt.{here}.{os.getppid()}.partial",  # of a process that runs
+        tmp_path / f".out.txt.elsewhere.{ended.pid}.partial",
+        tmp_path / f".other.txt.{here}.{ended.pid}.partial",
+        tmp_path / f"out.txt.{here}.{ended.pid}.partial",
+    ]
+    for path in (left, *kept):
+        path.touch()
+    assert write_lines([], tmp_path / "out.txt") == 0
+    assert sorted(tmp_path.iterdir()) == sorted([*kept, tmp_path / "out.txt"])

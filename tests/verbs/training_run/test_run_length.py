@@ -67,6 +67,19 @@ def test_a_run_is_made_shorter_but_not_than_its_step(recipe, tmp_path):
     assert json.loads((run / "resolved.json").read_text())["recipe"]["training"]["max_steps"] == 8
 
 
+@pytest.mark.parametrize("overrides", [[], ["training.max_steps=12"]])
+def test_a_resumed_run_says_which_checkpoint_is_lost_even_if_it_is_quiet(recipe, tmp_path, capsys, overrides):
+    run = tmp_path / "run"
+    train(recipe, out=run)
+    (run / "checkpoints" / "step-00000008" / "state.json").unlink()
+    capsys.readouterr()
+    train(recipe, out=run, overrides=overrides, quiet=True)
+    warning = capsys.readouterr().err.splitlines()[0]
+    assert warning.startswith("warning: ")
+    assert "step-00000008/state.json is missing; it was renamed to step-00000008.broken-" in warning
+    assert warning.endswith("the checkpoint of step 4 is used: 4 updates are lost")
+
+
 def test_using_an_unfinished_run_prints_its_step(recipe, tmp_path, capsys):
     run = tmp_path / "run"
 

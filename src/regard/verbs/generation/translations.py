@@ -5,8 +5,10 @@ import gzip
 import io
 import json
 import os
+import platform
+import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +17,7 @@ from regard.errors import DataError, UserError
 from regard.verbs.generation.candidates import TranslationCandidate
 from regard.verbs.shared.precision import with_precision
 from regard.verbs.shared.runtime import Precision
+from regard.weights.folder import is_running
 
 COMPRESSIONS = (".bz2", ".xz", ".zst", ".zip", ".lz4")  # that are not written
 
@@ -66,10 +69,13 @@ def write_lines(
 ) -> int:
     """Write translations to a file, gzipped if it ends with .gz, which appears when the last is written."""
     special = output.exists() and not output.is_file()  # a device or a named pipe is opened itself
-    partial = output if special else output.with_name(f".{output.name}.{os.getpid()}.partial")
+    hidden = f".{output.name}.{platform.node()}."  # another machine may have this PID
+    partial = output if special else output.with_name(f"{hidden}{os.getpid()}.partial")
     count = 0
     try:
         with _naming(output):
+            if not special:
+                _remove_dead_partials(output.parent, hidden)
             plain = partial.open("wb")
         with plain, _text_file(plain, gzipped=output.suffix == ".gz") as file:
             for translation in translations:
@@ -86,6 +92,17 @@ def write_lines(
             raise DataError(f"{output}: {error.strerror}", "choose another --output") from None
         raise
     return count
+
+
+def _remove_dead_partials(folder: Path, begin: str) -> None:
+    """Remove the files that killed processes of this machine have left; their names begin with `begin`."""
+    if os.name == "nt":  # there asking for a process would end it
+        return
+    name = re.compile(re.escape(begin) + r"(\d{1,9})\.partial")
+    with suppress(PermissionError):  # a folder that may be written to and not be listed
+        for path in folder.iterdir():
+            if (match := name.fullmatch(path.name)) and not is_running(int(match[1])):
+                path.unlink(missing_ok=True)
 
 
 def check_output(input: str | Path | None, output: Path | None) -> None:

@@ -1,9 +1,10 @@
-"""A one-line summary of a training run before it starts: updates, epochs, validations, time."""
+"""A one-line summary of a training run before it starts; a warning if fewer checkpoints are averaged."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from regard import console
+from regard.counted import counted
 from regard.data.loader import Loader
 from regard.training.pace import time_left, validations_after
 from regard.training.settings import TrainingSettings
@@ -28,9 +29,8 @@ def training_summary(
     )
     ends = settings.max_steps / per_epoch
     epochs = f"{ends:.1f} epochs" if not done else f"epochs {done / per_epoch:.1f} to {ends:.1f}"
-    plural = "" if validations == 1 else "s"
     about = "about " if loader.is_estimated else ""
-    validated = f"{validations} validation{plural}" if has_validation else "no validation"
+    validated = counted(validations, "validation") if has_validation else "no validation"
     line = f"training: {updates} ({epochs} of {about}{per_epoch:,.0f} updates), {validated}"
     if state is None or "validations" not in state:
         return f"{line}; the time will be known after the first update"
@@ -38,3 +38,14 @@ def training_summary(
     updated = TimedCount(count=done, seconds=state["seconds"] - timed.seconds)
     left = time_left(done, settings, updated, timed)
     return f"{line}; about {console.duration(left.seconds)} at the speed so far"
+
+
+def few_averaged(record: Mapping[str, Any], settings: TrainingSettings) -> str:
+    """A warning if a record is of the mean of fewer checkpoints than `average_last`; else empty."""
+    count = len(record.get("of", ()))
+    if record["kind"] != "average" or count >= settings.average_last:
+        return ""
+    return (
+        f"training.average_last = {settings.average_last}, but the run has"
+        f" {counted(count, 'checkpoint')} to average: training.save_every is {settings.save_every:,}"
+    )
