@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -147,9 +148,11 @@ def test_no_sources_have_no_hypotheses(model, search):
     assert decode(model, [], [], search) == []
 
 
-def test_logits_must_include_the_special_tokens():
-    with pytest.raises(ConfigError, match="gives 2 logits, but the search has bos_id or eos_id 3"):
+def test_logits_must_include_the_end():
+    with pytest.raises(ConfigError, match="gives 2 logits, none for the end, eos_id = 3"):
         decode(lambda source, lengths, target: torch.zeros(*target.shape, 2), [[1]], [1], GreedySearch())
+    module = lambda source, lengths, target: torch.zeros(*target.shape, 4)  # noqa: E731
+    assert len(decode(module, [[1]], [1], GreedySearch(bos_id=9))) == 1  # the beginning is only read
 
 
 @pytest.mark.parametrize("wrong", [-1, 12])
@@ -157,3 +160,18 @@ def test_an_id_beyond_the_vocabulary_is_named(model, wrong):
     with pytest.raises(DataError, match=f"sentence 2 has the id {wrong}, which is not in") as raised:
         decode_all(GreedySearch(), model, [[4, 5], [4, wrong]])
     assert raised.value.hint == "ids are from 0 to 11"
+
+
+@pytest.mark.parametrize(
+    ("sources", "lengths", "message"),
+    [
+        ([[5.7, 6.2]], [2], "src_ids has dtype torch.float32"),
+        ([[4, 5], [4]], [2, 1], "src_ids cannot be a tensor"),
+        ([4, 5], [2], r"src_ids has dtype torch.int64 and shape \[2\]"),
+        ([[4, 5]], [2, 2], "1 sources have 2 lengths"),
+    ],
+)
+def test_sources_that_are_no_padded_rows_are_refused(model, sources, lengths, message, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # it would refuse some first
+    with pytest.raises(ConfigError, match=message):
+        decode(model, sources, lengths, GreedySearch())

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from regard.errors import ConfigError, UserError
+from regard.fast.unchanged import has_hooks
 from regard.inspection.record import record_model
 from regard.layers.attention import SelfAttention
 from regard.models.build import build_model
@@ -204,9 +205,31 @@ class Added(nn.Module):
 )
 def test_positions_that_are_no_vector_for_each_token_are_refused(give, shown):
     register_positions("added", "input")(lambda config, bidirectional: Added(give))
-    with pytest.raises(ConfigError, match=f"'added' gives {shown} for 5 positions") as error:
+    with pytest.raises(ConfigError, match=f"encoding Added gives {shown}, not") as error:
         build(positions="added")(torch.ones(2, 5, dtype=torch.int64))
-    assert error.value.hint == "give a vector for each position: [length, d_model], here [5, 16]"
+    assert error.value.message.endswith("not [length, d_model], here [5, 16]")
+
+
+def test_positions_of_packed_documents_are_one_vector_for_each_token():
+    class Shared(Added):
+        def at(self, positions):
+            return torch.ones(positions.size(1), 16)
+
+    register_positions("added", "input")(
+        lambda config, bidirectional: Shared(lambda length: torch.ones(length, 16))
+    )
+    model, ids = build(positions="added"), torch.ones(2, 5, dtype=torch.int64)
+    assert model(ids).shape == (2, 5, 11)
+    with pytest.raises(ConfigError, match=r"Shared gives a tensor of shape \[5, 16\]") as error:
+        model(ids, torch.zeros_like(ids))
+    assert error.value.message.endswith("not [batch, length, d_model], here [2, 5, 16]")
+
+
+def test_checked_positions_leave_no_hook():
+    register_positions("added", "input")(
+        lambda config, bidirectional: Added(lambda length: torch.ones(length, 16))
+    )
+    assert not any(map(has_hooks, build(positions="added").modules()))
 
 
 @pytest.mark.parametrize("axes", [2, 3])

@@ -94,5 +94,6 @@ def test_what_would_not_be_trained_or_called_is_no_loss():
     assert "Scaled(...)" in raised.value.hint
     with pytest.raises(UserError, match="'scaled' is float"):
         register_loss("scaled")(2.0)
+    register_loss("scaled")(Scaled(nn.Parameter(torch.ones(()), requires_grad=False)))
     register_loss("scaled")(Scaled(2.0))
     assert chosen_loss("scaled", OfThese())(None, None).num_targets == 2

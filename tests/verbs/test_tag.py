@@ -43,8 +43,9 @@ def test_a_list_of_sentences_is_not_labelled_as_the_words_of_one(model):
     with pytest.raises(DataError, match="sentences, not the words of one: 'the cat sat'") as raised:
         tag(["the cat sat", "a dog"], model=model)
     assert "Tagger(model)(sentences)" in raised.value.hint
-    for words in (["10 000", "cats"], ["cho thuê", "nhà cửa"], ["10 000"]):  # a word may hold spaces
+    for words in (["10 000", "cats"], ["cho thuê", "nhà cửa"], ["New York City"]):  # a word may hold spaces
         assert [word for word, _ in tag(words, model=model)] == words
+    assert [word for word, _ in tag(iter(["The", "cat"]), model=model)] == ["The", "cat"]
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 60, 8192])

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -137,7 +136,7 @@ def _checked_pairs(name: str, read: RowReader, path: Path) -> Iterator[Row]:
         raise DataError(f"the corpus format {name!r} gives {type(rows).__name__}, not pairs", YIELD_PAIRS)
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Problem) and not _is_pair(row):
-            shown = textwrap.shorten(repr(row), 60)
+            shown = f"{row!r:.60}"
             raise DataError(
                 f"{path}: pair {number} of the corpus format {name!r} is {shown}, not two texts", YIELD_PAIRS
             )

@@ -27,7 +27,7 @@ class ModuleStepper:
         forward: `src_ids` [rows, src_len], `src_lengths` [rows], `tgt_ids` [rows, tgt_len] -> logits of the
             next id at each target position, [rows, tgt_len, vocab].
 
-        least_vocab: the least number of logits of a position, for the ids that the search itself writes.
+        least_vocab: the least number of logits of a position, for the end, which the search reads.
 
     Raises:
         ConfigError: `forward` does not take these three, or gives something else.
@@ -82,9 +82,29 @@ def _refuse_other_logits(logits: Any, tgt_ids: Tensor, least_vocab: int = 1) -> 
         )
     if shape[2] < least_vocab:
         raise ConfigError(
-            f"the module gives {shape[2]} logits, but the search has bos_id or eos_id {least_vocab - 1}",
-            "set bos_id and eos_id of the search to ids of the module",
+            f"the module gives {shape[2]} logits, none for the end, eos_id = {least_vocab - 1}",
+            "set eos_id of the search to an id that the module writes",
         )
+
+
+def _tensor(name: str, given: Any, axes: int) -> Int64[Tensor, "..."]:
+    """Ids or lengths as a tensor.
+
+    Raises:
+        ConfigError: they are not whole numbers, or have another number of axes.
+    """
+    try:
+        found = torch.as_tensor(given)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{name} cannot be a tensor: {error}", "pad the rows: pad of regard.data") from None
+    if not found.numel():
+        return torch.zeros([0] * axes, dtype=torch.int64)
+    if found.is_floating_point() or found.ndim != axes:
+        raise ConfigError(
+            f"{name} has dtype {found.dtype} and shape {[*found.shape]}",
+            f"give whole numbers with {axes} {'axes' if axes > 1 else 'axis'}",
+        )
+    return found.long()
 
 
 def decode(
@@ -115,15 +135,17 @@ def decode(
 
     Raises:
         ConfigError: the search guesses tokens and takes them back; or the module does not take these three
-            arguments, or gives something else.
+            arguments, or gives something else; or the sources are not padded rows of ids.
     """
     if search.alone:
         raise ConfigError(
             f"{type(search).__name__} takes tokens back, which needs a model with a cache",
             "leave out guesses",
         )
-    stepper = ModuleStepper(module, 1 + max(search.bos_id, search.eos_id))
-    src_ids, src_lengths = (torch.as_tensor(each, dtype=torch.int64) for each in (src_ids, src_lengths))
+    stepper = ModuleStepper(module, 1 + search.eos_id)
+    src_ids, src_lengths = _tensor("src_ids", src_ids, 2), _tensor("src_lengths", src_lengths, 1)
+    if len(src_ids) != len(src_lengths):
+        raise ConfigError(f"{len(src_ids)} sources have {len(src_lengths)} lengths", "give one for each")
     if not len(src_ids):
         return []
     requests = [

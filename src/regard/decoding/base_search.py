@@ -268,13 +268,13 @@ class Search(ABC):
                 rule(log_probs, NOTHING_GENERATED)
             elif (rows.lengths == rows.length).all():
                 generated = self._generated(rows, constraints, slice(None), rows.length, shift)
-                refuse_returned_scores(rule, rule(log_probs, generated))
+                refuse_returned_scores(rule, rule(log_probs, generated), log_probs)
             else:
                 for some, length in rows.groups():  # a rule reads tokens of one length
                     of_group = log_probs[where := torch.from_numpy(some).to(log_probs.device)]
                     own_shift = None if shift is None else shift[where]
                     generated = self._generated(rows, constraints, some, length, own_shift)
-                    refuse_returned_scores(rule, rule(of_group, generated))
+                    refuse_returned_scores(rule, rule(of_group, generated), of_group)
                     log_probs[where] = of_group
 
     def _generated(

@@ -23,7 +23,7 @@ def check_search(search: Any) -> None:
 
 def refuse_other_count(name: str, value: object, hint: str = "") -> None:
     """Raise a ConfigError if this is not a whole number of at least 1."""
-    if not isinstance(value, Integral):
+    if not isinstance(value, Integral) or isinstance(value, bool):
         raise ConfigError(f"{name} is {value!r}, but must be a whole number", hint)
     if value < 1:
         raise ConfigError(f"{name} is {value}, but must be at least 1", hint)
@@ -39,9 +39,9 @@ def refuse_other_rule(rule: object) -> None:
         )
 
 
-def refuse_returned_scores(rule: object, returned: object) -> None:
-    """Raise a ConfigError for a rule that returns scores, which nothing would use."""
-    if returned is not None:
+def refuse_returned_scores(rule: object, returned: object, scores: object) -> None:
+    """Raise a ConfigError for a rule that returns others than these scores, which nothing would use."""
+    if returned is not None and returned is not scores:
         raise ConfigError(
             f"the rule {type(rule).__name__} returns a {type(returned).__name__}, which would have no effect",
             "change log_probs in place, and return nothing: log_probs[:, ids] = -torch.inf",

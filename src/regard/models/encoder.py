@@ -85,7 +85,7 @@ class EncoderInput(nn.Module):
         """The embedded ids; without `token_types` all tokens have type 0."""
         x = self.embedding(ids)
         if self.positions is not None:
-            x = x + self.positions(0, ids.size(1))
+            x = x + parts.added_positions(self.positions, 0, ids.size(1), x.size(2))
         if self.token_types is not None:
             x = x + self.token_types(torch.zeros_like(ids) if token_types is None else token_types)
         elif token_types is not None:

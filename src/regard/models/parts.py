@@ -50,20 +50,46 @@ class InputEmbedding(nn.Module):
         """`start` is the position of the first id; with `documents`, positions start from 0 in each."""
         x = self.embedding(ids)
         if self.positions is not None and documents is not None:
-            x = x + _positions_at(self.positions, positions_in(documents))
+            x = x + _positions_at(self.positions, positions_in(documents), x.size(2))
         elif self.positions is not None:
-            x = x + self.positions(start, ids.size(1))
+            x = x + added_positions(self.positions, start, ids.size(1), x.size(2))
         return self.dropout(self.norm(x))
 
 
-def _positions_at(module: Any, positions: Int64[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
+def added_positions(module: Any, start: int, length: int, width: int) -> Float[Tensor, "*1 length width"]:
+    """The vectors of the positions from `start`; those of a registered encoding are checked.
+
+    Raises:
+        ConfigError: they are not one vector for each position.
+    """
+    added = module(start, length)
+    return _of_shape(module, added, [length, width], "[length, d_model]")
+
+
+def _positions_at(
+    module: Any, positions: Int64[Tensor, "batch len"], width: int
+) -> Float[Tensor, "batch len width"]:
     """The vectors of these positions; a registered encoding may lack the method for them."""
     if not hasattr(module, "at"):
         raise ConfigError(
             f"{type(module).__name__} gives no positions for packed documents: it has no `at`",
             "define at(positions) -> [batch, length, d_model], or set task.apart = false",
         )
-    return module.at(positions)
+    return _of_shape(module, module.at(positions), [*positions.shape, width], "[batch, length, d_model]")
+
+
+def _of_shape(module: Any, added: Any, wanted: list[int], named: str) -> Tensor:
+    """What a module adds to embeddings; that of a registered one must not be broadcast over positions."""
+    if not getattr(module, "initialises_itself", False):
+        return added
+    shape = [*added.shape] if isinstance(added, Tensor) else None
+    if shape is None or shape[-len(wanted) :] != wanted or any(size != 1 for size in shape[: -len(wanted)]):
+        what = type(added).__name__ if shape is None else f"a tensor of shape {shape}"
+        raise ConfigError(
+            f"the positional encoding {type(module).__name__} gives {what}, not {named}, here {wanted}",
+            "give a vector for each position",
+        )
+    return added
 
 
 def positions(config: TransformerConfig) -> nn.Module | None:
@@ -89,26 +115,9 @@ def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> 
     if not isinstance(made, POSITION_KINDS[where]):
         raise wrong_positions(config.positions, where)
     is_own = config.positions in POSITIONS.own
-    if where == "input" and not is_own:
-        made.register_forward_hook(partial(_check_added, config.positions, config.d_model))
     if where == "scores" and not is_own:
         made.register_forward_hook(partial(_checked_bias, config.positions, config.num_heads))
     return _marked(made, is_own=is_own)
-
-
-def _check_added(name: str, d_model: int, module: nn.Module, place: tuple[int, int], added: Any) -> None:
-    """A forward hook of a registered encoding that is added to embeddings.
-
-    Raises:
-        ConfigError: it gives no vector for each position.
-    """
-    wanted, shape = [place[1], d_model], [*added.shape] if isinstance(added, Tensor) else None
-    if shape is None or shape[-2:] != wanted or any(size != 1 for size in shape[:-2]):
-        what = f"a tensor of shape {shape}" if shape is not None else type(added).__name__
-        raise ConfigError(
-            f"the positional encoding {name!r} gives {what} for {wanted[0]} positions",
-            f"give a vector for each position: [length, d_model], here {wanted}",
-        )
 
 
 def _checked_bias(

@@ -15,7 +15,7 @@ from regard.models.model import Model
 from regard.training.fit_settings import refuse_unused_settings
 from regard.training.gradients import refuse_other_than_loss
 from regard.training.losses import chosen_loss
-from regard.training.objective import Objective
+from regard.training.objective import Objective, refuse_unused_forward
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.r_drop import refuse_without_dropout, with_r_drop
 from regard.training.run_arguments import forget_what_changed, refuse_other_arguments, run_arguments
@@ -68,7 +68,8 @@ def fit(
         report: called with each record of `out`/metrics.jsonl.
 
     Raises:
-        DataError: an id of the examples is not in the model's vocabulary.
+        DataError: an embedding of the model does not have an id (on a CPU).
+        ConfigError: the objective does not call the `forward` that a model of yours overrides.
         RecipeError: a setting that has no effect here, or an unknown metric.
         FolderError: `out` holds a run that began with other arguments, or one with more updates.
         UserError: the objective returns no loss or one without a gradient, `validate` returns no
@@ -83,6 +84,7 @@ def fit(
     used = with_r_drop(base, settings.r_drop)
     if settings.r_drop:
         refuse_without_dropout(model, settings.r_drop)
+    refuse_unused_forward(model, used)
 
     def described():
         return run_arguments(model, used, settings, batches, examples, valid, validate)
@@ -111,11 +113,11 @@ def fit(
 
 
 def _refuse_unknown_ids(error: IndexError) -> None:
-    """Raise a DataError if this is PyTorch's for an id beyond an embedding."""
+    """Raise a DataError if this is PyTorch's for an id beyond an embedding (on a CPU)."""
     if "index out of range in self" in str(error):
         raise DataError(
-            "the examples have an id that the model's embedding does not have",
-            "ids are from 0 to the size of the vocabulary less 1",
+            "an embedding does not have an id that it was given: of a token, or of a position",
+            "ids are from 0 to the size of the vocabulary less 1; look for larger ones in the examples",
         ) from error
 
 

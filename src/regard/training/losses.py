@@ -62,10 +62,11 @@ def register_loss(name: str) -> Callable[[LossFunction], LossFunction]:
         refuse_not_callable(loss, f"the loss {name!r}")
         if isinstance(loss, type):
             raise UserError(f"the loss {name!r} is a class", f"register an object: {loss.__name__}(...)")
-        if isinstance(loss, nn.Module) and (trained := [each for each, _ in loss.named_parameters()]):
+        named = loss.named_parameters() if isinstance(loss, nn.Module) else ()
+        if trained := [each for each, parameter in named if parameter.requires_grad]:
             raise UserError(
                 f"the loss {name!r} has parameters, which would not be trained: {', '.join(trained)}",
-                "make them buffers, or parameters of the model",
+                "freeze them, or make them parameters of the model",
             )
         return register(loss)
 

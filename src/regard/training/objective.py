@@ -47,20 +47,24 @@ def ignored_label(objective: Any) -> int | None:
 
 
 def refuse_unused_forward(model: nn.Module, objective: Any) -> None:
-    """Raise a ConfigError for a subclass whose own `forward` neither this objective nor decoding calls."""
-    base = getattr(objective, "base", None)
-    if base is not None:
-        refuse_unused_forward(model, base)
-        return
+    """Raise a ConfigError for a subclass that overrides `forward` alone, which this objective does not call.
+
+    The objectives are regard's own, also within others of regard; another one may call what it likes.
+    """
+    while type(objective).__module__.startswith("regard.") and hasattr(objective, "base"):
+        objective = objective.base
     for kind, family, methods in (
-        (CrossEntropy, SequenceToSequence, "encode, decoder_states or project"),
-        (NextToken, DecoderOnly, "states or project"),
+        (CrossEntropy, SequenceToSequence, ("encode", "decoder_states", "project")),
+        (NextToken, DecoderOnly, ("states", "project")),
     ):
-        overrides = isinstance(model, family) and type(model).forward is not family.forward
-        if overrides and isinstance(objective, kind):
+        if type(objective) is not kind or not isinstance(model, family):
+            continue
+        below = type(model).mro()[: type(model).mro().index(family)]
+        own = {name for each in below if not each.__module__.startswith("regard.") for name in vars(each)}
+        if "forward" in own and own.isdisjoint(methods):
             raise ConfigError(
-                f"{type(model).__name__} overrides forward, which neither training nor decoding calls",
-                f"override {methods}, of which forward consists",
+                f"{type(model).__name__} overrides forward, which training by {kind.__name__} does not call",
+                f"override {' or '.join(methods)}, of which forward consists",
             )
 
 

@@ -180,6 +180,7 @@ def tag(
         DataError: the list holds sentences, not words.
         FolderError: the model labels no words, or its head is untrained and `allow_fresh_head` is not set.
     """
+    text = text if isinstance(text, str) else list(text)
     _refuse_sentences(text)
     tagger = Tagger(model, options=options, runtime=runtime)
     [found] = tagger([text.split() if words and isinstance(text, str) else text])
@@ -188,8 +189,8 @@ def tag(
 
 def _refuse_sentences(text: str | Sequence[str]) -> None:
     """Raise a DataError if this is a list of sentences: each has spaces, and one has three words or more."""
-    counts = [0] if isinstance(text, str) else [len(each.split()) for each in text]
-    if min(counts, default=0) > 1 and max(counts) > 2:
+    counts = [] if isinstance(text, str) else [len(str(each).split()) for each in text]
+    if len(counts) > 1 and min(counts) > 1 and max(counts) > 2:
         raise DataError(
             f"the list holds sentences, not the words of one: {shown(text[0])}",
             "give one sentence, or keep a Tagger: Tagger(model)(sentences)",
