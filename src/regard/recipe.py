@@ -123,19 +123,19 @@ def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Sett
 
 def places(cls: type[Any], key: str) -> list[str]:
     """The dotted names of `key` in the sections of a dataclass, the outer ones first."""
-    return list(_within(typing.get_type_hints(cls), key))
+    return list(dict.fromkeys(_within(typing.get_type_hints(cls), key)))
 
 
 def _within(hints: Mapping[str, Any], key: str) -> Iterator[str]:
     """The dotted names of `key` in the sections of these types, the outer ones first."""
-    sections = {
-        name: typing.get_type_hints(kind)
+    sections = [
+        (name, typing.get_type_hints(kind))
         for name, hint in hints.items()
         for kind in (hint, *typing.get_args(hint))
         if typing.get_origin(hint) is not tuple and dataclasses.is_dataclass(kind)
-    }
-    yield from (f"{name}.{key}" for name, inner in sections.items() if key in inner)
-    for name, inner in sections.items():
+    ]
+    yield from (f"{name}.{key}" for name, inner in sections if key in inner)
+    for name, inner in sections:
         yield from (f"{name}.{each}" for each in _within(inner, key))
 
 

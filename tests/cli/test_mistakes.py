@@ -90,7 +90,7 @@ def test_a_misspelt_key_on_the_command_line(mistake, recipe):
     ("setting", "places"),
     [
         ("d_model=32", "'model.d_model'"),
-        ("training.dropout=0.1", "'model.dropout' or 'tokenizer.dropout' or 'training.adapter.dropout'"),
+        ("training.dropout=0.1", "'training.adapter.dropout' or 'model.dropout' or 'tokenizer.dropout'"),
         ("learning_rate=0.1", "'training.schedule.learning_rate'"),
         ("data.max_steps=9", "'training.max_steps'"),
     ],

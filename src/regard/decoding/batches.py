@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, cast
 
 import torch
@@ -81,7 +81,7 @@ def decode_all(
 
     Raises:
         ConfigError: there is no model, or one is not a `SequenceToSequence`.
-        DataError: a source or a prefix is longer than a model can read, or has an id that no model has.
+        DataError: a source or a prefix is too long for a model, or has an id that not every model has.
     """
     models = ensemble_of(models)
     prefixes = [()] * len(sources) if prefixes is None else prefixes
@@ -174,16 +174,18 @@ def refuse_long(requests: Sequence[Request], positions: int) -> None:
 
 
 def _refuse_unknown_ids(jobs: Sequence[Job], models: Sequence[SequenceToSequence]) -> None:
-    """Raise a DataError for an id that is not in the source vocabulary of all models."""
+    """Raise a DataError for an id of a source or prefix that is not in the vocabulary of all models."""
     configs = [getattr(model, "config", None) for model in models]
-    size = min(getattr(config, "src_vocab_size", sys.maxsize) for config in configs)
-    for job in jobs:
-        if int(job.src_ids.min()) >= 0 and int(job.src_ids.max()) < size:
-            continue
-        for request in job.requests:
-            if wrong := [each for each in request.source or () if not 0 <= each < size]:
+    sizes = [
+        min(getattr(config, name, sys.maxsize) for config in configs)
+        for name in ("src_vocab_size", "tgt_vocab_size")
+    ]
+    for request in chain.from_iterable(job.requests for job in jobs):
+        for ids, size in zip((request.source or (), request.prefix), sizes, strict=True):
+            if ids and not 0 <= min(ids) <= max(ids) < size:
+                wrong = next(each for each in ids if not 0 <= each < size)
                 raise DataError(
-                    f"sentence {request.index + 1} has the id {wrong[0]}, which is not in the vocabulary",
+                    f"sentence {request.index + 1} has the id {wrong}, which is not in the vocabulary",
                     f"ids are from 0 to {size - 1:,}",
                 )
 

@@ -56,7 +56,9 @@ class InputEmbedding(nn.Module):
         return self.dropout(self.norm(x))
 
 
-def added_positions(module: Any, start: int, length: int, width: int) -> Float[Tensor, "*1 length width"]:
+def added_positions(
+    module: Any, start: int, length: int, width: int
+) -> Float[Tensor, "*ones {length} {width}"]:
     """The vectors of the positions from `start`; those of a registered encoding are checked.
 
     Raises:

@@ -54,6 +54,7 @@ class ModelStore:
     ) -> None:
         self.slots = {name: Slot(name=name, path=path) for name, path in paths.items()}
         self._load, self._metrics, self.budget_bytes = load, metrics, budget_bytes
+        self._beyond: set[str] = set()  # names of models that alone have more than the budget
 
     @property
     def default(self) -> Slot:
@@ -150,7 +151,9 @@ class ModelStore:
                     slot.engine.runner.close()
                     slot.engine = None
                     self._metrics.unloads.labels(slot.name).inc()
-            if kept.engine is not None and (size := kept.engine.model.bytes) > self.budget_bytes:
+            size = 0 if kept.engine is None else kept.engine.model.bytes
+            if size > self.budget_bytes and kept.name not in self._beyond:
+                self._beyond.add(kept.name)
                 console.warn(
                     f"{kept.name} alone has {size / 2**20:,.0f} MB, more than --memory"
                     f" {self.budget_bytes >> 20:,}; it is served all the same"

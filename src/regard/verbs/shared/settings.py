@@ -96,13 +96,14 @@ def recipe_from(table: Mapping[str, Any], text: str, base: Path, where: str) -> 
 
 
 def _elsewhere(table: Mapping[str, Any], error: UnknownKeyError) -> str:
-    """The hint for an unknown key: the sections that have a key of this name, if another one has."""
+    """The hint for an unknown key: the sections that have a key of this name, those of its own first."""
     recipe, key = _recipe_class(table), error.key.rpartition(".")[2]
     model = table.get("model")
     kind = model.get("kind") if isinstance(model, Mapping) else None
     config = config_class(kind if isinstance(kind, str) and kind in MODELS else recipe.model_kind)
     in_model = [f"model.{key}"] if key in {field.name for field in dataclasses.fields(config)} else []
-    found = in_model + places(recipe, key)
+    own = f"{error.key.rpartition('.')[0]}."
+    found = sorted(in_model + places(recipe, key), key=lambda name: not name.startswith(own))
     return f"did you mean {' or '.join(map(repr, found[:3]))}?" if found else error.hint
 
 
