@@ -112,10 +112,12 @@ def test_one_checkpoint_is_in_the_singular(run, tmp_path):
         average_of(run, last=2, out=tmp_path / "mean")
 
 
-@pytest.mark.parametrize("out", ["run/checkpoints/step-00000030", "run/best", "run", "run/mean", "model"])
+@pytest.mark.parametrize(
+    "out", ["run/checkpoints/step-00000030", "run/checkpoints/a", "run/best", "run", "model"]
+)
 def test_neither_a_run_nor_a_model_is_written_over(run, tmp_path, out):
     average_of(run, last=1, out=tmp_path / "model")
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
-    with pytest.raises(FolderError, match=r"exists|inside the run folder"):
+    with pytest.raises(FolderError, match=r"exists|is a part of the run"):
         average_of(run, last=2, out=tmp_path / out)
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before

@@ -1,4 +1,4 @@
-"""A model is written into a new or an empty folder outside of runs."""
+"""A model is written into a new or an empty folder that is no part of a run."""
 
 import pytest
 
@@ -27,20 +27,22 @@ def test_what_exists_is_not_written_over(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "inside", ["best", "checkpoints/step-00000002", "checkpoints/mean", "mean", "data/a", ".hidden"]
+    "inside", ["best", "checkpoints/step-00000002", "checkpoints/mean", "refit", "data/a", ".hidden"]
 )
-def test_nothing_is_written_into_a_run_by_whatever_path(tmp_path, inside):
+def test_no_part_of_a_run_is_written_by_whatever_path(tmp_path, inside):
     with RunFolder(tmp_path / "runs" / "a").lock():
         pass
     (tmp_path / "link").symlink_to(tmp_path / "runs" / "a" / "checkpoints")
-    refused(tmp_path / "runs" / "a" / inside, "inside the run folder .*runs/a")
-    refused(tmp_path / "runs" / "b" / ".." / "a" / inside, "inside the run folder .*runs/a")
-    refused(tmp_path / "link" / inside, "inside the run folder .*runs/a")
+    refused(tmp_path / "runs" / "a" / inside, "is a part of the run .*runs/a")
+    refused(tmp_path / "runs" / "b" / ".." / "a" / inside, "is a part of the run .*runs/a")
+    refused(tmp_path / "link" / inside, "is a part of the run .*runs/a")
     refuse_taken(tmp_path / "runs" / "a-mean")
+    refuse_taken(tmp_path / "runs" / "a" / "mean")
+    refuse_taken(tmp_path / "runs" / "a" / "exported" / "onnx")
 
 
 def test_a_run_is_known_without_its_lock_and_a_folder_named_checkpoints_makes_no_run(tmp_path):
     (tmp_path / "checkpoints").mkdir()
     refuse_taken(tmp_path / "mean")
     (tmp_path / "resolved.json").touch()
-    refused(tmp_path / "mean", "inside the run folder")
+    refused(tmp_path / "best", "is a part of the run")

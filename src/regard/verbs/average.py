@@ -26,7 +26,7 @@ def average(run: str | Path, *, last: int, out: str | Path) -> Path:
     Args:
         run: a run folder.
         last: how many checkpoints after step 0, counted from the newest.
-        out: the model folder to write; new or empty, and not inside a run folder.
+        out: the model folder to write; new or empty, and no part of a run.
 
     Raises:
         FolderError: the run has fewer checkpoints, only some of them have a moving average, or `out` exists.

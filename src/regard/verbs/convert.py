@@ -79,7 +79,7 @@ def convert(
     Args:
         model: the folder or file to read; for "hf" also what `regard.load` gives. Of a run folder its best
             model is read.
-        out: the folder to write; new or empty, and not inside a run folder.
+        out: the folder to write; new or empty, and no part of a run.
         to: "regard" or "hf".
         family: with `to` = "hf" the `model_type` to write, such as marian, bert, gpt2; None is the first
             family that has models of this shape.
@@ -89,8 +89,8 @@ def convert(
         target_lang: the language of the output of such a model.
 
     Raises:
-        FolderError: `out` is not empty, or inside a run; a file is missing or damaged, files contradict each
-            other, the family is unknown, or no family has models of this shape.
+        FolderError: `out` is not empty, or a part of a run; a file is missing or damaged, files contradict
+            each other, the family is unknown, or no family has models of this shape.
         ConfigError: the model has no such language.
     """
     refuse_taken(Path(out))

@@ -83,7 +83,7 @@ def export(
             of Argos Translate and LibreTranslate. For decoder-only models of Llama's and GPT-2's kinds:
             "gguf", a file of llama.cpp. "hf", for transformers: a model of the published family that has
             this architecture, else with the model's code.
-        out: the folder to write, or the .argosmodel file; new or empty, and not inside a run folder.
+        out: the folder to write, or the .argosmodel file; new or empty, and no part of a run.
         quantization: of the weights; "onnx" and "web" have no bfloat16, "hf" no int8.
         texts: a file of texts to compare by, one a line; by default texts of random pieces of the vocabulary.
         languages: of "argos", the codes of source and target, as "en-de"; by default the model's name.

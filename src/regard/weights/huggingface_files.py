@@ -64,7 +64,7 @@ def write_plain_folder(target: Path, files: Files) -> None:
     """Writes `files`, whose names may have subfolders, atomically and without a manifest.
 
     Raises:
-        FolderError: `target` exists already, or is inside a run folder.
+        FolderError: `target` exists already, or is a part of a run.
     """
     target = Path(os.path.realpath(target.expanduser()))
     refuse_taken(target)
