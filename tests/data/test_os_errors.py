@@ -25,7 +25,7 @@ from regard.errors import FolderError, RunError
         ),
         (
             (errno.EFBIG,),
-            FolderError,
+            RunError,
             "raise the limit for the size of a file (`ulimit -f`), or choose another disk:"
             " what was saved before is intact",
         ),

@@ -19,7 +19,7 @@ from regard.data.noise import SampledTokenizer, derive_seed
 from regard.data.shards import Copy, Shards, write_shards
 from regard.data.tokenizer import TokenizerPair
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
-from regard.errors import DataError, FolderError
+from regard.errors import DataError, RunError
 
 ROWS = [(f"source number {n} " + "x" * (n % 7), "target " * (n % 5 + 1) + str(n)) for n in range(300)]
 
@@ -46,7 +46,7 @@ def seventh(copy: Copy) -> np.ndarray:
 
 
 def test_a_limit_of_the_system_is_named_with_the_folder(tmp_path, tokenizers, small_files):
-    with pytest.raises(FolderError, match=r"cannot write .*shards: File too large") as raised:
+    with pytest.raises(RunError, match=r"cannot write .*shards: File too large") as raised:
         write_shards(corpus_of(ROWS), tokenizers, tmp_path / "shards", max_tokens=100)
     assert "ulimit -f" in raised.value.hint
 

@@ -13,7 +13,7 @@ from regard.data.documents import Documents, DocumentSettings
 from regard.data.token_stream import TextBatch, TokenStream, encoded, limit_characters, parts, write_stream
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
-from regard.errors import DataError, FolderError
+from regard.errors import DataError, RunError
 
 VERSE = "But, soft! what light\n  through yonder window breaks?\n\nIt is the East, and Juliet is the sun.\n"
 TEXTS = [VERSE, "\nbegins with an empty line", "é\nÄrger, naïve 東京\n", VERSE * 3, "x"]
@@ -54,7 +54,7 @@ def test_parts_are_cut_before_line_feeds(monkeypatch):
 
 
 def test_a_limit_of_the_system_is_named_with_the_folder(tmp_path, documents, small_files):
-    with pytest.raises(FolderError, match=r"cannot write .*stream: File too large") as raised:
+    with pytest.raises(RunError, match=r"cannot write .*stream: File too large") as raised:
         write_stream(documents, tokenizer_of("bytes"), tmp_path / "stream", special_tokens=True)
     assert "ulimit -f" in raised.value.hint
 

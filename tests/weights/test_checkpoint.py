@@ -191,7 +191,7 @@ def test_each_damaged_checkpoint_is_renamed_with_a_warning(run, capsys):
 
 @pytest.mark.parametrize(("damaged", "lost"), [([5], "1 update is lost"), ([4, 5], "3 updates are lost")])
 @pytest.mark.parametrize("locked", [True, False])
-def test_whoever_passes_by_a_newer_checkpoint_is_told_how_many_updates_that_costs(
+def test_a_newer_checkpoint_is_passed_by_with_a_warning_of_the_updates_that_are_lost(
     run, capsys, damaged, lost, locked
 ):
     for step in (2, 4, 5):

@@ -25,7 +25,7 @@ def os_errors(doing: str, path: Path) -> Iterator[None]:
             raise FolderError(message, "choose another folder") from error
         if error.errno == errno.EFBIG:
             limit = "raise the limit for the size of a file (`ulimit -f`), or choose another disk"
-            raise FolderError(message, f"{limit}: what was saved before is intact") from error
+            raise RunError(message, f"{limit}: what was saved before is intact") from error
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise RunError(
                 message, "free some space and continue: what was saved before is intact"
