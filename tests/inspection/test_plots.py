@@ -14,6 +14,7 @@ from regard.inspection.plots import WIDTHS, draw_attention, draw_positions
 from regard.inspection.tick_labels import SMALLEST, label
 from regard.layers.positions import LinearBias, sinusoids
 from regard.page.assets import assets
+from tests.nightly import each_once
 
 pytest.importorskip("matplotlib")
 PANELS = {f"head {head}": np.eye(3) for head in range(3)}
@@ -119,11 +120,12 @@ def test_characters_without_a_font_are_named_and_matplotlib_does_not_warn(tmp_pa
     draw_attention(tmp_path / "a.png", {"": np.eye(1)}, ["東"], ["a"])  # a warning is an error in tests
 
 
-@pytest.mark.parametrize("size", ["screen", "column", "page"])
 @pytest.mark.parametrize(
-    ("heads", "rows", "columns"), [(1, 6, 6), (1, 24, 22), (3, 5, 23), (4, 41, 37), (2, 100, 120)]
+    ("shape", "size"),
+    each_once([(1, 24, 22), (4, 41, 37), (3, 5, 23), (2, 100, 120), (1, 6, 6)], ["screen", "column", "page"]),
 )
-def test_labels_are_legible_and_never_on_each_other(figure_of, size, heads, rows, columns):
+def test_labels_are_legible_and_never_on_each_other(figure_of, size, shape):
+    heads, rows, columns = shape
     figure = figure_of(draw_attention, *attention(heads, rows, columns), size=size, title="attention")
     panels = [axis for axis in figure.axes if axis.images and axis.get_visible()]
     assert len(panels) == heads
