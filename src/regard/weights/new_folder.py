@@ -20,6 +20,8 @@ def refuse_taken(target: Path) -> None:
             raise FolderError(f"{parent} is a file", "choose a folder whose parents are folders")
         name = target.relative_to(parent).parts[0]
         if is_run(parent) and (name in KEPT or name.startswith(".")):
-            raise FolderError(f"{target} is a part of the run {parent}", f"choose another name than {name}")
+            raise FolderError(
+                f"{target} is a part of the run {parent}", f"choose a folder outside of {parent / name}"
+            )
     if os.path.lexists(target) and not (os.path.isdir(target) and not os.listdir(target)):
         raise FolderError(f"{target} exists", "choose a new or an empty folder")
