@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from regard.data.os_errors import os_errors
+from regard.data.os_errors import os_errors, reading
 from regard.errors import FolderError, RunError
 
 
@@ -50,3 +50,16 @@ def test_a_file_on_the_way_to_a_folder_is_named(tmp_path):
             os.makedirs(path)
         assert raised.value.message == f"cannot save {path}: {what} is a file"
         assert raised.value.hint
+
+
+@pytest.mark.parametrize(("file", "named"), [(None, "a.txt"), ("b.txt", "b.txt")])
+def test_an_error_of_reading_is_not_one_of_writing(tmp_path, file, named):
+    def items():
+        yield 1
+        raise OSError(errno.EIO, os.strerror(errno.EIO), *([file] if file else []))
+
+    found = []
+    with pytest.raises(RunError) as raised, os_errors("write", tmp_path):
+        found.extend(reading(items(), "a.txt"))
+    assert raised.value.message == f"cannot read {named}: {os.strerror(errno.EIO)}"
+    assert list(reading([1, 2], "a.txt")) == [1, 2]

@@ -1,5 +1,6 @@
 """Shards are read as written, counted, made once, and never incomplete."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -49,6 +50,15 @@ def test_a_limit_of_the_system_is_named_with_the_folder(tmp_path, tokenizers, sm
     with pytest.raises(RunError, match=r"cannot write .*shards: File too large") as raised:
         write_shards(corpus_of(ROWS), tokenizers, tmp_path / "shards", max_tokens=100)
     assert "ulimit -f" in raised.value.hint
+
+
+def test_a_corpus_that_cannot_be_read_is_named(tmp_path, tokenizers):
+    def rows():
+        yield "a", "b"
+        raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(RunError, match="cannot read broken: Input/output error"):
+        write_shards(Corpus("broken", rows, LinePolicy()), tokenizers, tmp_path / "shards", max_tokens=100)
 
 
 @pytest.mark.parametrize("joint", [True, False])

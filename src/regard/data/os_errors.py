@@ -3,10 +3,33 @@
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from regard.errors import FolderError, RunError
+
+Item = TypeVar("Item")
+
+
+def reading(items: Iterable[Item], name: str) -> Iterator[Item]:
+    """The items, in an `os_errors`: the system's error of reading them names them, not what is written.
+
+    Raises:
+        RunError: `items`, whose name is `name`, cannot be read.
+    """
+    iterator = iter(items)
+    while True:
+        try:
+            item = next(iterator)
+        except StopIteration:
+            return
+        except OSError as error:
+            why = error.strerror or error
+            raise RunError(
+                f"cannot read {error.filename or name}: {why}", "check the file, and the disk that it is on"
+            ) from error
+        yield item
 
 
 @contextlib.contextmanager

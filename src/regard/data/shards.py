@@ -10,7 +10,7 @@ import itertools
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 from regard.data.checksums import checksums, dump_with_checksum, load_with_checksum, refuse_changed
 from regard.data.corpus import Corpus, Pair
 from regard.data.noise import SampledTokenizer, derive_seed
-from regard.data.os_errors import os_errors
+from regard.data.os_errors import os_errors, reading
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import DataError
 
@@ -276,7 +276,7 @@ def _write(
     with ExitStack() as stack:
         writers = [_CopyWriter(stack, folder, copy, tokenizers) for copy in range(len(pairs_of_segmenters))]
         lines = stack.enter_context((folder / "lines").open("wb"))
-        for chunk in _chunks(corpus):
+        for chunk in _chunks(reading(corpus, corpus.name)):
             texts = [pair.source for pair in chunk], [pair.target for pair in chunk]
             copies, kept = tokenised(pairs_of_segmenters, texts, max_tokens)
             for writer, sides in zip(writers, copies, strict=True):
@@ -309,7 +309,7 @@ def tokenised(
     return copies, kept
 
 
-def _chunks(corpus: Corpus) -> Iterator[list[Pair]]:
+def _chunks(corpus: Iterable[Pair]) -> Iterator[list[Pair]]:
     pairs = iter(corpus)
     while chunk := list(itertools.islice(pairs, CHUNK_PAIRS)):
         yield chunk

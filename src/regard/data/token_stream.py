@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.data.batch import IGNORED, RowBatch
 from regard.data.checksums import checksums, dump_with_checksum, load_with_checksum
 from regard.data.documents import Documents
-from regard.data.os_errors import os_errors
+from regard.data.os_errors import os_errors, reading
 from regard.data.shards import load_intact, memory_mapped, replace_folder
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
@@ -138,7 +138,8 @@ def write_stream(
     shutil.rmtree(partial, ignore_errors=True)
     with os_errors("write", folder):
         partial.mkdir(parents=True)
-        report = _write(limit_characters(documents, max_characters), tokenizer, partial, special_tokens)
+        read = reading(documents, documents.name)
+        report = _write(limit_characters(read, max_characters), tokenizer, partial, special_tokens)
         if not report.tokens:
             raise DataError(f"{documents.name}: the selected text is empty", "check the files and share")
         description = {
