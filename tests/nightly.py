@@ -26,6 +26,16 @@ def nightly_but(values, *kept):
     return [each if each in kept else pytest.param(each, marks=pytest.mark.nightly) for each in values]
 
 
+def models_but(variants, kept):
+    """A mark that gives the fixture `model` each variant by name; only those kept run for every change."""
+    assert {*kept} <= {*variants}
+    cases = [
+        pytest.param(each, id=name, marks=() if name in kept else pytest.mark.nightly)
+        for name, each in variants.items()
+    ]
+    return pytest.mark.parametrize("model", cases, indirect=True)
+
+
 def name_of(value):
     """The name of a case, the same in each process: that of a function, or the value as text."""
     return getattr(value, "__name__", None) or str(value)

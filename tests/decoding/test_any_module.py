@@ -151,8 +151,10 @@ def test_no_sources_have_no_hypotheses(model, search):
 def test_logits_must_include_the_end():
     with pytest.raises(ConfigError, match="gives 2 logits, none for the end, eos_id = 3"):
         decode(lambda source, lengths, target: torch.zeros(*target.shape, 2), [[1]], [1], GreedySearch())
-    module = lambda source, lengths, target: torch.zeros(*target.shape, 4)  # noqa: E731
-    assert len(decode(module, [[1]], [1], GreedySearch(bos_id=9))) == 1  # the beginning is only read
+    only_read = GreedySearch(bos_id=9)  # the beginning needs no logit
+    assert (
+        len(decode(lambda source, lengths, target: torch.zeros(*target.shape, 4), [[1]], [1], only_read)) == 1
+    )
 
 
 @pytest.mark.parametrize("wrong", [-1, 12])

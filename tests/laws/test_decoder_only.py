@@ -7,6 +7,7 @@ import torch
 
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
+from tests.nightly import models_but
 from tests.simulated_device import moved
 
 VOCAB = 30
@@ -77,14 +78,7 @@ FIRST = (  # for tests that take long: kinds of positions, windows and blocks; t
     "soft caps",
     "reordered, norms of all heads",
 )
-in_short = pytest.mark.parametrize(
-    "model",
-    [
-        pytest.param(each, id=name, marks=() if name in FIRST else pytest.mark.nightly)
-        for name, each in VARIANTS.items()
-    ],
-    indirect=True,
-)
+in_short = models_but(VARIANTS, FIRST)
 IDS = torch.tensor([[2, 7, 19, 4, 23, 8, 8, 3], [2, 28, 28, 5, 9, 17, 25, 6], [5, 3, 11, 12, 13, 14, 3, 2]])
 CLOSE = {"atol": 2e-5, "rtol": 1e-5}
 ON_DEVICE = ("IDS",)

@@ -11,6 +11,7 @@ from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
 from regard.models.sequence_to_sequence import SequenceToSequence
+from tests.nightly import models_but
 from tests.simulated_device import moved
 
 VOCAB = 30
@@ -59,14 +60,7 @@ FIRST = (  # for tests that take long: kinds of positions and of recurrence; the
     "rnn",
     "luong, concat, fed, two directions",
 )
-in_short = pytest.mark.parametrize(
-    "model",
-    [
-        pytest.param(each, id=name, marks=() if name in FIRST else pytest.mark.nightly)
-        for name, each in CONFIGS.items()
-    ],
-    indirect=True,
-)
+in_short = models_but(CONFIGS, FIRST)
 SRC = torch.tensor([[4, 9, 17, 25, 6, 3], [8, 8, 29, 3, 0, 0], [5, 3, 0, 0, 0, 0], [11, 12, 13, 14, 3, 0]])
 LENGTHS = torch.tensor([6, 4, 2, 5])
 TGT = torch.tensor([[2, 7, 19, 4, 23], [2, 28, 28, 5, 0], [2, 6, 0, 0, 0], [2, 10, 11, 12, 13]])

@@ -234,7 +234,9 @@ def test_checked_positions_leave_no_hook():
 
 @pytest.mark.parametrize("axes", [2, 3])
 def test_positions_may_have_an_axis_of_rows(axes):
-    give = lambda length: torch.ones(length, 16)[(None,) * (axes - 2)]  # noqa: E731
+    def give(length):
+        return torch.ones(length, 16)[(None,) * (axes - 2)]
+
     register_positions("added", "input")(lambda config, bidirectional: Added(give))
     ids = torch.ones(2, 5, dtype=torch.int64)
     assert build(positions="added")(ids).shape == (2, 5, 11)
