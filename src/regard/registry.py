@@ -47,10 +47,10 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         """
         if not isinstance(name, str) or not name:
             raise UserError(
-                f"{name!r} is not a name for a {self.what}", f'{self.how}("my_{_word(self.what)}")'
+                f"the name of the {self.what} is {name!r}, not a text", f'{self.how}("my_{_word(self.what)}")'
             )
         if name in self.own:
-            raise UserError(f"regard has a {self.what} named {name!r}", "choose another name")
+            raise UserError(f"the {self.what} {name!r} is one of regard's own", "choose another name")
 
         def add(thing: Thing) -> Thing:
             packages = _running_packages()

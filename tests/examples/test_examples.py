@@ -13,15 +13,18 @@ PRINTS = {  # among its output
     "decoding_rule": ["Ich habe gestern meinen Regenschirm im Zug verloren.", "Ich verlor"],
     "loss": ["5 1 4 1 3"],
     "model": ["5 1 4 1 3"],
+    "optimizer": ["5 1 4 1 3"],
     "own_module": ["abcdefghij"],
     "positions": ["5 1 4 1 3"],
     "pretrained_family": ["registered: seed_oss"],
+    "schedule": ["[0.01, 0.0061, 0.0005, 0.0081, 0.0019, 0.0095, 0.0039]", "5 1 4 1 3"],
     "search": ["Wo ist der Bahnhof?", "Ich habe gestern meinen Regenschirm im Zug verloren."],
     "stopping_rule": ["32 tokens: Buffalo Buffalo Buffalo Buffalo Buffalo Buffalo Buffalo Buffalo\n"],
     "task": ["31415>5"],
     "training_loop": ["0 1 2 3 4 5 6 7 -> 7 6 5 4 3 2 1 0"],
 }
-NIGHTLY = ("attention", "loss", "positions")  # parts that are registered and trained as the one of "model" is
+# parts that are registered and trained as the one of "model" is
+NIGHTLY = ("attention", "loss", "optimizer", "positions", "schedule")
 
 
 def test_every_example_is_here():

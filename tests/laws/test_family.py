@@ -16,8 +16,8 @@ from regard.fast.linear_cross_entropy import output_layer
 from regard.models.adapters import adapters_of, add_lora, merge_lora
 from regard.models.build import MODELS, build_model, config_class, count_parameters
 from regard.models.model import Model
+from regard.training.layer_depths import depths
 from regard.training.objective import CrossEntropy, NextToken
-from regard.training.optimizer import depths
 from regard.weights.tensors import model_tensors, restore_model
 
 IDS = torch.tensor([[5, 9, 17, 25, 6, 3], [8, 11, 29, 3, 0, 0], [7, 3, 0, 0, 0, 0]])

@@ -15,8 +15,19 @@ from torch import nn
 
 from regard.data import LoaderSettings, TensorExamples
 from regard.errors import FolderError
-from regard.training import LabelCrossEntropy, Loss, ScheduleSettings, TrainingSettings, fit, register_loss
+from regard.training import (
+    LabelCrossEntropy,
+    Loss,
+    OptimizerSettings,
+    ScheduleSettings,
+    TrainingSettings,
+    fit,
+    register_loss,
+    register_optimizer,
+    register_schedule,
+)
 from regard.training.losses import LOSSES
+from regard.training.registered_optimizers import OPTIMIZERS
 from regard.training.run_arguments import (
     ARGUMENTS,
     _digest,
@@ -24,6 +35,7 @@ from regard.training.run_arguments import (
     refuse_other_arguments,
     run_arguments,
 )
+from regard.training.schedule import SCHEDULES
 from regard.weights import RunFolder
 
 RATE = ScheduleSettings(kind="constant", learning_rate=0.001, warmup_steps=1)
@@ -242,6 +254,28 @@ def test_another_loss_of_the_same_name_is_refused(tmp_path):
                     train(tmp_path, settings=settings)
     finally:
         LOSSES.added.pop("mine")
+
+
+def test_another_optimiser_or_schedule_of_the_same_name_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(OPTIMIZERS, "added", {})
+    monkeypatch.setattr(SCHEDULES, "added", {})
+
+    def register(momentum, factor):
+        register_optimizer("mine")(lambda groups: torch.optim.SGD(groups, momentum=momentum))
+        register_schedule("mine")(lambda step, warmup, max_steps: factor)
+
+    settings = dataclasses.replace(
+        SETTINGS, optimizer=OptimizerSettings(kind="mine"), schedule=ScheduleSettings(kind="mine")
+    )
+    register(0.5, 1.0)
+    train(tmp_path, settings=settings)
+    for changed, message in (
+        ((0.9, 1.0), r"optimizer\.momentum was 0\.5, and is 0\.9"),
+        ((0.5, 2.0), r"schedule\.factor was 1\.0, and is 2\.0"),
+    ):
+        register(*changed)
+        with pytest.raises(FolderError, match=message):
+            train(tmp_path, settings=settings)
 
 
 def scaled(factor):

@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
-from regard.errors import RecipeError
-from regard.training.schedule import Schedule, ScheduleSettings
+from regard.errors import RecipeError, UserError
+from regard.training.schedule import SCHEDULES, Schedule, ScheduleSettings, register_schedule
 
 KINDS = ["noam", "inverse_square_root", "cosine", "linear", "constant"]
 
@@ -123,3 +123,48 @@ def test_two_lengths_of_the_warm_up_are_refused():
         ScheduleSettings(warmup=0.1, warmup_steps=10)
     with pytest.raises(RecipeError, match="warmup must lie"):
         ScheduleSettings(warmup=400.0)
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setattr(SCHEDULES, "added", {})
+
+
+def test_a_registered_schedule_follows_the_warm_up_and_ends_with_the_cooldown(registered):
+    calls = []
+
+    @register_schedule("halves")
+    def halves(step, warmup, max_steps):
+        calls.append((step, warmup, max_steps))
+        return 0.5 if step <= 55 else 0.25
+
+    rate = schedule(kind="halves", max_steps=100, learning_rate=0.4, warmup_steps=10, cooldown=0.1)
+    plain = schedule(kind="constant", max_steps=100, learning_rate=0.4, warmup_steps=10, cooldown=0.1)
+    for step in range(1, 101):
+        expected = 1.0 if step <= 10 else 0.5 if step <= 55 else 0.25
+        assert math.isclose(rate(step), expected * plain(step))
+    assert calls == [(step, 10, 100) for step in range(11, 101)]
+
+
+@pytest.mark.parametrize("factor", [-0.1, math.nan, math.inf, None, "0.5"])
+def test_a_registered_schedule_that_gives_no_factor_is_refused_with_its_update(registered, factor):
+    register_schedule("wrong")(lambda *_: factor)
+    rate = schedule(kind="wrong", warmup_steps=10)
+    assert rate(10) > 0
+    with pytest.raises(RecipeError, match=f"'wrong' gives {factor!r} for update 11"):
+        rate(11)
+
+
+def test_an_unknown_schedule_and_a_name_of_regards_own_are_refused(registered):
+    with pytest.raises(RecipeError, match="no schedule is registered as 'cosin'") as refused:
+        schedule(kind="cosin")
+    assert "'cosine'" in refused.value.hint
+    with pytest.raises(UserError, match="'cosine' is one of regard's own"):
+        register_schedule("cosine")
+    with pytest.raises(RecipeError, match=r"final = 0\.1 has no effect with kind = 'halves'"):
+        ScheduleSettings(kind="halves", final=0.1)
+
+
+def test_there_is_no_update_before_the_first():
+    with pytest.raises(UserError, match="there is no update 0"):
+        schedule()(0)

@@ -9,13 +9,17 @@ import subprocess
 import sys
 
 import pytest
+import torch
 import torch.nn.functional as F
 
+import regard
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
-from regard.training import register_loss
+from regard.training import register_loss, register_optimizer, register_schedule
 from regard.training.gradients import Gradients
 from regard.training.objective import ignored_label
 from regard.training.prefetch import prepared_for_gpu
+from regard.training.registered_optimizers import OPTIMIZERS
+from regard.training.schedule import SCHEDULES
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from regard.weights.model_folder import load_model
@@ -184,6 +188,37 @@ def test_a_custom_loss_is_trained_by_its_name(recipe, tmp_path):
     assert "'half'" in caught.value.hint
     with pytest.raises(RecipeError, match="2 workers"):
         train(recipe, out=tmp_path / "third", overrides=["training.loss=half"], workers=2)
+
+
+def test_a_registered_optimiser_and_schedule_are_needed_for_training_alone(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr(OPTIMIZERS, "added", {})
+    monkeypatch.setattr(SCHEDULES, "added", {})
+    register_optimizer("mine")(lambda groups, momentum=0.0: torch.optim.SGD(groups, momentum=momentum))
+    register_schedule("flat")(lambda step, warmup, max_steps: 1.0)
+    chosen = [
+        "training.optimizer.kind=mine",
+        "training.optimizer.options.momentum=0.5",
+        "training.schedule.kind=flat",
+    ]
+    run = train(recipe, out=tmp_path / "run", overrides=chosen, quiet=True)
+    with pytest.raises(
+        RecipeError, match=r"training\.optimizer\.kind = 'mine' is registered in this process"
+    ):
+        train(recipe, out=tmp_path / "other", overrides=chosen, workers=2)
+    with pytest.raises(RecipeError, match=r"training\.schedule\.kind = 'flat' is registered in this process"):
+        train(recipe, out=tmp_path / "other", overrides=chosen[2:], workers=2)
+    with pytest.raises(RecipeError, match="'momentun' of the optimiser 'mine'") as refused:
+        train(recipe, out=tmp_path / "other", overrides=[chosen[0], "training.optimizer.options.momentun=1"])
+    assert "momentum" in refused.value.hint
+    OPTIMIZERS.added.clear()
+    with pytest.raises(RecipeError, match="no optimiser is registered as 'mine'"):
+        train(run.run, overrides=["training.max_steps=9"])
+    SCHEDULES.added.clear()
+    with pytest.raises(RecipeError, match="no schedule is registered as 'flat'"):
+        train(recipe, out=tmp_path / "other", overrides=chosen[2:])
+    assert not (tmp_path / "other").exists(), "refused before anything is written"
+    assert isinstance(regard.translate("3 1 4", model=run.model), str)
+    assert regard.evaluate(model=run.run)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ from regard.training.objective import Objective as Objective
 from regard.training.objective import SquaredError as SquaredError
 from regard.training.optimizer import OptimizerSettings as OptimizerSettings
 from regard.training.optimizer import build_optimizer as build_optimizer
+from regard.training.registered_optimizers import register_optimizer as register_optimizer
 from regard.training.schedule import Schedule as Schedule
 from regard.training.schedule import ScheduleSettings as ScheduleSettings
+from regard.training.schedule import register_schedule as register_schedule
 from regard.training.settings import TrainingSettings as TrainingSettings
 from regard.training.trainer import Trainer as Trainer

@@ -73,6 +73,12 @@ def register_loss(name: str) -> Callable[[LossFunction], LossFunction]:
     return add
 
 
+def refuse_unknown_loss(name: str) -> None:
+    """Raise a RecipeError if no loss is registered under this name; an empty one is that of the task."""
+    if name and name not in LOSSES:
+        raise RecipeError(f"training.loss: no loss is registered as {name!r}", LOSSES.hint(name))
+
+
 def chosen_loss(name: str, base: Objective) -> Objective:
     """The objective `base` with the registered loss of this name; `base` itself if the name is empty.
 
@@ -81,8 +87,7 @@ def chosen_loss(name: str, base: Objective) -> Objective:
     """
     if not name:
         return base
-    if name not in LOSSES:
-        raise RecipeError(f"training.loss: no loss is registered as {name!r}", LOSSES.hint(name))
+    refuse_unknown_loss(name)
     if getattr(base, "weights", None) is not None:
         raise RecipeError(
             f"task.class_weights and training.loss = {name!r} both weight the classes",

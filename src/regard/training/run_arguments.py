@@ -4,8 +4,9 @@ Compared are settings, sizes of batches, and what is known of the model, the obj
 
 - model: its class, its weights by name, type and shape, its modules with their settings; not the values of
   weights, which a resumed run reads from its checkpoint;
-- objective and `validate`: name, source code without comments, and plain values of fields, of defaults and
-  of enclosing functions; not global variables, and not other functions that they call;
+- objective, `validate`, a registered optimiser or schedule: name, source code without comments, and plain
+  values of fields, of defaults and of enclosing functions; not global variables, and not other functions
+  that they call;
 - examples: their number and lengths, and the contents of `SAMPLED` of them, evenly spaced.
 """
 
@@ -31,6 +32,8 @@ from regard.data.examples import Examples
 from regard.data.loader import LoaderSettings
 from regard.errors import FolderError
 from regard.models.model import Model
+from regard.training.registered_optimizers import OPTIMIZERS
+from regard.training.schedule import SCHEDULES
 from regard.training.settings import TrainingSettings
 from regard.weights.checkpoint import RunFolder
 from regard.weights.strict_json import read_json
@@ -67,8 +70,17 @@ def run_arguments(
         "examples": _described_examples(examples),
         "valid": None if valid is None else _described_examples(valid),
         "validate": None if validate is None else _described(validate),
+        **_registered(settings),
     }
     return json.loads(json.dumps(found))
+
+
+def _registered(settings: TrainingSettings) -> Description:
+    """The functions that are registered as the optimiser and the schedule."""
+    optimizer = OPTIMIZERS.added.get(settings.optimizer.kind)
+    schedule = SCHEDULES.added.get(settings.schedule.kind)
+    named = {"optimizer": optimizer, "schedule": schedule}
+    return {name: _described(function) for name, function in named.items() if function is not None}
 
 
 def refuse_other_arguments(run: RunFolder, arguments: Description, max_steps: int) -> None:

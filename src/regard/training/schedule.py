@@ -1,16 +1,58 @@
 """Learning rate schedules: one learning rate for each update, counted from 1."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from torch import nn
 
-from regard.errors import RecipeError
+from regard.errors import RecipeError, UserError
 from regard.models.model import Model
+from regard.registry import Registry, refuse_not_callable
 
 DEFAULT_WARMUP_STEPS = 1000
 KINDS_WITH_FINAL = ("cosine", "linear")
+OWN_KINDS = ("noam", "inverse_square_root", "cosine", "linear", "constant")
+Factor = Callable[[int, int, int], float]  # step, warmup, max_steps -> factor of the peak
+
+SCHEDULES: Registry[Factor | None] = Registry(
+    "schedule", dict.fromkeys(OWN_KINDS), how="register_schedule of regard.training"
+)
+
+
+def register_schedule(name: str) -> Callable[[Factor], Factor]:
+    """Registers a learning rate schedule under a name, for `kind` in `[training.schedule]` of a recipe.
+
+        @register_schedule("quadratic")
+        def quadratic(step, warmup, max_steps):
+            return ((max_steps - step) / (max_steps - warmup)) ** 2
+
+    The function is called for each update after the warm-up: with its number, the number of warm-up updates
+    and that of all updates. It returns the factor of `learning_rate`, 0 or more, from these numbers alone, so
+    that a resumed run has the same rates. The warm-up before and `cooldown` at the end are as for all kinds.
+
+    The schedule is registered in the process that calls this: call `regard.train` there, or register it in
+    an installed package (see docs/extending.md). Registering a name again replaces its schedule.
+
+    Raises:
+        UserError: the name is empty or one of regard's own, or what is registered cannot be called.
+    """
+    register = SCHEDULES.register(name)
+
+    def add(factor: Factor) -> Factor:
+        refuse_not_callable(factor, f"the schedule {name!r}")
+        register(factor)
+        return factor
+
+    return add
+
+
+def refuse_unknown_schedule(name: str) -> None:
+    """Raise a RecipeError if no schedule has this name."""
+    if name not in SCHEDULES:
+        raise RecipeError(
+            f"training.schedule.kind: no schedule is registered as {name!r}", SCHEDULES.hint(name)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,8 +62,9 @@ class ScheduleSettings:
     Every kind first warms up linearly; update 1 already has a rate above 0.
     """
 
-    # how the rate falls after the warm-up
-    kind: Literal["noam", "inverse_square_root", "cosine", "linear", "constant"] = "inverse_square_root"
+    # how the rate falls after the warm-up: noam, inverse_square_root, cosine, linear, constant, or a
+    # registered one: see `register_schedule`
+    kind: str = "inverse_square_root"
     learning_rate: float = 1e-3  # the peak, after the warm-up; for noam the factor of d_model^-0.5, usually 1
     warmup_steps: int | None = None  # updates of the warm-up; 1000 if `warmup` is not given either
     warmup: float | None = None  # the length of the warm-up as a share of the run, in place of `warmup_steps`
@@ -66,14 +109,23 @@ class ScheduleSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A schedule: `schedule(step)` is the learning rate of update `step` (1, 2, ... `max_steps`)."""
+    """A schedule: `schedule(step)` is the learning rate of update `step` (1, 2, ... `max_steps`).
+
+    Raises:
+        RecipeError: no schedule is registered as `settings.kind`; or, called, a registered one gives no
+            number of 0 or more.
+    """
 
     settings: ScheduleSettings
     max_steps: int
     d_model: int
 
+    def __post_init__(self) -> None:
+        refuse_unknown_schedule(self.settings.kind)
+
     def __call__(self, step: int) -> float:
-        assert step >= 1, step
+        if step < 1:
+            raise UserError(f"there is no update {step}", "the first update is 1")
         return self._rate(step) * self._cooldown(step)
 
     def _rate(self, step: int) -> float:
@@ -89,10 +141,21 @@ class Schedule:
             return peak * math.sqrt(warmup / step)
         if self.settings.kind == "constant":
             return peak
+        if factor := SCHEDULES[self.settings.kind]:
+            return peak * self._checked(factor(step, warmup, self.max_steps), step)
         progress = min(1.0, (step - warmup) / max(1, self.max_steps - warmup))
         # from 1, the peak, to 0, the final rate
         height = 1 - progress if self.settings.kind == "linear" else (1 + math.cos(math.pi * progress)) / 2
         return peak * (self.settings.final + (1 - self.settings.final) * height)
+
+    def _checked(self, factor: object, step: int) -> float:
+        """What a registered schedule returned."""
+        if not isinstance(factor, int | float) or not 0 <= factor < math.inf:
+            raise RecipeError(
+                f"the schedule {self.settings.kind!r} gives {factor!r} for update {step}",
+                "return a factor of the learning rate, a finite number of 0 or more",
+            )
+        return factor
 
     def _cooldown(self, step: int) -> float:
         """The factor of the cooldown: 1 before it; it falls to 0 at the update after the last."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.models.adapters import adapters_of, merged
-from regard.training.optimizer import optimizer_tensors
+from regard.training.optimizer_state import optimizer_tensors
 from regard.weights.average import AVERAGE, MovingAverage
 from regard.weights.tensors import model_tensors
 

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from torch import nn
@@ -11,6 +11,11 @@ from regard.errors import RecipeError
 from regard.models.adapters import AdapterSettings, add_lora
 
 WILDCARDS = re.compile(r"[*?\[\]!]")  # of the patterns of names
+
+
+def trained_parameters(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """The trained parameters; a tied one once, under its first name."""
+    return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
 
 
 def choose_trainable(
@@ -43,7 +48,7 @@ def choose_trainable(
             model.get_parameter(name).requires_grad_(True)
     for pattern in freeze:
         _freeze(model, pattern)
-    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    trained = sum(parameter.numel() for _, parameter in trained_parameters(model))
     if not trained:
         raise RecipeError("training.freeze leaves nothing to train", "remove at least the head from it")
     return trained

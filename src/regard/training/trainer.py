@@ -26,7 +26,8 @@ from regard.training.best_weights import BestWeights, mean_of_last
 from regard.training.gradients import Gradients
 from regard.training.launch import LaunchedUpdate, launch, may_be_read_later
 from regard.training.objective import Objective, ignored_label, refuse_unused_forward
-from regard.training.optimizer import build_optimizer, restore_optimizer
+from regard.training.optimizer import build_optimizer
+from regard.training.optimizer_state import restore_optimizer
 from regard.training.pace import Pace, Update
 from regard.training.prefetch import BatchReader
 from regard.training.random_state import random_state, restore_random_state, seed_random, unchanged_random

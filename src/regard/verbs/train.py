@@ -34,7 +34,7 @@ from regard.verbs.tasks.task import Say, Task
 from regard.verbs.training_run.dry_run import try_recipe
 from regard.verbs.training_run.final_scores import finish
 from regard.verbs.training_run.initial_model import begin
-from regard.verbs.training_run.names_of_process import refuse_names_of_this_process
+from regard.verbs.training_run.names_of_process import refuse_names_of_this_process, refuse_unknown_names
 from regard.verbs.training_run.process_agreement import (
     refuse_another_run,
     refuse_another_step,
@@ -188,9 +188,11 @@ def _command(
 
 
 def _load(path: Path, overrides: Sequence[str], init: str | Path | None) -> RecipeFile:
-    """The recipe of a run folder or of a TOML file."""
+    """The recipe of a run folder or of a TOML file, which names nothing that is unknown."""
     load = load_run if (path / RESOLVED).is_file() else load_recipe
-    return load(path, overrides, init)
+    source = load(path, overrides, init)
+    refuse_unknown_names(source.recipe.training)
+    return source
 
 
 def _default_folder(path: Path, source: RecipeFile) -> Path:

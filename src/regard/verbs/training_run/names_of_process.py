@@ -1,4 +1,4 @@
-"""Names in a recipe that only this process knows, because a script registered them."""
+"""Names of registered parts in a recipe: those that nothing has, or that only this process knows."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,7 +9,10 @@ from regard.errors import RecipeError
 from regard.models.build import MODELS
 from regard.models.registered import ATTENTIONS, POSITIONS
 from regard.registry import Registry
-from regard.training.losses import LOSSES
+from regard.training.losses import LOSSES, refuse_unknown_loss
+from regard.training.registered_optimizers import OPTIMIZERS, refuse_unknown_optimizer
+from regard.training.schedule import SCHEDULES, refuse_unknown_schedule
+from regard.training.settings import TrainingSettings
 from regard.verbs.tasks.kinds import KINDS
 
 REGISTRIES: dict[str, Registry[Any]] = {  # setting of a recipe -> what its value names
@@ -18,10 +21,23 @@ REGISTRIES: dict[str, Registry[Any]] = {  # setting of a recipe -> what its valu
     "model.positions": POSITIONS,
     "model.attention": ATTENTIONS,
     "training.loss": LOSSES,
+    "training.optimizer.kind": OPTIMIZERS,
+    "training.schedule.kind": SCHEDULES,
     "decoding.rules": RULES,
     "decoding.search": SEARCHES,
     **{f"data.{part}.format": FORMATS for part in ("train", "valid", "test")},
 }
+
+
+def refuse_unknown_names(training: TrainingSettings) -> None:
+    """Raise a RecipeError for a loss, an optimiser or a schedule that is not registered.
+
+    They are needed for training only: a model that was trained with them is used without them. So the recipe
+    of a finished run is read without this check.
+    """
+    refuse_unknown_loss(training.loss)
+    refuse_unknown_optimizer(training.optimizer.kind, training.optimizer.options)
+    refuse_unknown_schedule(training.schedule.kind)
 
 
 def refuse_names_of_this_process(table: Mapping[str, Any], workers: int) -> None:
