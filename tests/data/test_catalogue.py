@@ -24,7 +24,7 @@ from regard.data.catalogue import (
     get,
 )
 from regard.data.download import download
-from regard.errors import DataError
+from regard.errors import DataError, RunError
 
 REAL = os.environ.get("REGARD_DATA")
 needs_data = pytest.mark.skipif(not REAL, reason="REGARD_DATA names no folder of data sets")
@@ -259,6 +259,14 @@ def test_without_a_network_there_is_a_hint(toy):
 def test_an_error_of_the_server_is_reported(toy, server):
     with pytest.raises(DataError, match="404"):
         download(f"{server.url}/nothing", server.root / "nothing", lambda done, total: None)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_not_taken_for_a_missing_network(server, tmp_path):
+    full = tmp_path / "part"
+    full.symlink_to("/dev/full")
+    with pytest.raises(RunError, match=f"cannot write {full}: No space left on device"):
+        download(f"{server.url}/owner/toys/c0ffee/a/plain", full, lambda done, total: None)
 
 
 @needs_data

@@ -25,8 +25,8 @@ from tests.warm_process import run_python
 def pool_of():
     started = []
 
-    def start(call, size=2):
-        started.append(DecodingPool(call, size))
+    def start(call, size=2, **options):
+        started.append(DecodingPool(call, size, **options))
         return started[-1]
 
     yield start
@@ -99,11 +99,39 @@ def test_a_worker_collects_nothing_of_its_parent(pool_of, tmp_path):
     assert not gc.get_freeze_count()
 
 
-def test_a_killed_worker_is_reported(pool_of):
+def other_process(pool):
+    return next(process for _, process in pool.map(list(range(20))) if process != os.getpid())
+
+
+def test_without_a_worker_that_was_killed_one_process_continues(pool_of):
+    """The system kills a process when memory runs out; what is done already is not done again."""
+    warnings = []
+    pool = pool_of(square, size=3, warn=warnings.append)
+    other, done = other_process(pool), []
+
+    def finished(index):
+        done.append(index)
+        if len(done) == 10:
+            os.kill(other, signal.SIGKILL)
+
+    answers = pool.map(list(range(60)), finished)
+    assert [answer for answer, _ in answers] == [number * number for number in range(60)]
+    assert sorted(done) == list(range(60))
+    assert [process for _, process in pool.map([1, 2, 3])] == [os.getpid()] * 3
+    assert len(warnings) == 1
+    assert "a worker was killed" in warnings[0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+@pytest.mark.parametrize(
+    ("number", "named"),
+    [(signal.SIGUSR1, "a worker died of SIGUSR1"), (signal.SIGTERM, "a worker died before")],
+)
+def test_a_worker_that_died_otherwise_is_reported(pool_of, number, named):
+    """What it worked on could end this process too. All others are ended by SIGTERM."""
     pool = pool_of(square)
-    other = next(process for _, process in pool.map(list(range(20))) if process != os.getpid())
-    os.kill(other, signal.SIGKILL)
-    with pytest.raises(RunError, match="a worker died"):
+    os.kill(other_process(pool), number)
+    with pytest.raises(RunError, match=named):
         pool.map(list(range(20)))
 
 
@@ -139,7 +167,7 @@ from regard.errors import RunError
 from regard.stop_signals import on_stop
 on_stop(_stop)
 pool = DecodingPool(lambda number: (time.sleep(0.01), os.getpid())[1], 4)
-os.kill((set(pool.map(range(60))) - {os.getpid()}).pop(), signal.SIGKILL)
+os.kill((set(pool.map(range(60))) - {os.getpid()}).pop(), signal.SIGBUS)
 time.sleep(1)
 try:
     pool.map(range(60))
@@ -153,7 +181,7 @@ pool._workers.shutdown(wait=True)
 def test_workers_that_are_ended_say_nothing():
     """The executor ends them by SIGTERM if one is killed. They are forks of the command line's process."""
     done = run_python(["-c", ENDED], timeout=60)
-    assert "a worker died" in done.stdout
+    assert "a worker died of SIGBUS" in done.stdout
     assert done.stderr == ""
 
 

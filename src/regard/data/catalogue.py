@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.data.download import download
+from regard.data.os_errors import os_errors
 from regard.errors import DataError, did_you_mean
 from regard.user_cache import user_cache
 
@@ -254,8 +255,9 @@ def _write_verified(target: Path, content: bytes, file: DataFile, url: str) -> N
         )
     packed = gzip.compress(content, mtime=0) if target.suffix == ".gz" else content
     partial = target.with_name(f".{target.name}.partial")
-    partial.write_bytes(packed)
-    partial.replace(target)
+    with os_errors("write", target):
+        partial.write_bytes(packed)
+        partial.replace(target)
 
 
 def _tatoeba(name: str, archive: bytes) -> bytes:

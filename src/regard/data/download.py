@@ -3,9 +3,10 @@
 import http.client
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from regard.data.os_errors import os_errors
 from regard.errors import DataError
 
 BLOCK_BYTES = 1 << 16  # bytes
@@ -19,10 +20,12 @@ def download(url: str, target: Path, progress: Callable[[int, int | None], None]
 
     Raises:
         DataError: the download failed; `target` keeps the part that arrived.
+        FolderError, RunError: `target` cannot be written.
     """
     if not url.startswith(("https://", "http://")):
         raise DataError(f"{url}: not an HTTP address", "use https://")
-    target.parent.mkdir(parents=True, exist_ok=True)
+    with os_errors("write", target):
+        target.parent.mkdir(parents=True, exist_ok=True)
     held = target.stat().st_size if target.exists() else 0
     request = urllib.request.Request(url, headers={"Accept-Encoding": "identity"})  # noqa: S310 (http or https, above)
     if held:
@@ -32,8 +35,8 @@ def download(url: str, target: Path, progress: Callable[[int, int | None], None]
             done = held if answer.status == http.HTTPStatus.PARTIAL_CONTENT else 0
             length = answer.headers.get("Content-Length")
             total = done + int(length) if length else None
-            with target.open("ab" if done else "wb") as file:
-                while block := answer.read(BLOCK_BYTES):
+            with os_errors("write", target), target.open("ab" if done else "wb") as file:
+                for block in _blocks(answer, url):
                     file.write(block)
                     done += len(block)
                     progress(done, total)
@@ -45,12 +48,25 @@ def download(url: str, target: Path, progress: Callable[[int, int | None], None]
             "try again later, or download it by hand",
         ) from None
     except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", None) or error
-        raise DataError(
-            f"{url} cannot be reached: {reason}",
-            "without a network, copy the data set from elsewhere and set REGARD_DATA to its parent folder",
-        ) from None
+        raise _unreachable(url, error) from None
     if total is not None and done != total:
         raise DataError(
             f"{url}: interrupted after {done:,} of {total:,} bytes", "run it again to resume the download"
         )
+
+
+def _blocks(answer: http.client.HTTPResponse, url: str) -> Iterator[bytes]:
+    """The blocks of an answer; DataError if the connection breaks."""
+    try:
+        while block := answer.read(BLOCK_BYTES):
+            yield block
+    except (OSError, http.client.HTTPException) as error:
+        raise _unreachable(url, error) from None
+
+
+def _unreachable(url: str, error: Exception) -> DataError:
+    reason = getattr(error, "reason", None) or error
+    return DataError(
+        f"{url} cannot be reached: {reason}",
+        "without a network, copy the data set from elsewhere and set REGARD_DATA to its parent folder",
+    )

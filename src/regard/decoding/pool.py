@@ -36,10 +36,16 @@ class DecodingPool(Generic[Item, Result]):
 
     On Linux the workers are forks: they share the memory of `call`, such as a model, and start at once.
     Elsewhere they are new interpreters, which a script must allow for (`if __name__ == "__main__"`).
+
+    If a worker is killed by SIGKILL, as the system does when memory runs out, this process continues alone;
+    `warn` is called with the reason.
     """
 
-    def __init__(self, call: Callable[[Item], Result], size: int) -> None:
-        self.call, self.size = call, size
+    def __init__(
+        self, call: Callable[[Item], Result], size: int, *, warn: Callable[[str], None] = warnings.warn
+    ) -> None:
+        self.call, self.size, self._warn = call, size, warn
+        others = multiprocessing.active_children()
         context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
         self._workers = ProcessPoolExecutor(size - 1, context, _initialise_worker, (call, os.getpid()))
         with warnings.catch_warnings(), objects_kept_by_forks():
@@ -47,6 +53,8 @@ class DecodingPool(Generic[Item, Result]):
             # a worker uses one thread.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._workers.submit(int)  # a job that does nothing: the first one starts the workers
+        self._processes = [each for each in multiprocessing.active_children() if each not in others]
+        self._is_alone = False
 
     def map(self, jobs: Sequence[Item], finished: Callable[[int], None] | None = None) -> list[Result]:
         """The result of each job, in order; an exception in a worker is raised here.
@@ -63,28 +71,49 @@ class DecodingPool(Generic[Item, Result]):
             if finished:
                 finished(index)
 
+        with one_thread():
+            if not self._is_alone:
+                self._share(jobs, store)
+            for index in range(len(jobs)):
+                if index not in results:
+                    store(index, self.call(jobs[index]))
+        return [results[index] for index in range(len(jobs))]
+
+    def _share(self, jobs: Sequence[Item], store: Callable[[int, Result], None]) -> None:
+        """Do the jobs, with the workers; if one is killed by SIGKILL, some jobs are left."""
         waiting, running = deque(range(len(jobs))), dict[Future[Result], int]()
         try:
-            with one_thread():
-                while waiting or running:
-                    while waiting and len(running) < JOBS_PER_WORKER * (self.size - 1):
-                        index = waiting.popleft()
-                        running[self._workers.submit(_work, jobs[index])] = index
-                    if waiting:
-                        index = waiting.popleft()
-                        store(index, self.call(jobs[index]))
-                    else:
-                        wait(running, return_when=FIRST_COMPLETED)
-                    for future in [future for future in running if future.done()]:
-                        store(running.pop(future), future.result())
+            while waiting or running:
+                while waiting and len(running) < JOBS_PER_WORKER * (self.size - 1):
+                    index = waiting.popleft()
+                    running[self._workers.submit(_work, jobs[index])] = index
+                if waiting:
+                    index = waiting.popleft()
+                    store(index, self.call(jobs[index]))
+                else:
+                    wait(running, return_when=FIRST_COMPLETED)
+                for future in [future for future in running if future.done()]:
+                    store(running[future], future.result())
+                    del running[future]
         except BrokenProcessPool as error:
-            raise RunError(
-                "a worker died before it had answered", "if memory ran out, use --workers 1"
-            ) from error
+            self._continue_alone(error)
         finally:
             for future in running:  # none, unless an exception was raised
                 future.cancel()
-        return [results[index] for index in range(len(jobs))]
+
+    def _continue_alone(self, error: BrokenProcessPool) -> None:
+        """Raise a RunError, unless a worker was killed by SIGKILL: what it did will not end this process."""
+        self._workers.shutdown(wait=True)  # until the exit codes are known; it ends the others by SIGTERM
+        codes = {-(each.exitcode or 0) for each in self._processes} - {0, int(signal.SIGTERM)}
+        if codes != {int(signal.SIGKILL)}:
+            names = "".join(f" of {signal.Signals(code).name}" for code in sorted(codes) if code > 0)
+            raise RunError(
+                f"a worker died{names} before it had answered", "--workers 1 decodes in one process"
+            ) from error
+        self._is_alone = True
+        self._warn(
+            "a worker was killed, as the system does when memory runs out; one process continues alone"
+        )
 
     def close(self) -> None:
         """Stop the workers after their current jobs."""

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
+from regard import console
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.base_search import Search
 from regard.decoding.batches import Decoder, Job, decode_all, max_positions
@@ -95,7 +96,8 @@ class PooledDecoder:
                 self._started is None or self._started[0] != current
             ):  # another thread may still use the old one
                 fast_step(self._model)  # built before the fork, so that the workers share it
-                self._started = current, DecodingPool(Decoder(self._strategy, [self._model]), self._workers)
+                decoder = Decoder(self._strategy, [self._model])
+                self._started = current, DecodingPool(decoder, self._workers, warn=console.warn)
             return self._started[1]
 
     @cached_property
