@@ -6,9 +6,10 @@ import torch
 from torch import nn
 
 from regard.errors import ConfigError, UserError
-from regard.fast.unchanged import has_hooks
+from regard.fast.unchanged import changed_part, has_hooks
 from regard.inspection.record import record_model
 from regard.layers.attention import SelfAttention
+from regard.layers.positions import RotaryPositions
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.recurrent import RecurrentConfig
@@ -107,11 +108,23 @@ WRONG = {
 def test_a_bias_that_does_not_fit_the_scores_is_refused_by_name(name):
     give, message = WRONG[name]
     register_positions(name, "scores")(lambda config, bidirectional: Bias(give))
-    with pytest.raises(ConfigError, match=f"the bias of the positional encoding '{name}' {message}") as error:
+    with pytest.raises(ConfigError, match=f"the bias of the positional encoding Bias {message}") as error:
         build(positions=name)(torch.ones(2, 5, dtype=torch.int64))
     assert error.value.hint == (
         "give [1, 4, queries, keys], or 1 for an axis that all share; here [1, 4, 5, 5]"
     )
+
+
+@pytest.mark.parametrize("where", ["input", "scores", "queries_and_keys"])
+def test_a_registered_encoding_does_not_make_a_model_a_changed_one(where):
+    """What is changed in this process alone is not decoded by several processes."""
+    makers = {
+        "input": lambda config, bidirectional: nn.Embedding(9, config.d_model),
+        "scores": lambda config, bidirectional: Bias(torch.zeros),
+        "queries_and_keys": lambda config, bidirectional: RotaryPositions(config.d_head, 100.0),
+    }
+    register_positions("mine", where)(makers[where])
+    assert changed_part(build(positions="mine")) is None
 
 
 @pytest.mark.parametrize("axes", [2, 3, 4])

@@ -162,7 +162,7 @@ class Conformer(Model):
         x = self.dropout(self.subsampling(frames, lengths))
         length = x.size(1)
         real = real_frames(self.subsampled(lengths), length)
-        bias = self.position_bias(length, length) if self.position_bias is not None else None
+        bias = parts.added_bias(self.position_bias, length, length)
         for block in self.blocks:
             x = block(x, real, bias)
         return x

@@ -144,7 +144,7 @@ class DecoderOnly(Model):
         mask = _mask(new_len, key_len, window, ids.device)
         if mask is not None and documents is not None:
             mask = mask & document_mask(documents)
-        return mask, self.position_bias(new_len, key_len) if self.position_bias is not None else None
+        return mask, parts.added_bias(self.position_bias, new_len, key_len)
 
     def project(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
         """States -> logits."""

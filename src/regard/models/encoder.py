@@ -127,7 +127,7 @@ class Encoder(nn.Module):
         if self.convolution is not None:
             x = self.convolution(x, mask[:, 0, 0])
         yield x
-        bias = self.position_bias(ids.size(1), ids.size(1)) if self.position_bias is not None else None
+        bias = parts.added_bias(self.position_bias, ids.size(1), ids.size(1))
         masks: dict[int | None, Tensor] = {None: mask}
         for number, block in enumerate(self.blocks, start=1):
             window = cast(EncoderBlock, block).window

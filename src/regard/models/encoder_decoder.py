@@ -103,7 +103,7 @@ class Encoder(nn.Module):
         self, ids: Int64[Tensor, "batch src_len"], mask: Bool[Tensor, "batch 1 1 src_len"]
     ) -> Float[Tensor, "batch src_len d_model"]:
         x = self.input(ids)
-        bias = self.position_bias(ids.size(1), ids.size(1)) if self.position_bias is not None else None
+        bias = parts.added_bias(self.position_bias, ids.size(1), ids.size(1))
         for block in self.blocks:
             x = block(x, mask, bias)
         return self.norm(x)
@@ -138,7 +138,7 @@ class Decoder(nn.Module):
         start = 0 if caches[0] is None else caches[0].length
         new_len, key_len = ids.size(1), start + ids.size(1)
         mask = causal_mask(new_len, key_len, device=ids.device) if new_len > 1 else None
-        bias = self.position_bias(new_len, key_len) if self.position_bias is not None else None
+        bias = parts.added_bias(self.position_bias, new_len, key_len)
         x = self.input(ids, start)
         for block, memory, cache in zip(self.blocks, memories, caches, strict=True):
             x = block(x, memory, mask, memory_mask, bias, cache)

@@ -1,7 +1,6 @@
 """Layers built from a Transformer's config."""
 
 import dataclasses
-from functools import partial
 from typing import Any, Literal, TypeVar, cast
 
 from jaxtyping import Float, Int64
@@ -118,19 +117,28 @@ def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> 
         raise wrong_positions(config.positions, where)
     is_own = config.positions in POSITIONS.own
     if where == "scores" and not is_own:
-        made.register_forward_hook(partial(_checked_bias, config.positions, config.num_heads))
+        made.heads_of_bias = config.num_heads  # pyright: ignore[reportArgumentType]
     return _marked(made, is_own=is_own)
 
 
-def _checked_bias(
-    name: str, num_heads: int, module: nn.Module, counts: tuple[int, int], bias: Any
-) -> Float[Tensor, "1 some_heads queries keys"]:
-    """The bias of a registered encoding with all four axes; a forward hook of its module.
+def added_bias(
+    module: nn.Module | None, queries: int, keys: int
+) -> Float[Tensor, "1 some_heads {queries} {keys}"] | None:
+    """The bias of the scores of the last `queries` of `keys` positions; that of a registered one is checked.
 
     Raises:
         ConfigError: it does not broadcast to the scores.
     """
-    wanted = (1, num_heads, *counts)
+    if module is None:
+        return None
+    bias, heads = module(queries, keys), getattr(module, "heads_of_bias", None)
+    return bias if heads is None else _checked_bias(module, (1, heads, queries, keys), bias)
+
+
+def _checked_bias(
+    module: nn.Module, wanted: tuple[int, int, int, int], bias: Any
+) -> Float[Tensor, "1 some_heads queries keys"]:
+    """The bias of a registered encoding with all four axes."""
     shape = tuple(bias.shape) if isinstance(bias, Tensor) else None
     if (
         shape is None
@@ -139,12 +147,12 @@ def _checked_bias(
     ):
         what = f"has the shape {[*shape]}" if shape is not None else f"is {type(bias).__name__}, not a tensor"
         raise ConfigError(
-            f"the bias of the positional encoding {name!r} {what}, which does not fit"
-            f" {counts[0]} queries and {counts[1]} keys",
-            f"give [1, {num_heads}, queries, keys], or 1 for an axis that all share; here {[*wanted]}",
+            f"the bias of the positional encoding {type(module).__name__} {what}, which does not fit"
+            f" {wanted[2]} queries and {wanted[3]} keys",
+            f"give [1, {wanted[1]}, queries, keys], or 1 for an axis that all share; here {[*wanted]}",
         )
     bias = bias[(None,) * (4 - len(shape))]
-    return bias.expand(-1, -1, -1, counts[1])
+    return bias.expand(-1, -1, -1, wanted[3])
 
 
 def _marked(part: Part, *, is_own: bool) -> Part:
