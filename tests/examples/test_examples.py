@@ -11,8 +11,10 @@ PRINTS = {  # among its output
     "attention": ["5 1 4 1 3"],
     "corpus_format": ["1 Good morning. = Guten Morgen.", "2 Thank you. = Danke."],
     "decoding_rule": ["Ich habe gestern meinen Regenschirm im Zug verloren.", "Ich verlor"],
+    "feed_forward": ["5 1 4 1 3"],
     "loss": ["5 1 4 1 3"],
     "model": ["5 1 4 1 3"],
+    "norm": ["5 1 4 1 3"],
     "optimizer": ["5 1 4 1 3"],
     "own_module": ["abcdefghij"],
     "positions": ["5 1 4 1 3"],
@@ -24,7 +26,7 @@ PRINTS = {  # among its output
     "training_loop": ["0 1 2 3 4 5 6 7 -> 7 6 5 4 3 2 1 0"],
 }
 # parts that are registered and trained as the one of "model" is
-NIGHTLY = ("attention", "loss", "optimizer", "positions", "schedule")
+NIGHTLY = ("attention", "feed_forward", "loss", "norm", "optimizer", "positions", "schedule")
 
 
 def test_every_example_is_here():

@@ -16,8 +16,9 @@ from regard.exports.onnx_graphs import CrossDecoderGraph, DecoderGraph, EncoderG
 from regard.exports.onnx_modules import traceable
 from regard.exports.onnx_process import answer
 from regard.exports.refusal import NotExpressible
+from regard.layers.feedforward import FeedForward
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.registered import POSITIONS, PositionalEncoding
+from regard.models.registered import FEED_FORWARDS, NORMS, POSITIONS, PositionalEncoding
 from tests.exports.engine_models import BASES, TEXTS, random_settings, small_model
 from tests.exports.settings_table import KINDS, TABLE, model_of
 
@@ -169,10 +170,29 @@ class Halves(nn.Module):
         return ((torch.arange(length) + start) / 2)[:, None].repeat(1, self.width)
 
 
+class Tanh(nn.Module):
+    """A registered norm."""
+
+    def __init__(self, config, width):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return self.gain * torch.tanh(x)
+
+
+def squared_relu(config):
+    """A registered feed-forward network."""
+    return FeedForward(config.d_model, config.d_ff, lambda x: torch.relu(x).square())
+
+
 def test_registered_parts_are_exported_as_they_are(sigmoid, tmp_path, monkeypatch):
     """The exporter put the kernel of softmax into an attention of one's own, and the certificate failed."""
     monkeypatch.setitem(POSITIONS.added, "halves", PositionalEncoding("input", Halves))
-    loaded = small_model("decoder_only", positions="halves", attention="sigmoid", num_layers=1)
+    monkeypatch.setitem(NORMS.added, "tanh", Tanh)
+    monkeypatch.setitem(FEED_FORWARDS.added, "squared_relu", squared_relu)
+    parts = {"positions": "halves", "attention": "sigmoid", "norm": "tanh", "activation": "squared_relu"}
+    loaded = small_model("decoder_only", **parts, num_layers=1)
     assert_graphs_compute(loaded, "decoder_only")
     save(loaded, tmp_path)
     assert engine_computes_the_same(loaded, tmp_path)

@@ -47,7 +47,7 @@ def test_replaced_tokens_have_a_logit_each():
 
 def test_masked_tokens_may_have_narrow_embeddings():
     embedding = torch.nn.Parameter(torch.randn(11, 5))
-    head = MaskedLanguageModelHead(8, embedding, "layer")
+    head = MaskedLanguageModelHead(8, embedding, torch.nn.LayerNorm(embedding.shape[1]))
     assert head(HIDDEN, LENGTHS).shape == (3, 5, 11)
     assert head.transform.weight.shape == (5, 8)
 
@@ -77,7 +77,7 @@ def test_classes_and_numbers_are_linear_in_the_pooled_vector():
 def test_places_choose_rows_in_order():
     for head in (
         TokenHead(8, 4, dropout=0.0),
-        MaskedLanguageModelHead(8, torch.nn.Parameter(torch.randn(11, 8)), "layer"),
+        MaskedLanguageModelHead(8, torch.nn.Parameter(torch.randn(11, 8)), torch.nn.LayerNorm(8)),
     ):
         everywhere = head(HIDDEN, LENGTHS)
         chosen = head(HIDDEN, LENGTHS, PLACES)

@@ -1,22 +1,30 @@
 """Registered parts of models are refused where a model could not use them, by name."""
 
+from contextlib import nullcontext
+
 import jaxtyping
 import pytest
 import torch
 from torch import nn
 
 from regard.errors import ConfigError, UserError
+from regard.exports import ctranslate2_settings, huggingface_settings
+from regard.exports.refusal import NotExpressible
+from regard.fast.training import fused
 from regard.fast.unchanged import changed_part, has_hooks
 from regard.inspection.record import record_model
 from regard.layers.attention import SelfAttention
 from regard.layers.positions import RotaryPositions
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
 from regard.models.registered import (
     ATTENTIONS,
-    POSITIONS,
+    PARTS,
     register_attention,
+    register_feed_forward,
+    register_norm,
     register_positions,
     registered_parts,
 )
@@ -34,7 +42,7 @@ class Mean(nn.Module):
 
 @pytest.fixture(autouse=True)
 def _only_here(monkeypatch):
-    for registry in (ATTENTIONS, POSITIONS):
+    for registry in PARTS.values():
         monkeypatch.setattr(registry, "added", dict(registry.added))
 
 
@@ -260,3 +268,108 @@ def test_what_cannot_be_called_is_not_registered(monkeypatch):
     for register in (register_positions("three", "input"), register_attention("three")):
         with pytest.raises(UserError, match="'three' is int, which cannot be called"):
             register(3)
+
+
+class Shifted(nn.Module):
+    """tanh(scale x + shift): a norm that looks at each number alone."""
+
+    def __init__(self, config, width):
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((width,), 0.5))
+        self.shift = nn.Parameter(torch.full((width,), 0.1))
+
+    def forward(self, x):
+        return torch.tanh(self.scale * x + self.shift)
+
+
+class Squared(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(config.d_model, 7), nn.Linear(7, config.d_model)
+
+    def forward(self, x):
+        return self.outer(torch.relu(self.inner(x)) ** 2)
+
+
+@pytest.mark.parametrize("norm_position", ["pre", "post"])
+def test_a_registered_norm_is_each_norm_of_the_model_and_keeps_its_values(norm_position):
+    register_norm("mine")(Shifted)
+    model = build(norm="mine", norm_position=norm_position, qk_norm=True)
+    own = [each for each in model.modules() if isinstance(each, Shifted)]
+    assert not any(isinstance(each, nn.LayerNorm | nn.RMSNorm) for each in model.modules())
+    assert sorted(each.scale.numel() for each in own) == [4, 4, 16, 16] + [16] * (norm_position == "pre")
+    for each in own:
+        assert torch.equal(each.shift, torch.full_like(each.shift, 0.1))
+
+
+@torch.no_grad()
+def test_a_registered_network_is_that_of_each_layer_and_initialises_itself():
+    register_feed_forward("mine")(Squared)
+    model = build(activation="mine").eval()
+    [own] = [each for each in model.modules() if isinstance(each, Squared)]
+    assert model.blocks[0].feed_forward is own
+    assert own.inner.bias.any(), "PyTorch's initial bias; that of regard is 0"
+    assert own.outer.weight.abs().max() > 0.3, "PyTorch's bound is 7^-0.5; GPT-2's last layer is scaled down"
+    ids = torch.tensor([[3, 5, 2, 9]])
+    cache = model.start()
+    stepwise = [model.extend(ids[:, i : i + 1], cache) for i in range(4)]
+    torch.testing.assert_close(torch.cat(stepwise, dim=1), model(ids))
+
+
+def test_they_are_trained_as_the_plain_forms_compute():
+    """The fused training form leaves what it does not know alone."""
+    register_norm("mine")(Shifted)
+    register_feed_forward("mine")(Squared)
+    ids = torch.randint(1, 11, (3, 6), generator=torch.Generator().manual_seed(1))
+    sizes = {"d_model": 16, "num_heads": 4, "num_encoder_layers": 1, "num_decoder_layers": 1, "dropout": 0.0}
+    config = EncoderDecoderConfig(
+        src_vocab_size=11, tgt_vocab_size=11, norm="mine", activation="mine", norm_position="pre", **sizes
+    )
+    gradients = []
+    for form in (fused, lambda model: nullcontext()):
+        model = build_model(config, seed=1).train()
+        with form(model):
+            model(ids, torch.tensor([6, 4, 2]), ids).logsumexp(dim=-1).mean().backward()
+        gradients.append([each.grad for each in model.parameters()])
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
+    assert any(each.scale.grad.any() for each in model.modules() if isinstance(each, Shifted))
+    assert all(each.outer.weight.grad.any() for each in model.modules() if isinstance(each, Squared))
+
+
+@pytest.mark.parametrize(
+    ("register", "setting"), [(register_norm, "norm"), (register_feed_forward, "activation")]
+)
+def test_what_is_no_module_or_has_another_shape_is_refused_by_name(register, setting, monkeypatch):
+    register("number")(lambda *given: 3)
+    with pytest.raises(ConfigError, match=f"{setting} 'number' is int, not a torch.nn.Module"):
+        build(**{setting: "number"})
+    register("narrow")(lambda *given: nn.Linear(16, 3))
+    with pytest.raises(
+        ConfigError, match=rf"{setting} 'narrow' gives \[2, 3, 3\] for states of \[2, 3, 16\]"
+    ):
+        build(**{setting: "narrow"})
+    with pytest.raises(ConfigError, match=f"{setting} = 'narow' is unknown") as refused:
+        build(**{setting: "narow"})
+    assert "'narrow'" in refused.value.hint
+    with pytest.raises(UserError, match="is one of regard's own"):
+        register({"norm": "rms", "activation": "swiglu"}[setting])
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which would refuse it first
+    with pytest.raises(UserError, match="cannot be called"):
+        register("number")(3)
+
+
+def test_a_registered_part_is_in_training_mode_after_it_was_tried():
+    register_feed_forward("mine")(lambda config: nn.Sequential(nn.Dropout(0.5)))
+    model = build(activation="mine")
+    assert all(each.training for each in model.modules())
+
+
+def test_registered_norms_and_networks_are_not_exported_where_they_are_not_known():
+    register_norm("mine")(Shifted)
+    register_feed_forward("mine")(Squared)
+    for settings in ({"norm": "mine"}, {"activation": "mine"}):
+        config = build(**settings).config
+        assert registered_parts(config) == settings
+        for refuse in (ctranslate2_settings.refuse_other_settings, huggingface_settings.known):
+            with pytest.raises(NotExpressible, match="mine"):
+                refuse(config)

@@ -9,6 +9,7 @@ from regard.exports.refusal import NotExpressible
 from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.registered import registered_parts
 
 ENGINE = "CTranslate2"
 OWN_POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "t5", "none")
@@ -30,6 +31,8 @@ def refuse_other_settings(config: ModelConfig) -> EncoderDecoderConfig | Decoder
         raise NotExpressible(ENGINE, "attention", config.attention, "attention = 'softmax' is its only one")
     if config.positions not in OWN_POSITIONS:
         raise NotExpressible(ENGINE, "positions", config.positions, "positions = 'rotary' is possible")
+    for name, value in registered_parts(config).items():
+        raise NotExpressible(ENGINE, name, value, "it has no registered parts")
     if config.rotary_scaling is not None:
         raise NotExpressible(
             ENGINE,

@@ -23,6 +23,8 @@ from regard.models.model import Model as Model
 from regard.models.recurrent import Recurrent as Recurrent
 from regard.models.recurrent import RecurrentConfig as RecurrentConfig
 from regard.models.registered import register_attention as register_attention
+from regard.models.registered import register_feed_forward as register_feed_forward
+from regard.models.registered import register_norm as register_norm
 from regard.models.registered import register_positions as register_positions
 from regard.models.sequence_to_sequence import SequenceToSequence as SequenceToSequence
 from regard.models.speech_to_text import SpeechToText as SpeechToText

@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from regard.errors import ConfigError, did_you_mean
 from regard.layers.block import NormPosition
-from regard.layers.feedforward import GATES, Activation
-from regard.layers.norm import Norm
+from regard.layers.feedforward import GATES
 from regard.layers.positions import Layout
 from regard.layers.rotary_scaling import SCALINGS, RotaryScaling
-from regard.models.registered import ATTENTIONS, POSITIONS
+from regard.models.registered import PARTS, POSITIONS
 
 Config = TypeVar("Config", bound="ModelConfig")
 AttentionBias = Literal["all", "inputs", "none"]
@@ -114,10 +113,12 @@ class TransformerConfig(ModelConfig):
     head_dim: int | None = None  # None: d_model / num_heads
     attention_scale: float | None = None  # factor of attention scores; None: 1 / sqrt(d_head)
     d_ff: int = 2048  # width within a feed-forward network
-    norm: Norm = "layer"  # layer norm, or RMS norm
+    norm: str = "layer"  # layer, rms, or a registered one
     norm_eps: float | None = None  # None: 1e-5 if the norm is "layer", 1e-6 if it is "rms"
     norm_position: NormPosition = "post"  # where the norms are: after a sub-layer, before it, or around it
-    activation: Activation = "relu"  # within feed-forward networks; swiglu and geglu are gated
+    # within feed-forward networks: relu, gelu, gelu_tanh, quick_gelu, silu, the gated swiglu, geglu and
+    # geglu_tanh, or a registered network
+    activation: str = "relu"
     bias: bool = True  # of linear layers and layer norms
     attention_bias: AttentionBias | None = None  # "inputs": of queries, keys and values only; None: as bias
     feed_forward_bias: bool | None = None  # None: as bias; gated feed-forward layers then have none
@@ -140,7 +141,7 @@ class TransformerConfig(ModelConfig):
     def __post_init__(self) -> None:
         self.require_positive("d_model", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_positions")
         self.require_fraction("dropout", "attention_dropout", "activation_dropout")
-        for name, registry in (("positions", POSITIONS), ("attention", ATTENTIONS)):
+        for name, registry in PARTS.items():
             value = getattr(self, name)
             if value not in registry:
                 raise ConfigError(f"{name} = {value!r} is unknown", registry.hint(value))

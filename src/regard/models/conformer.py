@@ -12,8 +12,6 @@ from regard.errors import ConfigError
 from regard.layers.attention import SelfAttention
 from regard.layers.block import NormPosition, PreNorm
 from regard.layers.convolution import ConvolutionModule
-from regard.layers.feedforward import Activation, feed_forward
-from regard.layers.norm import norm
 from regard.layers.positions import RotaryPositions
 from regard.layers.relative import RelativePositions, RelativeSelfAttention
 from regard.layers.subsampling import ConvolutionalSubsampling, StackedFrames, real_frames, shortened
@@ -21,6 +19,7 @@ from regard.models import parts
 from regard.models.config import TransformerConfig
 from regard.models.initialise import xavier
 from regard.models.model import Model
+from regard.models.registered import made_feed_forward, made_norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +58,7 @@ class ConformerConfig(TransformerConfig):
     num_heads: int = 4
     d_ff: int = 576
     norm_position: NormPosition = "pre"
-    activation: Activation = "silu"
+    activation: str = "silu"
     positions: str = "none"
 
     def __post_init__(self) -> None:
@@ -112,12 +111,12 @@ class ConformerBlock(nn.Module):
 
     def __init__(self, config: ConformerConfig, self_attention: SelfAttention) -> None:
         super().__init__()
-        self.first_half, self.around_first_half = _feed_forward(config), _residual(config)
+        self.first_half, self.around_first_half = made_feed_forward(config), _residual(config)
         self.self_attention, self.around_self_attention = self_attention, _residual(config)
         self.convolution = ConvolutionModule(config.d_model, config.kernel_size, config.bias)
         self.around_convolution = _residual(config)
-        self.second_half, self.around_second_half = _feed_forward(config), _residual(config)
-        self.norm = _norm(config, config.d_model)
+        self.second_half, self.around_second_half = made_feed_forward(config), _residual(config)
+        self.norm = made_norm(config, config.d_model)
 
     def forward(
         self,
@@ -192,7 +191,7 @@ class Conformer(Model):
 def _self_attention(
     config: ConformerConfig, positions: RelativePositions | RotaryPositions | None
 ) -> SelfAttention:
-    qk_norm = (lambda d_head: _norm(config, d_head)) if config.qk_norm else None
+    qk_norm = (lambda d_head: made_norm(config, d_head)) if config.qk_norm else None
     if isinstance(positions, RelativePositions):
         return RelativeSelfAttention(
             config.d_model,
@@ -214,15 +213,5 @@ def _self_attention(
     )
 
 
-def _feed_forward(config: ConformerConfig) -> nn.Module:
-    return feed_forward(
-        config.activation, config.d_model, config.d_ff, dropout=config.activation_dropout, bias=config.bias
-    )
-
-
 def _residual(config: ConformerConfig) -> PreNorm:
-    return PreNorm(lambda: _norm(config, config.d_model), config.dropout)
-
-
-def _norm(config: ConformerConfig, width: int) -> nn.Module:
-    return norm(config.norm, width, bias=config.bias, eps=config.norm_eps)
+    return PreNorm(lambda: made_norm(config, config.d_model), config.dropout)

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from regard.errors import ConfigError
 from regard.layers.block import EncoderBlock, NormPosition
 from regard.layers.cache import StackCache
-from regard.layers.feedforward import Activation
 from regard.layers.masks import causal_mask, document_mask, window_mask
 from regard.layers.softcapped import SoftcappedLinear
 from regard.models import parts
@@ -60,7 +59,7 @@ class DecoderOnlyConfig(WindowConfig):
     num_heads: int = 12
     d_ff: int = 3072
     norm_position: NormPosition = "pre"
-    activation: Activation = "gelu"
+    activation: str = "gelu"
     positions: str = "learned"
     attention_dropout: float = 0.1
     parallel_residual: parts.ParallelResidual | None = None  # attention and feed-forward network side by side
@@ -180,7 +179,9 @@ class DecoderOnly(Model):
         """N(0, 0.02^2); the output weights of the 2 L sub-layers are divided by sqrt(2 L) (GPT-2)."""
         normal(self, generator)
         for block in cast(Iterable[EncoderBlock], self.blocks):
-            for last in (block.self_attention.output, block.feed_forward.outer):
+            network = block.feed_forward
+            own = [] if getattr(network, "initialises_itself", False) else [network.outer]
+            for last in (block.self_attention.output, *own):
                 cast(nn.Linear, last).weight /= (2 * self.config.num_layers) ** 0.5
 
 

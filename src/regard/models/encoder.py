@@ -14,10 +14,9 @@ from regard.errors import ConfigError
 from regard.layers.block import EncoderBlock, PreNorm
 from regard.layers.convolution import InputConvolution
 from regard.layers.embedding import TokenEmbedding
-from regard.layers.feedforward import Activation
 from regard.layers.masks import window_mask
-from regard.layers.norm import norm
 from regard.models import parts
+from regard.models.registered import made_norm
 from regard.models.windows import WindowConfig
 
 
@@ -29,7 +28,7 @@ class EncoderConfig(WindowConfig):
     d_model: int = 768
     num_heads: int = 12
     d_ff: int = 3072
-    activation: Activation = "gelu"
+    activation: str = "gelu"
     positions: str = "learned"
     max_positions: int = 512
     embedding_size: int | None = None  # width of the embeddings, which are projected; None: d_model
@@ -57,11 +56,6 @@ class EncoderConfig(WindowConfig):
             raise ConfigError(f"num_token_types = {self.num_token_types} is below 0", "0 means no types")
 
 
-def encoder_norm(config: EncoderConfig, width: int) -> nn.Module:
-    """A norm of the kind that the encoder has."""
-    return norm(config.norm, width, bias=config.bias, eps=config.norm_eps)
-
-
 class EncoderInput(nn.Module):
     """The sum of token, position and token type embeddings; norm, dropout, and a projection to d_model."""
 
@@ -75,7 +69,7 @@ class EncoderInput(nn.Module):
         self.token_types = None
         if config.num_token_types:
             self.token_types = TokenEmbedding(config.num_token_types, width, scaled=False)
-        self.norm = encoder_norm(config, width) if config.embedding_norm else nn.Identity()
+        self.norm = made_norm(config, width) if config.embedding_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
         self.projection = nn.Linear(width, config.d_model) if width != config.d_model else nn.Identity()
 

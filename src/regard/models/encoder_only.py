@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from regard.errors import ConfigError
 from regard.layers.masks import padding_mask
 from regard.models import heads
-from regard.models.encoder import Encoder, EncoderConfig, encoder_norm
+from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.initialise import normal
 from regard.models.model import Model
+from regard.models.registered import made_norm
 
 Head = Literal[
     "none",
@@ -147,7 +148,7 @@ class EncoderOnly(Model):
 def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | None:
     width, labels, dropout = config.d_model, config.num_labels, config.head_dropout
     activation = config.head_activation or "tanh"
-    head_norm = encoder_norm(config, width) if config.head_norm else None
+    head_norm = made_norm(config, width) if config.head_norm else None
     pooler: dict[str, Any] = {
         "layer": config.pooler,
         "activation": activation,
@@ -166,11 +167,9 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
             return heads.MaskedLanguageModelHead(
                 width,
                 embedding,
-                config.norm,
+                made_norm(config, embedding.shape[1]),
                 activation=config.head_activation or "gelu",
                 bias=config.head_bias,
-                norm_bias=config.bias,
-                eps=config.norm_eps,
             )
         case "replaced_tokens":
             return heads.ReplacedTokenHead(

@@ -8,7 +8,6 @@ from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor, nn
 
 from regard.layers.feedforward import ACTIVATIONS, Elementwise
-from regard.layers.norm import Norm, norm
 
 Pooling = Literal["cls", "mean", "max"]
 HeadActivation = Literal["tanh", "relu", "gelu", "gelu_tanh", "quick_gelu", "silu"]
@@ -163,18 +162,16 @@ class MaskedLanguageModelHead(nn.Module):
         self,
         d_model: int,
         embedding: nn.Parameter,
-        kind: Norm,
+        norm: nn.Module,
         *,
         activation: HeadActivation = "gelu",
         bias: bool = True,
-        norm_bias: bool = True,
-        eps: float | None = None,
     ) -> None:
         super().__init__()
         vocab_size, width = embedding.shape
         self.transform = nn.Linear(d_model, width, bias)
         self.activation = _function(activation)
-        self.norm = norm(kind, width, bias=norm_bias, eps=eps)
+        self.norm = norm
         self.output = nn.Linear(width, vocab_size)
         self.output.weight = embedding
 

@@ -10,8 +10,6 @@ from regard.errors import ConfigError
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import RESIDUALS, DecoderBlock, EncoderBlock, ParallelBlock, PreNorm, Residual
 from regard.layers.embedding import TokenEmbedding
-from regard.layers.feedforward import feed_forward
-from regard.layers.norm import norm
 from regard.layers.positions import RotaryPositions, positions_in
 from regard.models.config import TransformerConfig
 from regard.models.registered import (
@@ -19,6 +17,8 @@ from regard.models.registered import (
     POSITION_KINDS,
     POSITIONS,
     Where,
+    made_feed_forward,
+    made_norm,
     wrong_attention,
     wrong_positions,
 )
@@ -37,7 +37,7 @@ class InputEmbedding(nn.Module):
         super().__init__()
         self.embedding = TokenEmbedding(vocab_size, config.d_model, scaled=scaled)
         self.positions: Any = positions(config)
-        self.norm = _norm(config, config.d_model) if normed else nn.Identity()
+        self.norm = made_norm(config, config.d_model) if normed else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
@@ -170,10 +170,10 @@ def encoder_block(
     softcap: float | None = None,
 ) -> EncoderBlock:
     """An encoder block of this config; `softcap` is that of attention scores."""
-    attention, network = _self_attention(config, rotary, softcap), _feed_forward(config)
+    attention, network = _self_attention(config, rotary, softcap), made_feed_forward(config)
     if parallel is None:
         return EncoderBlock(attention, network, lambda: _residual(config))
-    make_norm = lambda: _norm(config, config.d_model)  # noqa: E731
+    make_norm = lambda: made_norm(config, config.d_model)  # noqa: E731
     one_norm = parallel == "one_norm"
     return ParallelBlock(attention, network, lambda: PreNorm(make_norm, config.dropout), one_norm=one_norm)
 
@@ -207,13 +207,13 @@ def decoder_block(config: TransformerConfig, rotary: RotaryPositions | None) -> 
         **_attention_biases(config),
     )
     return DecoderBlock(
-        _self_attention(config, rotary), cross_attention, _feed_forward(config), lambda: _residual(config)
+        _self_attention(config, rotary), cross_attention, made_feed_forward(config), lambda: _residual(config)
     )
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
     """The norm after a stack; the identity for post-norm, where each block ends in a norm."""
-    return nn.Identity() if config.norm_position == "post" else _norm(config, config.d_model)
+    return nn.Identity() if config.norm_position == "post" else made_norm(config, config.d_model)
 
 
 def _self_attention(
@@ -232,7 +232,7 @@ def _self_attention(
         dropout=config.attention_dropout,
         **_attention_biases(config),
         rotary=rotary,
-        qk_norm=(lambda width: _norm(config, width)) if config.qk_norm else None,
+        qk_norm=(lambda width: made_norm(config, width)) if config.qk_norm else None,
         **rare,
     )
     if not isinstance(made, SelfAttention):
@@ -246,21 +246,5 @@ def _attention_biases(config: TransformerConfig) -> dict[str, bool]:
     return {"bias": biases != "none", **({"output_bias": False} if biases == "inputs" else {})}
 
 
-def _feed_forward(config: TransformerConfig) -> nn.Module:
-    bias = config.has_feed_forward_bias
-    return feed_forward(
-        config.activation,
-        config.d_model,
-        config.d_ff,
-        dropout=config.activation_dropout,
-        bias=bias,
-        gated_bias=bias,
-    )
-
-
 def _residual(config: TransformerConfig) -> Residual:
-    return RESIDUALS[config.norm_position](lambda: _norm(config, config.d_model), config.dropout)
-
-
-def _norm(config: TransformerConfig, width: int) -> nn.Module:
-    return norm(config.norm, width, bias=config.bias, eps=config.norm_eps)
+    return RESIDUALS[config.norm_position](lambda: made_norm(config, config.d_model), config.dropout)

@@ -1,4 +1,4 @@
-"""Parts that a config names, regard's own and registered ones: positional encodings, self-attention.
+"""Parts that a config names, own or registered: positions, attention, norms, feed-forward networks.
 
 @register_positions("parity", "input")
 class Parity(nn.Module):
@@ -9,10 +9,13 @@ class Parity(nn.Module):
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeVar
 
+import torch
 from torch import nn
 
 from regard.errors import ConfigError
 from regard.layers.attention import SelfAttention
+from regard.layers.feedforward import ACTIVATIONS, GATES, feed_forward
+from regard.layers.norm import norm
 from regard.layers.positions import (
     BucketBias,
     LearnedPositions,
@@ -83,6 +86,31 @@ ATTENTIONS: Registry[Callable[..., SelfAttention]] = Registry(
     "self-attention", {"softmax": SelfAttention}, how="register_attention of regard.models"
 )
 
+
+def _norm(config: Config, width: int) -> nn.Module:
+    return norm(config.norm, width, bias=config.bias, eps=config.norm_eps)
+
+
+def _feed_forward(config: Config) -> nn.Module:
+    bias = config.has_feed_forward_bias
+    return feed_forward(
+        config.activation,
+        config.d_model,
+        config.d_ff,
+        dropout=config.activation_dropout,
+        bias=bias,
+        gated_bias=bias,
+    )
+
+
+NORMS: Registry[Callable[[Config, int], nn.Module]] = Registry(
+    "norm", dict.fromkeys(("layer", "rms"), _norm), how="register_norm of regard.models"
+)
+FEED_FORWARDS: Registry[Callable[[Config], nn.Module]] = Registry(
+    "activation",
+    dict.fromkeys([*ACTIVATIONS, *GATES], _feed_forward),
+    how="register_feed_forward of regard.models",
+)
 
 POSITION_KINDS: dict[Where, type[nn.Module]] = {
     "input": nn.Module,
@@ -156,6 +184,76 @@ def register_attention(name: str) -> Callable[[Any], Any]:
     return add
 
 
+def register_norm(name: str) -> Callable[[Made], Made]:
+    """Make a norm known by a name, for `norm` in a config and in `[model]` of a recipe.
+
+    The decorated class or function is called with the config and the width of what is normalised, and gives a
+    module: [..., width] -> [..., width]. A model has many: before or after sub-layers, at the ends of stacks,
+    and of queries and keys with `qk_norm`. Each initialises itself when it is made.
+
+    Raises:
+        UserError: the name is empty or one of regard's own, or what is registered cannot be called.
+    """
+    return _add_to(NORMS, name)
+
+
+def register_feed_forward(name: str) -> Callable[[Made], Made]:
+    """Make a feed-forward network known by a name, for `activation` in a config and in `[model]` of a recipe.
+
+    The decorated class or function is called with the config, and gives a module: [..., d_model] ->
+    [..., d_model], the same for each position. Each layer has one, which initialises itself when it is made.
+    For another activation in the same network, return `FeedForward(config.d_model, config.d_ff, function)` of
+    regard.layers.
+
+    Raises:
+        UserError: the name is empty or one of regard's own, or what is registered cannot be called.
+    """
+    return _add_to(FEED_FORWARDS, name)
+
+
+def _add_to(registry: Registry[Any], name: str) -> Callable[[Made], Made]:
+    register = registry.register(name)
+
+    def add(make: Made) -> Made:
+        refuse_not_callable(make, f"the {registry.what} {name!r}")
+        return register(make)
+
+    return add
+
+
+def made_norm(config: Config, width: int) -> nn.Module:
+    """The norm of a config, for states of this width; ConfigError for a registered one that is none."""
+    return _own_or_checked(NORMS, config.norm, NORMS[config.norm](config, width), width)
+
+
+def made_feed_forward(config: Config) -> nn.Module:
+    """The feed-forward network of a config; ConfigError for a registered one that is none."""
+    made = FEED_FORWARDS[config.activation](config)
+    return _own_or_checked(FEED_FORWARDS, config.activation, made, config.d_model)
+
+
+def _own_or_checked(registry: Registry[Any], name: str, made: Any, width: int) -> nn.Module:
+    """The module; a registered one is tried, and marked as one that initialises itself.
+
+    Raises:
+        ConfigError: it is no module, or changes the shape of states.
+    """
+    if name in registry.own:
+        return made
+    what = f"the {registry.what} {name!r}"
+    if not isinstance(made, nn.Module):
+        raise ConfigError(f"{what} is {type(made).__name__}, not a torch.nn.Module", "return a module")
+    was_training, states = made.training, torch.zeros(2, 3, width)
+    with torch.no_grad():
+        found = made.eval()(states)
+    made.train(was_training)
+    shape = [*found.shape] if isinstance(found, torch.Tensor) else type(found).__name__
+    if shape != [*states.shape]:
+        raise ConfigError(f"{what} gives {shape} for states of {[*states.shape]}", "give the same shape")
+    made.initialises_itself = True  # pyright: ignore[reportArgumentType]
+    return made
+
+
 def _overrides(kind: type[SelfAttention]) -> bool:
     """True if this subclass of SelfAttention has an `attend`, or another method or property than its own."""
     names = ["__init__", *(name for name in dir(SelfAttention) if not name.startswith("__"))]
@@ -184,8 +282,16 @@ def wrong_positions(name: str, where: Where) -> ConfigError:
     )
 
 
+# settings of a config that name a part
+PARTS: dict[str, Registry[Any]] = {
+    "positions": POSITIONS,
+    "attention": ATTENTIONS,
+    "norm": NORMS,
+    "activation": FEED_FORWARDS,
+}
+
+
 def registered_parts(config: Any) -> dict[str, str]:
     """The settings of a config that name a registered part, with its name."""
-    settings = {"positions": POSITIONS, "attention": ATTENTIONS}
-    names: dict[str, Any] = {setting: getattr(config, setting, None) for setting in settings}
-    return {setting: name for setting, name in names.items() if name in settings[setting].added}
+    names: dict[str, Any] = {setting: getattr(config, setting, None) for setting in PARTS}
+    return {setting: name for setting, name in names.items() if name in PARTS[setting].added}

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from regard.errors import ConfigError
 from regard.layers.block import NormPosition
 from regard.layers.cache import DecoderCache
-from regard.layers.feedforward import Activation
 from regard.layers.positions import LearnedPositions, sinusoids
 from regard.layers.subsampling import HalvingConvolutions
 from regard.models import parts
@@ -46,7 +45,7 @@ class SpeechToTextConfig(TransformerConfig):
     pad_id: int = 0  # the token that fills shorter rows of a batch
     d_model: int = 512
     norm_position: NormPosition = "pre"
-    activation: Activation = "gelu"
+    activation: str = "gelu"
     positions: str = "learned"
     max_positions: int = 448
     dropout: float = 0.0

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.layers.block import NormPosition
-from regard.layers.feedforward import Activation
 from regard.layers.patches import GridPositions, PatchEmbedding
 from regard.models import parts
 from regard.models.config import TransformerConfig
@@ -59,7 +58,7 @@ class VisionConfig(TransformerConfig):
     num_heads: int = 12
     d_ff: int = 3072
     norm_position: NormPosition = "pre"
-    activation: Activation = "gelu"
+    activation: str = "gelu"
     positions: str = "learned"  # or "none"
 
     def __post_init__(self) -> None:

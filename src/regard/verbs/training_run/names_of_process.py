@@ -7,7 +7,7 @@ from regard.data.corpus_formats import FORMATS
 from regard.decoding.registries import RULES, SEARCHES
 from regard.errors import RecipeError
 from regard.models.build import MODELS
-from regard.models.registered import ATTENTIONS, POSITIONS
+from regard.models.registered import PARTS
 from regard.registry import Registry
 from regard.training.losses import LOSSES, refuse_unknown_loss
 from regard.training.registered_optimizers import OPTIMIZERS, refuse_unknown_optimizer
@@ -18,8 +18,7 @@ from regard.verbs.tasks.kinds import KINDS
 REGISTRIES: dict[str, Registry[Any]] = {  # setting of a recipe -> what its value names
     "task.kind": KINDS,
     "model.kind": MODELS,
-    "model.positions": POSITIONS,
-    "model.attention": ATTENTIONS,
+    **{f"model.{part}": registry for part, registry in PARTS.items()},
     "training.loss": LOSSES,
     "training.optimizer.kind": OPTIMIZERS,
     "training.schedule.kind": SCHEDULES,
