@@ -44,7 +44,9 @@ def table_interval(
     return central_interval(np.array(values))
 
 
-def bootstrap_interval(right: Sequence[int], of: Sequence[int], resamples: int = 1000) -> tuple[float, float]:
+def bootstrap_interval(
+    right: Sequence[float], of: Sequence[int], resamples: int = 1000
+) -> tuple[float, float]:
     """The 95 % bootstrap interval of sum(right) / sum(of), resampling groups of dependent predictions.
 
     A resample of empty groups only has the total 1.

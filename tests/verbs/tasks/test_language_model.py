@@ -18,7 +18,7 @@ from regard.models.decoder_only import DecoderOnlyConfig
 from regard.verbs.generate import generate
 from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import language_model
-from regard.verbs.tasks.language_model import LanguageModel, score_stream
+from regard.verbs.tasks.language_model import LanguageModel, TextScore, score_stream
 from regard.verbs.train import train
 from regard.weights.model_folder import load_model
 
@@ -173,6 +173,23 @@ def test_each_token_is_predicted_once_from_the_tokens_of_its_window(folder, bloc
             tokens += len(group)
     assert tokens == found.tokens == stream.num_targets
     assert found.nll == pytest.approx(nll, rel=1e-4)
+
+
+def test_intervals_resample_batches_and_few_batches_have_none():
+    """Each other score grows with the loss, so its bounds are those of the loss."""
+    rng = np.random.default_rng(1)
+    batches = [(float(nats), 50) for nats in rng.normal(100.0, 10.0, 400)]
+    score = TextScore(batches=batches, characters=40_000, bytes=50_000)
+    found, metrics = score.intervals(), score.metrics()
+    assert found.keys() == metrics.keys()
+    low, high = found["loss"]
+    error = 1.96 * 10.0 / math.sqrt(400) / 50
+    assert (metrics["loss"] - low, high - metrics["loss"]) == pytest.approx((error, error), rel=0.3)
+    assert found["perplexity"] == pytest.approx((math.exp(low), math.exp(high)))
+    for name in ("bits_per_character", "bits_per_byte"):
+        assert found[name] == pytest.approx([metrics[name] * end / metrics["loss"] for end in (low, high)])
+    assert TextScore(batches=batches[:29], characters=1, bytes=1).intervals() == {}
+    assert TextScore(batches=batches[:30], characters=1, bytes=1).intervals()
 
 
 def test_more_context_is_no_worse_for_a_model_that_uses_it(folder, monkeypatch):

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +21,7 @@ from regard.data.tokenizer_training import TokenizerSettings, refuse_lost_spaces
 from regard.data.windows import PackedExamples, WindowExamples, scoring_batches
 from regard.decoding.continuation import ContinuationSettings
 from regard.errors import RecipeError
+from regard.evaluation.classification import bootstrap_interval
 from regard.evaluation.score import Score
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.training.collapse import target_entropy
@@ -43,6 +44,7 @@ from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 
+MIN_BATCHES = 30  # that resampling needs; with fewer, intervals are too narrow
 DRY_RUN_CHARACTERS = {"train": 200_000, "valid": 4000, "test": 4000}
 
 
@@ -146,18 +148,39 @@ class LanguageModelRecipe(Recipe):
 class TextScore:
     """The likelihood of a text, each of its tokens predicted once."""
 
-    nll: float  # negative log-likelihood of all tokens, in nats
-    tokens: int  # special tokens included
+    batches: Sequence[tuple[float, int]]  # of each: nats, tokens (special ones included)
     characters: int
     bytes: int
 
+    @property
+    def nll(self) -> float:
+        """The negative log-likelihood of all tokens, in nats."""
+        return sum(nll for nll, _ in self.batches)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens were predicted, special ones included."""
+        return sum(tokens for _, tokens in self.batches)
+
     def metrics(self) -> dict[str, float]:
         """`loss` in nats per token; bits per character and byte of the text as it was before tokenisation."""
+        return self._metrics(self.nll / self.tokens)
+
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """The 95 % bootstrap interval of each metric, resampling batches; empty if there are few."""
+        if len(self.batches) < MIN_BATCHES:
+            return {}
+        nats, tokens = [nll for nll, _ in self.batches], [tokens for _, tokens in self.batches]
+        low, high = map(self._metrics, bootstrap_interval(nats, tokens))
+        return {name: (low[name], high[name]) for name in low}
+
+    def _metrics(self, loss: float) -> dict[str, float]:
+        bits = loss * self.tokens / math.log(2)
         return {
-            "loss": self.nll / self.tokens,
-            "perplexity": math.exp(min(self.nll / self.tokens, 700.0)),
-            "bits_per_character": self.nll / math.log(2) / self.characters,
-            "bits_per_byte": self.nll / math.log(2) / self.bytes,
+            "loss": loss,
+            "perplexity": math.exp(min(loss, 700.0)),
+            "bits_per_character": bits / self.characters,
+            "bits_per_byte": bits / self.bytes,
         }
 
 
@@ -171,16 +194,15 @@ def score_stream(
     In a text without special tokens the first token is not predicted. The ends of documents are predicted
     as other tokens are, and count as no character.
     """
-    objective, nll, tokens = NextToken(), 0.0, 0
+    objective, found = NextToken(), list[tuple[float, int]]()
     batches = scoring_batches(
         stream, block, context=context, separate_documents=apart, batch_tokens=batch_tokens
     )
     with torch.no_grad():
         for batch in batches:
             loss = objective(model, batch.to(model.device))
-            nll += float(loss.nll.double())
-            tokens += loss.num_targets
-    return TextScore(nll=nll, tokens=tokens, characters=stream.report.characters, bytes=stream.report.bytes)
+            found.append((float(loss.nll.double()), loss.num_targets))
+    return TextScore(batches=found, characters=stream.report.characters, bytes=stream.report.bytes)
 
 
 class LanguageModel(Task):
@@ -243,10 +265,20 @@ def _scores(score: TextScore, stream: TokenStream, recipe: LanguageModelRecipe) 
     signature = (
         f"tokens:{score.tokens}|characters:{score.characters}|bytes:{score.bytes}"
         f"|unknown:{stream.report.unknown}|block:{recipe.task.block}|context:{recipe.context}"
-        f"|version:regard {version('regard')}"
     )
+    intervals = score.intervals()
+    if intervals:
+        signature += f"|interval:bootstrap of {len(score.batches)} batches"
+    signature += f"|version:regard {version('regard')}"
+    none = (None, None)
     return [
-        Score(name=name.replace("_", " "), value=value, low=None, high=None, signature=signature)
+        Score(
+            name=name.replace("_", " "),
+            value=value,
+            low=intervals.get(name, none)[0],
+            high=intervals.get(name, none)[1],
+            signature=signature,
+        )
         for name, value in score.metrics().items()
     ]
 
