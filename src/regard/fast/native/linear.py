@@ -95,7 +95,8 @@ class PackedLinear:
     ) -> tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]:
         """The `size` largest log-probabilities of each row, their ids, and the log-probability of `asked`.
 
-        They are the log-softmax of the outputs, in descending order; of equal ones the lower id comes first.
+        They are the log-softmax of the outputs (logits), in the order of the logits: descending, and of equal
+        logits the lower id first. Different logits can have the same log-probability, because it is rounded.
         If there are fewer than `size` outputs, the rest are -inf with id 0. `asked`: an id for each row. The
         logits are not stored: those of 160 rows with 8,000 classes took longer to write, read and sort than
         to compute.
