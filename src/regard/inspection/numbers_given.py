@@ -36,7 +36,7 @@ def refuse_other_indices(
             or `given` is empty although `needs_one`.
     """
     try:
-        numbers = None if isinstance(given, str | bytes) else list(cast(Iterable[object], given))
+        numbers = None if isinstance(given, str | bytes) else list(cast(Iterable[SupportsIndex], given))
     except TypeError:  # not iterable, or an array without axes
         numbers = None
     if numbers is None or not all(map(is_whole, numbers)):
