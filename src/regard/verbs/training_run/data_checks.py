@@ -10,8 +10,8 @@ from regard.weights.folder import replace_file
 from regard.weights.strict_json import json_bytes, read_json
 
 CORPORA = "corpora.json"  # file of a run's data folder: the fingerprint of each part
-SAMPLED_TEXTS = 1000  # the first texts, which a pretrained tokeniser is checked with
-TEXTS_AT_ONCE = 1000  # are encoded by one call
+SAMPLED_TEXTS = 1000  # how many of the first texts a pretrained tokeniser is checked with
+TEXTS_AT_ONCE = 1000  # texts that are encoded by one call
 
 
 def refuse_other_data(corpora: Mapping[str, tuple[str, str]], folder: Path) -> None:
