@@ -3,11 +3,12 @@
 RegardError            shown as one `error:` line and one `hint:` line
 ├── UserError          something the user can correct: exit code 2
 │   ├── RecipeError    a recipe or a setting of it
-│   ├── ConfigError    a model configuration that cannot be built
+│   ├── ConfigError    a model configuration, a setting or an argument that cannot work
 │   ├── DataError      a corpus, a line, an encoding, a data set
 │   ├── FolderError    a model folder, a run folder, a weights file
 │   └── MissingExtra   an optional dependency that is not installed
 ├── RunError           a failure while running: exit code 1
+│   └── OutputIsNaN    a model whose output is NaN
 └── Interrupted        a signal: exit code 130 or 143
     └── Stopped        a training run that saved its state
 """
@@ -28,12 +29,12 @@ class RegardError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Errors pass between processes, also those that are made of something other than a message."""
-        return _again, (type(self), self.args, self.__dict__)
+        """Pickling keeps all attributes, also of subclasses whose constructor takes no message."""
+        return _unpickled, (type(self), self.args, self.__dict__)
 
 
-def _again(kind: type[RegardError], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> RegardError:
-    error = kind.__new__(kind, *arguments)
+def _unpickled(kind: type[RegardError], args: tuple[Any, ...], attributes: dict[str, Any]) -> RegardError:
+    error = kind.__new__(kind, *args)
     error.__dict__.update(attributes)
     return error
 
@@ -49,7 +50,7 @@ class RecipeError(UserError):
 
 
 class ConfigError(UserError):
-    """A model configuration that cannot be built."""
+    """A model configuration, a setting or an argument that cannot work."""
 
 
 class DataError(UserError):
@@ -97,7 +98,7 @@ class Stopped(Interrupted):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name: the shortest known name that begins with it, else the nearest, else all."""
+    """A hint for a misspelt name: the shortest known one that begins with it, the nearest, or all."""
     known = sorted(known)
     begun = sorted((each for each in known if name and each.startswith(name)), key=len)
     near = begun or difflib.get_close_matches(name, known, n=1, cutoff=0.5)

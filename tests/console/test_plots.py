@@ -37,6 +37,14 @@ def test_series_differ_without_colour(plain, capsys):
     assert len(re.findall("o(?=[⠀-⣿ ]|$)", shown.split("\n", 1)[1], re.MULTILINE)) == 2
 
 
+@pytest.mark.parametrize(
+    ("value", "label"), [(999.4, "999"), (999.8, "1,000"), (-999.8, "-1,000"), (0.0123, "0.0123")]
+)
+def test_a_value_near_a_thousand_has_no_exponent(plain, capsys, value, label):
+    console.plot("perplexity", {"train": [(1, value)]})
+    assert capsys.readouterr().out.splitlines()[1].startswith(f"{label} |")
+
+
 @pytest.mark.parametrize("points", [[(5, 1.5)], [(1, 0.0), (2, 0.0)], [(1, 3.0), (1, 3.0)]])
 def test_one_value_can_be_plotted(plain, capsys, points):
     console.plot("loss", {"train": points, "none": []}, log=True)

@@ -64,8 +64,9 @@ def test_a_rule_has_what_a_search_asks_of_it():
 
 
 def test_an_id_is_a_whole_number_from_0_on():
-    refuse_other_id("bos_id", 0)
-    for other in (-1, None, "2", 1.0):
+    for right in (0, 3, np.int64(3)):
+        refuse_other_id("bos_id", right)
+    for other in (-1, None, "2", 1.0, True):
         with pytest.raises(ConfigError, match="is not the id of a token"):
             refuse_other_id("bos_id", other)
 

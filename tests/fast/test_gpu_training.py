@@ -151,6 +151,20 @@ def test_activations(dtype, kind):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", range(3))
+def test_nan_stays_nan_in_an_activation(kind):
+    from regard.fast.gpu_training import ACTIVATIONS
+    from regard.fast.triton.elementwise import ActivateDropped
+    from regard.fast.triton.norm import Drops
+
+    x, bias = torch.tensor([[torch.nan, 1.0, -1.0]], device=DEVICE), torch.zeros(3, device=DEVICE)
+    found = gradients(lambda x: ActivateDropped.apply(x, bias, kind, Drops(0.0, 0)), x)
+    expected = gradients(lambda x: ACTIVATIONS[kind](x + bias), x)
+    assert found[0].isnan().tolist() == [[True, False, False]]
+    for value, plain in zip(found, expected, strict=True):
+        torch.testing.assert_close(value, plain, atol=2e-4, rtol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("has_bias", [False, True])

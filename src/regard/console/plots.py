@@ -9,11 +9,15 @@ from regard.console.braille import MARKS, Canvas
 from regard.console.streams import stdout
 
 COLOURS = ("cyan", "yellow", "magenta", "green")
-Points = Sequence[tuple[int, float]]  # step and value
+Points = Sequence[tuple[int, float]]  # (step, value), in any order
 
 
 def plot(title: str, series: Mapping[str, Points], *, log: bool = False, height: int = 10) -> None:
-    """Plot curves to stdout in braille dots, with a logarithmic y axis if `log`; empty series are skipped."""
+    """Plot curves to stdout as braille dots, one line for each series that has points.
+
+    With `log` the y axis is logarithmic, unless a value is 0 or below. `height` is in lines of text. Values
+    must be finite.
+    """
     plotted = {name: points for name, points in series.items() if points}
     if not plotted:
         return
@@ -44,7 +48,7 @@ def plot(title: str, series: Mapping[str, Points], *, log: bool = False, height:
 
 
 def _tick(value: float) -> str:
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{value:,.0f}"  # from 999.5 on .3g gives 1e+03
 
 
 def _share(value: int | float, low: int | float, high: int | float, *, log: bool) -> float:

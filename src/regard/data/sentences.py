@@ -8,6 +8,7 @@ not split. A line break always ends a sentence.
 
 import re
 
+# Quotes and brackets, for classes of regular expressions
 CLOSERS = "\"'”’“»›«‹)\\]}」』）】》〉〕"
 OPENERS = "-\"'“„‘‚«‹»›(\\[{¿¡*_–—•「『（【《〈"
 LINE_BREAKS = re.compile(r"[\n\r\v\f\x85\u2028\u2029]\s*")
@@ -50,7 +51,7 @@ BEFORE_WORDS_DOTTED = _words(
     e.g i.e z.b d.h u.a v.a m.e i.d.r o.ä u.ä s.o s.u p.ex c.-à-d p.ej t.ex bl.a f.eks m.a.w d.w.z
     """
 )
-# Abbreviations only before a number ("p. 3"), and words otherwise.
+# Abbreviations only before a number ("No. 3"); elsewhere they are words ("I said no.")
 BEFORE_NUMBERS = _words(
     """
     no nos est nr nrn num art arts abs abschn anm aufl bd bde kap ch chap sec sect fig figs abb tab tbl
@@ -140,7 +141,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def _sentences(line: str, caseless: bool) -> list[str]:
-    """The sentences of a line, each with a letter or digit unless the line has none."""
+    """The sentences of a line; each has a letter or digit, unless the line has none."""
     pieces: list[str] = []
     start, first = 0, _first_alphanumeric(line, 0)  # where a sentence begins, and its first letter or digit
     last = next((i for i in reversed(range(len(line))) if line[i].isalnum()), -1)
@@ -148,7 +149,7 @@ def _sentences(line: str, caseless: bool) -> list[str]:
         if stop.end() <= first:
             continue
         next_start = _after_space(line, stop.end())
-        if next_start > last:
+        if next_start > last:  # only punctuation follows: it belongs to the last sentence
             break
         if _is_boundary(line, stop, next_start, start, caseless):
             pieces.append(line[start:next_start])
@@ -196,7 +197,7 @@ def _continues(text: str, stop: re.Match[str], next_start: int, start: int, case
 
 
 def _next_word(text: str, position: int) -> str:
-    """The word at `position`, without opening quotes and brackets; a single character if it is not a word."""
+    """The word after `position` and any opening quotes; a single character, or none, if no word follows."""
     openers = OPENERS_AND_SPACE.match(text, position)
     assert openers is not None
     word = WORD.match(text, openers.end())
@@ -204,7 +205,7 @@ def _next_word(text: str, position: int) -> str:
 
 
 def _is_lower(word: str) -> bool:
-    """True if a word begins with a lower-case letter, but not as iPhone does."""
+    """True if a word begins with a lower-case letter, except for names such as iPhone."""
     return word[:1].islower() and not word[1:2].isupper()
 
 

@@ -14,9 +14,9 @@ Result = TypeVar("Result")
 
 
 class ReplicatedModel:
-    """A replica of the model in each process; gradients are summed over the processes before the step.
+    """A whole copy of the model in each process; their gradients are summed before each update.
 
-    For a single process, a group of one, it does nothing.
+    `DistributedModel` describes the methods. In a group of one process nothing is communicated.
     """
 
     is_sharded = False

@@ -1,9 +1,10 @@
-"""Linear layers whose products have bfloat16 factors, for training on a CPU; all else stays float32.
+"""Linear layers that multiply in bfloat16, for training on a CPU; everything else stays float32.
 
-Weights, their gradients, sums and the optimiser are float32: only the factors of a product are rounded to 8
-bits of mantissa, and its result. On processors with AMX PyTorch's setting "medium" rounds the factors of
-every product, so nothing need be replaced there. On others with instructions for bfloat16 "medium" means
-oneDNN in float32, so linear layers are replaced by `BFloat16Linear` in `fast.training.fuse`.
+The factors and the result of each matrix product are rounded to bfloat16 (8 significant bits). Weights, their
+gradients and the optimiser are float32. A processor with AMX does not need these layers: there
+`torch.set_float32_matmul_precision("medium")` rounds the factors of every product. On other processors with
+bfloat16 instructions "medium" computes in float32, so `fast.training.fuse` replaces linear layers by those of
+this file.
 """
 
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ _active = False
 
 @contextmanager
 def bfloat16_products() -> Iterator[None]:
-    """A context in which `fuse` replaces linear layers."""
+    """A context in which `fast.training.fuse` replaces linear layers by those of `BFLOAT16_FORMS`."""
     global _active
     before, _active = _active, True
     try:
@@ -59,35 +60,37 @@ class LinearProduct(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad
         rows = gradient.reshape(-1, gradient.size(-1))
-        narrow = rows.bfloat16()
+        rounded = rows.bfloat16()
         return (
-            (narrow @ weight).float().view_as(x) if of_x else None,
-            (narrow.T @ x.reshape(-1, x.size(-1))).float() if of_weight else None,
+            (rounded @ weight).float().view_as(x) if of_x else None,
+            (rounded.T @ x.reshape(-1, x.size(-1))).float() if of_weight else None,
             rows.sum(0) if ctx.has_bias and of_bias else None,
         )
 
 
 def _forward(layer: nn.Linear, x: Tensor) -> Tensor:
-    narrow = layer.training and torch.is_grad_enabled() and x.dtype == layer.weight.dtype == torch.float32
-    if narrow and not torch.is_autocast_enabled("cpu") and x.device.type == "cpu":
+    trains = layer.training and torch.is_grad_enabled()
+    is_float32 = x.dtype == layer.weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    if trains and is_float32 and x.device.type == "cpu":
         return LinearProduct.apply(x, layer.weight, layer.bias)
     return F.linear(x, layer.weight, layer.bias)
 
 
 class BFloat16Linear(nn.Linear):
-    """`nn.Linear` by `LinearProduct` in training."""
+    """An `nn.Linear` that multiplies in bfloat16 in training, and in the type of its input otherwise."""
 
     def forward(self, input: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
         return _forward(self, input)
 
 
 class BFloat16StackedLinear(StackedLinear):
-    """`StackedLinear` by `LinearProduct` in training."""
+    """The same for a `StackedLinear`."""
 
     def forward(self, input: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
         return _forward(self, input)
 
 
+# class of a layer -> the class that replaces it
 BFLOAT16_FORMS: dict[type[nn.Module], type[nn.Module]] = {
     nn.Linear: BFloat16Linear,
     StackedLinear: BFloat16StackedLinear,

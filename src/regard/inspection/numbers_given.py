@@ -1,14 +1,19 @@
-"""Numbers that a caller gives: ids, heads, positions and counts; wrong ones are refused by name."""
+"""Checks of numbers that a caller gives: token ids, heads, positions and counts.
+
+Whole numbers may also be NumPy's or PyTorch's. The ConfigError names what is wrong.
+"""
 
 from collections.abc import Collection, Iterable
 from operator import index
 from typing import SupportsIndex, cast
 
+import torch
+
 from regard.errors import ConfigError, UserError
 
 
 def refuse_other_ids(name: str, ids: Collection[int], vocab_size: int) -> None:
-    """Raise a ConfigError if an id is none of the vocabulary's."""
+    """Raise a ConfigError if one of `ids` is not a token of the vocabulary."""
     for each in ids:
         if not is_whole(each):
             raise ConfigError(f"{name}: {each!r} is not the id of a token", "ids are whole numbers from 0")
@@ -22,12 +27,18 @@ def refuse_other_ids(name: str, ids: Collection[int], vocab_size: int) -> None:
 def refuse_other_indices(
     owner: str, what: str, given: object, count: int | None, *, needs_one: bool = True
 ) -> tuple[int, ...]:
-    """`given` as numbers of heads, positions or tokens of `owner`, which are below `count` (None: unknown).
+    """`given` as a tuple of indices: of heads, positions or tokens (`what`) of `owner`.
+
+    `count` is how many heads, positions or tokens there are; None if this is unknown.
 
     Raises:
-        ConfigError: it is no sequence of whole numbers, one is not there, or it is empty and `needs_one`.
+        ConfigError: `given` is not a sequence of whole numbers, one of them is below 0 or not below `count`,
+            or `given` is empty although `needs_one`.
     """
-    numbers = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else None
+    try:
+        numbers = None if isinstance(given, str | bytes) else list(cast(Iterable[SupportsIndex], given))
+    except TypeError:  # not iterable, or an array without axes
+        numbers = None
     if numbers is None or not all(map(is_whole, numbers)):
         raise ConfigError(
             f"{owner}: {what} = {given!r} is no sequence of whole numbers", f"for instance {what}=[0, 2]"
@@ -42,20 +53,20 @@ def refuse_other_indices(
 
 
 def refuse_other_tokens(positions: Iterable[int], length: int, error: type[UserError] = ConfigError) -> None:
-    """Raise an error if a token to switch off is at a position beyond a text of this length."""
+    """Raise an error if a position of a token to switch off is not in a text of `length` tokens."""
     if beyond := [each for each in positions if not 0 <= each < length]:
         raise error(f"there is no token at position {beyond[0]}", f"positions go from 0 to {length - 1}")
 
 
 def refuse_other_count(name: str, value: object, hint: str) -> None:
-    """Raise a ConfigError if the setting `name` is no whole number of 1 or more."""
+    """Raise a ConfigError if the setting `name` is not a whole number of 1 or more."""
     if not is_whole(value) or index(cast(SupportsIndex, value)) < 1:
         raise ConfigError(f"{name} = {value!r} is no whole number of 1 or more", hint)
 
 
 def is_whole(value: object) -> bool:
-    """True for what can be an index; a truth value cannot."""
-    if isinstance(value, bool):
+    """True for an integer of Python, NumPy or PyTorch; False for a truth value."""
+    if isinstance(value, bool) or (isinstance(value, torch.Tensor) and value.dtype == torch.bool):
         return False
     try:
         index(cast(SupportsIndex, value))
@@ -65,7 +76,7 @@ def is_whole(value: object) -> bool:
 
 
 def refuse_other_rows(rows: Collection[int], count: int) -> None:
-    """Raise a ConfigError if the answer has a row that the model's output lacks."""
+    """Raise a ConfigError if a row of the answer is not among the `count` rows of the output."""
     for row in rows:
         if not is_whole(row) or not 0 <= row < count:
             raise ConfigError(f"answer_rows: the output has no row {row}", f"rows are 0 to {count - 1}")

@@ -148,9 +148,10 @@ class MultiHeadAttention(nn.Module):
 class SelfAttention(MultiHeadAttention):
     """Self-attention: queries, keys and values of one sequence, projected by one matrix product.
 
-    `rotary` applies rotary position embedding to queries and keys. `qk_norm` makes norms that are applied to
-    each head of queries and keys before it, which bounds the scores (Henry et al. 2020); with `qk_norm_width`
-    "all_heads" to all heads of a position at once, as in OLMo 2.
+    It is called with the same tensor twice: `layer(x, x, mask)`. `rotary` applies rotary position embedding
+    to queries and keys. `qk_norm(width)` returns a norm of that width; two such norms are applied to queries
+    and keys before `rotary`, which bounds the scores (Henry et al. 2020): to each head, or with
+    `qk_norm_width` "all_heads" to all heads of a position at once, as in OLMo 2.
     """
 
     def __init__(

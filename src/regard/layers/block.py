@@ -18,7 +18,10 @@ MakeNorm = Callable[[], nn.Module]
 
 
 class PostNorm(nn.Module):
-    """norm(x + dropout(sublayer(x))), as in Vaswani et al. 2017, section 5.4."""
+    """A residual connection with the norm after it: norm(x + dropout(sublayer(x))).
+
+    Vaswani et al. 2017, section 5.4.
+    """
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()
@@ -31,9 +34,10 @@ class PostNorm(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """x + dropout(sublayer(norm(x))) (Xiong et al. 2020); the stack then has a final norm.
+    """A residual connection with the norm before the sub-layer: x + dropout(sublayer(norm(x))).
 
-    If a `residual` is given, the sub-layer's output is added to it instead of to `x`.
+    Xiong et al. 2020. A stack of such blocks has a final norm. If a `residual` is given, the sub-layer's
+    output is added to it instead of to `x`.
     """
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
@@ -50,7 +54,10 @@ class PreNorm(nn.Module):
 
 
 class SandwichNorm(nn.Module):
-    """x + dropout(norm_after(sublayer(norm_before(x)))) (Ding et al. 2021); the stack has a final norm."""
+    """A residual connection with two norms: x + dropout(norm_after(sublayer(norm_before(x)))).
+
+    Ding et al. 2021. A stack of such blocks has a final norm.
+    """
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()
@@ -63,7 +70,10 @@ class SandwichNorm(nn.Module):
 
 
 class ReorderedNorm(nn.Module):
-    """x + dropout(norm(sublayer(x))) (OLMo 2, Walsh et al. 2025, section 2.1); the stack has a final norm."""
+    """A residual connection with the norm after the sub-layer: x + dropout(norm(sublayer(x))).
+
+    OLMo 2 (Walsh et al. 2025, section 2.1). A stack of such blocks has a final norm.
+    """
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()
@@ -87,10 +97,10 @@ RESIDUALS: dict[NormPosition, type[Residual]] = {
 class EncoderBlock(nn.Module):
     """Self-attention, then a feed-forward network, each within a residual connection.
 
-    `residual` makes a residual connection with its dropout and norm. With a causal mask this is the block of
-    a decoder without cross-attention; with a `cache`, `x` holds the positions after the cached ones.
-    The residual connections are attributes `around_...`, as in the parameter names of model folders. `window`
-    is what the stack's mask lets a position of this block attend to (see `window_mask`); None for all.
+    `residual()` returns a new residual connection with its dropout and norm, such as a `PreNorm`. With a
+    causal mask this is the block of a decoder-only model. The residual connections are the attributes
+    `around_self_attention` and `around_feed_forward`. A stack sets `window` for a block whose positions
+    attend to a window only (see `window_mask`); None: they attend to all.
     """
 
     def __init__(
@@ -113,7 +123,7 @@ class EncoderBlock(nn.Module):
         normalisation: Norm = "layer",
         activation: Activation = "relu",
     ) -> "EncoderBlock":
-        """A block of these sizes: attention with as many keys and values as queries, and no positions.
+        """A block of these sizes, with as many key-value heads as query heads, and without positions.
 
         `d_model` is the width of its input and output, `d_ff` the inner width of the feed-forward network.
         """
@@ -130,6 +140,10 @@ class EncoderBlock(nn.Module):
         position_bias: Float[Tensor, "#batch heads len seen_len"] | None = None,
         cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "batch len d_model"]:
+        """The outputs for `x`; arguments are those of the attention.
+
+        With a `cache`, `x` has the positions after the cached ones, and seen_len counts both.
+        """
         x = self.around_self_attention(
             x, lambda y: self.self_attention(y, y, mask, position_bias=position_bias, cache=cache)
         )
@@ -172,7 +186,7 @@ class ParallelBlock(EncoderBlock):
 class DecoderBlock(nn.Module):
     """Self-attention, cross-attention to the memory, feed-forward network, each within a residual connection.
 
-    With a `cache`, `x` holds the positions after the cached ones.
+    `residual()` returns a new residual connection, as in `EncoderBlock`.
     """
 
     def __init__(
@@ -200,7 +214,7 @@ class DecoderBlock(nn.Module):
         normalisation: Norm = "layer",
         activation: Activation = "relu",
     ) -> "DecoderBlock":
-        """As `EncoderBlock.of_size`, over a memory of width `d_memory`, `d_model` where that is None."""
+        """As `EncoderBlock.of_size`; `d_memory` is the width of the memory (None: `d_model`)."""
         return cls(
             SelfAttention(d_model, num_heads, dropout=dropout),
             MultiHeadAttention(d_model, num_heads, key_dim=d_memory, value_dim=d_memory, dropout=dropout),
@@ -224,6 +238,11 @@ class DecoderBlock(nn.Module):
         position_bias: Float[Tensor, "#batch heads tgt_len seen_len"] | None = None,
         cache: KeyValueCache | None = None,
     ) -> Float[Tensor, "batch tgt_len d_model"]:
+        """The outputs for `x`; `memory` is a sequence, or its keys and values, which `read` returns.
+
+        `mask` is for the self-attention, usually causal; `memory_mask` for the cross-attention. With a
+        `cache`, `x` has the positions after the cached ones, and seen_len counts both.
+        """
         x = self.around_self_attention(
             x, lambda y: self.self_attention(y, y, mask, position_bias=position_bias, cache=cache)
         )

@@ -34,7 +34,10 @@ GATES: Mapping[str, Elementwise] = {"swiglu": F.silu, "geglu": F.gelu, "geglu_ta
 
 
 class FeedForward(nn.Module):
-    """Equation 2: max(0, x W1 + b1) W2 + b2, or another activation; `dropout` acts between the two."""
+    """Two linear layers with an activation between them: max(0, x W1 + b1) W2 + b2, if it is ReLU.
+
+    Vaswani et al. 2017, equation 2. `dropout` is applied after the activation.
+    """
 
     def __init__(
         self,
@@ -56,9 +59,9 @@ class FeedForward(nn.Module):
 
 
 class GatedFeedForward(nn.Module):
-    """(activation(x W) * x V) W2, usually without biases: SwiGLU with `F.silu`, GEGLU with `F.gelu`.
+    """A gated network: (activation(x W) * x V) W2. SwiGLU has the activation `F.silu`, GEGLU `F.gelu`.
 
-    Shazeer 2020, equation 6.
+    Shazeer 2020, equation 6. `dropout` is applied before W2.
     """
 
     def __init__(
@@ -90,7 +93,9 @@ def feed_forward(
     bias: bool = True,
     gated_bias: bool = False,
 ) -> FeedForward | GatedFeedForward:
-    """The network with the activation `kind`; a gated one has biases if `gated_bias`.
+    """A feed-forward network of this `kind`: the name of an activation, or of a gated network.
+
+    It has biases if `bias`; a gated one if `gated_bias`.
 
     Raises:
         ValueError: the activation is unknown.

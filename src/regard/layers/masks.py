@@ -49,12 +49,18 @@ def window_mask(
 def prefix_mask(
     prefix_lengths: Int[Tensor, " batch"], max_len: int
 ) -> Bool[Tensor, "batch 1 max_len max_len"]:
-    """Each position may attend to its row's prefix and to earlier ones (Raffel et al. 2020, figure 3)."""
+    """Each position may attend to the prefix of its row, to itself and to earlier positions.
+
+    Raffel et al. 2020, figure 3. `prefix_lengths`: how many positions of each row are its prefix.
+    """
     return padding_mask(prefix_lengths, max_len) | causal_mask(max_len, device=prefix_lengths.device)
 
 
 def document_mask(documents: Int[Tensor, "batch len"]) -> Bool[Tensor, "batch 1 len len"]:
-    """Each position may attend to its own document only; `documents` has each position's document number."""
+    """Each position may attend to its own document, also to later positions of it.
+
+    `documents` has the number of each position's document. `&` combines this mask with a causal one.
+    """
     return (documents[:, :, None] == documents[:, None, :])[:, None]
 
 

@@ -43,9 +43,11 @@ def sinusoids(
 
 
 class SinusoidalPositions(nn.Module):
-    """The paper's fixed positions, of any length; those beyond `table_len` are computed in each call.
+    """Fixed sinusoidal positions, for texts of any length (Vaswani et al. 2017, section 3.5).
 
-    They are counted from `offset`.
+    `layout` is the order of the features: sines and cosines "interleaved", as in the paper, or "split", all
+    sines first; "fairseq" is split with slightly different frequencies. Positions are counted from `offset`.
+    Those beyond `table_len` are computed in each call.
     """
 
     table: Tensor
@@ -59,6 +61,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoids(offset, table_len, d_model, layout), persistent=False)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "{length} d_model"]:
+        """The vectors of positions `start` to `start + length - 1`."""
         if start + length <= self.table.size(0):
             return self.table[start : start + length]
         start += self.offset
@@ -82,6 +85,11 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "{length} d_model"]:
+        """The vectors of positions `start` to `start + length - 1`.
+
+        Raises:
+            ValueError: a position is not below `max_positions`.
+        """
         if start + length > self.max_positions:
             raise ValueError(
                 f"{start + length} positions, but only max_positions ({self.max_positions}) are learned"
@@ -98,9 +106,9 @@ class LearnedPositions(nn.Module):
 class RotaryPositions(nn.Module):
     """Rotary position embedding: queries and keys are rotated by their positions (Su et al. 2021).
 
-    So scores depend on distance. The first `rotary_dim` features of a head are rotated (None: all of them).
-    Features i and i + rotary_dim/2 are rotated together, by the angle pos / base^(2i/rotary_dim) (the
-    half-split layout of GPT-NeoX and Llama). A `scaling` changes these angles.
+    So scores depend on the distance of query and key. The first `rotary_dim` features of a head are rotated
+    (None: all of them). Features i and i + rotary_dim/2 are rotated together, by the angle pos /
+    base^(2i/rotary_dim) (the half-split layout of GPT-NeoX and Llama). A `scaling` changes these angles.
     """
 
     sine: Tensor
@@ -133,6 +141,7 @@ class RotaryPositions(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch heads len d_head"], start: int = 0
     ) -> Float[Tensor, "batch heads len d_head"]:
+        """`x`, queries or keys, rotated by its positions, which begin at `start`."""
         return self.turned(x, *self.sines_and_cosines(start, x.size(2)))
 
     def turned(
@@ -141,7 +150,7 @@ class RotaryPositions(nn.Module):
         sine: Float[Tensor, "*#lead len rotary_dim"],
         cosine: Float[Tensor, "*#lead len rotary_dim"],
     ) -> Float[Tensor, "batch heads len d_head"]:
-        """`x` turned by the angles of these sines and cosines, which may be others in each row."""
+        """`x` rotated by the angles of these sines and cosines, which may differ from row to row."""
         if self.rotary_dim == self.d_head:
             return _rotated(x, sine, cosine)
         turned, same = x[..., : self.rotary_dim], x[..., self.rotary_dim :]
@@ -150,7 +159,11 @@ class RotaryPositions(nn.Module):
     def sines_and_cosines(
         self, start: int, length: int
     ) -> tuple[Float[Tensor, "{length} rotary_dim"], Float[Tensor, "{length} rotary_dim"]]:
-        """The sines and cosines of these positions."""
+        """The sines and cosines for positions `start` to `start + length - 1`.
+
+        Raises:
+            ValueError: a position is beyond the limit of the `scaling`.
+        """
         end = start + length
         if end <= self.sine.size(0):
             return self.sine[start:end], self.cosine[start:end]

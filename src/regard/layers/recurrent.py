@@ -144,7 +144,7 @@ class RecurrentStack(nn.Module):
         return list(self.layers)  # type: ignore[arg-type]
 
     def read(self, x: Float[Tensor, "batch len d_input"]) -> Inputs:
-        """The part of the lowest layer that depends on the inputs alone."""
+        """The lowest layer's products with its inputs, which do not depend on the state."""
         return self._layers[0].input(x)
 
     def forward(self, inputs: Inputs, states: States) -> tuple[Float[Tensor, "batch len d_model"], States]:
@@ -208,9 +208,10 @@ class SourceAttention(nn.Module, ABC):
 
 
 class AdditiveAttention(SourceAttention):
-    """v . tanh(W s + U h): Bahdanau et al. 2015, appendix A.1.2.
+    """Additive attention: the score of decoder state s and source state h is v . tanh(W s + U h).
 
-    Luong et al. 2015 call it concat and write v . tanh(W [s; h]), with one matrix for both.
+    Bahdanau et al. 2015, appendix A.1.2. Luong et al. 2015 call it concat and write v . tanh(W [s; h]), with
+    one matrix for both.
     """
 
     def __init__(self, d_model: int, d_memory: int) -> None:
@@ -229,7 +230,13 @@ class AdditiveAttention(SourceAttention):
 
 
 class DotAttention(SourceAttention):
-    """s . h (Luong et al. 2015, equation 8); it has no parameters, and s and h have the same width."""
+    """Dot-product attention: the score of decoder state s and source state h is s . h.
+
+    Luong et al. 2015, equation 8. It has no parameters.
+
+    Raises:
+        ValueError: the states have different widths.
+    """
 
     def __init__(self, d_model: int, d_memory: int) -> None:
         super().__init__()
@@ -248,7 +255,10 @@ class DotAttention(SourceAttention):
 
 
 class GeneralAttention(DotAttention):
-    """s . W h (Luong et al. 2015, equation 8)."""
+    """General attention: the score of decoder state s and source state h is s . W h.
+
+    Luong et al. 2015, equation 8.
+    """
 
     def __init__(self, d_model: int, d_memory: int) -> None:
         super().__init__(d_model, d_model)

@@ -39,7 +39,7 @@ class RotaryScaling:
 
 @dataclass(frozen=True, kw_only=True)
 class LinearScaling(RotaryScaling):
-    """All frequencies are divided by `factor` (Chen et al. 2023)."""
+    """Position interpolation: all frequencies are divided by `factor` (Chen et al. 2023)."""
 
     kind: str = field(default="linear", init=False)
 
@@ -49,11 +49,11 @@ class LinearScaling(RotaryScaling):
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicScaling(RotaryScaling):
-    """The usual frequencies, for texts of at most `original_length` tokens.
+    """Dynamic NTK scaling up to `original_length` tokens, where it does not change the frequencies.
 
-    In longer texts they would depend on the length of the text (bloc97 2023), those of earlier positions too.
-    A cache holds keys that were rotated before, and a batch holds texts of several lengths, so there are no
-    longer texts here.
+    bloc97 2023. In longer texts the frequencies would depend on the length of the text, also at earlier
+    positions. But a cache holds keys that are rotated already, and a batch has texts of several lengths. So
+    longer texts are refused.
     """
 
     kind: str = field(default="dynamic", init=False)
@@ -106,9 +106,9 @@ class YarnScaling(RotaryScaling):
     """Low frequencies are divided by `factor`, high ones are not; scores are scaled (Peng et al. 2023).
 
     Pairs that rotate more than `beta_fast` times within `original_length` positions keep their frequency,
-    those that rotate less than `beta_slow` times are divided; between the two the divisor changes linearly
-    with the number of the pair, whose bounds are whole numbers with `truncate`. Queries and keys are
-    multiplied by `attention_factor` (None: 0.1 log(factor) + 1).
+    those that rotate less than `beta_slow` times are divided. Between the two the multiplier falls from 1 to
+    1 / `factor`, linearly with the index of the pair; with `truncate` this range begins and ends at whole
+    indices. Queries and keys are multiplied by `attention_factor` (None: 0.1 log(factor) + 1).
     """
 
     kind: str = field(default="yarn", init=False)

@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint: the deployed weights, the adapters, the optimiser's state, the average."""
+"""The tensors of a checkpoint: weights for use, adapters, the optimiser's state, averaged weights."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,26 +10,30 @@ from regard.training.optimizer_state import optimizer_tensors
 from regard.weights.average import AVERAGE, MovingAverage
 from regard.weights.tensors import model_tensors
 
-WEIGHTS = "model.safetensors"  # the weights for use, with merged adapters
-ADAPTERS = "adapters.safetensors"  # in a run with adapters: the adapters and the unmerged weights below them
+WEIGHTS = "model.safetensors"  # the weights for use: adapters are merged
+ADAPTERS = "adapters.safetensors"  # of a run with adapters: these, and the unmerged weights of their layers
 OPTIMIZER = "optimizer.safetensors"
-Load = Callable[[str], Mapping[str, Tensor]]  # the tensors of a file of a checkpoint
+Load = Callable[[str], Mapping[str, Tensor]]  # name of a checkpoint's file -> its tensors
 
 
 def checkpoint_tensors(
     model: nn.Module, optimizer: torch.optim.Optimizer, average: MovingAverage | None
 ) -> dict[str, Mapping[str, Tensor]]:
-    """The tensors of a checkpoint by file."""
+    """The tensors of a checkpoint, by the name of their file."""
     files = {**weight_files(model), OPTIMIZER: optimizer_tensors(model, optimizer)}
     return {**files, AVERAGE: average.tensors()} if average else files
 
 
 def weight_files(model: nn.Module) -> dict[str, Mapping[str, Tensor]]:
-    """The weight files of a checkpoint: merged weights, so that it is a model folder, and the adapters."""
+    """The weights of a checkpoint, by the name of their file.
+
+    The weights for use are merged, so that the checkpoint is also a model folder. With adapters a second file
+    has the tensors that training needs and the first one lacks.
+    """
     own = model_tensors(model)
     if not adapters_of(model):
         return {WEIGHTS: own}
-    own = copies(own)
+    own = copies(own)  # because `merged` changes the weights in place
     with merged(model):
         plain = copies(model_tensors(model))
     changed = {
@@ -41,7 +45,7 @@ def weight_files(model: nn.Module) -> dict[str, Mapping[str, Tensor]]:
 
 
 def trained_weights(load: Load, model: nn.Module) -> dict[str, Tensor]:
-    """The weights of `model` for training, with unmerged adapters."""
+    """The weights with which training of `model` resumes: unmerged, and with the adapters."""
     weights = dict(load(WEIGHTS))
     return {**weights, **load(ADAPTERS)} if adapters_of(model) else weights
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import openai
 import pytest
 
-from regard.errors import RunError
+from regard.errors import DataError, RunError
 from regard.serving.dialects.openai import Asked, _controls, _most_tokens, _texts
 from regard.serving.dialects.openai_shapes import CompletionShape, Shape, TextLimit, text_offsets
 from regard.serving.dialects.openai_types import ChatRequest, Sampling
@@ -504,8 +504,15 @@ def test_texts_are_one_or_several_but_no_tokens_and_not_none():
         assert refused.value.parameter == "prompt"
 
 
-@pytest.mark.parametrize("error", [ClientGone(), RunError("the worker has died", "ask again")])
-def test_a_stream_ends_with_the_error_unless_the_client_is_gone(error):
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ClientGone(), None),
+        (RunError("it has died", "ask again"), "server_error"),
+        (DataError("it has died", "shorten it"), "invalid_request_error"),
+    ],
+)
+def test_a_stream_ends_with_the_error_unless_the_client_is_gone(error, kind):
     class Fails(CompletionShape):
         def first_deltas(self):
             raise error
@@ -525,8 +532,8 @@ def test_a_stream_ends_with_the_error_unless_the_client_is_gone(error):
         return
     [event] = asyncio.run(events(asked, shape))
     found = json.loads(event.removeprefix(b"data: "))["error"]
-    assert (found["type"], found["param"]) == ("server_error", None)
-    assert "the worker has died" in found["message"]
+    assert (found["type"], found["param"]) == (kind, None)
+    assert "it has died" in found["message"]
 
 
 def test_a_kind_of_completions_must_write_its_choices():

@@ -9,12 +9,12 @@ from torch import Tensor
 from regard.fast.native.kernels import constant, kernel, threads_for
 from regard.fast.native.plan import LINEAR, PlannedResult, Rows
 
-QUAD = 4  # features of int8 that are multiplied together
-MIDDLE = 128  # stands for 0 in inputs where the instruction takes unsigned ones (dot.h)
+QUAD = 4  # features that an int8 instruction multiplies and adds at once
+MIDDLE = 128  # the quantised input that stands for 0 if the instruction takes unsigned inputs (dot.h)
 
 
 class Weights(ctypes.Structure):
-    """The struct `Weights` of product.h."""
+    """The struct `Weights` of product.h, which describes the fields."""
 
     _fields_ = [
         ("panels", ctypes.c_void_p), ("int8_panels", ctypes.c_void_p), ("bias", ctypes.c_void_p),
@@ -27,8 +27,9 @@ class Weights(ctypes.Structure):
 class PackedLinear:
     """A linear layer, followed by ReLU if `relu`, with its weights in the kernels' layout (panels).
 
-    Weights are float32, or int8 with a `scale` for each output; then the inputs of each row are quantised
-    with the row's own scale. A row's result depends neither on its batch nor on the number of threads.
+    Weights are float32, or int8 with `scale`, the value of one step of each output's weights. With int8
+    weights the inputs are quantised too, each row with a scale of its own. A row's result depends neither on
+    its batch nor on the number of threads.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class PackedLinear:
         relu: bool = False,
     ) -> None:
         columns, self.features = self.shape = weight.shape
-        self.levels = 0 if scale is None else kernel("level_bytes")(self.features)  # of a row's inputs
+        self.levels = 0 if scale is None else kernel("level_bytes")(self.features)  # bytes of a quantised row
         held = {"bias": _filled(torch.zeros(columns) if bias is None else bias)}
         if scale is None:
             held["panels"] = _panels(weight)
@@ -48,7 +49,7 @@ class PackedLinear:
             held["int8_panels"] = _panels(weight, QUAD)
             held["scales"] = _filled(scale)
             held["offsets"] = _filled(weight.sum(dim=1, dtype=torch.int32) * MIDDLE)
-        self._held = held  # keeps the tensors alive whose addresses are below
+        self._held = held  # the struct has their addresses only
         self._weights = Weights(
             features=self.features, columns=columns, relu=relu, **{k: v.data_ptr() for k, v in held.items()}
         )
@@ -56,7 +57,7 @@ class PackedLinear:
         self._linear, self._top_candidates = kernel("linear"), kernel("top_candidates")
 
     def __call__(self, x: Rows, residual: Rows | None = None) -> Rows:
-        """x W^T + bias, `residual` added, and then ReLU: [rows, out_features]."""
+        """x W^T + bias (+ residual), then ReLU if `relu`: [rows, in_features] -> [rows, out_features]."""
         if isinstance(x, PlannedResult):
             assert residual is None or isinstance(residual, PlannedResult)
             return self._planned(x, residual)  # pyright: ignore[reportReturnType]
@@ -84,7 +85,8 @@ class PackedLinear:
     def prefetch(self, other: "PackedLinear") -> None:
         """Prefetch the first weights of `other` while the last weights of this layer are multiplied.
 
-        It is safe if `other` has been freed by then.
+        `other` may be freed before: a prefetch of freed memory has no effect. If it has int8 weights, nothing
+        of it is prefetched.
         """
         self._weights.after = other._weights.panels
 
@@ -93,9 +95,11 @@ class PackedLinear:
     ) -> tuple[Float[Tensor, "rows size"], Int64[Tensor, "rows size"], Float[Tensor, " rows"]]:
         """The `size` largest log-probabilities of each row, their ids, and the log-probability of `asked`.
 
-        The log-probabilities (log-softmax of the outputs) are in descending order; of equal ones the lower id
-        comes first. The logits are not stored: those of 160 rows with 8,000 classes took longer to write,
-        read and sort than to compute.
+        They are the log-softmax of the outputs (logits), in the order of the logits: descending, and of equal
+        logits the lower id first. Different logits can have the same log-probability, because it is rounded.
+        If there are fewer than `size` outputs, the rest are -inf with id 0. `asked`: an id for each row. The
+        logits are not stored: those of 160 rows with 8,000 classes took longer to write, read and sort than
+        to compute.
         """
         x, asked, rows = x.contiguous(), asked.contiguous(), x.size(0)
         values, ids = torch.empty(rows, size), torch.empty(rows, size, dtype=torch.int64)
@@ -110,14 +114,18 @@ class PackedLinear:
         return values, ids, asked_log_probs
 
     def _room(self, rows: int) -> tuple[Tensor, int, int]:
-        """Scratch for quantised inputs, followed by their scales; the address of each."""
+        """Scratch memory for quantised rows and then their scales (float32), and the addresses of both."""
         room = torch.empty(rows * (self.levels + 4), dtype=torch.uint8)
         levels = room.data_ptr()
         return room, levels, levels + rows * self.levels
 
 
 def _panels(weight: Tensor, together: int = 1) -> Tensor:
-    """Weights as panels: columns interleaved, `together` features of each; padded with zeros."""
+    """A weight matrix as panels: [panels, features / together, panel_width, together], padded with zeros.
+
+    Columns are outputs. A panel has all features of `panel_width` columns, `together` features of a column
+    after each other.
+    """
     width = constant("panel_width")
     columns, features = (
         -(-size // unit) * unit for size, unit in zip(weight.shape, (width, together), strict=True)
@@ -128,7 +136,7 @@ def _panels(weight: Tensor, together: int = 1) -> Tensor:
 
 
 def _filled(of_columns: Tensor) -> Tensor:
-    """One number for each column, padded with zeros to the end of the last panel."""
+    """A vector with a number for each column, padded with zeros to the end of the last panel."""
     width = constant("panel_width")
     filled = of_columns.new_zeros(-(-len(of_columns) // width) * width)
     filled[: len(of_columns)] = of_columns

@@ -1,4 +1,4 @@
-"""Steps of greedy or beam search by one call (search.c), until one is left to the caller."""
+"""Several steps of greedy or beam search by one call of search.c, up to one that the caller decides."""
 
 import ctypes
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from regard.fast.native.kernels import constant, kernel
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.plan import AttentionInputs, Plan, refuse_ids
 
-NUMBER = 8  # bytes
+NUMBER = 8  # bytes of an int64 or float64
 
 
 class Search(ctypes.Structure):
-    """The struct of search.c."""
+    """The struct `Search` of search.c, which describes the fields."""
 
     _fields_ = [
         *[(name, ctypes.c_void_p) for name in (
@@ -36,21 +36,23 @@ class Search(ctypes.Structure):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchState:
-    """A search between two steps: greedy hypotheses, one a row, or the beam of one sentence.
+    """A search between two steps: greedy hypotheses, one in each row, or the beam of one sentence.
 
     Attributes:
         last: the last id of each row.
-        log_probs: of each row.
-        ranks: of each row in the beam, from 0 on, the best first.
-        ends: tokens that end a hypothesis; `banned`: tokens that no hypothesis has.
-        asked: an id, whose log-probability is found in each row.
-        candidates: how many next tokens of each row are found, banned ones among them.
-        size: of the beam; 0 for greedy hypotheses.
-        most_ends: so many hypotheses of a beam may end before the caller is asked.
-        penalties: the divisor of the log-probability of a hypothesis that ends at each step; None if none is
-            dropped.
-        greatest: the greatest divisor. A hypothesis is kept if its log-probability over it exceeds `bar`, the
-            best score of those that ended.
+        log_probs: the log-probability of the hypothesis in each row.
+        ranks: the rank of each row in the beam; 0 is the best.
+        ends: ids that end a hypothesis.
+        banned: ids that are never chosen.
+        asked: an id whose log-probability is computed for each row, too.
+        candidates: how many of the most likely next tokens of each row are computed, banned ones included.
+        size: the beam size; 0 for greedy hypotheses.
+        most_ends: if more hypotheses of a beam end than this, the caller decides.
+        penalties: the length penalty of a hypothesis that ends at each step, by which its log-probability is
+            divided; None if no hypothesis is dropped.
+        greatest: the greatest length penalty. A hypothesis is dropped unless its log-probability divided by
+            this is above `bar`.
+        bar: the best score of a finished hypothesis.
     """
 
     last: Int64[Tensor, " rows"]
@@ -68,25 +70,26 @@ class SearchState:
 
     @property
     def most_rows(self) -> int:
-        """How many rows there may be."""
+        """The greatest number of rows that the search can have."""
         return self.size or len(self.last)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndedTokens:
-    """What a hypothesis that ended gained since row `origin`: without its end, whose gain is the last."""
+    """A hypothesis that ended during the steps."""
 
-    origin: int
-    tokens: list[int]
-    gains: list[float]
+    origin: int  # the row that it continues, as rows were numbered before the steps
+    tokens: list[int]  # the ids that it gained, without the end token
+    gains: list[float]  # their log-probabilities, and that of the end token
     log_prob: float  # of the whole hypothesis
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepsTaken:
-    """What a search gained by some steps, and the candidates of one step more, for the caller to choose from.
+    """A search after some steps, and the candidates from which the caller chooses the next step.
 
-    Row i continues what row `origins[i]` was by `tokens[i]`, whose log-probabilities are `gains[i]`.
+    Row i continues the former row `origins[i]` by the ids `tokens[i]`, whose log-probabilities are
+    `gains[i]`. `candidates` are what `PackedLinear.top_candidates` returns.
     """
 
     origins: Int64[Tensor, " rows"]
@@ -106,14 +109,16 @@ def run_steps(
     steps: int,
     scale: float,
 ) -> StepsTaken:
-    """Run `plan` and the `output` layer, and continue the hypotheses, as long as the caller need not decide.
+    """Continue the hypotheses by several steps; each runs `plan` and the `output` layer.
 
-    Each step does what a search does in Python, to the bit. It is left to the caller if a greedy hypothesis
-    ends, if more hypotheses of a beam end than may, if none is left, or if a log-probability is not finite.
+    A step gives what the search in Python gives, to the bit. The steps end before one in which a greedy
+    hypothesis ends, more than `most_ends` hypotheses of a beam end, no hypothesis is left, or a
+    log-probability is not finite: its candidates are returned, and the caller decides.
 
     Args:
-        inputs: of so many steps, one after the other, with `state.most_rows` rows each.
-        steps: at most. The hypotheses are not continued by the last one, whose candidates are returned.
+        inputs: the attention inputs of `steps` steps, one after the other, with `state.most_rows` rows each.
+            The rows of `inputs.table` are reordered in place, as the hypotheses are.
+        steps: how often the plan runs at most: hypotheses gain up to `steps` - 1 tokens.
         scale: a factor of the plan's results.
 
     Raises:
@@ -168,7 +173,7 @@ def run_steps(
 
 
 def _enlarged(values: Tensor, rows: int) -> Tensor:
-    """A copy with room for so many rows."""
+    """A copy of `values` with this many rows; the new ones are 0."""
     return torch.cat((values, values.new_zeros(rows - len(values))))
 
 

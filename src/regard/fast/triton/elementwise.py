@@ -1,4 +1,7 @@
-"""Bias, activation and dropout of a feed-forward network, and dropout with a residual, on a GPU."""
+"""Bias, activation and dropout of a feed-forward network, and dropout with a residual, on a GPU.
+
+The kernels number elements in 32 bits, so a tensor must have fewer than 2**31 of them.
+"""
 
 from typing import Any, no_type_check
 
@@ -11,9 +14,9 @@ from torch.autograd.function import once_differentiable
 
 from regard.fast.triton.norm import SEED_IN_MEMORY, Drops
 
-BLOCK = 1024
+BLOCK = 1024  # elements that a program computes
 ROWS, COLUMNS = 64, 64  # of a tile of a backward pass, which sums the gradient of the bias over its rows
-RELU, GELU, GELU_TANH = range(3)
+RELU, GELU, GELU_TANH = range(3)  # `KIND` of the kernels
 
 
 @triton.jit(do_not_specialize=["seed"])
@@ -27,11 +30,11 @@ def _activated(
     inside = at < size
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
     value += tl.load(bias + at % features, mask=inside, other=0.0).to(tl.float32)
-    if KIND == 0:
-        value = tl.maximum(value, 0.0)
-    if KIND == 1:
+    if KIND == 0:  # RELU
+        value = tl.where(value < 0.0, 0.0, value)  # NaN stays NaN; tl.maximum would give 0
+    if KIND == 1:  # GELU; the factor of the value is 1 / sqrt(2)
         value = value * 0.5 * (1.0 + tl.erf(value * 0.7071067811865476))
-    if KIND == 2:
+    if KIND == 2:  # GELU_TANH: (1 + tanh z) / 2 is sigmoid(2 z), and its factor is 2 sqrt(2 / pi)
         value = value * tl.sigmoid(1.5957691216057308 * (value + 0.044715 * value * value * value))
     if DROPS:
         value = tl.where(tl.rand(seed, at) >= p, value / (1.0 - p), 0.0)
@@ -56,7 +59,7 @@ def _activated_backward(
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
     value += tl.load(bias + column, mask=column < features, other=0.0).to(tl.float32)
     if KIND == 0:
-        slope = tl.where(value > 0.0, slope, 0.0)
+        slope = tl.where(value <= 0.0, 0.0, slope)  # as in PyTorch, also if the input is NaN
     if KIND == 1:
         below = 0.5 * (1.0 + tl.erf(value * 0.7071067811865476))
         slope *= below + value * 0.3989422804014327 * tl.exp(-0.5 * value * value)
@@ -85,7 +88,7 @@ def _added(residual, x, out, seed, p, size, ADDS: tl.constexpr, DROPS: tl.conste
 
 
 class ActivateDropped(torch.autograd.Function):
-    """dropout(activation(x + bias)); `kind` is RELU, GELU or GELU_TANH."""
+    """dropout(activation(x + bias)), in the type of `x`; `kind` is RELU, GELU or GELU_TANH."""
 
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -121,7 +124,7 @@ class ActivateDropped(torch.autograd.Function):
 
 
 class AddDropped(torch.autograd.Function):
-    """residual + dropout(x), in the type of the residual."""
+    """residual + dropout(x), in the wider of their types."""
 
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -154,7 +157,7 @@ def _dropped(residual: Tensor | None, x: Tensor, drops: Drops, dtype: torch.dtyp
 
 
 def try_a_kernel() -> None:
-    """Compile and run a kernel on the current GPU; any error means that none can be."""
+    """Compile and run one kernel on the current GPU. If this raises any error, no kernel can be used here."""
     one = torch.ones(1, device="cuda")
     _dropped(None, one, Drops(0.5, 1), one.dtype)
     torch.cuda.synchronize()

@@ -1,7 +1,7 @@
-"""OpenAI's dialect: completions, chat completions, embeddings, models; speech is in `openai_audio.py`.
+"""OpenAI's dialect: completions, chat completions, embeddings, models. Speech is in `openai_audio.py`.
 
-What changes an answer and cannot be honoured is refused by name; an unknown field is refused, as OpenAI does.
-Fields that only describe the client or the account (`user`, `metadata`, `store`) are accepted.
+A field that would change the answer and cannot be honoured is refused by name. Unknown fields are refused, as
+by OpenAI. Fields that only describe the client or the account (`user`, `metadata`, `store`) have no effect.
 """
 
 import asyncio
@@ -40,21 +40,20 @@ from regard.serving.request import ClientGone
 from regard.verbs.serve import TranslationAnswerer
 from regard.verbs.shared.answerer import AnswerSettings, DecodingAnswerer, Task
 
-TYPES = {
-    400: "invalid_request_error",
+TYPES = {  # of an error, by its HTTP status
+    **dict.fromkeys((400, 405, 413, 415), "invalid_request_error"),
     401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
+    429: "rate_limit_error",
 }
-TYPES |= {413: "invalid_request_error", 415: "invalid_request_error", 405: "invalid_request_error"}
-TYPES |= {429: "rate_limit_error"}
 WHY = "no model here does that"
-NEUTRAL = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}  # what clients send that leave the choice of tokens alone
-TIERS = (None, "auto", "default")  # service tiers: there is one
+NEUTRAL = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}  # values that do not ask for sampling
+TIERS = (None, "auto", "default")  # values of service_tier; all mean the only tier
 
 
 class OpenAIDialect(Dialect):
-    """OpenAI's dialect."""
+    """OpenAI's dialect; an answer has the shape that `openai_shapes.py` gives it."""
 
     name: ClassVar[str] = "openai"
 
@@ -84,9 +83,7 @@ class OpenAIDialect(Dialect):
         ]
 
     def error(self, problem: HttpProblem, request_id: str) -> Response:
-        kind = TYPES.get(problem.status, "server_error")
-        body = OpenAIErrorBody(message=problem.text, type=kind, param=problem.parameter, code=problem.code)
-        return error_response(problem, OpenAIError(error=body))
+        return error_response(problem, _error_of(problem))
 
     async def models(self, call: Call) -> Response:
         data = [_model(slot) for slot in call.service.models.slots.values()]
@@ -97,12 +94,15 @@ class OpenAIDialect(Dialect):
 
     async def completions(self, call: Call) -> Any:
         body = await call.body(CompletionRequest)
-        refuse_set({"suffix": body.suffix}, {"suffix": "no model here fills in between"})
+        refuse_set({"suffix": body.suffix}, {"suffix": "no model here fills in the text before a suffix"})
         if body.best_of is not None and body.best_of != (body.n or 1):
             raise unsupported("best_of", "only as many texts are computed as are returned")
         if body.logprobs:
             raise unsupported(
-                "logprobs above 0", "only those of the tokens taken are known", "logprobs = 0", of="logprobs"
+                "logprobs above 0",
+                "only the log-probabilities of the chosen tokens are known",
+                "logprobs = 0",
+                of="logprobs",
             )
         asked = await Asked.of(call, body, body.max_tokens)
         if body.prompt is None and asked.settings.task == "translate":
@@ -111,7 +111,9 @@ class OpenAIDialect(Dialect):
         if body.stream:
             return await asked.stream(prompts, CompletionShape(*asked.shape, prompts if body.echo else None))
         if body.echo and body.logprobs is not None:
-            raise unsupported("echo with logprobs", "those of the prompt are not computed", of="echo")
+            raise unsupported(
+                "echo with logprobs", "the log-probabilities of a prompt are not computed", of="echo"
+            )
         found = await call.service.answer(call.request, asked.slot, asked.settings, prompts)
         shape = CompletionShape(*asked.shape, prompts if body.echo else None)
         return asked.whole(prompts, found.answers, shape, logprobs=body.logprobs is not None)
@@ -155,7 +157,7 @@ class OpenAIDialect(Dialect):
 
 
 class Asked:
-    """A request for completions, with what regard calls its settings."""
+    """A request for completions or a chat completion: its body, its model and regard's settings for it."""
 
     def __init__(
         self, call: Call, body: Sampling, slot: Slot, engine: Engine, settings: AnswerSettings
@@ -165,6 +167,11 @@ class Asked:
 
     @classmethod
     async def of(cls, call: Call, body: Sampling, most: int | None, *, chat: bool = False) -> "Asked":
+        """The request in `body`, whose answers have at most `most` tokens (None: the model's own limit).
+
+        Raises:
+            HttpProblem: a field cannot be honoured, or is beyond the server's limits.
+        """
         _refuse_options(body)
         slot = call.service.models.slot(body.model)
         engine = await call.service.models.engine(slot)
@@ -181,7 +188,7 @@ class Asked:
 
     @property
     def shape(self) -> tuple[str, int, TextLimit]:
-        """What a shape is made of."""
+        """The arguments of a `Shape`: the model's name, the time, and when a text is cut."""
         controls = self.settings.controls
         return (
             self.slot.name,
@@ -202,7 +209,7 @@ class Asked:
     def whole(
         self, texts: Sequence[str], answers: Sequence[Any], shape: Shape, *, logprobs: bool
     ) -> Response:
-        """The response with all choices."""
+        """The response with all choices, those of the first text first."""
         candidates = [(place, each) for place, answer in enumerate(answers) for each in _candidates(answer)]
         count_output(self.call, [each for _, each in candidates])
         choices = [
@@ -213,10 +220,10 @@ class Asked:
         return json_response({**shape.head(), "choices": choices, "usage": usage})
 
     async def stream(self, texts: Sequence[str], shape: Shape) -> EventStream:
-        """The response in parts.
+        """The response as a stream of events.
 
         Raises:
-            HttpProblem: there are several answers.
+            HttpProblem: the request asks for several answers or for log-probabilities.
         """
         if len(texts) > 1 or self.settings.count > 1:
             raise unsupported(
@@ -254,12 +261,13 @@ class Asked:
         except ClientGone:
             raise
         except RegardError as error:
-            problem = problem_of(error)
-            body = {"message": problem.text, "type": "server_error", "param": None, "code": problem.code}
-            yield event(ENCODER.encode({"error": body}))
+            yield event(ENCODER.encode(_error_of(problem_of(error))))
 
     def _is_full(self, text: str) -> bool:
-        """True if the text, or a sentence of it, has as many tokens as it may; a stream shows no more."""
+        """True if the text, or a sentence of it, has the greatest number of tokens, so that it was cut.
+
+        Tokenising the text again finds this: a stream has the text only.
+        """
         answerer = self.engine.model.answerer(self.settings)
         if isinstance(answerer, TranslationAnswerer):
             pieces = [piece.strip() for piece in answerer.translator.pieces([text])[0]]
@@ -269,14 +277,18 @@ class Asked:
         return any(count(piece) >= self._most() for piece in pieces)
 
     def _most(self) -> int:
-        """The tokens that a text, or a sentence, has at most."""
+        """The greatest number of tokens of a text, or of a sentence of a translation."""
         answerer = self.engine.model.answerer(self.settings)
         assert isinstance(answerer, DecodingAnswerer)
         return answerer.longest_answer
 
 
 def _controls(body: Sampling, most: int | None, engine: Engine, task: Task) -> dict[str, Any]:
-    """The controls of the same meaning."""
+    """regard's decoding controls with the meaning of a request's fields, by name.
+
+    Raises:
+        HttpProblem: a field has a value that no control has.
+    """
     values: dict[str, Any] = {
         "presence_penalty": body.presence_penalty,
         "frequency_penalty": body.frequency_penalty,
@@ -302,7 +314,11 @@ def _controls(body: Sampling, most: int | None, engine: Engine, task: Task) -> d
 
 
 def _biased(biases: dict[str, float], engine: Engine) -> dict[str, Any]:
-    """`boost` and `ban` for the tokens of a logit_bias."""
+    """The controls `boost` and `ban` for a `logit_bias`, which maps token ids to biases.
+
+    The controls take texts, so a token must be the only token of its text. A text without a space before it
+    also stands for the form with one: with a byte-level BPE a bias of "cat" applies to " cat", too.
+    """
     tokenizer = engine.model.loaded.tokenizers.target
     boosts, bans = [], []
     for name, bias in biases.items():
@@ -310,7 +326,7 @@ def _biased(biases: dict[str, float], engine: Engine) -> dict[str, Any]:
             raise HttpProblem(
                 400,
                 f"logit_bias: {name[:20]} is no token",
-                "name tokens by their numbers",
+                "name tokens by their ids",
                 parameter="logit_bias",
             )
         text = tokenizer.decode([int(name)])
@@ -326,7 +342,7 @@ def _biased(biases: dict[str, float], engine: Engine) -> dict[str, Any]:
 
 
 def _refuse_options(body: Sampling) -> None:
-    """Refuse what would change how an answer is computed or sent, but is not honoured."""
+    """Raise an HttpProblem for a field of both kinds of completions that cannot be honoured."""
     if body.stream_options is not None and not body.stream:
         raise HttpProblem(
             400, "stream_options is for a stream", "send stream = true, too", parameter="stream_options"
@@ -340,12 +356,12 @@ def _refuse_options(body: Sampling) -> None:
 
 
 def _length_field(body: Sampling) -> str:
-    """The field that limits the tokens of an answer."""
+    """The name of the field that limits the tokens of an answer, for messages."""
     return "max_tokens" if getattr(body, "max_completion_tokens", None) is None else "max_completion_tokens"
 
 
 def _most_tokens(body: ChatRequest) -> int | None:
-    """`max_completion_tokens`, or `max_tokens`, its older name."""
+    """The value of `max_completion_tokens`, or of `max_tokens`, its older name; None if neither is given."""
     given = {each for each in (body.max_completion_tokens, body.max_tokens) if each is not None}
     if len(given) > 1:
         raise HttpProblem(
@@ -358,6 +374,7 @@ def _most_tokens(body: ChatRequest) -> int | None:
 
 
 def _refuse_chat(body: ChatRequest) -> None:
+    """Raise an HttpProblem for a field of a chat that cannot be honoured, unless its value has no effect."""
     fields = {name: getattr(body, name) for name in body.__struct_fields__}
     fields["tool_choice"] = None if body.tool_choice == "none" else body.tool_choice
     fields["function_call"] = None if body.function_call == "none" else body.function_call
@@ -369,16 +386,14 @@ def _refuse_chat(body: ChatRequest) -> None:
         raise unsupported("parallel_tool_calls", WHY)
     for message in body.messages:
         refuse_set({name: getattr(message, name) for name in IN_MESSAGES}, dict.fromkeys(IN_MESSAGES, WHY))
-    refuse_set(
-        fields, {**reasons, "top_logprobs": "only the log-probabilities of the tokens taken are known"}
-    )
+    refuse_set(fields, {**reasons, "top_logprobs": "only those of the chosen tokens are known"})
 
 
 def _texts(given: Any, name: str) -> list[str]:
-    """The texts of a field that may hold tokens for OpenAI's models.
+    """The texts of the field `name`; one empty text if it is not given.
 
     Raises:
-        HttpProblem: it holds tokens, or nothing.
+        HttpProblem: it has token ids, which OpenAI's API allows, or an empty list.
     """
     if given is None:
         return [""]
@@ -388,6 +403,13 @@ def _texts(given: Any, name: str) -> list[str]:
     if not all(isinstance(each, str) for each in texts):
         raise unsupported(f"{name} as tokens", "tokens differ between models", "send texts", of=name)
     return texts
+
+
+def _error_of(problem: HttpProblem) -> OpenAIError:
+    kind = TYPES.get(problem.status, "server_error")
+    return OpenAIError(
+        error=OpenAIErrorBody(message=problem.text, type=kind, param=problem.parameter, code=problem.code)
+    )
 
 
 def _candidates(answer: Any) -> Sequence[Any]:

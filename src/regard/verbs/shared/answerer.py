@@ -1,6 +1,8 @@
-"""How a model answers texts, recordings and pairs of texts: in pieces, each computed alone.
+"""Answerers: the interface of a model to a server, which batches the pieces of many texts.
 
-Several requests may be computed together, where their settings are equal (`verbs/serve.py`).
+An answerer splits a text, a recording or a pair of texts into pieces, answers each piece as if it were alone,
+and joins the answers. Pieces of several requests are computed together if the settings of the requests are
+equal (`verbs/serve.py`).
 """
 
 from abc import ABC, abstractmethod
@@ -18,14 +20,18 @@ from regard.verbs.shared.text_options import SpeechOptions, SplitMode
 Task = Literal["translate", "generate", "embed", "classify", "score", "transcribe"]
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
-ANY_SPEECH = SpeechOptions()  # in the language that the model detects, or its settings name
+ANY_SPEECH = SpeechOptions()  # the language is detected by the model, or named in its settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerSettings:
-    """How texts are answered; `count`: candidates of a translation, texts of a prompt, or classes.
+    """How texts are answered.
 
-    The texts of a `chat` are those that `ServedModel.rendered` gives.
+    Attributes:
+        count: how many candidates a translation has, texts a prompt, or classes a text.
+        prefix: the text before each source, such as >>fra<<; None: the model's own.
+        chat: prompts are conversations, as `ServedModel.rendered` returns them.
+        alignments: candidates of a translation have alignments to the source.
     """
 
     task: Task
@@ -34,25 +40,25 @@ class AnswerSettings:
     prefix: str | None = None
     split: SplitMode = "auto"
     chat: bool = False
-    alignments: bool = False  # of the candidates of a translation
+    alignments: bool = False
     speech: SpeechOptions = ANY_SPEECH
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """The samples of one channel, and how many a second has."""
+    """Sound of one channel; `rate`: samples per second."""
 
     samples: Float[np.ndarray, " samples"]
     rate: int
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """The length in seconds."""
         return len(self.samples) / self.rate
 
 
 class Answerer(ABC, Generic[Piece, Answer]):
-    """A model that answers texts in one way."""
+    """A model with the settings of its answers."""
 
     def __init__(self, settings: AnswerSettings) -> None:
         self.settings = settings
@@ -67,39 +73,39 @@ class Answerer(ABC, Generic[Piece, Answer]):
 
     @abstractmethod
     def joined(self, text: Any, pieces: Sequence[Piece], answers: Sequence[Answer]) -> Answer:
-        """The answer to a text, from those to its pieces."""
+        """The answer to a text, joined from the answers to its pieces."""
 
     def size(self, piece: Piece) -> int:
-        """How much work a piece is, in characters."""
+        """The work of a piece, in characters: a server forms batches by it."""
         return len(str(piece)) + 1
 
 
 class DecodingAnswerer(Answerer[Piece, Answer]):
-    """One whose pieces are decoded a token at a time."""
+    """An answerer that decodes its pieces token by token, in a batch that pieces can join at any step."""
 
     @abstractmethod
     def running(self) -> RunningAnswers[Piece, Answer]:
-        """A new running batch."""
+        """A new, empty batch."""
 
     @abstractmethod
     def most_tokens(self, piece: Piece) -> int:
-        """How many tokens all hypotheses of a piece can have together, or a little fewer."""
+        """An estimate of how many tokens all hypotheses of a piece can have together."""
 
     @property
     @abstractmethod
     def longest_answer(self) -> int:
-        """How many tokens the answer to a piece has at most."""
+        """The greatest number of tokens of the answer to a piece."""
 
 
 class BatchAnswerer(Answerer[Piece, Answer]):
-    """One that answers pieces in batches.
+    """An answerer that computes a batch of pieces by one call.
 
-    `alone`: only pieces of one request may be computed together, because an answer depends on its place, or
-    its digits on the batch.
+    `alone`: a batch has pieces of one request only, because an answer depends on its place in the request, or
+    its last digits on the batch.
     """
 
     alone: bool = False
 
     @abstractmethod
     def answers(self, pieces: Sequence[Piece], first: int) -> list[Answer]:
-        """The answer to each piece; `first` is the place of the first among those of its request."""
+        """The answer to each piece; `first`: the place of `pieces[0]` among the pieces of its request."""

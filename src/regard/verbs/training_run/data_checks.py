@@ -1,4 +1,4 @@
-"""Checks of a run's data: unchanged since the run began, and known to its tokeniser."""
+"""Checks of a run's data: it has not changed since the run began, and its tokeniser knows most of it."""
 
 import itertools
 from collections.abc import Iterable, Mapping
@@ -10,11 +10,18 @@ from regard.weights.folder import replace_file
 from regard.weights.strict_json import json_bytes, read_json
 
 CORPORA = "corpora.json"  # file of a run's data folder: the fingerprint of each part
-SAMPLED_TEXTS = 1000  # texts that a tokeniser is checked with
+SAMPLED_TEXTS = 1000  # how many of the first texts a pretrained tokeniser is checked with
+TEXTS_AT_ONCE = 1000  # texts that are encoded by one call
 
 
 def refuse_other_data(corpora: Mapping[str, tuple[str, str]], folder: Path) -> None:
-    """Record the fingerprints of a run's data (part -> name, fingerprint), or compare with the recorded ones.
+    """Raise an error if a run's data have changed since it began.
+
+    The first call records the fingerprints in `folder`, the run's data folder; later calls compare.
+
+    Args:
+        corpora: the name of each part's files, for messages, and the part's fingerprint, such as
+            {"train": ("europarl.tsv", "9f2c...")}.
 
     Raises:
         FolderError: a part has changed.
@@ -34,10 +41,13 @@ def refuse_other_data(corpora: Mapping[str, tuple[str, str]], folder: Path) -> N
 
 
 def refuse_unknown(texts: Iterable[str], tokenizer: Tokenizer, origin: str) -> None:
-    """Check that the tokeniser of a pretrained model, `origin`, knows these texts.
+    """Raise an error if the tokeniser of a pretrained model does not fit these texts.
+
+    Args:
+        origin: the pretrained model, for the message.
 
     Raises:
-        DataError: more than half of the first texts' tokens are unknown.
+        DataError: more than half of the tokens of the first texts are unknown.
     """
     encoded = tokenizer.encode_batch(list(itertools.islice(texts, SAMPLED_TEXTS)))
     pieces = sum(map(len, encoded))
@@ -51,13 +61,13 @@ def refuse_unknown(texts: Iterable[str], tokenizer: Tokenizer, origin: str) -> N
 
 
 def refuse_unknown_words(texts: Iterable[str], tokenizer: Tokenizer) -> float:
-    """The share of unknown tokens in the texts that a tokeniser of whole words was trained on, 0 to 1.
+    """The share of unknown tokens, 0 to 1, in the texts that a tokeniser of whole words was trained on.
 
     Raises:
-        DataError: it is more than a half.
+        DataError: more than half of the tokens are unknown.
     """
     rest, pieces, unknown = iter(texts), 0, 0
-    while some := list(itertools.islice(rest, SAMPLED_TEXTS)):
+    while some := list(itertools.islice(rest, TEXTS_AT_ONCE)):
         for ids in tokenizer.encode_batch(some):
             pieces += len(ids)
             unknown += ids.count(tokenizer.unk_id)
@@ -71,5 +81,5 @@ def refuse_unknown_words(texts: Iterable[str], tokenizer: Tokenizer) -> float:
 
 
 def counts_of_skipped(skipped: Mapping[str, int]) -> str:
-    """How many lines were left out for each reason, as the end of a message."""
+    """How many lines were left out for each reason, such as "; 12 left out: empty", to end a message."""
     return "".join(f"; {count:,} left out: {reason}" for reason, count in sorted(skipped.items()))
