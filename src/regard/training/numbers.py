@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def is_asynchronous(device: torch.device) -> bool:
-    """True if the device has a queue, whose results are read later; not for mps, which has no float64."""
+    """True if the device has a queue and results are read later; mps has a queue, but no float64 for them."""
     return device.type not in ("cpu", "meta", "mps")
 
 

@@ -22,7 +22,7 @@ def token_alignment(
     """Links each target token to the source token with the greatest attention weight.
 
     A target token has no link if the source's end-of-sequence token has a greater weight. `src_ids` and
-    `tgt_ids` have no end-of-sequence tokens; without either there are no links. As in `regard look`, the
+    `tgt_ids` have no end-of-sequence tokens; if either is empty, there are no links. As in `regard look`, the
     weights are those of the decoder layer with the clearest attention, averaged over its heads.
 
     Raises:
