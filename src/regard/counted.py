@@ -2,7 +2,7 @@
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """`count` with the noun in its number; `many` is the plural if it is not `one` with an s.
+    """`count` and the noun in the singular or the plural; `many` is the plural if it is not `one` + s.
 
     >>> counted(1, "thing is", "things are"), counted(1000, "update")
     ('1 thing is', '1,000 updates')

@@ -11,7 +11,7 @@ from torch import nn
 from regard.cli import run
 from regard.data.tokenizer import TokenizerPair
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
-from regard.errors import RunError, UserError
+from regard.errors import MissingExtra, RunError, UserError
 from regard.exports import huggingface_folder
 from regard.exports.certified_export import compared
 from regard.exports.huggingface_folder import OWN, export_to_huggingface, save
@@ -95,6 +95,14 @@ FAMILIES = {  # kind, base and settings
     "llama": ("decoder_only", "llama", {}),
     "gpt2": (
         "decoder_only", "vaswani", {"positions": "learned", "norm_position": "pre", "activation": "gelu"}
+    ),
+    "gpt_neox": (  # the exported code has no parallel residuals
+        "decoder_only",
+        "vaswani",
+        {
+            "positions": "rotary", "norm_position": "pre", "activation": "gelu",
+            "parallel_residual": "two_norms",
+        },
     ),
     "marian": (
         "encoder_decoder", "vaswani", {"position_layout": "split", "activation": "silu", "output_bias": True}
@@ -254,3 +262,10 @@ def test_weights_of_16_bits(quantization, tmp_path):
 
     found, _ = compared(OWN, loaded, tmp_path, TEXTS, quantization, most_new=2, compute=answer)
     assert 0 < found.log_probs.largest_difference <= found.bounds.log_prob
+
+
+def test_without_transformers_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(huggingface_folder, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match="needs transformers") as error:
+        export_to_huggingface(small_model("decoder_only", **ODD), tmp_path / "out", texts=TEXTS)
+    assert "regard[hf]" in error.value.hint

@@ -32,16 +32,19 @@ def command(
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
 
     with importing():
-        from regard.verbs.generation.translations import check_output
+        from regard.verbs.generation.translations import check_compression, check_output
         from regard.verbs.shards import summarize_shard
         from regard.verbs.summarize import Summarizer
 
     if sharding.is_job:
         run(summarize_shard, sharding, output, input=input, as_json=as_json, **settings)
         return
+    places = path_of(input), path_of(output)
     if text is None:
-        check_output(path_of(input), path_of(output))
+        check_output(*places)
+    else:
+        check_compression(places[1])
     summarizer = Summarizer(**settings)
     lines = None if text is None else [" ".join(text.splitlines())]
     waits = "type a text in one line to summarize it"
-    print_answers(summarizer, lines, path_of(input), path_of(output), as_json=as_json, waits=waits)
+    print_answers(summarizer, lines, *places, as_json=as_json, waits=waits)

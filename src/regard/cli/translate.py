@@ -34,7 +34,7 @@ def command(
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
 
     with importing():
-        from regard.verbs.generation.translations import check_output
+        from regard.verbs.generation.translations import check_compression, check_output
         from regard.verbs.shards import translate_shard
         from regard.verbs.translate import Translator
 
@@ -47,6 +47,8 @@ def command(
     places = path_of(input), path_of(output)
     if text is None:
         check_output(*places)
+    else:
+        check_compression(places[1])
     translator = Translator(**settings)
     print_answers(translator, lines, *places, as_json=as_json, waits="type a line to translate it")
 

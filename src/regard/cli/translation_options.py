@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def translation_command(does: str, model: Decorator, fields: type[SummaryOptions]) -> Decorator:
-    """The options of a command that `does` something with each line."""
+    """The argument and the options of a command; `does` is its verb in the help of --input.
+
+    `model`: its option --model. `fields`: what its keyword argument `options` holds.
+    """
     return options.stacked(
         text_argument(),
         model,
@@ -31,7 +34,8 @@ def translation_command(does: str, model: Decorator, fields: type[SummaryOptions
             "--output",
             type=PLACE,
             metavar="FILE",
-            help="Write there (FILE.gz: gzipped), not to standard output; with --shard or --on a folder.",
+            help="Write to this file (FILE.gz: gzipped), not to standard output; with --shard or --on to a"
+            " folder.",
         ),
         shard_options,
         options.fields_of("options", fields),
@@ -50,9 +54,10 @@ def print_answers(
     as_json: bool,
     waits: str,
 ) -> None:
-    """Print or write the translations of the lines, of a file, or of standard input.
+    """Print or write the outputs for `lines`, else for the file `input`, else for standard input.
 
-    `waits`: what is printed to a user at a terminal who has given neither.
+    `waits`: the prompt on stderr if lines are typed at a terminal. Raises Interrupted at Ctrl-C if `output`
+    is given: the file is then not written.
     """
     from regard import console
     from regard.verbs.shared.lines import count_of, stream_lines
@@ -72,7 +77,7 @@ def print_answers(
 def _print(
     translator: "Translator", answers: "Iterable[Translation]", output: Path | None, as_json: bool
 ) -> None:
-    """To a file, or to standard output as they come."""
+    """Write to a file, which appears when it is complete, or to standard output one by one."""
     from regard.verbs.generation.translations import output_lines
     from regard.verbs.generation.translations import write_lines as write_file
 

@@ -14,7 +14,7 @@ MIN_COPY_LETTERS = 12  # identical sides with fewer letters may be a name, and a
 
 
 class CorpusStatistics:
-    """Statistics of the pairs that were added with `add`.
+    """Statistics of the pairs that `add` was given; they are complete after `finish`.
 
     A million pairs take at most about 200 MB: two bytes of lengths per pair, digests of up to
     `duplicates.MAX_DIGESTS` pairs, and a sample of at most twice `line_sample.SAMPLE_PAIRS` pairs.
@@ -25,7 +25,7 @@ class CorpusStatistics:
         self.files = names[0], names[-1]  # the names of the source and the target file
         self.pairs = 0
         self.copies = 0  # pairs whose sides are identical
-        self.copied_lines: list[int] = []  # the line numbers of the first three
+        self.copied_lines: list[int] = []  # the line numbers of the first three copies, from 1
         self.characters = CharacterCounts(), CharacterCounts()
         self.lengths, self.sample, self.duplicates = LineLengths(), LineSample(), DuplicateCounter()
         self._block: list[Pair] = []

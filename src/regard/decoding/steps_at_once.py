@@ -1,4 +1,4 @@
-"""Several steps of greedy or beam search by one call of the stepper, as long as it knows what to do.
+"""Several steps of greedy or beam search by one call of the stepper, until the search has to decide.
 
 For a single sentence the search in Python takes longer than the model. The results are the same, to the bit.
 """
@@ -14,18 +14,22 @@ from regard.decoding.rows import SPARE, HypothesisRows
 from regard.decoding.rules import BannedTokens
 from regard.fast.native.search import EndedTokens, SearchState
 
-MOST_STEPS = 16
-MOST_CANDIDATES = 8192  # of all rows of a beam: the kernel has them on its stack
-MOST_ROWS = 64  # with more rows the kernels take longer, and a greedy hypothesis ends at most steps
+MOST_STEPS = 16  # of one call
+MOST_CANDIDATES = 8192  # of all rows of a beam: the kernel keeps them on its stack
+# with more rows the model takes longer than the search, and a greedy hypothesis ends at almost every step
+MOST_ROWS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentenceBeam:
-    """The beam of one sentence: its size, and what decides whether a hypothesis is kept.
+    """The beam of one sentence, and what decides whether a hypothesis stays in it.
 
-    So many hypotheses may end before the search is asked (`most_ends`). A hypothesis is dropped if its
-    log-probability over `greatest`, the greatest length penalty, does not exceed the best score of those that
-    ended, `bar`; none is unless it `drops`.
+    Attributes:
+        size: the size of the beam.
+        most_ends: how many hypotheses may end before the search has to decide.
+        drops: True if a hypothesis is dropped as soon as log-probability / `greatest` is no more than `bar`.
+        greatest: the length penalty of the greatest length, a divisor of log-probabilities.
+        bar: the best score of the hypotheses that have ended; minus infinity if none has.
     """
 
     size: int
@@ -43,16 +47,17 @@ def run_steps(
     candidates: int,
     beam: SentenceBeam | None = None,
 ) -> list[Hypothesis]:
-    """Continue all rows by as many steps as the stepper can do at once; the next step is the search's own.
+    """Continue all rows by as many steps as the stepper can do at once; the search itself does the next one.
 
-    Nothing happens if the search has rules, prefixes or stop texts that the stepper does not know.
+    Nothing happens if the stepper has no such steps for this search: for one with rules other than banned
+    tokens, with stop texts, or with a forced token now, for instance.
 
     Args:
-        candidates: next tokens of a row that the search ranks.
-        beam: the rows are this beam; None: each is a greedy hypothesis.
+        candidates: how many next tokens of each row the search ranks.
+        beam: the beam that the rows are; None if each row is a greedy hypothesis.
 
     Returns:
-        The hypotheses of the beam that ended, in this order.
+        The hypotheses of the beam that ended, in the order in which they did.
     """
     stepper = rows.searching
     if stepper is None or not rows.may_take_steps() or not _is_known(search, rows, constraints, beam):
@@ -82,7 +87,7 @@ def run_steps(
 def _is_known(
     search: Search, rows: HypothesisRows, constraints: RequestConstraints, beam: SentenceBeam | None
 ) -> bool:
-    """True if the stepper can do the next steps of the search."""
+    """True if the stepper can do the next steps of this search as the search would."""
     sentence = rows.sentence
     return (
         search.stop is None
@@ -96,14 +101,14 @@ def _is_known(
 
 
 def _counted(rows: HypothesisRows, constraints: RequestConstraints) -> int:
-    """How many tokens of the sentence's hypotheses count for their length."""
+    """The length of the beam's hypotheses in tokens, without those that do not count, such as a prompt."""
     return rows.length - int(constraints.uncounted[rows.sentence[0]])
 
 
 def _with_beam(
     state: SearchState, search: Search, beam: SentenceBeam, length: int, steps: int
 ) -> SearchState:
-    """The state with a beam whose hypotheses have this length."""
+    """The state with this beam; `length` is that of its hypotheses, in tokens that count."""
     penalties = [search.length_penalty(length + step + 1) for step in range(steps)]
     return replace(
         state,
@@ -118,7 +123,7 @@ def _with_beam(
 def _finished(
     search: Search, rows: HypothesisRows, constraints: RequestConstraints, ended: EndedTokens
 ) -> Hypothesis:
-    """A hypothesis that ended; `rows` are those before the steps."""
+    """A hypothesis that ended during the steps; `rows` are as they were before."""
     each = [*rows.log_probs_of(ended.origin), *ended.gains]
     uncounted = int(constraints.uncounted[rows.sentence[ended.origin]])
     return Hypothesis(

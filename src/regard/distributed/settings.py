@@ -10,11 +10,11 @@ class DistributedSettings:
 
     "ddp": each process has the whole model (Li et al. 2020). "fsdp2": each process has a part of every
     weight, its gradient and its optimiser state (Zhao et al. 2023), for models too large for one process.
-    Both compute the same up to the order of additions, and can resume each other's checkpoints.
+    Their results are equal up to the order of additions, and each can resume the other's checkpoints.
     """
 
     strategy: Literal["ddp", "fsdp2"] = "ddp"  # whole copies of the model ("ddp"), or parts of it ("fsdp2")
 
     def is_sharded(self, processes: int) -> bool:
-        """True if each of so many processes has a part of the model only."""
+        """True if each of `processes` processes holds only a part of the model."""
         return self.strategy == "fsdp2" and processes > 1

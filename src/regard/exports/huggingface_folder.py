@@ -1,10 +1,11 @@
-"""A model as a folder for transformers: of a published family, else with code beside the weights."""
+"""Writes a model as a folder for transformers: of a published family, else with the model's code."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,18 @@ import torch
 from torch import Tensor
 
 from regard.data.tokenizer import Tokenizer
-from regard.errors import FolderError, RunError
+from regard.errors import FolderError, MissingExtra, RunError
 from regard.exports.certificate import Quantization
 from regard.exports.certified_export import CERTIFICATE, Generating, Target, begins, export_certified
 from regard.exports.ctranslate2_calls import SEARCH_DEFAULTS
-from regard.exports.huggingface_settings import ENGINE, known, most_positions, refuse_other_quantization
+from regard.exports.huggingface_settings import (
+    ENGINE,
+    code_has,
+    generating,
+    known,
+    most_positions,
+    refuse_other_quantization,
+)
 from regard.exports.unapplied_defaults import unapplied_line
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.weights import huggingface_tokenizer
@@ -30,7 +38,7 @@ CODE = Path(__file__).parent / "huggingface_files"
 CODE_FILES = ("configuration_regard.py", "modeling_regard.py", "layers_regard.py")
 CLASSES = {"encoder_decoder": "RegardForConditionalGeneration", "decoder_only": "RegardForCausalLM"}
 AUTO = {"encoder_decoder": "AutoModelForSeq2SeqLM", "decoder_only": "AutoModelForCausalLM"}
-APPLIED = SEARCH_DEFAULTS | {"max_length", "begin", "end_ids"}
+APPLIED = SEARCH_DEFAULTS | {"max_length", "begin", "end_ids"}  # decoding defaults that the folder has
 WEIGHTS = "model.safetensors"
 
 
@@ -43,29 +51,48 @@ def export_to_huggingface(
 ) -> dict[str, Any]:
     """Write the folder `out`; returns its certificate.
 
-    If transformers computes something else of the family that fits, or reads other ids, it has the model's
-    code, and the certificate says why: transformers chooses tokenisers of some families by itself.
+    The folder is of the first published family that fits the model. It has the model's code instead if no
+    family fits, or if the family's certificate fails: transformers computes something else, or its tokeniser
+    gives other ids (of some families it chooses the tokeniser itself). `family_refused` in the certificate
+    then says why.
+
+    Args:
+        quantization: "float32", "float16" or "bfloat16".
+        texts: texts to compare by; None: random pieces of the vocabulary.
+
+    Raises:
+        NotExpressible: neither a family nor the code has a setting of the model.
+        RunError: transformers computes something else; nothing is written.
+        MissingExtra: transformers is not installed.
+        UserError: the model generates nothing, or is on a GPU.
     """
+    if find_spec("transformers") is None:  # it is imported in the process of the certificate alone
+        raise MissingExtra("transformers", "hf", "this export")
     notes = {}
     if family_files(loaded) is not None:
         try:
             return export_certified(FAMILY, loaded, out, quantization=quantization, texts=texts)
         except RunError as error:
+            if not code_has(loaded.config):
+                raise
             notes = {"family_refused": error.message}
     return export_certified(OWN, loaded, out, quantization=quantization, texts=texts, notes=notes)
 
 
 def save_family(loaded: LoadedModel, folder: Path, quantization: Quantization = "float32") -> None:
-    """Write the files of a published family into a folder; FolderError if none fits."""
-    known(loaded.config)
+    """Write the files of a published family into a folder.
+
+    Raises:
+        FolderError: no family fits.
+    """
     _write(to_huggingface(loaded).files, folder, quantization)
 
 
 def save(loaded: LoadedModel, folder: Path, quantization: Quantization = "float32") -> None:
-    """Write a model with its code into a folder.
+    """Write a model and its code into a folder.
 
     Raises:
-        NotExpressible: the model has a part that the code does not have.
+        NotExpressible: the code does not have a setting of the model.
     """
     _write(_own_files(loaded, known(loaded.config)), folder, quantization)
 
@@ -83,7 +110,7 @@ def _write(
 
 
 def family_files(loaded: LoadedModel) -> dict[str, bytes | dict[str, Tensor]] | None:
-    """The files of the published family that has models of this shape; None if there is none."""
+    """The files of the first published family that fits the model; None if none does."""
     try:
         return to_huggingface(loaded).files
     except FolderError:
@@ -91,11 +118,12 @@ def family_files(loaded: LoadedModel) -> dict[str, bytes | dict[str, Tensor]] | 
 
 
 def _own_files(loaded: LoadedModel, config: Generating) -> dict[str, bytes | dict[str, Tensor]]:
+    """The files of a folder with the model's code."""
     tokenizers, adds_bos = loaded.tokenizers, begins(loaded)
     has_source = not isinstance(config, DecoderOnlyConfig)
     written = huggingface_tokenizer.write_tokenizers(tokenizers, config, "regard", adds_bos=adds_bos)
     settings = json.loads(written["tokenizer_config.json"])
-    settings["split_special_tokens"] = True  # no text is a special token
+    settings["split_special_tokens"] = True  # "</s>" in a text is text, not the special token
     settings["model_input_names"] = ["input_ids", "attention_mask"]
     ids = {
         **huggingface_tokenizer.special_token_ids(tokenizers),
@@ -143,7 +171,10 @@ def _config(config: Generating, ids: dict[str, int]) -> dict[str, Any]:
 
 
 def _rotary(config: Generating) -> dict[str, Any] | None:
-    """The frequencies of rotary positions, scaled as the model's."""
+    """The frequencies of rotary positions after the model's scaling; None without rotary positions.
+
+    The code has them as numbers, so that it needs no method of scaling.
+    """
     if config.positions != "rotary":
         return None
     width = config.rotary_dim or config.d_head
@@ -155,7 +186,7 @@ def _rotary(config: Generating) -> dict[str, Any] | None:
 
 def _card(loaded: LoadedModel, quantization: Quantization, *, own: bool) -> str:
     """How to use the folder, as Markdown."""
-    config = known(loaded.config)
+    config = generating(loaded.config)
     trust = ", trust_remote_code=True" if own else ""
     code = (
         f"\nNo published family fits, so `{CODE_FILES[1]}` and `{CODE_FILES[2]}` are its code:"
@@ -186,7 +217,7 @@ print(tokenizer.decode(output[0], skip_special_tokens=True))
 
 
 def _applied(loaded: LoadedModel) -> set[str]:
-    """The decoding defaults that generation_config.json has."""
+    """The names of the decoding defaults that transformers applies."""
     unused = write_decoding(
         loaded.generation,
         has_source=not isinstance(loaded.config, DecoderOnlyConfig),
@@ -211,4 +242,4 @@ OWN = Target(
     names=_ids,
     equal_ids=1.0,
 )
-FAMILY = replace(OWN, save=save_family, card=partial(_card, own=False))
+FAMILY = replace(OWN, known=generating, save=save_family, card=partial(_card, own=False))

@@ -1,4 +1,4 @@
-"""The models that transformers can run: those of a published family, and by a file of code all others."""
+"""The models that transformers can run: those of a published family, and others by the exported code."""
 
 from regard.errors import UserError
 from regard.exports.certificate import Quantization
@@ -9,7 +9,7 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.registered import registered_parts
 
 ENGINE = "transformers"
-IN_FAMILIES = {  # settings that published families have, and the code does not; with their usual value
+IN_FAMILIES = {  # settings that published families have, and the exported code lacks: the values it has
     "local_rotary_base": None,
     "layer_types": None,
     "attention_softcap": None,
@@ -18,12 +18,12 @@ IN_FAMILIES = {  # settings that published families have, and the code does not;
 }
 
 
-def known(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
-    """The config, if a model of its kind can be exported.
+def generating(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
+    """The config of a model that generates, for a published family or the exported code.
 
     Raises:
         NotExpressible: it has a registered part.
-        UserError: it has another kind.
+        UserError: a model of this kind generates nothing.
     """
     if not isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig):
         raise UserError(
@@ -32,6 +32,17 @@ def known(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
         )
     for name, value in registered_parts(config).items():
         raise NotExpressible(ENGINE, name, value, "a registered part is not in the exported code")
+    return config
+
+
+def known(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
+    """The config of a model that the exported code can compute.
+
+    Raises:
+        NotExpressible: the code does not have a setting.
+        UserError: a model of this kind generates nothing.
+    """
+    config = generating(config)
     own = {**IN_FAMILIES, "output_bias": config.output_bias if config.kind == "encoder_decoder" else False}
     for name, usual in own.items():
         if (value := getattr(config, name, usual)) != usual:
@@ -47,8 +58,17 @@ def known(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
     return config
 
 
+def code_has(config: ModelConfig) -> bool:
+    """True if the exported code can compute a model of this config."""
+    try:
+        known(config)
+    except NotExpressible:
+        return False
+    return True
+
+
 def refuse_other_quantization(quantization: Quantization) -> None:
-    """Raise NotExpressible for weights in a form that a file of safetensors does not have."""
+    """Raise NotExpressible for int8, which transformers does not read from a plain safetensors file."""
     if quantization == "int8":
         raise NotExpressible(ENGINE, "quantization", quantization, "float16 and bfloat16 are possible")
 

@@ -22,14 +22,14 @@ ADAPTER_NAME = "adapter"  # the name of an adapter in its linear layer
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterSettings:
-    """The linear layers to adapt, and the size of their adapters.
+    """The linear layers to adapt, and the rank of their adapters (LoRA, Hu et al. 2022).
 
-    A layer is adapted if its name contains one of `targets` as whole words: "feed_forward", "query",
-    "encoder.blocks.1". Without targets, all linear layers of all attentions are adapted. The output of an
-    adapter is multiplied by `alpha` / `rank`; `dropout` acts on its input.
+    An adapter is the product of two matrices of rank `rank`. Its output is multiplied by `alpha` / `rank`;
+    `dropout` acts on its input. A layer is adapted if its name contains one of `targets` as whole words:
+    "feed_forward", "query", "encoder.blocks.1". Without targets, all linear layers of all attentions are.
     """
 
-    rank: int = 8  # the size of an adapter
+    rank: int = 8  # of the product that an adapter adds to a weight
     alpha: float = 16.0
     targets: tuple[str, ...] = ()
     dropout: float = 0.0  # of the input of an adapter

@@ -34,9 +34,10 @@ WITH_LABELS = ("classification", "tokens")
 class EncoderOnlyConfig(EncoderConfig):
     """The settings of an encoder with a head; the defaults are BERT's base model.
 
-    `head`: "none" gives the states themselves, "pooled" one vector for a text, "masked_language_model"
-    masked tokens, "replaced_tokens" whether a token was replaced (ELECTRA), "classification" classes of a
-    text, "tokens" classes of its tokens, "spans" the start and end of an answer, "regression" a number.
+    `head`: "none" gives the states themselves, "pooled" one vector for a text, "masked_language_model" the
+    logits of masked tokens, "replaced_tokens" whether a token was replaced (ELECTRA), "classification" the
+    class of a text, "tokens" the class of each token, "spans" the start and end of an answer, "regression" a
+    number.
     `fresh_head` is True for a head that was never trained, whose outputs are random.
     """
 

@@ -231,7 +231,10 @@ def best_spans(
     """The most likely span of at most `max_length` tokens: first and last position, and log-probability.
 
     `logits` come from a `SpanHead`. Start and end are independent, so the probability of a span is the
-    product of theirs. In a tie the first span wins.
+    product of theirs. Positions count from 0; log-probabilities are in nats. In a tie the first span wins.
+
+    Raises:
+        ValueError: `max_length` is below 1.
     """
     if max_length < 1:
         raise ValueError(f"a span has at least one token: max_length = {max_length}")

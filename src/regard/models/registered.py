@@ -120,7 +120,9 @@ POSITION_KINDS: dict[Where, type[nn.Module]] = {
 }
 
 
-def register_positions(name: str, where: Where) -> Callable[[Made], Made]:
+def register_positions(
+    name: str, where: Literal["input", "scores", "queries_and_keys"]
+) -> Callable[[Made], Made]:
     """Make a positional encoding known by a name, for `positions` in a config and in `[model]` of a recipe.
 
     The decorated class or function is called with two positional arguments, the config and `bidirectional`,
@@ -159,10 +161,10 @@ def register_positions(name: str, where: Where) -> Callable[[Made], Made]:
 def register_attention(name: str) -> Callable[[Any], Any]:
     """Make a self-attention known by a name, for `attention` in a config and in `[model]` of a recipe.
 
-    The decorated class is a subclass of `SelfAttention`, or a callable that is called as it is and gives one.
-    Layers that it adds keep the values that it gives them; those of `SelfAttention` are initialised with the
-    model. A method `attend` takes the place of scaled dot-product attention, with
-    its soft cap (`self.softcap`).
+    What is decorated is a subclass of `SelfAttention`, or a callable with the same arguments that returns an
+    instance of one. Layers that the subclass adds keep the values that it gives them; those of
+    `SelfAttention` are initialised with the model. A method `attend` replaces scaled dot-product attention,
+    and has to cap scores at `self.softcap` itself, if that is not None.
 
     Raises:
         ConfigError: a class is not a subclass of `SelfAttention`, or overrides none of its methods.

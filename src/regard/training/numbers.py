@@ -1,8 +1,8 @@
-"""The numbers of an update, which a GPU computes: read by the processor without waiting for its queue.
+"""Reads the loss and other numbers of an update from a GPU while the next update is in its queue.
 
-A GPU works through a queue that the processor fills. Reading a number at once makes the processor wait until
-the queue is empty, and then the GPU waits for the processor. So the numbers of an update are copied by the
-queue itself, and read when the next update is in the queue.
+A GPU works through a queue that the processor fills. To read a number at once, the processor waits until the
+queue is empty, and then the GPU waits for the processor. So a copy to main memory is put into the queue after
+the update, and read when the next update is in the queue.
 """
 
 import torch
@@ -10,12 +10,16 @@ from torch import Tensor
 
 
 def is_asynchronous(device: torch.device) -> bool:
-    """True if operations of this device are queued, so that reading a result makes the processor wait."""
+    """True if the device has a queue and results are read later; mps has a queue, but no float64 for them."""
     return device.type not in ("cpu", "meta", "mps")
 
 
 class Numbers:
-    """Numbers on their way from a device to the processor; on a CPU they are there."""
+    """Numbers that a device computes, for the processor to read later.
+
+    `parts`: tensors of any shapes, on one device. On a CPU they are not copied: do not change them before
+    `read`.
+    """
 
     def __init__(self, *parts: Tensor) -> None:
         device = parts[0].device
@@ -32,7 +36,7 @@ class Numbers:
             self._ready.record(torch.cuda.current_stream(device))
 
     def read(self) -> list[float]:
-        """The numbers; waits for the operations that compute them, and not for later ones."""
+        """All elements of the parts in order; waits for what computes them, not for later operations."""
         if self._ready is not None:
             self._ready.synchronize()
         return [number for part in self._parts for number in part.reshape(-1).tolist()]

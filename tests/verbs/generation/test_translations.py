@@ -100,6 +100,13 @@ def test_another_compression_is_refused_before_the_model_is_loaded(source, tmp_p
     assert output.read_bytes() == b"old"
 
 
+@pytest.mark.parametrize("verb", ["translate", "summarize"])
+def test_another_compression_is_refused_for_a_text_too(verb, tmp_path, capsys):
+    output = tmp_path / "out.bz2"
+    assert run([verb, "1 2", "--output", str(output), "--model", "/no/model"]) == 2
+    assert "compressed by gzip only" in capsys.readouterr().err
+
+
 def test_two_writers_of_one_file_never_mix_their_lines(tmp_path):
     """The file is of the one that ends last, as a whole."""
 

@@ -95,6 +95,16 @@ def test_for_transformers_it_is_a_published_family(text, task):
     assert f"as a model of the family {family} has" in fitted.notes[0]
 
 
+def test_a_setting_that_only_a_published_family_has_stays():
+    """GPT-NeoX has parallel residuals, and the code of an export has none."""
+    settings = {"positions": "rotary", "norm_position": "pre", "parallel_residual": "two_norms"}
+    added = "".join(f'{name} = "{value}"\n' for name, value in settings.items())
+    text = f'[tokenizer]\nkind = "bpe"\n[model]\nd_model = 16\nnum_heads = 2\nactivation = "gelu"\n{added}'
+    fitted = fitted_to(text, "language_model", ["hf"])
+    assert (fitted.text, len(fitted.notes)) == (text, 1)
+    assert "as a model of the family gpt_neox has" in fitted.notes[0]
+
+
 def test_a_translation_is_no_t5_whose_scores_have_no_scale():
     usual = (
         TRANSLATION.replace('"alibi"', '"rotary"')

@@ -68,7 +68,7 @@ def prepared(folder, run="run", limit=None, say=lambda text: None, **sections):
         "name": "phrases",
         "task": {"kind": "masked_language_model", **sections.get("task", {})},
         "data": {"train": {"file": "train.txt", "document": "line"}, **sections.get("data", {})},
-        "tokenizer": {"vocab_size": 200},
+        "tokenizer": {"vocab_size": 200, **sections.get("tokenizer", {})},
         "model": {"preset": "modern", "d_model": 16, "num_heads": 2},
         **{name: sections[name] for name in ("batches", "training") if name in sections},
     }
@@ -125,6 +125,23 @@ def test_long_documents_are_cut_into_parts_without_losing_a_word(folder):
     assert parts.tokenizer.decode(inner[1]).split() == " ".join(texts(120)).split()
 
 
+@pytest.mark.parametrize("kind", ["characters", "bytes"])
+def test_a_document_without_word_boundaries_is_cut_without_losing_a_token(folder, kind):
+    """These tokenisers take a whole document for one word."""
+    task = prepared(
+        folder,
+        task={"whole_words": False},
+        tokenizer={"kind": kind, "vocab_size": 300},
+        batches={"max_tokens": 12},
+        data={"valid": {"file": "train.txt", "document": "line"}},
+    )
+    parts = task._train[0]()
+    assert max(len(text.ids) for text in parts) <= 12
+    inner = np.concatenate([text.ids[1:-1] for text in parts]).tolist()
+    whole = [task.tokenizer.encode(each) for each in texts(120)]
+    assert inner == np.concatenate(whole).tolist()
+
+
 def test_the_unigram_baseline_is_the_most_frequent_token_and_the_entropy(folder):
     task = prepared(folder)
     ids = np.concatenate([text.ids[1:-1] for text in task._train[0]()])
@@ -167,6 +184,8 @@ def test_a_dry_run_keeps_some(folder):
     ("sections", "error", "words"),
     [
         ({"task": {"share": 1.0}}, RecipeError, "share"),
+        ({"tokenizer": {"kind": "characters"}}, RecipeError, "whole_words = true"),
+        ({"tokenizer": {"kind": "bytes"}}, RecipeError, "whole_words = true"),
         ({"data": {"valid_share": 1.5}}, RecipeError, "valid_share"),
         ({"data": {"valid": {"file": "nothing.txt", "document": "line"}}}, DataError, "no such file"),
         ({"data": {"valid": {"file": "empty.txt", "document": "line"}}}, DataError, "data.valid has no text"),

@@ -143,3 +143,14 @@ def test_layers_with_a_window_have_a_base_of_their_own():
     scaled = {"rope_type": "linear", "type": "linear", "factor": 2.0}
     full, local = read_rotary_by_type(reader(rope_scaling=scaled), 64, **BASES)
     assert (full.scaling.factor, local.scaling) == (2.0, None)
+
+
+def test_the_rotated_part_of_any_width_is_read_as_it_was_written():
+    """30 / 44 * 44 is less than 30 in floating point, and the product is rounded down."""
+    for d_head in range(2, 130, 2):
+        for width in range(2, d_head, 2):
+            config = DecoderOnlyConfig(
+                vocab_size=9, d_model=d_head, num_heads=1, positions="rotary", rotary_dim=width
+            )
+            rotary = read_rotary(reader(**write_rotary(config)), 40, partial=True)
+            assert rotary.settings(d_head)["rotary_dim"] == width

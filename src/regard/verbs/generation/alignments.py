@@ -1,4 +1,4 @@
-"""Which source tokens each token of a translation comes from, by the model's attention to the source."""
+"""Links each token of a translation to a source token, by the model's attention to the source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,18 +10,20 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 
 @dataclass(frozen=True, kw_only=True)
 class TokenAlignment:
-    """The tokens of a source, and pairs of their places and those of tokens of the translation."""
+    """The tokens of a source, and their links to the tokens of its translation."""
 
     source_tokens: tuple[str, ...]
-    links: tuple[tuple[int, int], ...]
+    links: tuple[tuple[int, int], ...]  # (position in the source, position in the translation), from 0
 
 
 def token_alignment(
     model: SequenceToSequence, tokenizers: TokenizerPair, src_ids: Sequence[int], tgt_ids: Sequence[int]
 ) -> TokenAlignment:
-    """A link to each target token, unless the model attends to the end of the source most.
+    """Links each target token to the source token with the greatest attention weight.
 
-    The layer is that of `regard look`: the one with the clearest attention.
+    A target token has no link if the source's end-of-sequence token has a greater weight. `src_ids` and
+    `tgt_ids` have no end-of-sequence tokens; if either is empty, there are no links. As in `regard look`, the
+    weights are those of the decoder layer with the clearest attention, averaged over its heads.
 
     Raises:
         ConfigError: the model has no attention to its source.
@@ -37,9 +39,9 @@ def token_alignment(
 def joined_alignment(
     alignments: Sequence[TokenAlignment | None], lengths: Sequence[int]
 ) -> TokenAlignment | None:
-    """The alignment of sentences one after the other, whose translations have so many tokens.
+    """The alignment of a text from those of its sentences; None if one of these is not known.
 
-    None: those of the sentences are not known.
+    `lengths`: the number of tokens of each sentence's translation.
     """
     known = [each for each in alignments if each is not None]
     if not known or len(known) < len(alignments):

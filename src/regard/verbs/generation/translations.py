@@ -110,11 +110,7 @@ def check_output(input: str | Path | None, output: Path | None) -> None:
 
     The file that is read would be replaced; and a compression other than gzip is not written.
     """
-    special = output is not None and output.exists() and not output.is_file()
-    if output is not None and output.suffix.lower() in COMPRESSIONS and not special:
-        raise UserError(
-            f"{output}: outputs are compressed by gzip only", "let its name end in .gz, or in .txt"
-        )
+    check_compression(output)
     source = 0 if input is None else input
     if (
         output is not None
@@ -123,6 +119,16 @@ def check_output(input: str | Path | None, output: Path | None) -> None:
         and os.path.samefile(source, output)
     ):
         raise UserError(f"{output} is read, and would be replaced by its output", "name another --output")
+
+
+def check_compression(output: Path | None) -> None:
+    """Raise a UserError for the name of a compressed file that is not gzipped; a device may have any name."""
+    if output is None or output.suffix.lower() not in COMPRESSIONS:
+        return
+    if output.is_file() or not output.exists():
+        raise UserError(
+            f"{output}: outputs are compressed by gzip only", "let its name end in .gz, or in .txt"
+        )
 
 
 def _text_file(plain: io.BufferedWriter, *, gzipped: bool) -> io.TextIOWrapper:

@@ -13,19 +13,19 @@ from regard.data.token_estimate import estimated_tokens
 from regard.evaluation.tokenizers import best_metric_for, tokenizer_for
 from regard.verbs.proposals.corpus_findings import CorpusFinding, Overlap, findings_of
 
-SPECIAL_TOKENS_PER_LINE = 2  # of each line, as in training: begin and end of sentence
-COVERAGE = 0.9995  # share of the text that its frequent characters make up
+SPECIAL_TOKENS_PER_LINE = 2  # begin and end of sentence, as in training
+COVERAGE = 0.9995  # share of a text that is covered by its frequent characters
 
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
     """One side of a corpus.
 
-    `frequent_characters`: the number of most frequent characters that make up 99.95 % of the text.
+    `frequent_characters`: how many different characters, the most frequent ones, cover 99.95 % of the text.
     """
 
     script: Script
-    characters: int
+    characters: int  # length of the text, spaces included
     frequent_characters: int
 
     @classmethod
@@ -41,8 +41,8 @@ class Side:
 class Survey:
     """The statistics and findings of a corpus.
 
-    `sample`: evenly spaced pairs. `shared_letters`: the overlap of the two sides' letters, 0 to 1.
-    `findings`: likely mistakes and notes, the most serious first.
+    `sample`: evenly spaced pairs. `shared_letters`: the overlap of the two sides' letter frequencies, from
+    0 to 1. `findings`: likely mistakes and notes, the most serious first.
     """
 
     pairs: int
@@ -64,13 +64,13 @@ class Survey:
 
     @property
     def target_tokens(self) -> float:
-        """The estimated tokens of the target side with a vocabulary of 8,000."""
+        """The estimated number of tokens of the target side with a BPE vocabulary of 8,000."""
         return self.target_tokens_by(8000)
 
     def target_tokens_by(self, vocab_size: int) -> float:
-        """The estimated tokens of the target side with a BPE of `vocab_size`, within about 20 %.
+        """The estimated number of tokens of the target side with a BPE vocabulary of `vocab_size`.
 
-        Special tokens are included.
+        The estimate is within about 20 %, special tokens included.
         """
         texts = [pair.target for pair in self.sample.pairs]
         sampled = estimated_tokens(texts, vocab_size, spaces=self.target.script.spaces)
@@ -79,7 +79,7 @@ class Survey:
 
 
 def survey(corpus: Corpus, held_out: Mapping[str, Corpus] | None = None) -> Survey:
-    """Survey a corpus in one pass, after reading the held-out corpora: name ("validation") -> corpus."""
+    """Survey a corpus in one pass. `held_out` corpora, by name such as "validation", are read first."""
     surveyor = Surveyor(corpus, held_out)
     for pair in corpus:
         surveyor.add(pair)
@@ -87,7 +87,7 @@ def survey(corpus: Corpus, held_out: Mapping[str, Corpus] | None = None) -> Surv
 
 
 class Surveyor:
-    """A survey for a caller that reads the corpus itself: call `add` for every pair, then `survey`."""
+    """Surveys a corpus that the caller reads: call `add` for every pair, then `survey`."""
 
     def __init__(self, corpus: Corpus, held_out: Mapping[str, Corpus] | None = None) -> None:
         self._statistics = CorpusStatistics(corpus.name, corpus.files)

@@ -19,6 +19,7 @@ from regard.exports.argos_package import refuse_other_models
 from regard.exports.ctranslate2_settings import refuse_other_settings
 from regard.exports.gguf_settings import known as known_to_gguf
 from regard.exports.gguf_tokenizer import gguf_tokenizer
+from regard.exports.huggingface_settings import generating
 from regard.exports.huggingface_settings import known as known_to_huggingface
 from regard.exports.onnx_settings import known as known_to_onnx
 from regard.exports.refusal import NotExpressible
@@ -55,6 +56,12 @@ def _judge_gguf(config: TransformerConfig, tokenizers: TokenizerPair) -> None:
     gguf_tokenizer(tokenizers.target, begins=False)
 
 
+def _judge_huggingface(config: TransformerConfig, _: TokenizerPair) -> None:
+    """What a published family has need not be in the exported code."""
+    fits = any(not changes for _, changes in nearest_families(config))
+    generating(config) if fits else known_to_huggingface(config)
+
+
 def _judge_web(config: TransformerConfig, tokenizers: TokenizerPair) -> None:
     known_to_onnx(config)
     refuse_unread(contents_of(tokenizers))
@@ -66,7 +73,7 @@ JUDGES: Mapping[str, Judge] = {
     "web": _judge_web,
     "argos": _judge_argos,
     "gguf": _judge_gguf,
-    "hf": lambda config, _: known_to_huggingface(config) and None,
+    "hf": _judge_huggingface,
 }
 
 

@@ -187,5 +187,5 @@ def _add(output: list[str], section: str, changes: dict[str, RecipeChange]) -> N
         for name, change in own
         if change.value is not None
     ]
-    end = len(output) - 1 if output[-1] == "\n" else len(output)
+    end = len(output) - (output[-1:] == ["\n"])
     output[end:end] = added

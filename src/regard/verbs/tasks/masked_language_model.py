@@ -20,7 +20,7 @@ from regard.data.texts import EncodedText, TextExamples, apply_noise, encoded_te
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_file import SPECIALS
 from regard.data.tokenizer_training import TokenizerSettings, refuse_target_settings
-from regard.errors import DataError
+from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import bootstrap_interval
 from regard.evaluation.score import Score
 from regard.models.encoder_only import EncoderOnly
@@ -40,7 +40,8 @@ from regard.verbs.tasks.validation_split import PART_NAMES, ValidationSplit, exa
 from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 
-Frequencies = Float[np.ndarray, " vocab"]  # the share of each token in a text
+Frequencies = Float[np.ndarray, " vocab"]  # the share of each token in some texts, by its id
+WITHOUT_WORDS = ("characters", "bytes")  # kinds of tokenisers for which a text is one word
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ class MaskedLanguageModelSettings(MaskingSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedDataSettings(ValidationSplit):
-    """`[data]`: documents, or labelled texts, whose labels are ignored.
+    """`[data]`: documents, or labelled texts without their labels.
 
     Without `valid`, a share of the training texts is held out.
     """
@@ -83,7 +84,7 @@ class MaskedLanguageModelRecipe(Recipe):
 
 
 class MaskedLanguageModel(Task):
-    """Training, validation and test texts; in validation and test the same tokens are masked each time."""
+    """Training, validation and test texts. Each validation, and each test, masks the same tokens."""
 
     use = "regard train RECIPE --init ."
 
@@ -124,7 +125,7 @@ class MaskedLanguageModel(Task):
         return {"loss": loss, "accuracy": 100 * sum(_correct(predictions, labels)) / sum(map(len, labels))}
 
     def test(self, model: Any) -> list[Score]:
-        """The model's accuracy and loss, and those of predictions by token frequency."""
+        """The model's accuracy (%) and loss (nats) on masked tokens, and those of the unigram baseline."""
         if not self._test:
             return []
         frequencies = token_frequencies(self._train[0](), self.tokenizer)
@@ -132,19 +133,22 @@ class MaskedLanguageModel(Task):
 
 
 def _correct(predictions: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -> list[int]:
-    """The number of right predictions in each text."""
-    return [int((ours == right).sum()) for ours, right in zip(predictions, labels, strict=True)]
+    """The number of correct predictions in each text."""
+    return [int((own == true).sum()) for own, true in zip(predictions, labels, strict=True)]
 
 
 def token_frequencies(texts: Sequence[EncodedText], tokenizer: Tokenizer) -> Frequencies:
-    """The share of each token in some texts, with add-one smoothing; the unknown token is not counted."""
+    """The share of each token in some texts, with add-one smoothing; occurrences of <unk> do not count."""
     ids = np.concatenate([text.ids[1:-1] for text in texts])
     counts = np.bincount(ids[ids != tokenizer.unk_id], minlength=tokenizer.vocab_size) + 1
     return counts / counts.sum()
 
 
 def unigram_baseline(frequencies: Frequencies, labels: np.ndarray) -> tuple[float, float]:
-    """The accuracy of always predicting the most frequent training token, and the mean unigram loss."""
+    """The accuracy (0 to 1) of always predicting the most frequent training token, and the loss in nats.
+
+    The loss is the mean of -log(share of the true token in the training texts).
+    """
     return float((labels == frequencies.argmax()).mean()), float(-np.log(frequencies[labels]).mean())
 
 
@@ -161,7 +165,10 @@ def _masking(recipe: MaskedLanguageModelRecipe, tokenizer: Tokenizer) -> Masking
 def _texts(
     documents: Iterable[str], tokenizer: Tokenizer, encode: Encode, max_tokens: int
 ) -> list[EncodedText]:
-    """Each document, cut into texts of at most `max_tokens`; texts without a known token are left out."""
+    """Each document, cut into texts of at most `max_tokens`, two special tokens included.
+
+    Texts without a known token are left out: they have none to mask.
+    """
     return [
         encoded_text(pieces, [], tokenizer=tokenizer, line=line, max_tokens=max_tokens)
         for line, document in enumerate(documents, start=1)
@@ -177,7 +184,10 @@ def _evaluate(
     pad_id: int,
     frequencies: Frequencies | None,
 ) -> ScoreReport:
-    """Accuracy and mean loss on the masked tokens, and those of the unigram baseline if it is known."""
+    """The model's accuracy (%) and mean loss (nats) on the masked tokens of `texts`.
+
+    With the `frequencies` of the training texts those of the unigram baseline are there too.
+    """
     predictions, labels, loss = predictions_and_labels(model, texts, pad_id)
     correct, totals = _correct(predictions, labels), [len(each) for each in labels]
     low, high = bootstrap_interval(correct, totals)
@@ -204,7 +214,11 @@ def _evaluate(
 def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """Test texts, with the same tokens masked as in the test at the end of training.
 
-    The training texts are read too, for the token frequencies of the unigram baseline.
+    `data` is a file that replaces the recipe's test data. The training texts are read too, for the token
+    frequencies of the unigram baseline.
+
+    Raises:
+        DataError: no text has a known token.
     """
     recipe = cast(MaskedLanguageModelRecipe, source.recipe)
     model = encoder_that("predicts masked tokens", ("masked_language_model",), loaded, allow_fresh=False)
@@ -249,16 +263,20 @@ def _training_frequencies(
 
 
 def _split(texts: Sequence[str], recipe: MaskedLanguageModelRecipe) -> tuple[list[str], list[str]]:
-    """The training texts, split into those to train on and those to validate on."""
+    """The training texts, split by `data.valid_share` into those to train on and those to validate on."""
     kept, held_out = split([0] * len(texts), recipe.data.valid_share, recipe.training.seed)
     return [texts[number] for number in kept], [texts[number] for number in held_out]
 
 
 def _cut(words: Sequence[list[int]], max_pieces: int) -> Iterator[list[list[int]]]:
-    """The words in parts of at most `max_pieces` pieces; a longer word is a part alone."""
+    """The words in parts of at most `max_pieces` pieces; a longer word is cut into several.
+
+    Text without spaces, such as Chinese, may be one word.
+    """
     part: list[list[int]] = []
     length = 0
-    for word in words:
+    pieces = (word[start : start + max_pieces] for word in words for start in range(0, len(word), max_pieces))
+    for word in pieces:
         if part and length + len(word) > max_pieces:
             yield part
             part, length = [], 0
@@ -269,8 +287,20 @@ def _cut(words: Sequence[list[int]], max_pieces: int) -> Iterator[list[list[int]
 
 
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> MaskedLanguageModel:
-    """Read all texts into memory, and train the tokeniser."""
+    """Read all texts into memory, and train the tokeniser unless `folder` has one.
+
+    `limit`: keep at most so many training texts, for a dry run.
+
+    Raises:
+        RecipeError: whole words are masked, and the tokeniser has none.
+        DataError: a file cannot be read, or a part of the data has no text or no known token.
+    """
     recipe = cast(MaskedLanguageModelRecipe, source.recipe)
+    if recipe.task.whole_words and recipe.tokenizer.kind in WITHOUT_WORDS:
+        raise RecipeError(
+            f"task.whole_words = true, but for tokenizer.kind = {recipe.tokenizer.kind!r} a text is one word",
+            "give task.whole_words = false, or another tokenizer.kind",
+        )
     data = recipe.data
     fingerprints: dict[str, tuple[str, str]] = {}
     parts: dict[str, list[str]] = {}

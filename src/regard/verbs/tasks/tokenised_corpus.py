@@ -1,4 +1,4 @@
-"""The corpus of `data.tokens`, which `regard data tokenize` wrote by the settings of the recipe."""
+"""The tokenised corpus of a recipe (`data.tokens`), which `regard data tokenize` has written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,24 +17,25 @@ from regard.verbs.tasks.training_pairs import CorpusPairs
 from regard.verbs.training_run.data_checks import counts_of_skipped
 from regard.weights.folder import verify_folder, write_folder
 
-TOKENIZERS = "tokenizers.json"  # file of a tokenised corpus: the files of its tokenisers, as text
-INDEX = "tokens.json"  # file of a run's data folder: what is known of the parts
-SKIPPED = "skipped_"  # how the names of the counts begin that say what was left out
+TOKENIZERS = "tokenizers.json"  # in a tokenised corpus: the files of its tokenisers, as text
+INDEX = "tokens.json"  # in a run's data folder: the size, hash and counts of each part
+SKIPPED = "skipped_"  # prefix of the counts of skipped pairs; the reason follows
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenisedCorpus:
-    """A tokenised corpus that is complete."""
+    """A complete tokenised corpus, for training."""
 
     storage: Storage
     index: TokenIndex
-    settings: Mapping[str, Any]  # of the recipe
+    settings: Mapping[str, Any]  # `token_settings` of the recipe
 
     def tokenizers(self, folder: Path) -> TokenizerPair:
-        """Its tokenisers, which become those of a run, in this folder.
+        """The corpus's tokenisers; written to `folder`, the run's own, unless it is there.
 
         Raises:
-            FolderError: the run has others, those of a pretrained model or of a teacher.
+            DataError: they are missing or damaged, or were made by other settings.
+            FolderError: the run's are damaged, or are others: those of a pretrained model or of a teacher.
         """
         tokenizers = read_tokenizers(self.storage, self.settings)
         if tokenizers is None:
@@ -50,17 +51,17 @@ class TokenisedCorpus:
         return tokenizers
 
     def pairs(self) -> CorpusPairs:
-        """Its pairs, for training."""
+        """The pairs, for training."""
         return CorpusPairs(self.storage, self.index)
 
     def texts(self, tokenizer: Tokenizer, block: int, seed: int) -> StreamedTexts:
-        """Its documents in windows of `block` predictions, for training."""
+        """The documents in windows of `block` predicted tokens, for training."""
         reader = PartReader(self.storage, self.index, TextPart.of)
         tokens = self.index.numbers("tokens")
         return StreamedTexts(tokens, reader, block, bos_id=tokenizer.bos_id, seed=seed)
 
     def summary(self) -> str:
-        """How large it is, and what was left out, for a message."""
+        """The size of the corpus and the skipped pairs by reason, for a message."""
         totals = self.index.totals
         skipped = {name.removeprefix(SKIPPED): totals[name] for name in totals if name.startswith(SKIPPED)}
         if "pairs" in totals:
@@ -73,10 +74,13 @@ class TokenisedCorpus:
 
 
 def open_tokens(recipe: Any, base: Path, folder: Path) -> TokenisedCorpus:
-    """The tokenised corpus of a recipe; `folder` keeps its index.
+    """Open the tokenised corpus of a recipe, and write its index into `folder`.
+
+    `base`: the folder of the recipe, to which a path in `data.tokens` is relative.
 
     Raises:
-        DataError: it is incomplete or damaged. RecipeError: it was made by other settings.
+        DataError: it is incomplete, damaged or empty, or no tokenised corpus.
+        RecipeError: it was made by other settings than the recipe's.
     """
     storage = Storage(place_of(recipe.data.tokens, base))
     plan, index = token_index(storage, folder / INDEX)
@@ -89,7 +93,7 @@ def open_tokens(recipe: Any, base: Path, folder: Path) -> TokenisedCorpus:
                 "run `regard data tokenize` with this recipe into a new folder, or change the recipe",
             )
     if not index.totals["pairs"] and not index.totals["documents"]:
-        hint = "`regard jobs status` says what was wrong with the lines"
+        hint = "`regard jobs status` names the lines that failed, and why"
         raise DataError(f"{storage.url} has no example", hint)
     return TokenisedCorpus(storage=storage, index=index, settings=here)
 
@@ -99,7 +103,7 @@ def _shown(settings: Mapping[str, Any], name: str) -> str:
 
 
 def refuse_two_corpora(train: Any, tokens: str | None) -> None:
-    """Raise a RecipeError unless a recipe has either training files or a tokenised corpus."""
+    """Raise a RecipeError unless a recipe has either training files or a tokenised corpus, not both."""
     if (train is None) == (tokens is None):
         given = "is missing" if train is None else "and data.tokens are both given"
         raise RecipeError(
@@ -109,10 +113,10 @@ def refuse_two_corpora(train: Any, tokens: str | None) -> None:
 
 
 def token_settings(recipe: Any) -> dict[str, Any]:
-    """The settings of a recipe on which a tokenised corpus depends, those that are not their defaults.
+    """The recipe's settings that change a tokenised corpus, without those that have their defaults.
 
     Raises:
-        RecipeError: there is one that a tokenised corpus cannot have.
+        RecipeError: `tokenizer.extension` is set.
     """
     if recipe.tokenizer.extension is not None:
         raise RecipeError(
@@ -126,12 +130,12 @@ def token_settings(recipe: Any) -> dict[str, Any]:
 
 
 def place_of(tokens: str, base: Path) -> str:
-    """A path that is relative to the recipe's folder, or an address."""
+    """The path or address of `data.tokens`; a path is relative to `base`, the recipe's folder."""
     return tokens if "://" in tokens else str(base / tokens)
 
 
 def read_tokenizers(storage: Storage, settings: Mapping[str, Any]) -> TokenizerPair | None:
-    """The tokenisers of a tokenised corpus; None if they are not there yet.
+    """The tokenisers of a tokenised corpus; None if no process has written them yet.
 
     Raises:
         DataError: they are damaged, or were made by other settings.
@@ -155,7 +159,7 @@ def read_tokenizers(storage: Storage, settings: Mapping[str, Any]) -> TokenizerP
 
 
 def create_tokenizers(storage: Storage, tokenizers: TokenizerPair, settings: Mapping[str, Any]) -> None:
-    """Write the tokenisers of a tokenised corpus, unless another process has."""
+    """Write the tokenisers of a tokenised corpus, unless another process has written them."""
     files = {name: content.decode("utf-8") for name, content in tokenizers.files().items()}
     storage.create(
         TOKENIZERS, dump_with_checksum({"settings": dict(settings), "files": files}).encode("utf-8")

@@ -17,13 +17,13 @@ from regard.weights.families.family import (
 from regard.weights.families.rotary import read_rotary, write_rotary
 from regard.weights.names import Entry, linear, same
 
-NAMES = ("rotary_emb_base", "rotary_pct")  # of the base and of the rotated part
+NAMES = ("rotary_emb_base", "rotary_pct")  # settings of the rotary base, and of the rotated part of a head
 
 
 class GPTNeoX(Family):
     """GPT-NeoX: parallel residuals with two norms, rotary positions in a part of each head, biases.
 
-    Files have query, key and value of the first head, then those of the next one.
+    The rows of `query_key_value` in a file are query, key and value of the first head, then of the next one.
     """
 
     name = "gpt_neox"
@@ -113,7 +113,7 @@ class GPTNeoX(Family):
     def in_family_form(
         self, config: DecoderOnlyConfig, tensors: Mapping[str, Tensor]
     ) -> tuple[DecoderOnlyConfig, Mapping[str, Tensor]]:
-        """Adds zero biases where the family has some and the model has none."""
+        """Gives the config the biases of the family; those that the model lacks are written as zeros."""
         attention = config.attention_biases
         if attention == "inputs":
             attention = "all"

@@ -231,9 +231,18 @@ def write_rotary(
     """The settings of config.json for the rotary positions of a config; arguments as for `read_rotary`."""
     nested = {"rope_theta": config.rotary_base}
     if partial or config.rotary_dim not in (None, config.d_head):
-        nested["partial_rotary_factor"] = (config.rotary_dim or config.d_head) / config.d_head
+        nested["partial_rotary_factor"] = _part(config.rotary_dim or config.d_head, config.d_head)
     top = {name: nested[usual] for usual, name in zip(USUAL_NAMES, names, strict=True) if usual in nested}
     return {**top, "rope_parameters": {**_written_scaling(config.rotary_scaling), **nested}}
+
+
+def _part(width: int, d_head: int) -> float:
+    """The part of a head that is rotated: `width` of `d_head` features.
+
+    Readers, transformers among them, compute int(part * d_head), which may be less than `width` by rounding.
+    """
+    part = width / d_head
+    return part if int(part * d_head) == width else math.nextafter(part, 1.0)
 
 
 def _written_scaling(scaling: RotaryScaling | None) -> dict[str, Any]:
