@@ -96,7 +96,8 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
     def hint(self, name: str) -> str:
         """What to do about an unknown name: the nearest one, or how to register it."""
         known = did_you_mean(name, self) if len(self) else "none is registered in this process"
-        return f"{known}; {self.how} makes one known, in this process or in an installed package"
+        joined = f"{known} {self.how}" if known.endswith("?") else f"{known}; {self.how}"
+        return f"{joined} makes one known, in this process or in an installed package"
 
 
 def refuse_not_callable(thing: object, what: str) -> None:

@@ -1,6 +1,11 @@
 """A registered optimiser trains as its groups say and resumes to the same bits; others are refused."""
 
+import json
+import math
+import signal
+
 import jaxtyping
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -17,7 +22,7 @@ from regard.training import (
     register_optimizer,
 )
 from regard.training.optimizer import is_fused, set_learning_rate
-from regard.training.optimizer_state import optimizer_tensors, restore_optimizer
+from regard.training.optimizer_state import optimizer_files, optimizer_tensors, restore_optimizer
 from regard.training.registered_optimizers import OPTIMIZERS
 from regard.weights import RunFolder
 
@@ -60,7 +65,41 @@ class Layered(nn.Module):
         self.head = nn.Linear(4, 2)
 
 
+class Keeping(torch.optim.Optimizer):
+    """Keeps values of many types that its updates depend on, from the first update on."""
+
+    def __init__(self, groups):
+        super().__init__(groups, {"lr": 1.0, "weight_decay": 0.0, "limit": math.inf, "kind": signal.SIGINT})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        self.state["all"] = self.state.get("all", 0) + 1
+        for group in self.param_groups:
+            group["updates"] = group.get("updates", np.int64(0)) + 1
+            group["past"] = [*group.get("past", []), float(group["updates"])][-3:]
+            group["pair"] = (group["updates"] / 7, None)
+            group["name"] = f"update {group['updates']}"
+            shared = None
+            for weight in group["params"]:
+                state = self.state[weight]
+                if not state:
+                    state.update(last=None, inner={0: torch.zeros(3, dtype=torch.float64), "a/b": 1 + 2j})
+                    shared = torch.zeros(()) if shared is None else shared
+                    state.update(
+                        shared=shared, again=state["inner"][0], itself=weight, narrow=np.float32(0.1)
+                    )
+                assert state["itself"] is weight
+                state["inner"][0] += weight.grad.norm().double() / 3
+                state["shared"] += 1
+                last, state["last"] = state["last"], torch.tensor([state["again"][0], 2.0]).bfloat16()
+                state["inner"]["a/b"] *= 1.1
+                size = sum(group["past"]) + state["shared"] + float(state["narrow"]) + len(group["name"])
+                size += abs(state["inner"]["a/b"]) + self.state["all"] + (0 if last is None else last.sum())
+                weight.sub_(0.001 * group["lr"] * size * weight.grad.sign())
+
+
 MAKERS = {
+    "keeps": Keeping,
     "counts": Counting,
     "sgd": lambda groups: torch.optim.SGD(groups, momentum=0.9),
     "adagrad": torch.optim.Adagrad,  # has its state from the start
@@ -142,6 +181,10 @@ def test_only_the_updates_of_regards_own_are_left_to_a_gpu():
         (lambda groups, momentum=0.9: None, {"momentun": 0.9}, "momentun", "momentum"),
         (lambda groups: None, {"momentum": 0.9}, "momentum", "it has no options"),
         (lambda groups, momentum: None, {}, "missing a required argument: 'momentum'", "options"),
+        (lambda groups, size=2, lr=1.0: None, {"sise": 1}, "sise", "did you mean 'size'"),
+        (lambda groups, lr: None, {"lr": 1}, "options.lr has no effect", "schedule.learning_rate"),
+        (torch.optim.SGD, {"weight_decay": 1}, "options.weight_decay has", "optimizer.weight_decay"),
+        (torch.optim.SGD, {"momentum": -1.0}, "cannot be made: ValueError: Invalid momentum", "options"),
         (lambda groups: None, {}, "'mine' is NoneType", "return an optimiser"),
         (lambda groups: [torch.optim.SGD(groups), 3], {}, "'mine' is int", "return an optimiser"),
         (lambda groups: torch.optim.SGD(groups[:1]), {}, "does not have the weight 0.bias", "freeze"),
@@ -232,40 +275,119 @@ def steps(net, optimizer):
     optimizer.step()
 
 
-def test_state_that_a_checkpoint_cannot_have_is_refused_by_name():
-    class Listing(WithoutDecay):
+class Storing(WithoutDecay):
+    """Puts a value into the state of its first weight."""
+
+    def __init__(self, groups, value):
+        super().__init__(groups)
+        self.value = (value,)
+
+    def step(self, closure=None):
+        weight = self.param_groups[0]["params"][0]
+        self.state[weight]["kept"] = self.value[0](weight)
+
+
+CANNOT = {
+    "set": (lambda weight: {1, 2}, "set"),
+    "complex128": (lambda weight: torch.ones(2, dtype=torch.complex128), "a tensor of torch.complex128"),
+    "float8": (lambda weight: torch.ones(2).to(torch.float8_e4m3fn), "a tensor of torch.float8_e4m3fn"),
+    "sparse": (lambda weight: torch.ones(2).to_sparse(), "a tensor of torch.sparse_coo"),
+    "view": (lambda weight: weight.detach()[:1], "shares the memory of the weight 0.weight"),
+}
+
+
+@pytest.mark.parametrize("name", CANNOT)
+def test_state_that_a_checkpoint_cannot_have_is_refused_by_name_after_the_first_update(name):
+    value, message = CANNOT[name]
+    register_optimizer("mine")(lambda groups: Storing(groups, value))
+    net = network()
+    with pytest.raises(RunError, match=f"'0.weight/kept', {message}.*cannot be saved|{message}"):
+        steps(net, build_optimizer(net, OptimizerSettings(kind="mine")))
+
+
+def test_a_number_in_an_attribute_is_refused():
+    """A checkpoint has groups and the state of weights alone."""
+
+    class Counter(WithoutDecay):
+        count = 0
+
         def step(self, closure=None):
-            self.state[self.param_groups[0]["params"][0]]["past"] = [1, 2]
+            self.count += 1
 
-    register_optimizer("mine")(Listing)
+    register_optimizer("mine")(lambda groups: [Counter(groups[:1]), torch.optim.SGD(groups[1:])])
     net = network()
-    optimizer = build_optimizer(net, OptimizerSettings(kind="mine"))
-    steps(net, optimizer)
-    with pytest.raises(RunError, match="'past', list, which cannot be saved"):
-        optimizer_tensors(net, optimizer)
+    with pytest.raises(RunError, match="Counter changes its attribute 'count'"):
+        steps(net, build_optimizer(net, OptimizerSettings(kind="mine")))
 
 
-def test_the_state_of_another_version_of_it_is_refused():
+def test_one_that_saves_itself_in_another_way_is_refused():
+    class Own(torch.optim.SGD):
+        def state_dict(self):
+            return {**super().state_dict(), "more": 1}
+
+    register_optimizer("mine")(Own)
+    with pytest.raises(RecipeError, match="'mine' has a state_dict of its own"):
+        build_optimizer(network(), OptimizerSettings(kind="mine"))
+
+
+def test_options_are_what_a_recipe_can_have():
+    with pytest.raises(RecipeError, match="options must be numbers, texts and lists"):
+        OptimizerSettings(kind="mine", options={"function": torch.sign})
+
+
+def saved(net, optimizer):
+    files = optimizer_files(net, optimizer)
+    tensors = {name: tensor.clone() for name, tensor in optimizer_tensors(net, optimizer).items()}
+    return tensors, lambda name: json.loads(files[name])
+
+
+def test_the_state_of_another_optimiser_or_model_is_refused():
     register_optimizer("mine")(Counting)
     net = network()
     optimizer = build_optimizer(net, OptimizerSettings(kind="mine"))
     steps(net, optimizer)
-    saved = optimizer_tensors(net, optimizer)
-    register_optimizer("mine")(WithoutDecay)
-    with pytest.raises(FolderError, match=r"group 0: 'updates', which the optimiser lacks"):
-        restore_optimizer(net, build_optimizer(net, OptimizerSettings(kind="mine")), saved)
-
-
-def test_numbers_are_restored_as_the_types_that_they_were():
+    found = saved(net, optimizer)
+    register_optimizer("mine")(lambda groups: WithoutDecay(groups[0]["params"] + groups[1]["params"]))
+    with pytest.raises(FolderError, match="state of 2 groups, and the optimiser has 1"):
+        restore_optimizer(net, build_optimizer(net, OptimizerSettings(kind="mine")), *found)
     register_optimizer("mine")(Counting)
+    other = nn.Sequential(nn.Linear(4, 8))
+    with pytest.raises(FolderError, match=r"'1\.weight', which the model lacks|'2\.weight', which"):
+        restore_optimizer(other, build_optimizer(other, OptimizerSettings(kind="mine")), *found)
+
+
+def test_what_is_restored_of_the_start_has_forgotten_all_updates():
+    """As after a collapse, when training goes back to a checkpoint of the first step."""
+    register_optimizer("mine")(Keeping)
     net = network()
     optimizer = build_optimizer(net, OptimizerSettings(kind="mine"))
+    start = saved(net, optimizer)
+    keys = [{*group} for group in optimizer.param_groups]
     steps(net, optimizer)
+    steps(net, optimizer)
+    restore_optimizer(net, optimizer, *start)
+    assert not optimizer.state
+    assert [{*group} for group in optimizer.param_groups] == keys
+    assert saved(net, optimizer)[1]("optimizer.json") == start[1]("optimizer.json")
+
+
+def test_values_are_restored_as_the_types_that_they_were():
+    register_optimizer("mine")(Keeping)
+    net = network()
+    optimizer = build_optimizer(net, OptimizerSettings(kind="mine"))
+    for _ in range(2):
+        steps(net, optimizer)
     other = build_optimizer(net, OptimizerSettings(kind="mine"))
-    restore_optimizer(net, other, optimizer_tensors(net, optimizer))
+    restore_optimizer(net, other, *saved(net, optimizer))
     for mine, restored in zip(optimizer.param_groups, other.param_groups, strict=True):
-        for key in ("updates", "mean", "begun", "weight_decay"):
-            assert (type(mine[key]), mine[key]) == (type(restored[key]), restored[key])
-    weight = net[0].weight
-    assert other.state[weight] == {k: v for k, v in optimizer.state[weight].items() if v is not None}
-    assert type(other.state[weight]["count"]) is int
+        for key in mine.keys() - {"params", "names", "lr"}:
+            assert (type(mine[key]), mine[key]) == (type(restored[key]), restored[key]), key
+    mine, restored = optimizer.state[net[0].weight], other.state[net[0].weight]
+    assert [*mine] == [*restored]
+    assert restored["again"] is restored["inner"][0]
+    assert restored["shared"] is other.state[net[2].weight]["shared"]
+    assert restored["itself"] is net[0].weight
+    for key in ("last", "again", "shared"):
+        assert restored[key].dtype == mine[key].dtype
+        assert torch.equal(restored[key], mine[key])
+    assert other.state["all"] == 2

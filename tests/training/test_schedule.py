@@ -2,7 +2,9 @@
 
 import itertools
 import math
+import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -143,16 +145,32 @@ def test_a_registered_schedule_follows_the_warm_up_and_ends_with_the_cooldown(re
     for step in range(1, 101):
         expected = 1.0 if step <= 10 else 0.5 if step <= 55 else 0.25
         assert math.isclose(rate(step), expected * plain(step))
-    assert calls == [(step, 10, 100) for step in range(11, 101)]
+    assert calls[-90:] == [(step, 10, 100) for step in range(11, 101)]
+    assert min(calls) == (11, 10, 100)
 
 
-@pytest.mark.parametrize("factor", [-0.1, math.nan, math.inf, None, "0.5"])
-def test_a_registered_schedule_that_gives_no_factor_is_refused_with_its_update(registered, factor):
-    register_schedule("wrong")(lambda *_: factor)
-    rate = schedule(kind="wrong", warmup_steps=10)
-    assert rate(10) > 0
-    with pytest.raises(RecipeError, match=f"'wrong' gives {factor!r} for update 11"):
-        rate(11)
+WRONG = [-0.1, math.nan, math.inf, 1e300, 10**400, None, "0.5", True, torch.tensor(0.5)]
+
+
+@pytest.mark.parametrize("factor", WRONG, ids=lambda factor: f"{factor!r}"[:20])
+def test_a_registered_schedule_that_gives_no_factor_is_refused_before_training(registered, factor):
+    register_schedule("wrong")(lambda step, warmup, max_steps: factor if step > 500 else 1.0)
+    with pytest.raises(RecipeError, match=re.escape(f"'wrong' gives {factor!r} for update 510")):
+        schedule(kind="wrong", warmup_steps=10)
+    late = schedule(kind="wrong", warmup_steps=10, max_steps=500)
+    with pytest.raises(RecipeError, match="for update 501"):
+        late(501)
+
+
+def test_a_registered_schedule_of_other_arguments_is_refused(registered):
+    register_schedule("short")(lambda step: 1.0)
+    with pytest.raises(RecipeError, match="'short': too many positional arguments"):
+        schedule(kind="short")
+
+
+def test_numbers_of_numpy_are_factors(registered):
+    register_schedule("numpy")(lambda step, warmup, max_steps: np.float32(0.5))
+    assert schedule(kind="numpy", learning_rate=0.4, warmup_steps=10)(11) == 0.2
 
 
 def test_an_unknown_schedule_and_a_name_of_regards_own_are_refused(registered):

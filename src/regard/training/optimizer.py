@@ -1,5 +1,6 @@
 """The optimiser of a model: Adam, AdamW or a registered one, with layer-wise learning rates."""
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +60,12 @@ class OptimizerSettings:
 
     def _refuse_settings_of_others(self) -> None:
         """Raise a RecipeError for what only regard's own optimisers have, or only registered ones."""
+        try:
+            json.dumps(self.options)
+        except (TypeError, ValueError) as error:
+            raise RecipeError(
+                f"options must be numbers, texts and lists of these: {error}", "as a recipe has them"
+            ) from None
         if self.kind in OPTIMIZERS.own:
             if self.options:
                 raise RecipeError(
@@ -71,7 +78,7 @@ class OptimizerSettings:
             if value != getattr(OptimizerSettings, name):
                 raise RecipeError(
                     f"{name} = {value} has no effect with kind = {self.kind!r}",
-                    f"its arguments are in options, as in options = {{ {name} = {value} }}",
+                    "leave it out; arguments of a registered optimiser are in [training.optimizer.options]",
                 )
 
 

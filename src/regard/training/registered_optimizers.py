@@ -6,11 +6,21 @@ from typing import Any, NamedTuple
 
 import torch
 
-from regard.errors import RecipeError, did_you_mean
+from regard.errors import RecipeError, RegardError, did_you_mean
 from regard.registry import Registry, refuse_not_callable
+from regard.training.registered_state import remember_start, saved_state
 
 Groups = list[dict[str, Any]]
 MakeOptimizer = Callable[..., torch.optim.Optimizer | Sequence[torch.optim.Optimizer]]
+
+# options that the groups of weights have already, and the setting that each is
+OF_TRAINER = {
+    "lr": "schedule.learning_rate",
+    "weight_decay": "optimizer.weight_decay",
+    "scale": "optimizer.layer_decay",
+    "params": None,
+    "names": None,
+}
 
 OPTIMIZERS: Registry[Callable[..., Any]] = Registry(
     "optimiser",
@@ -63,6 +73,12 @@ def refuse_unknown_optimizer(name: str, options: Mapping[str, Any]) -> None:
         raise RecipeError(
             f"training.optimizer.kind: no optimiser is registered as {name!r}", OPTIMIZERS.hint(name)
         )
+    for option, setting in OF_TRAINER.items():
+        if option in options:
+            raise RecipeError(
+                f"training.optimizer.options.{option} has no effect: groups of weights have it",
+                f"set training.{setting}" if setting else "leave it out",
+            )
     try:
         signature = inspect.signature(OPTIMIZERS[name])
     except (TypeError, ValueError):  # of a class written in C
@@ -70,12 +86,12 @@ def refuse_unknown_optimizer(name: str, options: Mapping[str, Any]) -> None:
     try:
         signature.bind([], **options)
     except TypeError as error:
-        known = [*signature.parameters][1:]
+        known = [key for key in [*signature.parameters][1:] if key not in OF_TRAINER]
         wrong = next((key for key in options if key not in known), None)
         hint = f"change [training.optimizer] options, or the function registered as {name!r}"
         if wrong is not None:
             hint = did_you_mean(wrong, known) if known else "it has no options"
-        raise RecipeError(f"training.optimizer.options: {error} of the optimiser {name!r}", hint) from None
+        raise RecipeError(f"training.optimizer: the optimiser {name!r}: {error}", hint) from None
 
 
 def registered_optimizer(name: str, groups: Groups, options: Mapping[str, Any]) -> torch.optim.Optimizer:
@@ -91,7 +107,7 @@ def registered_optimizer(name: str, groups: Groups, options: Mapping[str, Any]) 
         for group in groups
         for each in zip(group["names"], group["params"], strict=True)
     ]
-    made = OPTIMIZERS[name]([dict(group) for group in groups], **options)
+    made = _made(name, groups, options)
     parts = [*made] if isinstance(made, Sequence) else [made]
     for part in parts:
         _refuse_unusable(name, part)
@@ -99,7 +115,28 @@ def registered_optimizer(name: str, groups: Groups, options: Mapping[str, Any]) 
     for part in parts:
         for group in part.param_groups:
             group.setdefault("scale", 1.0)
-    return parts[0] if len(parts) == 1 else JoinedOptimizers(parts)
+    optimizer = parts[0] if len(parts) == 1 else JoinedOptimizers(parts)
+    remember_start(optimizer)
+
+    def check(*_: object) -> None:
+        """After the first update, so that what cannot be saved is noticed before much is lost."""
+        hook.remove()
+        saved_state(optimizer, {each.name: each.tensor for each in given})
+
+    hook = optimizer.register_step_post_hook(check)
+    return optimizer
+
+
+def _made(name: str, groups: Groups, options: Mapping[str, Any]) -> Any:
+    try:
+        return OPTIMIZERS[name]([dict(group) for group in groups], **options)
+    except RegardError:
+        raise
+    except Exception as error:
+        raise RecipeError(
+            f"the optimiser {name!r} cannot be made: {type(error).__name__}: {error}",
+            "change [training.optimizer] options, or what is registered under this name",
+        ) from error
 
 
 class _Weight(NamedTuple):
@@ -121,6 +158,13 @@ def _refuse_unusable(name: str, made: object) -> None:
             f"the optimiser {name!r} computes the loss again in an update, which training does not",
             "register one whose step() needs no closure",
         )
+    base = torch.optim.Optimizer
+    for method in ("state_dict", "load_state_dict", "__getstate__"):
+        if getattr(type(made), method, None) is not getattr(base, method, None):
+            raise RecipeError(
+                f"the optimiser {name!r} has a {method} of its own, which checkpoints do not call",
+                "keep its state in the groups and in the state of weights, as those of torch.optim do",
+            )
     if callable(getattr(made, "train", None)) and callable(getattr(made, "eval", None)):
         raise RecipeError(
             f"the optimiser {name!r} has train() and eval(), which training does not call",
@@ -152,7 +196,7 @@ def _refuse_other_weights(
         if each.group["weight_decay"] and not has_decay:
             raise RecipeError(
                 f"training.optimizer.weight_decay has no effect on {each.name} in the optimiser {name!r}",
-                "leave it out, or copy `weight_decay` of the groups that the function gets",
+                "leave it out, or make groups and defaults of the optimiser have weight_decay",
             )
         if each.group["scale"] != 1 and "scale" not in group:
             raise RecipeError(
@@ -166,7 +210,8 @@ class JoinedOptimizers(torch.optim.Optimizer):
 
     def __init__(self, parts: Sequence[torch.optim.Optimizer]) -> None:
         self.parts = tuple(parts)
-        super().__init__([group for part in parts for group in part.param_groups], {})
+        is_fused = any(part.defaults.get("fused") for part in parts)
+        super().__init__([group for part in parts for group in part.param_groups], {"fused": is_fused})
         for part in parts:
             self.state.update(part.state)
             part.state = self.state

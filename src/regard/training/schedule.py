@@ -1,9 +1,12 @@
 """Learning rate schedules: one learning rate for each update, counted from 1."""
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from torch import nn
 
 from regard.errors import RecipeError, UserError
@@ -13,6 +16,8 @@ from regard.registry import Registry, refuse_not_callable
 DEFAULT_WARMUP_STEPS = 1000
 KINDS_WITH_FINAL = ("cosine", "linear")
 OWN_KINDS = ("noam", "inverse_square_root", "cosine", "linear", "constant")
+TRIED = 100  # updates whose rates a registered schedule is asked for before training
+LARGEST = 1_000_000  # factor of the learning rate
 Factor = Callable[[int, int, int], float]  # step, warmup, max_steps -> factor of the peak
 
 SCHEDULES: Registry[Factor | None] = Registry(
@@ -122,6 +127,16 @@ class Schedule:
 
     def __post_init__(self) -> None:
         refuse_unknown_schedule(self.settings.kind)
+        if factor := SCHEDULES[self.settings.kind]:  # before hours are spent
+            try:
+                inspect.signature(factor).bind(1, 1, self.max_steps)
+            except TypeError as error:
+                raise RecipeError(
+                    f"the schedule {self.settings.kind!r}: {error}",
+                    "it is called with step, warmup, max_steps",
+                ) from None
+            for part in range(TRIED + 1):
+                self(max(1, round(self.max_steps * part / TRIED)))
 
     def __call__(self, step: int) -> float:
         if step < 1:
@@ -142,20 +157,22 @@ class Schedule:
         if self.settings.kind == "constant":
             return peak
         if factor := SCHEDULES[self.settings.kind]:
-            return peak * self._checked(factor(step, warmup, self.max_steps), step)
+            return peak * self._factor(factor, step, warmup)
         progress = min(1.0, (step - warmup) / max(1, self.max_steps - warmup))
         # from 1, the peak, to 0, the final rate
         height = 1 - progress if self.settings.kind == "linear" else (1 + math.cos(math.pi * progress)) / 2
         return peak * (self.settings.final + (1 - self.settings.final) * height)
 
-    def _checked(self, factor: object, step: int) -> float:
-        """What a registered schedule returned."""
-        if not isinstance(factor, int | float) or not 0 <= factor < math.inf:
+    def _factor(self, function: Factor, step: int, warmup: int) -> float:
+        """What a registered schedule returns."""
+        found: Any = function(step, warmup, self.max_steps)
+        is_number = isinstance(found, int | float | np.integer | np.floating) and not isinstance(found, bool)
+        if not is_number or not 0 <= found <= LARGEST:
             raise RecipeError(
-                f"the schedule {self.settings.kind!r} gives {factor!r} for update {step}",
-                "return a factor of the learning rate, a finite number of 0 or more",
+                f"the schedule {self.settings.kind!r} gives {found!r} for update {step}",
+                f"return a factor of the learning rate: a number, not a tensor, from 0 to {LARGEST:,}",
             )
-        return factor
+        return float(found)
 
     def _cooldown(self, step: int) -> float:
         """The factor of the cooldown: 1 before it; it falls to 0 at the update after the last."""

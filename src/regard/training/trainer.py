@@ -27,7 +27,7 @@ from regard.training.gradients import Gradients
 from regard.training.launch import LaunchedUpdate, launch, may_be_read_later
 from regard.training.objective import Objective, ignored_label, refuse_unused_forward
 from regard.training.optimizer import build_optimizer
-from regard.training.optimizer_state import restore_optimizer
+from regard.training.optimizer_state import optimizer_files, restore_optimizer
 from regard.training.pace import Pace, Update
 from regard.training.prefetch import BatchReader
 from regard.training.random_state import random_state, restore_random_state, seed_random, unchanged_random
@@ -376,6 +376,7 @@ class Trainer:
         self.state.random = self.group.all_gather(random_state(self.device))
         files = {
             **self.model_files,
+            **optimizer_files(self.model, self.optimizer),
             "state.json": json.dumps(self.state.to_dict(), indent=1, sort_keys=True).encode(),
         }
         tensors = checkpoint_tensors(self.model, self.optimizer, self.average)
@@ -397,7 +398,7 @@ class Trainer:
         self.state = TrainingState.from_dict(checkpoint.read_json("state.json"))
         load = partial(self._load, checkpoint)
         restore_model(self.model, trained_weights(load, self.model))
-        restore_optimizer(self.model, self.optimizer, load(OPTIMIZER))
+        restore_optimizer(self.model, self.optimizer, load(OPTIMIZER), checkpoint.read_json)
         if self.average:
             self.average.restore(load(AVERAGE))
         self._restore_random()

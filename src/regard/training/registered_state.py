@@ -1,0 +1,253 @@
+"""The state of a registered optimiser, whatever it keeps: its tensors by name, and the rest as JSON.
+
+    {"tensor": name}         a tensor of the file beside it; "on_device" if it is a number on a GPU
+    {"weight": name}         a weight of the model itself
+    {"list": [...]}, {"tuple": [...]}, {"dict": [[key, value], ...]}
+    {"float": "inf"}, {"numpy": [type, value]}, {"complex": [real, imaginary]}
+    {"same": true}           what the optimiser is made with, in a group
+
+All else is a number, a text, a truth value or null.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.errors import FolderError, RunError
+
+SET_BY_TRAINER = ("params", "names", "lr", "scale")  # keys of groups that are not saved
+DTYPES = frozenset(
+    [
+        *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.bool),
+        *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16),
+    ]
+)
+PLAIN = (bool, int, str, type(None))
+ATTRIBUTES = (*PLAIN, float)  # of an optimiser, which are compared
+OF_PYTORCH = ("_warned_capturable_if_run_uncaptured", "_opt_called")  # attributes that PyTorch changes
+Weights = Mapping[str, Tensor]
+
+
+def remember_start(optimizer: torch.optim.Optimizer) -> None:
+    """Notes what a new optimiser is made with, so that it is known what changes later."""
+    vars(optimizer)["groups_at_start"] = [dict(group) for group in optimizer.param_groups]
+    for part in _parts(optimizer):
+        vars(part)["attributes_at_start"] = _attributes(part)
+
+
+def saved_state(optimizer: torch.optim.Optimizer, weights: Weights) -> tuple[dict[str, Tensor], Any]:
+    """The tensors of the state by name, and the state as JSON data, which refers to them.
+
+    `weights`: the trained weights by name. A tensor that belongs to one is named `weight/slot`.
+
+    Raises:
+        RunError: something in the state cannot be saved, or the optimiser keeps a number elsewhere.
+    """
+    _refuse_other_places(optimizer)
+    writer = _Writer(weights)
+    start = vars(optimizer)["groups_at_start"]
+    return writer.tensors, {
+        "weights": {
+            name: writer.value({**optimizer.state[weight]}, f"{name}/")
+            for name, weight in weights.items()
+            if weight in optimizer.state
+        },
+        "groups": [
+            writer.group(group, start[number] if number < len(start) else {}, number)
+            for number, group in enumerate(optimizer.param_groups)
+        ],
+        "other": writer.value(
+            {key: value for key, value in optimizer.state.items() if not isinstance(key, Tensor)}, "#state/"
+        ),
+    }
+
+
+def restore_state(
+    optimizer: torch.optim.Optimizer,
+    weights: Weights,
+    tensors: Mapping[str, Tensor],
+    saved: Mapping[str, Any],
+) -> None:
+    """Restores what `saved_state` returned; the optimiser has nothing else of its state then.
+
+    Raises:
+        FolderError: it is of another model or of another optimiser, or is damaged.
+    """
+    hint = "resume with the same recipe, and the same version of what registers the optimiser"
+    if len(saved["groups"]) != len(optimizer.param_groups):
+        raise FolderError(
+            f"optimizer state of {len(saved['groups'])} groups, and the optimiser has"
+            f" {len(optimizer.param_groups)}",
+            hint,
+        )
+    reader = _Reader(weights, tensors, next(iter(weights.values())).device)
+    optimizer.state.clear()
+    try:
+        for name, slots in saved["weights"].items():
+            weight = reader.weight(name)
+            optimizer.state[weight] = reader.value(slots, weight.device)
+        for key, value in reader.value(saved["other"], reader.device).items():
+            optimizer.state[key] = value
+        for group, values in zip(optimizer.param_groups, saved["groups"], strict=True):
+            for key in [key for key in group if key not in values and key not in SET_BY_TRAINER]:
+                del group[key]
+            for key, value in values.items():
+                if value != {"same": True}:
+                    group[key] = reader.value(value, reader.device)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FolderError(f"the optimizer state is damaged: {error}", hint) from error
+
+
+class _Writer:
+    """Collects the tensors of a state while its values become JSON."""
+
+    def __init__(self, weights: Weights) -> None:
+        self.tensors: dict[str, Tensor] = {}
+        self._weights = {id(weight): name for name, weight in weights.items()}
+        self._written: dict[int, str] = {}  # the id of a tensor -> its name
+        self._is_divided = any(hasattr(weight, "placements") for weight in weights.values())
+        self._memory = {_memory(weight): f"the weight {name}" for name, weight in weights.items()}
+
+    def group(self, group: Mapping[str, Any], start: Mapping[str, Any], number: int) -> dict[str, Any]:
+        """The values of a group; those that have no form and have not changed need none."""
+        found: dict[str, Any] = {}
+        for key, value in group.items():
+            if key in SET_BY_TRAINER:
+                continue
+            try:
+                found[key] = self.value(value, f"#{number}/{key}")
+            except RunError:
+                if key not in start or start[key] is not value:
+                    raise
+                found[key] = {"same": True}
+        return found
+
+    def value(self, given: object, name: str) -> Any:
+        """A value as JSON data; `name` is what it is called if it is a tensor."""
+        value: Any = given
+        kind: Any = type(value)
+        if kind in PLAIN or (kind is float and math.isfinite(value)):
+            return value
+        if kind is float:
+            return {"float": str(value)}
+        if isinstance(value, Tensor):
+            return self._tensor(value, name)
+        if kind is complex:
+            return {"complex": [self.value(part, name) for part in (value.real, value.imag)]}
+        if kind in (list, tuple):
+            return {kind.__name__: [self.value(each, f"{name}.{i}") for i, each in enumerate(value)]}
+        if kind is dict:
+            return {
+                "dict": [
+                    [self.value(key, name), self.value(each, _within(name, key))]
+                    for key, each in value.items()
+                ]
+            }
+        if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+            return {"numpy": [value.dtype.str, self.value(value.item(), name)]}
+        raise _cannot_be_saved(name, kind.__name__, "keep tensors, numbers, lists and dictionaries in it")
+
+    def _tensor(self, tensor: Tensor, name: str) -> Any:
+        if id(tensor) in self._weights:
+            return {"weight": self._weights[id(tensor)]}
+        if id(tensor) not in self._written:
+            self._refuse_other_tensors(tensor, name)
+            unused = name if name not in self.tensors else f"{name}.{len(self.tensors)}"
+            self.tensors[unused] = tensor
+            self._written[id(tensor)] = unused
+        on_device = {"on_device": True} if tensor.ndim == 0 and tensor.device.type != "cpu" else {}
+        return {"tensor": self._written[id(tensor)], **on_device}
+
+    def _refuse_other_tensors(self, tensor: Tensor, name: str) -> None:
+        """Raise a RunError for a tensor that would be another one after it was restored."""
+        if self._is_divided and tensor.ndim and not hasattr(tensor, "placements"):
+            raise _cannot_be_saved(
+                name, "a tensor that FSDP has not divided", "set distributed.strategy = 'ddp'"
+            )
+        if tensor.dtype not in DTYPES or tensor.layout != torch.strided:
+            kind = tensor.dtype if tensor.layout == torch.strided else tensor.layout
+            raise _cannot_be_saved(name, f"a tensor of {kind}", "keep plain tensors of common types")
+        memory = _memory(tensor)
+        if memory and memory in self._memory:
+            raise _cannot_be_saved(
+                name, f"a tensor that shares the memory of {self._memory[memory]}", "keep a copy"
+            )
+        self._memory[memory] = name
+
+
+class _Reader:
+    """Gives the values that a `_Writer` wrote."""
+
+    def __init__(self, weights: Weights, tensors: Mapping[str, Tensor], device: torch.device) -> None:
+        self.device, self._weights, self._tensors = device, weights, tensors
+        self._read: dict[str, Tensor] = {}
+
+    def weight(self, name: str) -> Tensor:
+        if name not in self._weights:
+            raise FolderError(
+                f"optimizer state for {name!r}, which the model lacks", "resume with the same recipe"
+            )
+        return self._weights[name]
+
+    def value(self, saved: Any, device: torch.device) -> Any:
+        if not isinstance(saved, dict):
+            return saved
+        [kind] = saved.keys() - {"on_device"}
+        inner = saved[kind]
+        forms: dict[str, Callable[[], Any]] = {
+            "tensor": lambda: self._tensor(inner, device, is_on_device="on_device" in saved),
+            "weight": lambda: self.weight(inner),
+            "float": lambda: float(inner),
+            "numpy": lambda: np.dtype(inner[0]).type(self.value(inner[1], device)),
+            "complex": lambda: complex(*(self.value(part, device) for part in inner)),
+            "list": lambda: [self.value(each, device) for each in inner],
+            "tuple": lambda: tuple(self.value(each, device) for each in inner),
+            "dict": lambda: {self.value(key, device): self.value(each, device) for key, each in inner},
+        }
+        return forms[kind]()
+
+    def _tensor(self, name: str, device: torch.device, *, is_on_device: bool) -> Tensor:
+        """The tensor; a single number stays on the processor, where PyTorch counts steps."""
+        if name not in self._read:
+            found = self._tensors[name].clone()
+            self._read[name] = found.to(device) if found.ndim or is_on_device else found
+        return self._read[name]
+
+
+def _within(name: str, key: object) -> str:
+    """The name of a value in a dictionary; only the end of a weight's name is a slash."""
+    return name + ("" if name.endswith("/") else ".") + str(key).replace("/", "%")
+
+
+def _memory(tensor: Tensor) -> int:
+    """Where the memory of a tensor begins; 0 if it has none of its own here."""
+    is_plain = type(tensor) in (Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
+    return tensor.untyped_storage().data_ptr() if is_plain and tensor.device.type != "meta" else 0
+
+
+def _parts(optimizer: torch.optim.Optimizer) -> tuple[torch.optim.Optimizer, ...]:
+    return getattr(optimizer, "parts", (optimizer,))
+
+
+def _attributes(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    return {name: value for name, value in vars(optimizer).items() if type(value) in ATTRIBUTES}
+
+
+def _refuse_other_places(optimizer: torch.optim.Optimizer) -> None:
+    """Raise a RunError for a number that changes in an attribute of the optimiser."""
+    for part in _parts(optimizer):
+        start = vars(part)["attributes_at_start"]
+        for name, value in _attributes(part).items():
+            if name not in OF_PYTORCH and (name not in start or start[name] != value):
+                raise RunError(
+                    f"{type(part).__name__} changes its attribute {name!r}, which a checkpoint does not have",
+                    "keep it in the groups or in the state of weights: group['count'] instead of self.count",
+                )
+
+
+def _cannot_be_saved(name: str, what: str, hint: str) -> RunError:
+    return RunError(f"the state of the optimiser has {name!r}, {what}, which cannot be saved", hint)
