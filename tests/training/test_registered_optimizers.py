@@ -305,6 +305,18 @@ def test_state_that_a_checkpoint_cannot_have_is_refused_by_name_after_the_first_
         steps(net, build_optimizer(net, OptimizerSettings(kind="mine")))
 
 
+def test_tensors_of_one_storage_that_do_not_overlap_are_tensors_of_their_own():
+    """As those that PyTorch computes for a list of tensors at once."""
+    register_optimizer("mine")(lambda groups: Storing(groups, lambda weight: [*torch.arange(6.0).split(2)]))
+    net = network()
+    optimizer = build_optimizer(net, OptimizerSettings(kind="mine"))
+    steps(net, optimizer)
+    other = build_optimizer(net, OptimizerSettings(kind="mine"))
+    restore_optimizer(net, other, *saved(net, optimizer))
+    found = other.state[net[0].weight]["kept"]
+    assert [part.tolist() for part in found] == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
+
+
 def test_a_number_in_an_attribute_is_refused():
     """A checkpoint has groups and the state of weights alone."""
 

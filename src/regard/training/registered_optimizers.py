@@ -159,7 +159,7 @@ def _refuse_unusable(name: str, made: object) -> None:
             "register one whose step() needs no closure",
         )
     base = torch.optim.Optimizer
-    for method in ("state_dict", "load_state_dict", "__getstate__"):
+    for method in ("state_dict", "__getstate__"):
         if getattr(type(made), method, None) is not getattr(base, method, None):
             raise RecipeError(
                 f"the optimiser {name!r} has a {method} of its own, which checkpoints do not call",

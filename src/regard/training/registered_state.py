@@ -110,7 +110,9 @@ class _Writer:
         self._weights = {id(weight): name for name, weight in weights.items()}
         self._written: dict[int, str] = {}  # the id of a tensor -> its name
         self._is_divided = any(hasattr(weight, "placements") for weight in weights.values())
-        self._memory = {_memory(weight): f"the weight {name}" for name, weight in weights.items()}
+        self._memory: dict[int, list[tuple[range, str]]] = {}  # of each storage: the bytes in use, by what
+        for name, weight in weights.items():
+            self._take_memory(weight, f"the weight {name}")
 
     def group(self, group: Mapping[str, Any], start: Mapping[str, Any], number: int) -> dict[str, Any]:
         """The values of a group; those that have no form and have not changed need none."""
@@ -171,12 +173,20 @@ class _Writer:
         if tensor.dtype not in DTYPES or tensor.layout != torch.strided:
             kind = tensor.dtype if tensor.layout == torch.strided else tensor.layout
             raise _cannot_be_saved(name, f"a tensor of {kind}", "keep plain tensors of common types")
-        memory = _memory(tensor)
-        if memory and memory in self._memory:
-            raise _cannot_be_saved(
-                name, f"a tensor that shares the memory of {self._memory[memory]}", "keep a copy"
-            )
-        self._memory[memory] = name
+        if other := self._take_memory(tensor, name):
+            raise _cannot_be_saved(name, f"a tensor that shares the memory of {other}", "keep a copy")
+
+    def _take_memory(self, tensor: Tensor, name: str) -> str | None:
+        """What has some of the memory of a tensor already, which is `name` from now on."""
+        if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.device.type == "meta":
+            return None
+        last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+        first = tensor.data_ptr()
+        own = range(first, first + (last + 1) * tensor.itemsize if tensor.numel() else first)
+        taken = self._memory.setdefault(tensor.untyped_storage().data_ptr(), [])
+        taken.append((own, name))
+        shared = (other for there, other in taken[:-1] if own.start < there.stop and there.start < own.stop)
+        return next(shared, None)
 
 
 class _Reader:
@@ -221,12 +231,6 @@ class _Reader:
 def _within(name: str, key: object) -> str:
     """The name of a value in a dictionary; only the end of a weight's name is a slash."""
     return name + ("" if name.endswith("/") else ".") + str(key).replace("/", "%")
-
-
-def _memory(tensor: Tensor) -> int:
-    """Where the memory of a tensor begins; 0 if it has none of its own here."""
-    is_plain = type(tensor) in (Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
-    return tensor.untyped_storage().data_ptr() if is_plain and tensor.device.type != "meta" else 0
 
 
 def _parts(optimizer: torch.optim.Optimizer) -> tuple[torch.optim.Optimizer, ...]:
