@@ -30,6 +30,7 @@ from regard.errors import RecipeError
 TokenizerKind = Literal["bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram", "wordpunct"]
 CUT_IN_PIECES: set[TokenizerKind] = {"bpe", "bytebpe", "unigram"}
 WHOLE_WORDS: set[TokenizerKind] = {"words", "wordpunct"}
+WITHOUT_WORDS: set[TokenizerKind] = {"characters", "bytes"}  # for these a text is one word
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@ def table_interval(
 
 
 def bootstrap_interval(
-    right: Sequence[float], of: Sequence[int], resamples: int = 1000
+    right: Sequence[int] | Sequence[float], of: Sequence[int], resamples: int = 1000
 ) -> tuple[float, float]:
     """The 95 % bootstrap interval of sum(right) / sum(of), resampling groups of dependent predictions.
 

@@ -137,6 +137,14 @@ def test_class_weights_and_word_dropout_are_used_in_training(folder):
     assert plain.examples()._noise is None
 
 
+@pytest.mark.parametrize("kind", ["characters", "bytes"])
+def test_word_dropout_is_refused_where_a_text_is_one_word(folder, kind):
+    """It would leave a text as it is, or drop all of it."""
+    task = prepared(folder, task={"word_dropout": 0.3}, tokenizer={"kind": kind, "vocab_size": 300})
+    with pytest.raises(RecipeError, match=f"word_dropout = 0.3, but for tokenizer.kind = '{kind}'"):
+        task.examples()
+
+
 def test_a_class_with_one_example_is_trained_on(folder):
     (folder / "train.txt").write_text(texts(100) + "2 so so\n")
     task = prepared(folder)

@@ -11,7 +11,8 @@ from regard.data.examples import Examples
 from regard.data.labelled import LabelledSettings, open_labelled, split
 from regard.data.texts import EncodedText, encoded_text
 from regard.data.tokenizer import Tokenizer
-from regard.errors import DataError
+from regard.data.tokenizer_training import WITHOUT_WORDS
+from regard.errors import DataError, RecipeError
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.tasks.task import Say, Task
 from regard.verbs.tasks.text import Encode, max_text_tokens, training_examples
@@ -83,11 +84,17 @@ class LabelledTextTask(Task):
         return self._parts[part].texts(encode, self.tokenizer, self._max_tokens)
 
     def examples(self) -> Examples:
+        word_dropout, kind = self.recipe.task.word_dropout, self.recipe.tokenizer.kind
+        if word_dropout and kind in WITHOUT_WORDS:
+            raise RecipeError(
+                f"task.word_dropout = {word_dropout}, but for tokenizer.kind = {kind!r} a text is one word",
+                "give task.word_dropout = 0, or another tokenizer.kind",
+            )
         return training_examples(
             partial(self._texts, "train"),
             self.tokenizer,
             self.recipe.tokenizer,
-            word_dropout=self.recipe.task.word_dropout,
+            word_dropout=word_dropout,
             seed=self.recipe.training.seed,
         )
 

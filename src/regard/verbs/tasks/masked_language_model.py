@@ -19,7 +19,7 @@ from regard.data.masking import Masking, MaskingSettings
 from regard.data.texts import EncodedText, TextExamples, apply_noise, encoded_text
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_file import SPECIALS
-from regard.data.tokenizer_training import TokenizerSettings, refuse_target_settings
+from regard.data.tokenizer_training import WITHOUT_WORDS, TokenizerSettings, refuse_target_settings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import bootstrap_interval
 from regard.evaluation.score import Score
@@ -41,7 +41,6 @@ from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 
 Frequencies = Float[np.ndarray, " vocab"]  # the share of each token in some texts, by its id
-WITHOUT_WORDS = ("characters", "bytes")  # kinds of tokenisers for which a text is one word
 
 
 @dataclass(frozen=True, kw_only=True)
