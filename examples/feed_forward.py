@@ -19,7 +19,8 @@ def squared_relu(x: Tensor) -> Tensor:
 
 @register_feed_forward("squared_relu")
 def network(config: TransformerConfig) -> FeedForward:
-    return FeedForward(config.d_model, config.d_ff, squared_relu, dropout=config.activation_dropout)
+    bias, dropout = config.has_feed_forward_bias, config.activation_dropout
+    return FeedForward(config.d_model, config.d_ff, squared_relu, dropout=dropout, bias=bias)
 
 
 SMALL = [  # sequences of five symbols, learned in seconds

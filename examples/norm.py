@@ -19,7 +19,7 @@ class DynamicTanh(nn.Module):
 
     def __init__(self, config: TransformerConfig, width: int) -> None:
         super().__init__()
-        self.alpha = nn.Parameter(torch.full((), 0.5))
+        self.alpha = nn.Parameter(torch.full((1,), 0.5))
         self.gain = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
 

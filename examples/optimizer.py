@@ -33,7 +33,7 @@ def muon(groups: list[dict[str, Any]], *, momentum: float = 0.95) -> list[torch.
 
 
 def _is_matrix_of_layer(name: str, weight: Tensor) -> bool:
-    return weight.ndim == 2 and ".blocks." in name
+    return weight.ndim == 2 and "blocks." in name
 
 
 SMALL = [  # sequences of five symbols, learned in seconds

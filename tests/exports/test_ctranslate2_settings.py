@@ -14,7 +14,7 @@ from regard.exports.ctranslate2_folder import CTRANSLATE2, save
 from regard.exports.ctranslate2_process import answer
 from regard.exports.refusal import NotExpressible
 from regard.layers.attention import SelfAttention
-from regard.models.registered import ATTENTIONS, POSITIONS, PositionalEncoding
+from regard.models.registered import PARTS
 from tests.exports.engine_models import BASES, TEXTS, random_settings, small_model
 from tests.exports.settings_table import KINDS, TABLE, settings_of
 
@@ -75,7 +75,7 @@ def test_the_table_has_all_settings_and_all_of_their_names():
     fields = {field.name: field for kind in KINDS.values() for field in dataclasses.fields(kind)}
     assert fields.keys() - of_training - sizes == {name for name, *_ in TABLE}
     for name in ("norm", "norm_position", "activation", "position_layout", "alibi", "positions"):
-        known = {*POSITIONS.own} if name == "positions" else choices(fields[name].type)
+        known = {*PARTS[name].own} if name in PARTS else choices(fields[name].type)
         assert known == {ast.literal_eval(text) for row, text, *_ in TABLE if row == name}, name
 
 

@@ -15,7 +15,7 @@ from regard.fast.unchanged import changed_part, has_hooks
 from regard.inspection.record import record_model
 from regard.layers.attention import SelfAttention
 from regard.layers.positions import RotaryPositions
-from regard.models.build import build_model
+from regard.models.build import build_model, count_config_parameters, count_parameters
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
@@ -116,7 +116,7 @@ WRONG = {
 def test_a_bias_that_does_not_fit_the_scores_is_refused_by_name(name):
     give, message = WRONG[name]
     register_positions(name, "scores")(lambda config, bidirectional: Bias(give))
-    with pytest.raises(ConfigError, match=f"the bias of the positional encoding Bias {message}") as error:
+    with pytest.raises(ConfigError, match=f"the bias of the positional encoding '{name}' {message}") as error:
         build(positions=name)(torch.ones(2, 5, dtype=torch.int64))
     assert error.value.hint == (
         "give [1, 4, queries, keys], or 1 for an axis that all share; here [1, 4, 5, 5]"
@@ -356,6 +356,29 @@ def test_what_is_no_module_or_has_another_shape_is_refused_by_name(register, set
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # which would refuse it first
     with pytest.raises(UserError, match="cannot be called"):
         register("number")(3)
+
+
+def test_sizes_are_counted_without_a_trial():
+    """Weights that are counted have no values; a norm may look at some."""
+
+    class Branching(Shifted):
+        def forward(self, x):
+            return super().forward(x) if self.scale[0] > 0 else x
+
+    register_norm("mine")(Branching)
+    assert count_config_parameters(build(norm="mine").config) == count_parameters(build(norm="mine"))
+
+
+def test_a_norm_of_queries_and_keys_is_tried_with_heads():
+    class OfThree(Shifted):
+        def forward(self, x):
+            assert x.ndim == 3
+            return x
+
+    register_norm("mine")(OfThree)
+    build(norm="mine")
+    with pytest.raises(ConfigError, match=r"'mine' fails for states of \[2, 3, 4, 4\]: AssertionError"):
+        build(norm="mine", qk_norm=True)
 
 
 def test_a_registered_part_is_in_training_mode_after_it_was_tried():

@@ -278,6 +278,19 @@ def test_another_optimiser_or_schedule_of_the_same_name_is_refused(tmp_path, mon
             train(tmp_path, settings=settings)
 
 
+def test_an_optimiser_class_that_was_used_already_is_the_same(tmp_path, monkeypatch):
+    """PyTorch wraps its `step` when the first one is made."""
+    monkeypatch.setattr(OPTIMIZERS, "added", {})
+
+    class Own(torch.optim.SGD):
+        pass
+
+    register_optimizer("mine")(Own)
+    settings = dataclasses.replace(SETTINGS, optimizer=OptimizerSettings(kind="mine"))
+    train(tmp_path, settings=settings)
+    assert train(tmp_path, settings=dataclasses.replace(settings, max_steps=8)).step == 8
+
+
 def scaled(factor):
     return lambda logits, labels: factor * F.cross_entropy(logits, labels, reduction="none")
 

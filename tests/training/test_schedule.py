@@ -168,6 +168,12 @@ def test_a_registered_schedule_of_other_arguments_is_refused(registered):
         schedule(kind="short")
 
 
+def test_a_registered_schedule_that_fails_is_named(registered):
+    register_schedule("divides")(lambda step, warmup, max_steps: 1 / (max_steps - step))
+    with pytest.raises(RecipeError, match="'divides' fails for update 1000: ZeroDivisionError"):
+        schedule(kind="divides", warmup_steps=10)
+
+
 def test_numbers_of_numpy_are_factors(registered):
     register_schedule("numpy")(lambda step, warmup, max_steps: np.float32(0.5))
     assert schedule(kind="numpy", learning_rate=0.4, warmup_steps=10)(11) == 0.2

@@ -85,3 +85,7 @@ def test_a_recipe_without_these_keys_keeps_its_meaning():
     assert {
         field.name: getattr(TrainingSettings(), field.name) for field in dataclasses.fields(TrainingSettings)
     } == defaults
+
+
+def test_settings_can_be_keys():
+    assert len({TrainingSettings(), TrainingSettings(), TrainingSettings(seed=2)}) == 2

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +46,6 @@ class DecodingPool(Generic[Item, Result]):
         self, call: Callable[[Item], Result], size: int, *, warn: Callable[[str], None] = warnings.warn
     ) -> None:
         self.call, self.size, self._warn = call, size, warn
-        others = multiprocessing.active_children()
         context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
         self._workers = ProcessPoolExecutor(size - 1, context, _initialise_worker, (call, os.getpid()))
         with warnings.catch_warnings(), objects_kept_by_forks():
@@ -53,8 +53,7 @@ class DecodingPool(Generic[Item, Result]):
             # a worker uses one thread.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._workers.submit(int)  # a job that does nothing: the first one starts the workers
-        self._processes = [each for each in multiprocessing.active_children() if each not in others]
-        self._is_alone = False
+        self._is_alone, self._ending = False, threading.Lock()
 
     def map(self, jobs: Sequence[Item], finished: Callable[[int], None] | None = None) -> list[Result]:
         """The result of each job, in order; an exception in a worker is raised here.
@@ -102,10 +101,16 @@ class DecodingPool(Generic[Item, Result]):
                 future.cancel()
 
     def _continue_alone(self, error: BrokenProcessPool) -> None:
-        """Raise a RunError, unless a worker was killed by SIGKILL: what it did will not end this process."""
+        """Raise a RunError, unless a worker was killed by SIGKILL: then its job was not the cause."""
+        with self._ending:
+            if not self._is_alone:
+                self._end(error)
+
+    def _end(self, error: BrokenProcessPool) -> None:
+        processes = [*(getattr(self._workers, "_processes", None) or {}).values()]
         self._workers.shutdown(wait=True)  # until the exit codes are known; it ends the others by SIGTERM
-        codes = {-(each.exitcode or 0) for each in self._processes} - {0, int(signal.SIGTERM)}
-        if codes != {int(signal.SIGKILL)}:
+        codes = {-(each.exitcode or 0) for each in processes} - {0, int(signal.SIGTERM)}
+        if codes != {int(getattr(signal, "SIGKILL", 0))}:
             names = "".join(f" of {signal.Signals(code).name}" for code in sorted(codes) if code > 0)
             raise RunError(
                 f"a worker died{names} before it had answered", "--workers 1 decodes in one process"

@@ -22,7 +22,7 @@ from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
 from sacrebleu.utils import SACREBLEU_DIR
 
 from regard.data.download import download
-from regard.errors import DataError, did_you_mean
+from regard.errors import DataError, RegardError, did_you_mean
 from regard.evaluation.line_pairs import References, check_aligned
 from regard.evaluation.score import Score
 from regard.evaluation.tokenizers import (
@@ -238,7 +238,7 @@ def _model_of(tokenize: str) -> Path:
         try:
             download(url, partial, lambda done, total: None)
             os.replace(partial, path)
-        except (DataError, OSError) as error:
+        except (RegardError, OSError) as error:
             raise DataError(
                 f"tokeniser {tokenize} needs a model that is missing and cannot be downloaded: {error}",
                 f"with a network: curl -L --create-dirs -o {path} {url}; or use another tokeniser",

@@ -22,7 +22,7 @@ from regard.layers.positions import (
     SinusoidalPositions,
 )
 from regard.models.model import Model
-from regard.models.parts import InputEmbedding
+from regard.models.parts import InputEmbedding, added_bias
 from regard.models.registered import POSITIONS, Where
 
 Scheme = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
@@ -134,7 +134,7 @@ def _registered(stack: nn.Module, name: str, where: Where, length: int) -> Posit
         [module, *_] = [each for each in stack.modules() if isinstance(each, RotaryPositions)]
         return _from_table(name, _rotation_table(module, length), REGISTERED[where])
     [module, *_] = [each for part in stack.modules() if (each := getattr(part, "position_bias", None))]
-    bias = module(length, length)[0].expand(-1, length, -1)
+    bias = cast(torch.Tensor, added_bias(module, length, length))[0].expand(-1, length, -1)
     note = REGISTERED[where] if depends_on_distance(bias) else f"{REGISTERED[where]} {LAST_POSITION}"
     return _from_bias(name, bias, note)
 

@@ -117,7 +117,8 @@ def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> 
         raise wrong_positions(config.positions, where)
     is_own = config.positions in POSITIONS.own
     if where == "scores" and not is_own:
-        made.heads_of_bias = config.num_heads  # pyright: ignore[reportArgumentType]
+        named = config.positions, config.num_heads
+        made.registered_bias = named  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
     return _marked(made, is_own=is_own)
 
 
@@ -131,12 +132,12 @@ def added_bias(
     """
     if module is None:
         return None
-    bias, heads = module(queries, keys), getattr(module, "heads_of_bias", None)
-    return bias if heads is None else _checked_bias(module, (1, heads, queries, keys), bias)
+    bias, named = module(queries, keys), getattr(module, "registered_bias", None)
+    return bias if named is None else _checked_bias(named[0], (1, named[1], queries, keys), bias)
 
 
 def _checked_bias(
-    module: nn.Module, wanted: tuple[int, int, int, int], bias: Any
+    name: str, wanted: tuple[int, int, int, int], bias: Any
 ) -> Float[Tensor, "1 some_heads queries keys"]:
     """The bias of a registered encoding with all four axes."""
     shape = tuple(bias.shape) if isinstance(bias, Tensor) else None
@@ -147,7 +148,7 @@ def _checked_bias(
     ):
         what = f"has the shape {[*shape]}" if shape is not None else f"is {type(bias).__name__}, not a tensor"
         raise ConfigError(
-            f"the bias of the positional encoding {type(module).__name__} {what}, which does not fit"
+            f"the bias of the positional encoding {name!r} {what}, which does not fit"
             f" {wanted[2]} queries and {wanted[3]} keys",
             f"give [1, {wanted[1]}, queries, keys], or 1 for an axis that all share; here {[*wanted]}",
         )

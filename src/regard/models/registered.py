@@ -224,17 +224,26 @@ def _add_to(registry: Registry[Any], name: str) -> Callable[[Made], Made]:
 
 
 def made_norm(config: Config, width: int) -> nn.Module:
-    """The norm of a config, for states of this width; ConfigError for a registered one that is none."""
-    return _own_or_checked(NORMS, config.norm, NORMS[config.norm](config, width), width)
+    """The norm of a config, for states of this width.
+
+    Raises:
+        ConfigError: a registered one is no module, or changes the shape of states.
+    """
+    axes = 4 if config.qk_norm else 3  # queries and keys have heads, too
+    return _own_or_checked(NORMS, config.norm, NORMS[config.norm](config, width), width, axes)
 
 
 def made_feed_forward(config: Config) -> nn.Module:
-    """The feed-forward network of a config; ConfigError for a registered one that is none."""
+    """The feed-forward network of a config.
+
+    Raises:
+        ConfigError: a registered one is no module, or changes the shape of states.
+    """
     made = FEED_FORWARDS[config.activation](config)
-    return _own_or_checked(FEED_FORWARDS, config.activation, made, config.d_model)
+    return _own_or_checked(FEED_FORWARDS, config.activation, made, config.d_model, 3)
 
 
-def _own_or_checked(registry: Registry[Any], name: str, made: Any, width: int) -> nn.Module:
+def _own_or_checked(registry: Registry[Any], name: str, made: Any, width: int, axes: int) -> nn.Module:
     """The module; a registered one is tried, and marked as one that initialises itself.
 
     Raises:
@@ -245,14 +254,22 @@ def _own_or_checked(registry: Registry[Any], name: str, made: Any, width: int) -
     what = f"the {registry.what} {name!r}"
     if not isinstance(made, nn.Module):
         raise ConfigError(f"{what} is {type(made).__name__}, not a torch.nn.Module", "return a module")
-    was_training, states = made.training, torch.zeros(2, 3, width)
-    with torch.no_grad():
-        found = made.eval()(states)
+    made.initialises_itself = True  # pyright: ignore[reportArgumentType]
+    was_training, states = made.training, torch.zeros(*(2, 3, 4)[: axes - 1], width)
+    if states.is_meta or any(each.is_meta for each in (*made.parameters(), *made.buffers())):
+        return made  # its sizes alone are asked for
+    try:
+        with torch.no_grad():
+            found = made.eval()(states)
+    except Exception as error:
+        raise ConfigError(
+            f"{what} fails for states of {[*states.shape]}: {type(error).__name__}: {error}",
+            f"it is called with states of {axes} axes, too" if axes > 3 else "it is called with such states",
+        ) from error
     made.train(was_training)
     shape = [*found.shape] if isinstance(found, torch.Tensor) else type(found).__name__
     if shape != [*states.shape]:
         raise ConfigError(f"{what} gives {shape} for states of {[*states.shape]}", "give the same shape")
-    made.initialises_itself = True  # pyright: ignore[reportArgumentType]
     return made
 
 

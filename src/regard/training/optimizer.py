@@ -29,7 +29,7 @@ class OptimizerSettings:
     epsilon: float = 1e-9  # added to the denominator of an update
     weight_decay: float = 0.0  # not for Adam; on matrices only, not on biases and norms
     l2: float = 0.0  # for Adam: adds l2 / 2 times the squared norm of all parameters to the loss
-    options: dict[str, Any] = field(default_factory=dict)  # the arguments of a registered optimiser
+    options: dict[str, Any] = field(default_factory=dict, hash=False)  # arguments of a registered one
     # factor of the rate from each layer to the one below; 1: all layers have the same
     layer_decay: float = 1.0
 

@@ -8,7 +8,7 @@ import torch
 
 from regard.errors import RecipeError, RegardError, did_you_mean
 from regard.registry import Registry, refuse_not_callable
-from regard.training.registered_state import remember_start, saved_state
+from regard.training.registered_state import is_registered, remember_start, saved_state
 
 Groups = list[dict[str, Any]]
 MakeOptimizer = Callable[..., torch.optim.Optimizer | Sequence[torch.optim.Optimizer]]
@@ -61,8 +61,8 @@ def register_optimizer(name: str) -> Callable[[MakeOptimizer], MakeOptimizer]:
 
 
 def is_own(optimizer: torch.optim.Optimizer) -> bool:
-    """True for an optimiser that regard itself makes."""
-    return type(optimizer) in OPTIMIZERS.own.values()
+    """True for an optimiser that regard itself made, not one of the same class that was registered."""
+    return type(optimizer) in OPTIMIZERS.own.values() and not is_registered(optimizer)
 
 
 def refuse_unknown_optimizer(name: str, options: Mapping[str, Any]) -> None:
@@ -117,13 +117,14 @@ def registered_optimizer(name: str, groups: Groups, options: Mapping[str, Any]) 
             group.setdefault("scale", 1.0)
     optimizer = parts[0] if len(parts) == 1 else JoinedOptimizers(parts)
     remember_start(optimizer)
+    unchecked = [{each.name: each.tensor for each in given}]
 
     def check(*_: object) -> None:
         """After the first update, so that what cannot be saved is noticed before much is lost."""
-        hook.remove()
-        saved_state(optimizer, {each.name: each.tensor for each in given})
+        if unchecked:
+            saved_state(optimizer, unchecked.pop())
 
-    hook = optimizer.register_step_post_hook(check)
+    optimizer.register_step_post_hook(check)
     return optimizer
 
 
@@ -165,9 +166,10 @@ def _refuse_unusable(name: str, made: object) -> None:
                 f"the optimiser {name!r} has a {method} of its own, which checkpoints do not call",
                 "keep its state in the groups and in the state of weights, as those of torch.optim do",
             )
-    if callable(getattr(made, "train", None)) and callable(getattr(made, "eval", None)):
+    switches = [each for each in ("train", "eval") if callable(getattr(made, each, None))]
+    if len(switches) == 2:
         raise RecipeError(
-            f"the optimiser {name!r} has train() and eval(), which training does not call",
+            f"the optimiser {name!r} has the methods {' and '.join(switches)}, which training does not call",
             "register one without; training.moving_average averages the weights",
         )
 
@@ -209,7 +211,7 @@ class JoinedOptimizers(torch.optim.Optimizer):
     """Several optimisers as one, each of its own weights; groups and state are theirs."""
 
     def __init__(self, parts: Sequence[torch.optim.Optimizer]) -> None:
-        self.parts = tuple(parts)
+        self.joined_parts = tuple(parts)
         is_fused = any(part.defaults.get("fused") for part in parts)
         super().__init__([group for part in parts for group in part.param_groups], {"fused": is_fused})
         for part in parts:
@@ -218,5 +220,5 @@ class JoinedOptimizers(torch.optim.Optimizer):
 
     def step(self, closure: Any = None) -> Any:
         """An update by each of the optimisers; `closure` is not used."""
-        for part in self.parts:
+        for part in self.joined_parts:
             part.step()

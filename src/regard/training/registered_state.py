@@ -1,16 +1,19 @@
-"""The state of a registered optimiser, whatever it keeps: its tensors by name, and the rest as JSON.
+"""The `state` and the groups of a registered optimiser: its tensors by name, and the rest as JSON.
 
     {"tensor": name}         a tensor of the file beside it; "on_device" if it is a number on a GPU
     {"weight": name}         a weight of the model itself
     {"list": [...]}, {"tuple": [...]}, {"dict": [[key, value], ...]}
     {"float": "inf"}, {"numpy": [type, value]}, {"complex": [real, imaginary]}
-    {"same": true}           what the optimiser is made with, in a group
+    {"same": true}           in a group: a function or a class, which the optimiser is made with
 
 All else is a number, a text, a truth value or null.
 """
 
+import enum
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -28,13 +31,22 @@ DTYPES = frozenset(
 )
 PLAIN = (bool, int, str, type(None))
 ATTRIBUTES = (*PLAIN, float)  # of an optimiser, which are compared
-OF_PYTORCH = ("_warned_capturable_if_run_uncaptured", "_opt_called")  # attributes that PyTorch changes
+SAME = {"same": True}
+# attributes that PyTorch changes
+OF_PYTORCH = ("_warned_capturable_if_run_uncaptured", "_opt_called", "_need_device_dtype_check_for_fused")
+OF_BASE = frozenset(vars(torch.optim.SGD([torch.zeros(1)])))  # attributes that each optimiser has
+UNCHANGING = (FunctionType, BuiltinFunctionType, type, enum.Enum, torch.dtype, torch.device, partial)
 Weights = Mapping[str, Tensor]
+
+
+def is_registered(optimizer: torch.optim.Optimizer) -> bool:
+    """True after `remember_start`."""
+    return "is_registered" in vars(optimizer)
 
 
 def remember_start(optimizer: torch.optim.Optimizer) -> None:
     """Notes what a new optimiser is made with, so that it is known what changes later."""
-    vars(optimizer)["groups_at_start"] = [dict(group) for group in optimizer.param_groups]
+    vars(optimizer)["is_registered"] = True
     for part in _parts(optimizer):
         vars(part)["attributes_at_start"] = _attributes(part)
 
@@ -47,9 +59,8 @@ def saved_state(optimizer: torch.optim.Optimizer, weights: Weights) -> tuple[dic
     Raises:
         RunError: something in the state cannot be saved, or the optimiser keeps a number elsewhere.
     """
-    _refuse_other_places(optimizer)
+    _refuse_other_places(optimizer, weights)
     writer = _Writer(weights)
-    start = vars(optimizer)["groups_at_start"]
     return writer.tensors, {
         "weights": {
             name: writer.value({**optimizer.state[weight]}, f"{name}/")
@@ -57,7 +68,11 @@ def saved_state(optimizer: torch.optim.Optimizer, weights: Weights) -> tuple[dic
             if weight in optimizer.state
         },
         "groups": [
-            writer.group(group, start[number] if number < len(start) else {}, number)
+            {
+                key: SAME if isinstance(value, UNCHANGING) else writer.value(value, f"#{number}/{key}")
+                for key, value in group.items()
+                if key not in SET_BY_TRAINER
+            }
             for number, group in enumerate(optimizer.param_groups)
         ],
         "other": writer.value(
@@ -78,25 +93,25 @@ def restore_state(
         FolderError: it is of another model or of another optimiser, or is damaged.
     """
     hint = "resume with the same recipe, and the same version of what registers the optimiser"
-    if len(saved["groups"]) != len(optimizer.param_groups):
-        raise FolderError(
-            f"optimizer state of {len(saved['groups'])} groups, and the optimiser has"
-            f" {len(optimizer.param_groups)}",
-            hint,
-        )
-    reader = _Reader(weights, tensors, next(iter(weights.values())).device)
+    groups = optimizer.param_groups
+    on_device = any(group.get("fused") or group.get("capturable") for group in groups)
+    reader = _Reader(weights, tensors, next(iter(weights.values())).device, numbers_on_device=on_device)
     optimizer.state.clear()
     try:
+        if len(saved["groups"]) != len(groups):
+            raise FolderError(
+                f"optimizer state of {len(saved['groups'])} groups, and the optimiser has {len(groups)}", hint
+            )
         for name, slots in saved["weights"].items():
             weight = reader.weight(name)
             optimizer.state[weight] = reader.value(slots, weight.device)
         for key, value in reader.value(saved["other"], reader.device).items():
             optimizer.state[key] = value
-        for group, values in zip(optimizer.param_groups, saved["groups"], strict=True):
+        for group, values in zip(groups, saved["groups"], strict=True):
             for key in [key for key in group if key not in values and key not in SET_BY_TRAINER]:
                 del group[key]
             for key, value in values.items():
-                if value != {"same": True}:
+                if value != SAME:
                     group[key] = reader.value(value, reader.device)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FolderError(f"the optimizer state is damaged: {error}", hint) from error
@@ -107,26 +122,12 @@ class _Writer:
 
     def __init__(self, weights: Weights) -> None:
         self.tensors: dict[str, Tensor] = {}
-        self._weights = {id(weight): name for name, weight in weights.items()}
+        self._weights, self._names = weights, {id(weight): name for name, weight in weights.items()}
         self._written: dict[int, str] = {}  # the id of a tensor -> its name
         self._is_divided = any(hasattr(weight, "placements") for weight in weights.values())
         self._memory: dict[int, list[tuple[range, str]]] = {}  # of each storage: the bytes in use, by what
         for name, weight in weights.items():
             self._take_memory(weight, f"the weight {name}")
-
-    def group(self, group: Mapping[str, Any], start: Mapping[str, Any], number: int) -> dict[str, Any]:
-        """The values of a group; those that have no form and have not changed need none."""
-        found: dict[str, Any] = {}
-        for key, value in group.items():
-            if key in SET_BY_TRAINER:
-                continue
-            try:
-                found[key] = self.value(value, f"#{number}/{key}")
-            except RunError:
-                if key not in start or start[key] is not value:
-                    raise
-                found[key] = {"same": True}
-        return found
 
     def value(self, given: object, name: str) -> Any:
         """A value as JSON data; `name` is what it is called if it is a tensor."""
@@ -154,8 +155,8 @@ class _Writer:
         raise _cannot_be_saved(name, kind.__name__, "keep tensors, numbers, lists and dictionaries in it")
 
     def _tensor(self, tensor: Tensor, name: str) -> Any:
-        if id(tensor) in self._weights:
-            return {"weight": self._weights[id(tensor)]}
+        if id(tensor) in self._names:
+            return {"weight": self._names[id(tensor)]}
         if id(tensor) not in self._written:
             self._refuse_other_tensors(tensor, name)
             unused = name if name not in self.tensors else f"{name}.{len(self.tensors)}"
@@ -166,10 +167,13 @@ class _Writer:
 
     def _refuse_other_tensors(self, tensor: Tensor, name: str) -> None:
         """Raise a RunError for a tensor that would be another one after it was restored."""
-        if self._is_divided and tensor.ndim and not hasattr(tensor, "placements"):
-            raise _cannot_be_saved(
-                name, "a tensor that FSDP has not divided", "set distributed.strategy = 'ddp'"
-            )
+        if self._is_divided and (tensor.ndim or hasattr(tensor, "placements")):
+            weight: Any = self._weights.get(name.rpartition("/")[0])
+            layouts = [(tuple(each.shape), getattr(each, "placements", None)) for each in (tensor, weight)]
+            if weight is None or layouts[0] != layouts[1]:
+                raise _cannot_be_saved(
+                    name, "a tensor that is not divided as its weight", "set distributed.strategy = 'ddp'"
+                )
         if tensor.dtype not in DTYPES or tensor.layout != torch.strided:
             kind = tensor.dtype if tensor.layout == torch.strided else tensor.layout
             raise _cannot_be_saved(name, f"a tensor of {kind}", "keep plain tensors of common types")
@@ -192,8 +196,16 @@ class _Writer:
 class _Reader:
     """Gives the values that a `_Writer` wrote."""
 
-    def __init__(self, weights: Weights, tensors: Mapping[str, Tensor], device: torch.device) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        tensors: Mapping[str, Tensor],
+        device: torch.device,
+        *,
+        numbers_on_device: bool,
+    ) -> None:
         self.device, self._weights, self._tensors = device, weights, tensors
+        self._numbers_on_device = numbers_on_device
         self._read: dict[str, Tensor] = {}
 
     def weight(self, name: str) -> Tensor:
@@ -221,10 +233,15 @@ class _Reader:
         return forms[kind]()
 
     def _tensor(self, name: str, device: torch.device, *, is_on_device: bool) -> Tensor:
-        """The tensor; a single number stays on the processor, where PyTorch counts steps."""
+        """The tensor; a single number stays on the processor, where PyTorch counts steps.
+
+        Not that of a weight which is a number itself, and not if the whole update is on the device.
+        """
         if name not in self._read:
-            found = self._tensors[name].clone()
-            self._read[name] = found.to(device) if found.ndim or is_on_device else found
+            found, weight = self._tensors[name].clone(), self._weights.get(name.rpartition("/")[0])
+            is_moved = found.ndim or is_on_device or self._numbers_on_device
+            is_moved = is_moved or (weight is not None and weight.ndim == 0 and not name.endswith("/step"))
+            self._read[name] = found.to(device) if is_moved else found
         return self._read[name]
 
 
@@ -234,23 +251,43 @@ def _within(name: str, key: object) -> str:
 
 
 def _parts(optimizer: torch.optim.Optimizer) -> tuple[torch.optim.Optimizer, ...]:
-    return getattr(optimizer, "parts", (optimizer,))
+    return getattr(optimizer, "joined_parts", (optimizer,))
 
 
 def _attributes(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     return {name: value for name, value in vars(optimizer).items() if type(value) in ATTRIBUTES}
 
 
-def _refuse_other_places(optimizer: torch.optim.Optimizer) -> None:
-    """Raise a RunError for a number that changes in an attribute of the optimiser."""
+def _refuse_other_places(optimizer: torch.optim.Optimizer, weights: Weights) -> None:
+    """Raise a RunError for what an attribute of the optimiser keeps: a number that changes, or a tensor."""
+    own = {id(weight) for weight in weights.values()}
     for part in _parts(optimizer):
         start = vars(part)["attributes_at_start"]
         for name, value in _attributes(part).items():
-            if name not in OF_PYTORCH and (name not in start or start[name] != value):
-                raise RunError(
-                    f"{type(part).__name__} changes its attribute {name!r}, which a checkpoint does not have",
-                    "keep it in the groups or in the state of weights: group['count'] instead of self.count",
-                )
+            is_same = name in start and (start[name] is value or start[name] == value)
+            if name not in OF_PYTORCH and not is_same:
+                raise _in_an_attribute(part, f"changes its attribute {name!r}")
+        for name, value in vars(part).items():
+            if name not in OF_BASE and name != "joined_parts" and _keeps(value, own):
+                raise _in_an_attribute(part, f"keeps tensors in its attribute {name!r}")
+
+
+def _keeps(value: object, own: set[int]) -> bool:
+    """True for an optimiser, a generator, a tensor that is no weight, and lists and dictionaries of these."""
+    if isinstance(value, torch.optim.Optimizer | torch.Generator):
+        return True
+    if isinstance(value, Mapping):
+        return any(_keeps(each, own) for each in value.values())
+    if isinstance(value, list | tuple):
+        return any(_keeps(each, own) for each in value)
+    return isinstance(value, Tensor) and id(value) not in own
+
+
+def _in_an_attribute(optimizer: torch.optim.Optimizer, what: str) -> RunError:
+    return RunError(
+        f"{type(optimizer).__name__} {what}, which a checkpoint does not have",
+        "keep it in the groups or in the state of weights: group['count'] instead of self.count",
+    )
 
 
 def _cannot_be_saved(name: str, what: str, hint: str) -> RunError:

@@ -80,7 +80,12 @@ def _registered(settings: TrainingSettings) -> Description:
     optimizer = OPTIMIZERS.added.get(settings.optimizer.kind)
     schedule = SCHEDULES.added.get(settings.schedule.kind)
     named = {"optimizer": optimizer, "schedule": schedule}
-    return {name: _described(function) for name, function in named.items() if function is not None}
+    return {
+        # not the attributes of a class: PyTorch wraps the `step` of an optimiser
+        name: {"class": _name(made), "source": _source(made)} if isinstance(made, type) else _described(made)
+        for name, made in named.items()
+        if made is not None
+    }
 
 
 def refuse_other_arguments(run: RunFolder, arguments: Description, max_steps: int) -> None:

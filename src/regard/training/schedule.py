@@ -165,7 +165,14 @@ class Schedule:
 
     def _factor(self, function: Factor, step: int, warmup: int) -> float:
         """What a registered schedule returns."""
-        found: Any = function(step, warmup, self.max_steps)
+        try:
+            found: Any = function(step, warmup, self.max_steps)
+        except Exception as error:
+            raise RecipeError(
+                f"the schedule {self.settings.kind!r} fails for update {step}:"
+                f" {type(error).__name__}: {error}",
+                "it is called for each update after the warm-up, the last one included",
+            ) from error
         is_number = isinstance(found, int | float | np.integer | np.floating) and not isinstance(found, bool)
         if not is_number or not 0 <= found <= LARGEST:
             raise RecipeError(

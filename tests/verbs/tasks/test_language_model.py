@@ -189,6 +189,7 @@ def test_intervals_resample_batches_and_few_batches_have_none():
     for name in ("bits_per_character", "bits_per_byte"):
         assert found[name] == pytest.approx([metrics[name] * end / metrics["loss"] for end in (low, high)])
     assert TextScore(batches=batches[:29], characters=1, bytes=1).intervals() == {}
+    assert TextScore(batches=batches, characters=1, bytes=1, apart=True).intervals() == {}
     assert TextScore(batches=batches[:30], characters=1, bytes=1).intervals()
 
 

@@ -27,7 +27,7 @@ from regard.exports.sentencepiece_file import sentencepiece_file
 from regard.exports.web_tokenizers import contents_of, refuse_unread
 from regard.models.build import config_class
 from regard.models.config import TransformerConfig
-from regard.models.registered import POSITIONS
+from regard.models.registered import PARTS
 from regard.recipe import read
 from regard.verbs.proposals.published import RecipeChange, toml, with_changes
 from regard.weights.pretrained import nearest_families
@@ -216,8 +216,8 @@ def _place(value: Any, refusal: NotExpressible) -> int:
 
 def _choices(hint: Any, name: str) -> Iterator[Any]:
     """The values of a setting, as far as its type has few."""
-    if name == "positions":
-        yield from POSITIONS.own
+    if name in PARTS:
+        yield from PARTS[name].own
     elif typing.get_origin(hint) is typing.Literal:
         yield from typing.get_args(hint)
     elif hint is bool:

@@ -151,11 +151,15 @@ class TextScore:
     batches: Sequence[tuple[float, int]]  # of each: nats, tokens (special ones included)
     characters: int
     bytes: int
+    apart: bool = False  # True if windows stay inside documents
 
     @property
     def nll(self) -> float:
         """The negative log-likelihood of all tokens, in nats."""
-        return sum(nll for nll, _ in self.batches)
+        total = 0.0
+        for nll, _ in self.batches:  # as `sum` does before Python 3.12, bit for bit
+            total += nll
+        return total
 
     @property
     def tokens(self) -> int:
@@ -164,23 +168,25 @@ class TextScore:
 
     def metrics(self) -> dict[str, float]:
         """`loss` in nats per token; bits per character and byte of the text as it was before tokenisation."""
-        return self._metrics(self.nll / self.tokens)
+        return self._metrics(self.nll)
 
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """The 95 % bootstrap interval of each metric, resampling batches; empty if there are few."""
-        if len(self.batches) < MIN_BATCHES:
+        """The 95 % bootstrap interval of each metric, resampling batches of neighbouring windows.
+
+        Empty if there are few, or if each batch has documents of one length, which are no sample of the text.
+        """
+        if len(self.batches) < MIN_BATCHES or self.apart:
             return {}
         nats, tokens = [nll for nll, _ in self.batches], [tokens for _, tokens in self.batches]
-        low, high = map(self._metrics, bootstrap_interval(nats, tokens))
+        low, high = (self._metrics(each * self.tokens) for each in bootstrap_interval(nats, tokens))
         return {name: (low[name], high[name]) for name in low}
 
-    def _metrics(self, loss: float) -> dict[str, float]:
-        bits = loss * self.tokens / math.log(2)
+    def _metrics(self, nll: float) -> dict[str, float]:
         return {
-            "loss": loss,
-            "perplexity": math.exp(min(loss, 700.0)),
-            "bits_per_character": bits / self.characters,
-            "bits_per_byte": bits / self.bytes,
+            "loss": nll / self.tokens,
+            "perplexity": math.exp(min(nll / self.tokens, 700.0)),
+            "bits_per_character": nll / math.log(2) / self.characters,
+            "bits_per_byte": nll / math.log(2) / self.bytes,
         }
 
 
@@ -202,7 +208,8 @@ def score_stream(
         for batch in batches:
             loss = objective(model, batch.to(model.device))
             found.append((float(loss.nll.double()), loss.num_targets))
-    return TextScore(batches=found, characters=stream.report.characters, bytes=stream.report.bytes)
+    report = stream.report
+    return TextScore(batches=found, characters=report.characters, bytes=report.bytes, apart=apart)
 
 
 class LanguageModel(Task):
