@@ -14,7 +14,7 @@ from regard.exports.ctranslate2_folder import CTRANSLATE2, save
 from regard.exports.ctranslate2_process import answer
 from regard.exports.refusal import NotExpressible
 from regard.layers.attention import SelfAttention
-from regard.models.registered import PARTS
+from regard.models.registered import ATTENTIONS, PARTS, POSITIONS, PositionalEncoding
 from tests.exports.engine_models import BASES, TEXTS, random_settings, small_model
 from tests.exports.settings_table import KINDS, TABLE, settings_of
 
