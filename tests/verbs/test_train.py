@@ -207,7 +207,7 @@ def test_a_registered_optimiser_and_schedule_are_needed_for_training_alone(recip
         train(recipe, out=tmp_path / "other", overrides=chosen, workers=2)
     with pytest.raises(RecipeError, match=r"training\.schedule\.kind = 'flat' is registered in this process"):
         train(recipe, out=tmp_path / "other", overrides=chosen[2:], workers=2)
-    with pytest.raises(RecipeError, match="'momentun' of the optimiser 'mine'") as refused:
+    with pytest.raises(RecipeError, match="'mine': got an unexpected keyword argument 'momentun'") as refused:
         train(recipe, out=tmp_path / "other", overrides=[chosen[0], "training.optimizer.options.momentun=1"])
     assert "momentum" in refused.value.hint
     OPTIMIZERS.added.clear()
