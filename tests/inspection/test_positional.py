@@ -152,6 +152,28 @@ def test_registered_positions_are_shown_as_their_module_gives_them(forced_pass, 
         assert ("not on their distance alone" in bias.note) == (name == "by_key")
 
 
+def test_a_bias_of_fewer_axes_is_shown_as_that_of_all(forced_pass, registered):
+    """It may leave out axes that all share."""
+    for axes in (2, 3):
+        whole = Bias(True)(12, 12)[:, :1] if axes == 2 else Bias(True)(12, 12)
+        give = lambda config, bidirectional, axes=axes: OfAxes(axes)  # noqa: E731
+        register_positions("fewer", "scores")(give)
+        found = shown(forced_pass, "fewer", "decoder_only")
+        assert torch.equal(found.bias.expand_as(whole[0]), whole[0])
+        assert "not on their distance alone" not in found.note
+
+
+class OfAxes(nn.Module):
+    """A bias of heads, queries and keys, or of queries and keys alone."""
+
+    def __init__(self, axes):
+        super().__init__()
+        self.axes = axes
+
+    def forward(self, queries, keys):
+        return Bias(True)(queries, keys)[(0,) * (4 - self.axes)]
+
+
 def _vector(length):
     vector = torch.zeros(1, 1, length, 4)
     vector[..., :2] = 1.0
