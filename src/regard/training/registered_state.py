@@ -12,7 +12,7 @@ All else is a number, a text, a truth value or null.
 import enum
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -34,7 +34,6 @@ ATTRIBUTES = (*PLAIN, float)  # of an optimiser, which are compared
 SAME = {"same": True}
 # attributes that PyTorch changes
 OF_PYTORCH = ("_warned_capturable_if_run_uncaptured", "_opt_called", "_need_device_dtype_check_for_fused")
-OF_BASE = frozenset(vars(torch.optim.SGD([torch.zeros(1)])))  # attributes that each optimiser has
 UNCHANGING = (FunctionType, BuiltinFunctionType, type, enum.Enum, torch.dtype, torch.device, partial)
 Weights = Mapping[str, Tensor]
 
@@ -268,8 +267,14 @@ def _refuse_other_places(optimizer: torch.optim.Optimizer, weights: Weights) -> 
             if name not in OF_PYTORCH and not is_same:
                 raise _in_an_attribute(part, f"changes its attribute {name!r}")
         for name, value in vars(part).items():
-            if name not in OF_BASE and name != "joined_parts" and _keeps(value, own):
+            if name not in _of_each() and name != "joined_parts" and _keeps(value, own):
                 raise _in_an_attribute(part, f"keeps tensors in its attribute {name!r}")
+
+
+@cache
+def _of_each() -> frozenset[str]:
+    """The attributes that each optimiser has. The first optimiser of a process takes PyTorch a second."""
+    return frozenset(vars(torch.optim.SGD([torch.zeros(1)])))
 
 
 def _keeps(value: object, own: set[int]) -> bool:
