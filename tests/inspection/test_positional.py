@@ -156,8 +156,7 @@ def test_a_bias_of_fewer_axes_is_shown_as_that_of_all(forced_pass, registered):
     """It may leave out axes that all share."""
     for axes in (2, 3):
         whole = Bias(True)(12, 12)[:, :1] if axes == 2 else Bias(True)(12, 12)
-        give = lambda config, bidirectional, axes=axes: OfAxes(axes)  # noqa: E731
-        register_positions("fewer", "scores")(give)
+        register_positions("fewer", "scores")(lambda config, bidirectional, axes=axes: OfAxes(axes))
         found = shown(forced_pass, "fewer", "decoder_only")
         assert torch.equal(found.bias.expand_as(whole[0]), whole[0])
         assert "not on their distance alone" not in found.note
