@@ -1,5 +1,7 @@
 """A contender: a library in its own process, so that threads and memory of others do not disturb it."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -11,11 +13,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.common import memory, products
 from benchmarks.common.unfit import Unfit
-from regard.training.products import MatmulPrecision
+
+if TYPE_CHECKING:
+    from regard.training.products import MatmulPrecision
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 30  # seconds until a process that does not end is killed

@@ -10,6 +10,7 @@ from regard.data.catalogue import find_file, is_spec
 from regard.errors import DataError
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.train import train
+from regard.verbs.training_run import dry_run
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 FEW = 512  # positions in a batch; the recipes have up to 16,384
@@ -81,6 +82,7 @@ ABSENT = pytest.mark.skip("its data set is not on this machine")
 )
 def test_a_recipe_gets_through_its_first_update(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dry_run, "UPDATES", 1)  # it times up to twenty
     tokens = tomllib.loads(path.read_text("utf-8")).get("batches", {}).get("batch_tokens")
     smaller = [*SMALLER.get(path.stem, ()), *([f"batches.batch_tokens={FEW}"] if tokens else [])]
     result = train(path, dry_run=True, overrides=smaller)
