@@ -11,6 +11,7 @@ from regard.decoding.settings import GenerationSettings
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
+from tests.nightly import each_once
 from tests.simulated_device import moved
 
 SMALL = {"d_model": 16, "num_heads": 2, "d_ff": 32, "dropout": 0.0}
@@ -43,15 +44,15 @@ def continuations(model, beam, length):
 
 
 def waits_in_a_step(queued, decode, model, beam):
-    """The waits of 20 steps more, by kind, for one step; and the ids of the longer run."""
+    """The waits of ten steps more, by kind, for one step; and the ids of the longer run."""
     model, found = moved(copy.deepcopy(model), queued.device), []
-    for length in (8, 28):
+    for length in (6, 16):
         decode(model, beam, length)  # once without counting: types are checked at the first calls
         queued.waits.clear()
         hypotheses = decode(model, beam, length)
         found.append(collections.Counter(queued.waits))
     more = found[1] - found[0]
-    return {kind: count / 20 for kind, count in more.items()}, hypotheses
+    return {kind: count / 10 for kind, count in more.items()}, hypotheses
 
 
 STATED = {  # waits in a step: results that are read, copies to the device, comparisons
@@ -60,11 +61,11 @@ STATED = {  # waits in a step: results that are read, copies to the device, comp
     ("continuations", 1): (2, 1, 0),
     ("continuations", 3): (2, 2, 0),
 }
+CASES = each_once([translations, continuations], [1, 3])
 KINDS = ("aten::_to_copy from the device", "aten::_to_copy to the device", "aten::equal")
 
 
-@pytest.mark.parametrize("beam", [1, 3])
-@pytest.mark.parametrize("decode", [translations, continuations])
+@pytest.mark.parametrize(("decode", "beam"), CASES)
 def test_a_step_waits_no_more_often_than_stated(queued, translator, writer, decode, beam):
     if queued.device.type == "cuda":
         pytest.skip("counted by kind, which PyTorch's warnings do not tell")
@@ -76,8 +77,7 @@ def test_a_step_waits_no_more_often_than_stated(queued, translator, writer, deco
     assert all(count <= limit for count, limit in zip(found, most, strict=True)), found
 
 
-@pytest.mark.parametrize("beam", [1, 3])
-@pytest.mark.parametrize("decode", [translations, continuations])
+@pytest.mark.parametrize(("decode", "beam"), CASES)
 def test_the_texts_are_those_of_a_cpu(device, translator, writer, decode, beam):
     model = translator if decode is translations else writer
     here = decode(copy.deepcopy(model), beam, 12)

@@ -64,9 +64,7 @@ def ids_of(decoded):
     "defaults",
     nightly_but(
         list(DEFAULTS),
-        "plain",
         "forced language",
-        "times",
         "one language",
         "beam with times",
         "short",

@@ -228,16 +228,24 @@ def test_a_worker_ends_with_the_process_that_started_it(recipe, tmp_path, number
     assert stderr.splitlines()[:1] == ([] if code < 0 else ["error: stopped by SIGTERM"])
 
 
+GROUP = """
+import os, sys
+os.setsid()
+from regard.cli import main
+sys.argv[0] = "regard"
+main()
+"""
+
+
 def test_workers_that_are_still_preparing_end_at_a_sigterm(recipe, tmp_path):
     recipe.write_text(RECIPE.replace("size = 100", "size = 60000"))
-    command = [sys.executable, "-m", "regard", *train(recipe, tmp_path / "run", "--workers", "2")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
-        deadline = time.monotonic() + 60
-        while not list(tmp_path.glob("run/data/train*")) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
-        began = time.monotonic()
-        stderr = process.communicate(timeout=SOON)[1]
+    process = start_python(["-c", GROUP, *train(recipe, tmp_path / "run", "--workers", "2")])
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("run/data/train*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    stderr = process.communicate(timeout=SOON)[1].decode()
     assert time.monotonic() - began < SOON
     assert process.returncode == 143
     reported_once(stderr, "stopped by SIGTERM")

@@ -17,6 +17,8 @@ LONG = {  # pages that train for more than some seconds; `make book` runs them, 
     "08-translation",
     "11-language-model",
     "12-masked-words",
+    "13-graphs-and-images",
+    "14-what-attention-tells",
 }
 
 

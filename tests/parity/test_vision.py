@@ -90,7 +90,13 @@ PREPROCESSORS = [
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("settings", PREPROCESSORS, ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(each, id=str(each), marks=() if number in (0, 3, 6) else pytest.mark.nightly)
+        for number, each in enumerate(PREPROCESSORS)
+    ],
+)
 def test_pixels_are_scaled_as_there(make, settings, tmp_path, capsys):
     from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 

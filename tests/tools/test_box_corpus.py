@@ -10,6 +10,7 @@ import pytest
 from regard.recipe import read_toml
 from regard.verbs.shared.included_models import included_model
 from regard.verbs.train import train
+from regard.verbs.training_run import dry_run
 from regard.verbs.translate import translate
 from regard.weights.checkpoint import VerifiedFolder
 from tools.box import pack
@@ -151,6 +152,7 @@ CORPUS_OF = {1: 1, 2: 2, 3: 2, 4: 3, 5: 4, 6: 5}  # which corpus a stage of the 
 )
 def test_a_stage_gives_the_same_files_and_its_recipe_trains_on_them(number, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dry_run, "UPDATES", 1)  # it times up to twenty
     corpus = CORPUS_OF[number]
     stage = dataclasses.replace(STAGES[corpus], passes=2, templates=100, captions=40)
     for folder in ("one", "two"):

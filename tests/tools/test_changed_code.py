@@ -8,6 +8,8 @@ import pytest
 from tests.long.changed_code import ChangedFunction, functions_of
 from tests.long.mutation import mutants
 
+pytestmark = pytest.mark.nightly  # as `make mutants` itself is
+
 TEXT = """
 def twice(x):
     def inner(y):

@@ -2,7 +2,11 @@
 
 import json
 
+import pytest
+
 from tests.long.covering_tests import IMPORT, covering_tests, imported, keys_of, place
+
+pytestmark = pytest.mark.nightly  # as `make mutants` itself is
 
 TESTS = ("tests/part",)
 PACKAGE = "regard"

@@ -10,6 +10,8 @@ from tests.long import forked_tests
 from tests.long.forked_tests import NOT_RUN, ForkedTests, TimeLimit, forked
 from tests.long.mutation import mutants
 
+pytestmark = pytest.mark.nightly  # as `make mutants` itself is
+
 ROOT = Path(__file__).parents[2]
 
 TESTS = """

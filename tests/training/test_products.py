@@ -1,8 +1,6 @@
 """The library for matrix products is as accurate as float32 and chosen once per run."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -11,6 +9,7 @@ from regard.errors import RecipeError
 from regard.fast.bfloat16_products import linear_layers_are_replaced
 from regard.training import products
 from regard.training.products import choose_precision, is_exact, matmul_precision, speed_up
+from tests.warm_process import run_python
 
 CPU = torch.device("cpu")
 
@@ -114,7 +113,8 @@ with matmul_precision("medium"):
         torch.randn(rows, 192) @ weight
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = run_python(["-c", script])
+    assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 40 * 1024  # KiB; with a thousand kernels kept it is 140 MiB
 
 

@@ -12,6 +12,7 @@ from regard.errors import UserError
 from regard.fast.native import build, compiler, prebuilt
 from regard.fast.native.compiler import compile_portable_library, find_compiler
 from regard.fast.native.prebuilt import TARGETS, fitting_targets, load_prebuilt
+from tests.warm_process import run_python
 
 ROOT = Path(__file__).parents[3]
 needs_compiler = pytest.mark.skipif(
@@ -126,13 +127,7 @@ def test_without_a_compiler_the_kernels_run_on_the_threads_of_pytorch(folder, tm
     environment = os.environ | {"PATH": str(tmp_path / "none"), "XDG_CACHE_HOME": str(tmp_path)}
     for name in ("CC", "REGARD_NATIVE", "OMP_NUM_THREADS"):
         environment.pop(name, None)
-    run = subprocess.run(
-        [sys.executable, "-c", NUMBERS, str(folder)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    run = run_python(["-c", NUMBERS, folder], env=environment)
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip() == f"prebuilt for {target.name}"
     assert list(tmp_path.glob("regard/native/*.so")) == []
