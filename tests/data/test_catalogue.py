@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import hashlib
+import http.client
 import http.server
 import io
 import os
@@ -254,6 +255,29 @@ def test_without_a_network_there_is_a_hint(toy):
     with pytest.raises(DataError, match="cannot be reached") as caught:
         get("toy", server="http://127.0.0.1:9")
     assert "REGARD_DATA" in caught.value.hint
+
+
+def test_a_connection_that_breaks_is_not_taken_for_a_missing_network(toy, server, tmp_path, monkeypatch):
+    blocks = iter([HELLO[:5]])
+
+    def read(self, count):
+        for block in blocks:
+            return block
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(http.client.HTTPResponse, "read", read)
+    with pytest.raises(DataError, match="interrupted after 5 of 12 bytes: timed out") as caught:
+        download(f"{server.url}/owner/toys/c0ffee/a/plain", tmp_path / "part", lambda done, total: None)
+    assert "resume" in caught.value.hint
+    assert (tmp_path / "part").read_bytes() == HELLO[:5]
+
+
+def test_an_error_of_the_display_is_raised_as_it_is(toy, server, tmp_path):
+    def broken(done, total):
+        raise BrokenPipeError("the terminal has gone")
+
+    with pytest.raises(BrokenPipeError):
+        download(f"{server.url}/owner/toys/c0ffee/a/plain", tmp_path / "part", broken)
 
 
 def test_an_error_of_the_server_is_reported(toy, server):

@@ -3,7 +3,7 @@
 import http.client
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from regard.data.os_errors import os_errors
@@ -31,15 +31,7 @@ def download(url: str, target: Path, progress: Callable[[int, int | None], None]
     if held:
         request.add_header("Range", f"bytes={held}-")
     try:
-        with urllib.request.urlopen(request, timeout=STALL_TIMEOUT) as answer:  # noqa: S310 # nosec B310
-            done = held if answer.status == http.HTTPStatus.PARTIAL_CONTENT else 0
-            length = answer.headers.get("Content-Length")
-            total = done + int(length) if length else None
-            with os_errors("write", target), target.open("ab" if done else "wb") as file:
-                for block in _blocks(answer, url):
-                    file.write(block)
-                    done += len(block)
-                    progress(done, total)
+        answer = urllib.request.urlopen(request, timeout=STALL_TIMEOUT)  # noqa: S310 # nosec B310
     except urllib.error.HTTPError as error:
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and held:
             return  # it was complete already; the caller verifies its SHA-256
@@ -48,25 +40,46 @@ def download(url: str, target: Path, progress: Callable[[int, int | None], None]
             "try again later, or download it by hand",
         ) from None
     except (OSError, http.client.HTTPException) as error:
-        raise _unreachable(url, error) from None
-    if total is not None and done != total:
+        reason = getattr(error, "reason", None) or error
         raise DataError(
-            f"{url}: interrupted after {done:,} of {total:,} bytes", "run it again to resume the download"
+            f"{url} cannot be reached: {reason}",
+            "without a network, copy the data set from elsewhere and set REGARD_DATA to its parent folder",
+        ) from None
+    with answer:
+        _write_answer(answer, url, target, held, progress)
+
+
+def _write_answer(
+    answer: http.client.HTTPResponse,
+    url: str,
+    target: Path,
+    held: int,
+    progress: Callable[[int, int | None], None],
+) -> None:
+    """Writes what the server sends; behind the first `held` bytes if it sends only the rest."""
+    done = held if answer.status == http.HTTPStatus.PARTIAL_CONTENT else 0
+    length = answer.headers.get("Content-Length")
+    total = done + int(length) if length else None
+    reason = ""
+    with os_errors("write", target):
+        file = target.open("ab" if done else "wb", buffering=0)  # so that closing it writes nothing
+    with file:
+        while True:
+            try:
+                block = answer.read(BLOCK_BYTES)
+            except (OSError, http.client.HTTPException) as error:
+                reason = f": {error}"
+                break
+            if not block:
+                break
+            done += len(block)
+            rest = memoryview(block)
+            with os_errors("write", target):
+                while rest:
+                    rest = rest[file.write(rest) :]
+            progress(done, total)
+    if reason or (total is not None and done != total):
+        of = "" if total is None else f" of {total:,}"
+        raise DataError(
+            f"{url}: interrupted after {done:,}{of} bytes{reason}", "run it again to resume the download"
         )
-
-
-def _blocks(answer: http.client.HTTPResponse, url: str) -> Iterator[bytes]:
-    """The blocks of an answer; DataError if the connection breaks."""
-    try:
-        while block := answer.read(BLOCK_BYTES):
-            yield block
-    except (OSError, http.client.HTTPException) as error:
-        raise _unreachable(url, error) from None
-
-
-def _unreachable(url: str, error: Exception) -> DataError:
-    reason = getattr(error, "reason", None) or error
-    return DataError(
-        f"{url} cannot be reached: {reason}",
-        "without a network, copy the data set from elsewhere and set REGARD_DATA to its parent folder",
-    )
