@@ -114,8 +114,17 @@ def count_config_parameters(config: ModelConfig) -> int:
     Raises:
         RuntimeError: the model is too large to be counted.
     """
+    return count_parameters(outline(config))
+
+
+def outline(config: ModelConfig) -> Model:
+    """The model of `config` with weights that have shapes, but no memory.
+
+    Raises:
+        RuntimeError: the model is too large to be described.
+    """
     with _MetaWeights():
-        return count_parameters(MODELS[config.kind][1](config))
+        return MODELS[config.kind][1](config)
 
 
 def resized_weights(config: ModelConfig, **sizes: int) -> set[str]:

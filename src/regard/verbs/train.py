@@ -56,6 +56,7 @@ from regard.verbs.training_run.slowdown import SlowdownWatch
 from regard.verbs.training_run.stop_signal import stop_signal
 from regard.verbs.training_run.teacher import load_teacher, training_objective
 from regard.verbs.training_run.thread_choice import measured_threads, set_threads
+from regard.verbs.training_run.unbegun_run import begin_again
 from regard.weights.checkpoint import REFIT, RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
@@ -225,7 +226,13 @@ def _write_recipe(run: RunFolder, source: RecipeFile, say: Say) -> None:
         run.write_text("recipe.toml", source.text)
         run.write_text(RESOLVED, saved)
         return
-    refuse_another_recipe(run, read_json(resolved).get("recipe", {}), source.table)
+    old = read_json(resolved).get("recipe", {})
+    if note := begin_again(run, old, source.table):
+        say(note)
+        run.write_text("recipe.toml", source.text)
+        run.write_text(RESOLVED, saved)
+        return
+    refuse_another_recipe(run, old, source.table)
     if changed := change_length(run, source):
         run.write_text(RESOLVED, saved)
         say(changed)

@@ -22,6 +22,7 @@ from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import task_kind
 from regard.verbs.tasks.recipe import UNTRAINED, RecipeFile
 from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS_FOLDER, Say, Task
+from regard.verbs.training_run.model_check import refuse_impossible_model
 from regard.verbs.training_run.teacher import refuse_other_targets
 from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import write_folder
@@ -75,6 +76,7 @@ def begin(
         _refuse_settings_of_pretrained(source)
     else:
         source = _with_shape(source, start, say)
+    refuse_impossible_model(source.recipe, training)
     with group.first_alone():
         given = teacher if start is None else start.loaded
         if given is not None:
