@@ -188,10 +188,48 @@ def browser():
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as driver:
         # optimised code of an engine in WebAssembly takes seconds, in which it would have computed all
-        options = [*OPTIONS, "--js-flags=--liftoff-only"]
+        options = [*OPTIONS, "--js-flags=--liftoff-only", "--renderer-process-limit=1"]
         browser = driver.chromium.launch(executable_path=chromium(), args=options)
         yield browser
         browser.close()
+
+
+OF_A_PAGE = {"color_scheme", "forced_colors"}  # settings of a context that a page can have by itself
+
+
+@pytest.fixture(scope="session")
+def shared_context(browser):
+    """A context of the browser in which two pages stay open: the processes that show them show the others.
+
+    To start one takes more than a second, longer than most of what a test does with its page.
+    """
+    context = browser.new_context()
+    served, file = context.new_page(), context.new_page()
+    served.route("**/*", lambda route: route.fulfill(body="open"))
+    served.goto("http://127.0.0.1/")  # a process is of one site, whatever the port; all files are another
+    file.goto(Path(__file__).parent.as_uri())
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def new_page(browser, shared_context):
+    """Opens pages, which the test's end closes; `settings` are those of a browser's context."""
+    with contextlib.ExitStack() as stack:
+
+        def opened(viewport, **settings):
+            if not settings.keys() <= OF_A_PAGE:
+                context = browser.new_context(viewport=viewport, **settings)
+                stack.callback(context.close)
+                return context.new_page()
+            page = shared_context.new_page()
+            stack.callback(page.close)
+            page.set_viewport_size(viewport)
+            if settings:
+                page.emulate_media(**settings)
+            return page
+
+        yield opened
 
 
 CHAT = (

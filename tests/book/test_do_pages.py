@@ -1,5 +1,6 @@
 """Every block of the how-to pages runs as printed; the names in their tables are there."""
 
+import functools
 import importlib
 import re
 from pathlib import Path
@@ -45,8 +46,9 @@ def test_no_other_code_is_on_a_page(page):
     assert not re.findall(r"^    \S", BLOCK.sub("", page.read_text("utf-8")), re.M)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_each_recipe_key_that_a_page_names_is_one(page):
+@functools.cache
+def recipe_keys():
+    """All keys and tables of recipes, which take a second to find."""
     from recipe_sections import model_sections, recipe_sections
 
     known = {key.name for section in model_sections() for key in section.keys} | {"kind", "preset"}
@@ -55,7 +57,12 @@ def test_each_recipe_key_that_a_page_names_is_one(page):
         for section in group:
             for table in re.findall(r"\[([\w.]+)\]", section.title):
                 keys |= {table} | {f"{table}.{key.name}" for key in section.keys}
-    wrong = set(KEY.findall(page.read_text("utf-8"))) - keys
+    return keys
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_each_recipe_key_that_a_page_names_is_one(page):
+    wrong = set(KEY.findall(page.read_text("utf-8"))) - recipe_keys()
     assert not wrong, wrong
 
 

@@ -25,16 +25,14 @@ class OfKinds(dict[str, Any]):
 
 
 @pytest.fixture
-def visit(browser):
+def visit(new_page):
     """Opens a recorded page at an address; `settings` are those of a browser's context."""
-    with ExitStack() as stack:
 
-        def visited(address, fragment="", **settings):
-            context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **settings})
-            stack.callback(context.close)
-            return Visit(context, address).open(fragment)
+    def visited(address, fragment="", **settings):
+        page = new_page(**{"viewport": {"width": 1200, "height": 900}, **settings})
+        return Visit(page, address).open(fragment)
 
-        yield visited
+    return visited
 
 
 @pytest.fixture(scope="package")

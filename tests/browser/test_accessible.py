@@ -1,5 +1,6 @@
 """Everybody can use the page: axe finds nothing against WCAG 2.2 A and AA, the keyboard reaches all."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,8 @@ FOCUS = """() => {
         && ((outlineStyle !== "none" && parseFloat(outlineWidth) >= 2) || boxShadow !== "none");
 }"""
 NIGHTLY = pytest.mark.nightly
-FIRST = {("small", "light"), ("recurrent", "dark")}  # the others nightly
+THEMES = ("light", "dark")
+ALL = {"light": THEMES[:1], "dark": THEMES[1:], "in turn": THEMES}  # a view has one, the next the next one
 ACTIVE = "() => document.activeElement"
 
 
@@ -55,10 +57,13 @@ def small(serve):
 @pytest.mark.parametrize(
     ("kind", "place", "theme"),
     [
-        pytest.param(kind, place, theme, marks=() if (kind, theme) in FIRST else NIGHTLY)
-        for kind in ("small", *KINDS)
-        for place, theme in (("served", "light"), ("saved", "dark"))
-        if (kind, place) != ("small", "saved")
+        ("small", "served", "in turn"),
+        pytest.param("small", "served", "light", marks=NIGHTLY),
+        *(
+            pytest.param(kind, place, theme, marks=NIGHTLY)
+            for kind in KINDS
+            for place, theme in (("served", "light"), ("saved", "dark"))
+        ),
     ],
 )
 def test_axe_finds_nothing_against_any_view_of_any_model(
@@ -70,8 +75,8 @@ def test_axe_finds_nothing_against_any_view_of_any_model(
     else:
         page_visit = visit(addresses[kind] if place == "served" else file_address(files[kind]))
     found = {}
-    for view in page_visit.views():
-        page_visit.view(view, theme=theme)
+    for view, shown in zip(page_visit.views(), itertools.cycle(ALL[theme]), strict=False):
+        page_visit.view(view, theme=shown)
         page_visit.open_all()
         found[view] = violations(page_visit.page)
     assert len(found) >= 8

@@ -11,9 +11,9 @@ MODELS = {  # hostile names: the model's, and that of the file in which its page
     "encoder_only": ('"><svg onload=alert(1)>', "javascript:alert(1)#&quot;' onload=alert(1)"),
 }
 TYPED = (
+    "\u202etxt.exe ${alert(1)}",
     "</textarea><script>alert(1)</script>",
     "<img src=x onerror=alert(1)> {{7*7}}",
-    "\u202etxt.exe ${alert(1)}",
 )
 
 
@@ -142,17 +142,16 @@ def test_what_is_typed_is_asked_and_shown_as_text(visit, addresses):
     from urllib.parse import quote
 
     page_visit = visit(addresses["decoder_only"])
-    for text in TYPED:
-        page_visit.view("answer")
-        page_visit.page.fill("textarea", text)
-        page_visit.page.click("button:has-text('Look')")
-        page_visit.settled()
-        assert page_visit.page.input_value("textarea") == text
-        assert page_visit.strange() == []
+    text = " ".join(TYPED)
+    page_visit.page.fill("textarea", text)
+    page_visit.page.click("button:has-text('Look')")
+    page_visit.settled()
+    assert page_visit.page.input_value("textarea") == text
+    assert page_visit.strange() == []
     for fragment in (
-        f"#view={quote(TYPED[1])}&part={quote(TYPED[0])}&head=__proto__&row=1e999&theme={quote(TYPED[1])}",
-        f"#ask={quote(TYPED[0])}",
-        '#ask={"text":"' + quote(TYPED[1]) + '"}&tour=<svg onload=alert(1)>',
+        f"#view={quote(TYPED[2])}&part={quote(TYPED[1])}&head=__proto__&row=1e999&theme={quote(TYPED[2])}",
+        f"#ask={quote(TYPED[1])}",
+        '#ask={"text":"' + quote(TYPED[2]) + '"}&tour=<svg onload=alert(1)>',
         "#view=heads&shown=javascript:alert(1)&lines=Infinity&layer=-1",
     ):
         other = visit(addresses["decoder_only"], fragment)

@@ -22,8 +22,8 @@ def notebook(tmp_path, lookers):
     server.server_close()
 
 
-def test_the_frame_of_a_notebook_changes_its_view(browser, notebook):
-    page = browser.new_page()
+def test_the_frame_of_a_notebook_changes_its_view(new_page, notebook):
+    page = new_page({"width": 1280, "height": 720})
     problems = []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.goto(notebook)
@@ -33,4 +33,3 @@ def test_the_frame_of_a_notebook_changes_its_view(browser, notebook):
     frame.wait_for_selector(".stage svg, .stage canvas")
     assert page.url == notebook
     assert problems == []
-    page.close()

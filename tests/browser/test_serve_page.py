@@ -53,16 +53,12 @@ class ServeVisit(Visit):
 
 
 @pytest.fixture
-def page(browser, address):
-    contexts = []
-
+def page(new_page, address):
     def opened(**settings):
-        contexts.append(browser.new_context(**{"viewport": {"width": 1000, "height": 800}, **settings}))
-        return ServeVisit(contexts[-1], address).open()
+        found = new_page(**{"viewport": {"width": 1000, "height": 800}, **settings})
+        return ServeVisit(found, address).open()
 
-    yield opened
-    for context in contexts:
-        context.close()
+    return opened
 
 
 def translated(visit, text):

@@ -41,13 +41,12 @@ GO = """(chosen) => new Promise((changed) => {
 class Visit:
     """One page, from the moment before it is opened. `page` is Playwright's."""
 
-    def __init__(self, context: Any, address: str) -> None:
-        self.address = address
+    def __init__(self, page: Any, address: str) -> None:
+        self.page, self.address = page, address
         self.messages: list[str] = []
         self.outside_requests: list[str] = []
-        context.route("**/*", self._let_through)
-        context.add_init_script(LISTEN)
-        self.page = context.new_page()
+        self.page.route("**/*", self._let_through)
+        self.page.add_init_script(LISTEN)
         self.page.set_default_timeout(30_000)
         self.page.on("console", lambda message: message.type in ("error", "warning") and self._log(message))
         self.page.on("pageerror", lambda error: self.messages.append(f"error: {error}"))

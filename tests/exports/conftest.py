@@ -96,11 +96,11 @@ def engine():
 def page_folder(tmp_path_factory, exporter_without_checks):
     """Small models by kind, and their pages, with the loop in Python beside them."""
     from regard.exports import onnx_folder, web_folder
-    from tests.exports.engine_models import small_model
+    from tests.exports.engine_models import shared_model
 
     @functools.cache
     def written(kind):
-        loaded, folder = small_model(kind, "llama"), tmp_path_factory.mktemp(kind)
+        loaded, folder = shared_model(kind), tmp_path_factory.mktemp(kind)
         web_folder.save(loaded, folder, one_file=True)
         for name in onnx_folder.LOOPS:
             shutil.copy(onnx_folder.FILES / name, folder)

@@ -62,6 +62,27 @@ def small_model(kind: str, base: str = "vaswani", *, joint: bool = True, **setti
     )
 
 
+ALIBI: dict[str, Any] = {  # most settings at once, of an encoder-decoder; several tests use its graphs, too
+    "positions": "alibi", "norm_position": "sandwich", "activation": "geglu", "num_kv_heads": 1,
+    "d_model": 15, "head_dim": 5, "num_heads": 3, "qk_norm": True, "num_encoder_layers": 1,
+    "num_decoder_layers": 1,
+}  # fmt: skip
+SHARED: dict[str, tuple[str, dict[str, Any]]] = {  # tests of several files use the graphs, traced once
+    "encoder_decoder": ("vaswani", {"num_encoder_layers": 1}),  # whose outputs often end
+    "decoder_only": ("llama", {}),
+}
+
+
+def shared_model(kind: str) -> LoadedModel:
+    """The model of each kind whose graphs several tests use; the decoder's weights are those of float16."""
+    base, settings = SHARED[kind]
+    loaded = small_model(kind, base, **settings)
+    if kind == "decoder_only":
+        for parameter in loaded.model.parameters():
+            parameter.data = parameter.data.half().float()
+    return loaded
+
+
 def random_settings(kind: str, seed: int) -> dict[str, Any]:
     """Any settings that an engine has, together."""
     choose = random.Random(seed).choice

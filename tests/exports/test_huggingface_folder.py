@@ -45,11 +45,11 @@ def result(kind, base, name, text, folder):
     return "equal" if failures(loaded, folder) == [] and same else "different"
 
 
-# every fourth row with one of the bases for every change, all with both nightly
+# every eighth row with one of the bases for every change, all with both nightly
 @pytest.mark.parametrize(
     ("name", "text", "encoder_decoder", "decoder_only", "base"),
     [
-        pytest.param(*row[:2], *row[4:], base, marks=pytest.mark.nightly if (number + 4 * turn) % 8 else ())
+        pytest.param(*row[:2], *row[4:], base, marks=pytest.mark.nightly if (number + 8 * turn) % 16 else ())
         for number, row in enumerate(TABLE)
         for turn, base in enumerate(BASES)
     ],

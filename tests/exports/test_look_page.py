@@ -243,17 +243,19 @@ class LiveVisit(Visit):
         return self.page.wait_for_selector(f"main:not([aria-busy]) > .body.of-{name}")
 
 
-def opened(context, file):
-    visit = LiveVisit(context, file_address(file))
-    visit.open()
-    return visit
+@pytest.fixture
+def opened(new_page):
+    def visited(file, **settings):
+        page = new_page({"width": 1200, "height": 900}, offline=True, **settings)
+        return LiveVisit(page, file_address(file)).open()
+
+    return visited
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.nightly)])
-def test_all_views_answer_another_text_offline(browser, page, scheme):
+def test_all_views_answer_another_text_offline(opened, page, scheme):
     looker, file = page
-    context = browser.new_context(viewport={"width": 1200, "height": 900}, offline=True, color_scheme=scheme)
-    visit = opened(context, file)
+    visit = opened(file, color_scheme=scheme)
     visit.go("ablation")
     assert "Switch off, one at a time" in visit.page.inner_text("main")
     assert not visit.page.query_selector(".switches")  # nothing can be switched off in a page
@@ -282,13 +284,11 @@ def test_all_views_answer_another_text_offline(browser, page, scheme):
     assert len(by_row) == min(40, len(written))  # rows that are in the page at a time
     np.testing.assert_allclose(by_row[:, 1:], expected[:40], atol=6e-4)  # three decimals are shown
     visit.assert_quiet()
-    context.close()
 
 
-def test_an_alternative_is_forced_and_a_long_text_is_refused(browser, page):
+def test_an_alternative_is_forced_and_a_long_text_is_refused(opened, page):
     _, file = page
-    context = browser.new_context(offline=True)
-    visit = opened(context, file)
+    visit = opened(file)
     visit.page.click(".answer .chip")
     other = visit.page.query_selector(".alternatives button.option")
     name = other.query_selector(".token").text_content()
@@ -299,15 +299,13 @@ def test_an_alternative_is_forced_and_a_long_text_is_refused(browser, page):
     visit.page.click(".ask button[type=submit]")
     alert = visit.page.wait_for_selector(".ask [role=alert]")
     assert alert.inner_text() == "the text has 601 tokens, more than 512; shorten it to 512 tokens"
-    context.close()
 
 
 @pytest.mark.nightly
-def test_the_included_model_answers_in_its_page(browser, tmp_path):
+def test_the_included_model_answers_in_its_page(opened, tmp_path):
     looker = Looker(device="cpu")
     file = looker.look("Where is the station?").to_html(tmp_path / "page.html", live=True)
-    context = browser.new_context(offline=True)
-    visit = opened(context, file)
+    visit = opened(file)
     for text in (
         "Two dogs run across the field.",
         "THE CHILD IS EATING",
@@ -318,4 +316,3 @@ def test_the_included_model_answers_in_its_page(browser, tmp_path):
         shown = [each.text_content() for each in visit.page.query_selector_all(".answer .token")]
         assert [each.replace("␣", " ") for each in shown] == written
     visit.assert_quiet()
-    context.close()

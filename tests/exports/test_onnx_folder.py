@@ -24,7 +24,7 @@ from regard.exports.certified_export import compared
 from regard.exports.onnx_folder import ONNX, export_to_onnx, save
 from regard.exports.onnx_process import answer, loop_of
 from regard.weights.folder import verify_folder
-from tests.exports.engine_models import small_model
+from tests.exports.engine_models import ALIBI, shared_model, small_model
 
 SENTENCES = ["A man is sleeping.", "Two dogs run across the field.", "Where is the station, please?"]
 
@@ -32,19 +32,20 @@ SENTENCES = ["A man is sleeping.", "Two dogs run across the field.", "Where is t
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory):
     """A small encoder-decoder and its graphs."""
-    loaded, folder = small_model("encoder_decoder", "llama"), tmp_path_factory.mktemp("translator")
+    loaded, folder = shared_model("encoder_decoder"), tmp_path_factory.mktemp("translator")
     save(loaded, folder)
     return loaded, folder
 
 
 @pytest.fixture(scope="module", params=["small", pytest.param("included", marks=pytest.mark.nightly)])
 def in_int8(request, tmp_path_factory):
-    """A folder of ONNX with int8 weights: of the translator, whose graphs are traced once, or of en-de."""
+    """A folder of ONNX with int8 weights: of a small model, or of en-de."""
     if request.param == "included":
         return request.getfixturevalue("box_in_onnx")
     folder = tmp_path_factory.mktemp("int8")
     (folder / "texts").write_text("ba de\nmi gi fa\n", "utf-8")
-    loaded = dataclasses.replace(small_model("encoder_decoder", "llama"), generation={"lower_capitals": True})
+    loaded = small_model("encoder_decoder", **ALIBI)
+    loaded.generation.update({"lower_capitals": True})
     return regard.export(loaded, to="onnx", out=folder / "out", quantization="int8", texts=folder / "texts")
 
 
@@ -220,9 +221,8 @@ def test_fewer_bits_are_near(quantization, translator, tmp_path):
 
 
 def test_float16_is_exact_for_weights_that_are_float16_also_in_files_beside_the_graphs(tmp_path, monkeypatch):
-    loaded = small_model("decoder_only", "llama", num_layers=1)
-    for parameter in loaded.model.parameters():
-        parameter.data = parameter.data.half().float()
+    loaded = shared_model("decoder_only")
+    assert all(parameter.equal(parameter.half().float()) for parameter in loaded.model.parameters())
     (folder := tmp_path / "one file").mkdir()
     save(loaded, folder, "float16")
     found, _ = compared(ONNX, loaded, folder, ["ba de"], most_new=3, compute=answer)

@@ -19,7 +19,7 @@ from regard.exports.refusal import NotExpressible
 from regard.layers.feedforward import FeedForward
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.registered import FEED_FORWARDS, NORMS, POSITIONS, PositionalEncoding
-from tests.exports.engine_models import BASES, TEXTS, random_settings, small_model
+from tests.exports.engine_models import ALIBI, BASES, TEXTS, random_settings, small_model
 from tests.exports.settings_table import KINDS, TABLE, model_of
 
 # Each row with one of the bases for every change, with the other one nightly.
@@ -97,11 +97,7 @@ COMBINED = {  # all positions, norms, units and caches, each once
         "positions": "t5", "position_buckets": 8, "position_distance": 12, "norm": "rms", "tied": "none",
         "norm_position": "pre", "attention_scale": 1.0, "scaled_output": True, "bias": False,
     }),
-    "alibi": ("encoder_decoder", {
-        "positions": "alibi", "norm_position": "sandwich", "activation": "geglu", "num_kv_heads": 1,
-        "d_model": 15, "head_dim": 5, "num_heads": 3, "qk_norm": True, "num_encoder_layers": 1,
-        "num_decoder_layers": 1,
-    }),
+    "alibi": ("encoder_decoder", ALIBI),
     "rotary in a window": ("decoder_only", {
         "positions": "rotary", "norm": "rms", "activation": "swiglu", "window": 3, "num_kv_heads": 2,
         "head_dim": 6, "tied": False, "norm_position": "pre",

@@ -74,16 +74,12 @@ def address():
 
 
 @pytest.fixture
-def page(browser):
-    contexts = []
-
+def page(new_page):
     def opened(address, **settings):
-        contexts.append(browser.new_context(**{"viewport": {"width": 1000, "height": 800}, **settings}))
-        return PageVisit(contexts[-1], address).open()
+        found = new_page(**{"viewport": {"width": 1000, "height": 800}, **settings})
+        return PageVisit(found, address).open()
 
-    yield opened
-    for context in contexts:
-        context.close()
+    return opened
 
 
 def loop_in(folder):
@@ -140,27 +136,22 @@ def test_one_file_opens_from_disk(page, page_folder):
     visit.assert_quiet()
 
 
-def test_the_page_of_a_folder_says_that_it_wants_a_server(browser, page_folder):
+def test_the_page_of_a_folder_says_that_it_wants_a_server(new_page, page_folder):
     _, folder = page_folder("encoder_decoder")
-    context = browser.new_context()
-    page = context.new_page()
+    page = new_page({"width": 1000, "height": 800})
     page.goto(file_address(folder / "index.html"))
     assert "python -m http.server" in page.text_content("#state")
-    context.close()
 
 
-def test_a_file_that_is_missing_is_named(browser, address, page_folder, tmp_path):
+def test_a_file_that_is_missing_is_named(page, address, page_folder, tmp_path):
     import shutil
 
     _, folder = page_folder("encoder_decoder")
     shutil.copytree(folder, tmp_path / "lacking", ignore=shutil.ignore_patterns("decoder.onnx"))
-    context = browser.new_context()
-    visit = PageVisit(context, address(tmp_path / "lacking"))
     with pytest.raises(
         AssertionError, match=r"the model cannot be loaded: decoder.onnx: the server answers 404"
     ):
-        visit.open()
-    context.close()
+        page(address(tmp_path / "lacking"))
 
 
 def test_a_text_is_never_markup_and_the_keyboard_sends_it(page, address, page_folder):
