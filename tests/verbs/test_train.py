@@ -4,6 +4,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 
 import pytest
@@ -69,8 +70,16 @@ def recipe(tmp_path):
     return path
 
 
-def test_a_recipe_becomes_a_scored_model_folder(recipe, tmp_path):
-    result = train(recipe, out=tmp_path / "run")
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """What `train` gives of this recipe; no test changes its run."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "small.toml").write_text(RECIPE)
+    return train(folder / "small.toml", out=folder / "run")
+
+
+def test_a_recipe_becomes_a_scored_model_folder(finished):
+    result = finished
     assert result.steps == 8
     assert set(result.metrics) == {"exact match", "BLEU"}
     assert result.model is not None
@@ -81,9 +90,7 @@ def test_a_recipe_becomes_a_scored_model_folder(recipe, tmp_path):
     assert "BLEU" in card
     assert "nrefs:1" in card, "a score has its signature"
     assert (result.model / "recipe.toml").read_text() == RECIPE
-    kinds = [
-        json.loads(line)["kind"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    ]
+    kinds = [json.loads(line)["kind"] for line in (result.run / "metrics.jsonl").read_text().splitlines()]
     assert kinds.count("train") == 4
     assert kinds.count("validation") == 2
 
@@ -109,8 +116,8 @@ def test_a_mean_of_fewer_checkpoints_than_wanted_is_named(recipe, tmp_path, caps
     assert (warning in capsys.readouterr().err) is warns
 
 
-def test_a_run_resumes_by_its_recipe_or_its_folder(recipe, tmp_path):
-    train(recipe, out=tmp_path / "run")
+def test_a_run_resumes_by_its_recipe_or_its_folder(recipe, tmp_path, finished):
+    shutil.copytree(finished.run, tmp_path / "run")
     before = checkpoint_digest(RunFolder(tmp_path / "run").latest())
     train(recipe, out=tmp_path / "run")
     recipe.unlink()
@@ -118,10 +125,9 @@ def test_a_run_resumes_by_its_recipe_or_its_folder(recipe, tmp_path):
     assert checkpoint_digest(RunFolder(tmp_path / "run").latest()) == before
 
 
-def test_a_run_folder_with_another_recipe_is_refused_and_the_differences_are_named(recipe, tmp_path):
-    train(recipe, out=tmp_path / "run")
+def test_a_run_folder_with_another_recipe_is_refused_and_the_differences_are_named(recipe, finished):
     with pytest.raises(FolderError) as caught:
-        train(recipe, out=tmp_path / "run", overrides=["training.seed=2", "model.d_ff=64"])
+        train(recipe, out=finished.run, overrides=["training.seed=2", "model.d_ff=64"])
     assert "model.d_ff: 32 -> 64; training.seed: not set -> 2" in caught.value.message
     assert "--out" in caught.value.hint
 

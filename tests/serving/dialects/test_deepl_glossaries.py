@@ -227,9 +227,9 @@ def test_a_server_with_a_folder_keeps_its_glossaries(serving, tmp_path):
 
 
 def test_a_text_of_many_different_terms_waits_for_places_of_the_queue(serving):
-    server = serving(limits={"queue": QueueLimits(requests=4)})
+    server = serving(limits={"queue": QueueLimits(requests=16)})
     words = ["one", "two", "three", "four", "five"]
-    numbers = [f"{one} {other}" for one in words[:2] for other in words[:3]]
+    numbers = [f"{one} {other}" for one in words[:4] for other in words]
     entries = "\n".join(f"{number}\t{place} X" for place, number in enumerate(numbers))
     made = post(server, "/v2/glossaries", {**BODY, "entries": entries}).json
     text = [f"I have {number} cats." for number in numbers]
