@@ -1,5 +1,6 @@
 """An error names a closed standard stream when a command uses it."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -26,8 +27,14 @@ def test_a_closed_output_is_a_user_error():
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a disk that is always full")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("arguments", ["--version", "--help", "recipes", "recipes show dates", "doctor"])
+@pytest.mark.parametrize(
+    ("arguments", "unbuffered"),
+    [
+        *itertools.product(["--version", "--help", "recipes", "recipes show dates"], ["", "1"]),
+        pytest.param("doctor", "", marks=pytest.mark.nightly),
+        ("doctor", "1"),
+    ],
+)
 def test_an_output_on_a_full_disk_is_a_user_error(monkeypatch, arguments, unbuffered):
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     found = regard(f"{arguments} >/dev/full")

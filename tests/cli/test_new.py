@@ -3,11 +3,20 @@
 import pytest
 
 from regard.cli import run
+from regard.verbs.proposals.training_speed import Speed
 
 
 @pytest.fixture(autouse=True)
-def _measured_for_a_moment(monkeypatch):
-    monkeypatch.setattr("regard.verbs.proposals.training_speed.TIMED_SECONDS", 0.02)
+def _known_speed(monkeypatch):
+    """That of every model: tests/cli/test_verbs.py has one measured by the command."""
+    rates = {
+        "target_tokens_per_second": 4e3,
+        "target_tokens_per_update": 3.5e3,
+        "target_tokens_per_pair": 15.0,
+    }
+    monkeypatch.setattr(
+        "regard.verbs.proposals.plan.measure_speed", lambda *given, **named: Speed(**rates, threads=1)
+    )
 
 
 @pytest.fixture

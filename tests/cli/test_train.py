@@ -3,6 +3,8 @@
 import pytest
 
 from regard.cli import run
+from regard.training import register_loss
+from regard.training.losses import LOSSES
 from regard.weights.model_folder import load_model
 
 RECIPE = """
@@ -55,6 +57,13 @@ def test_a_pretrained_model_is_finetuned_and_its_frozen_modules_do_not_change(fo
     for name, weight in before.state_dict().items():
         same = bool((weight == after.state_dict()[name]).all())
         assert same == name.startswith("encoder.blocks"), name
+
+
+def test_the_number_of_workers_is_that_of_the_verb(mistake, monkeypatch):
+    monkeypatch.setattr(LOSSES, "added", {})
+    register_loss("of this process")(lambda logits, labels: logits[:, 0])
+    error, _ = mistake("--workers", 2, "--set", 'training.loss="of this process"')
+    assert "training.loss = 'of this process' is registered in this process, not in 2 workers" in error
 
 
 def test_a_module_to_freeze_does_not_exist(mistake, untrained):

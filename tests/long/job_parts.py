@@ -31,7 +31,7 @@ from tests.long.object_store import ObjectStore
 
 SHARDS = 3
 FILES_A_KILL, LINES_A_FILE = 8, 20
-QUICK, LINES_OF_QUICK = 3, 6  # kills of the quick form at most, and the lines of a file then
+QUICK, LINES_OF_QUICK = 3, 4  # kills of the quick form at most, and the lines of a file then
 FAILING = 0.05  # of the calls to the store
 FLAT = 32 << 20  # bytes that a process may grow after a quarter of its parts
 

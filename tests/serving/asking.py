@@ -1,11 +1,19 @@
-"""Requests to a server under test."""
+"""Requests to a server under test, and the model whose answers are expected."""
 
 import http.client
 import io
 import json
 import struct
+from functools import cache
 
+from regard.verbs.load import load
 from tests.whisper_folder import RATE, noise
+
+
+@cache
+def included():
+    """The included model, loaded once for the tests that compare answers with those of Python."""
+    return load()
 
 
 class Answer:

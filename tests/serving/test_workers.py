@@ -165,15 +165,15 @@ def test_a_worker_that_dies_is_replaced_and_its_requests_are_refused(model, work
     assert capsys.readouterr().err.count("a worker has died (signal 9); another one is begun") == 2
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
-def test_signals_for_the_server_end_no_worker(model, workers, name):
-    asked = Asked(workers, model.answerer(settings()), LINES)
+def test_signals_for_the_server_end_no_worker(model, workers):
     before = workers.processes
-    for process in before:
-        os.kill(process, getattr(signal, name))
-    asked.answers()
-    assert Asked(workers, model.answerer(settings()), LINES).answers()
-    assert workers.processes == before
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        asked = Asked(workers, model.answerer(settings()), LINES)
+        for process in before:
+            os.kill(process, getattr(signal, name))
+        asked.answers()
+        assert Asked(workers, model.answerer(settings()), LINES).answers(), name
+        assert workers.processes == before, name
 
 
 def test_closed_workers_answer_what_they_have_and_end(model):

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from regard.weights.checkpoint import RunFolder
 from tests.warm_process import run_python
 
 CODE = """
@@ -40,7 +41,7 @@ import regard
 from my_package import parts
 
 if __name__ == "__main__":
-    regard.train("reverse", out="run", overrides={overrides}, workers=2, quiet=True)
+    regard.train("reverse", out="run", overrides={overrides}, workers=2, threads=1)
 """
 
 
@@ -81,6 +82,8 @@ def test_workers_train_with_what_a_script_imports_from_an_installed_package(pyth
     (tmp_path / "script.py").write_text(SCRIPT.format(overrides=[*SMALL, "training.loss=plain"]))
     trained = python("script.py")
     assert trained.returncode == 0, trained.stderr
+    assert "2 workers of 1 thread" in trained.stderr
+    assert RunFolder(tmp_path / "run").latest().step == 4
     generation = json.loads((tmp_path / "run" / "best" / "generation.json").read_text())
     assert (generation["search"], generation["rules"]) == ("my_beam", ["no_a"])
 

@@ -4,9 +4,8 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -71,8 +70,16 @@ def recipe(tmp_path):
     return path
 
 
-def test_a_recipe_becomes_a_scored_model_folder(recipe, tmp_path):
-    result = train(recipe, out=tmp_path / "run")
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """What `train` gives of this recipe; no test changes its run."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "small.toml").write_text(RECIPE)
+    return train(folder / "small.toml", out=folder / "run")
+
+
+def test_a_recipe_becomes_a_scored_model_folder(finished):
+    result = finished
     assert result.steps == 8
     assert set(result.metrics) == {"exact match", "BLEU"}
     assert result.model is not None
@@ -83,9 +90,7 @@ def test_a_recipe_becomes_a_scored_model_folder(recipe, tmp_path):
     assert "BLEU" in card
     assert "nrefs:1" in card, "a score has its signature"
     assert (result.model / "recipe.toml").read_text() == RECIPE
-    kinds = [
-        json.loads(line)["kind"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    ]
+    kinds = [json.loads(line)["kind"] for line in (result.run / "metrics.jsonl").read_text().splitlines()]
     assert kinds.count("train") == 4
     assert kinds.count("validation") == 2
 
@@ -111,8 +116,8 @@ def test_a_mean_of_fewer_checkpoints_than_wanted_is_named(recipe, tmp_path, caps
     assert (warning in capsys.readouterr().err) is warns
 
 
-def test_a_run_resumes_by_its_recipe_or_its_folder(recipe, tmp_path):
-    train(recipe, out=tmp_path / "run")
+def test_a_run_resumes_by_its_recipe_or_its_folder(recipe, tmp_path, finished):
+    shutil.copytree(finished.run, tmp_path / "run")
     before = checkpoint_digest(RunFolder(tmp_path / "run").latest())
     train(recipe, out=tmp_path / "run")
     recipe.unlink()
@@ -120,10 +125,9 @@ def test_a_run_resumes_by_its_recipe_or_its_folder(recipe, tmp_path):
     assert checkpoint_digest(RunFolder(tmp_path / "run").latest()) == before
 
 
-def test_a_run_folder_with_another_recipe_is_refused_and_the_differences_are_named(recipe, tmp_path):
-    train(recipe, out=tmp_path / "run")
+def test_a_run_folder_with_another_recipe_is_refused_and_the_differences_are_named(recipe, finished):
     with pytest.raises(FolderError) as caught:
-        train(recipe, out=tmp_path / "run", overrides=["training.seed=2", "model.d_ff=64"])
+        train(recipe, out=finished.run, overrides=["training.seed=2", "model.d_ff=64"])
     assert "model.d_ff: 32 -> 64; training.seed: not set -> 2" in caught.value.message
     assert "--out" in caught.value.hint
 
@@ -247,6 +251,7 @@ SIGHUP = getattr(signal, "SIGHUP", None)  # Windows has none
 WITH_SIGHUP = pytest.mark.skipif(SIGHUP is None, reason="no such signal")
 
 
+# a shell's background job, such as CI may be, ignores SIGHUP, and so would its children
 HEARS_ALL = """
 import signal
 from regard.cli import main
@@ -254,12 +259,19 @@ if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 main()
 """
-
-
-def default_sighup():
-    """What a shell's background job, such as CI may be, ignores, and so would its children."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(SIGHUP, signal.SIG_DFL)
+# the first argument is a terminal, which becomes its own: it hears when it is closed
+AT_A_TERMINAL = f"""
+import fcntl, os, sys, termios
+os.setsid()
+terminal = os.open(sys.argv.pop(1), os.O_RDWR)
+fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+for stream in range(3):
+    os.dup2(terminal, stream)
+sys.stdout = open(1, "w", 1, closefd=False)
+sys.stderr = open(2, "w", 1, closefd=False)
+os.close(terminal)
+{HEARS_ALL}
+"""
 
 
 @pytest.mark.parametrize(
@@ -292,46 +304,29 @@ def test_a_signal_saves_the_current_step_and_prints_how_to_resume(recipe, tmp_pa
 def test_a_closed_terminal_saves_the_current_step(recipe, tmp_path):
     """The system and the shell both send SIGHUP then, and each word to the terminal is an error."""
     run = tmp_path / "run"
-    command = [sys.executable, "-m", "regard", "train", str(recipe), "--out", str(run), "--threads", "1"]
+    master, terminal = os.openpty()
+    command = ["-c", AT_A_TERMINAL, os.ttyname(terminal)]
+    command += ["train", recipe, "--out", run, "--threads", "1"]
     command += ["--set", "training.max_steps=100000", "--set", "training.validate_every=100000"]
     command += ["--set", "training.save_every=100000"]
-    master, terminal = os.openpty()
-    process = subprocess.Popen(
-        command,
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        start_new_session=True,
-        preexec_fn=own(terminal),
-    )
-    os.close(terminal)
+    process = start_python(command)
     metrics = run / "metrics.jsonl"
     while not (metrics.exists() and '"train"' in metrics.read_text()):
         assert process.poll() is None
         if select.select([master], [], [], 0.1)[0]:
             os.read(master, 4096)
+    os.close(terminal)
     os.close(master)
     process.send_signal(SIGHUP)
-    assert process.wait(timeout=60) == 129
+    process.communicate(timeout=60)
+    assert process.returncode == 129
     latest = RunFolder(run).latest()
     assert latest is not None
     assert latest.step > 0
     assert latest.step == json.loads((latest.path / "state.json").read_text())["step"]
 
 
-def own(terminal):
-    """Make it the terminal of the process that calls this, which hears when it is closed."""
-
-    def take():
-        import fcntl
-        import termios
-
-        default_sighup()
-        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
-
-    return take
-
-
+@pytest.mark.nightly  # test_extension.py has workers of a script, tests/cli/test_train.py this option
 def test_two_workers_train_one_model(recipe, tmp_path):
     command = ["-m", "regard", "train", recipe, "--threads", "1", "--workers", "2"]
     done = run_python([*command, "--out", tmp_path / "run"], timeout=120)

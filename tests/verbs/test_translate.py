@@ -18,6 +18,7 @@ from regard.verbs.generation.translations import output_lines, write_lines
 from regard.verbs.load import load
 from regard.verbs.shared.device import choose_workers
 from regard.verbs.translate import MAX_CHARACTERS, Translator, translate, translate_file
+from tests.nightly import nightly_but
 
 LINES = ["1 2 3", "", "4", " \t ", "9 8 7 6 5 4 3 2 1 0 " * 4, "unknown words", "0 0"]
 
@@ -47,7 +48,7 @@ def test_workers_change_no_translation(untrained, monkeypatch, precision):
     assert translate(LINES, model=untrained, workers=1, precision=precision, batch_tokens=1) == alone
 
 
-@pytest.mark.parametrize("by", ["copy", "data", "numpy"])
+@pytest.mark.parametrize("by", nightly_but(["copy", "data", "numpy"], "copy", "numpy"))
 def test_workers_follow_a_model_that_changes(untrained, monkeypatch, by):
     monkeypatch.setattr("regard.verbs.generation.pooled_decoding.FEW", 2)
     loaded = load(untrained)

@@ -10,6 +10,7 @@ from regard.serving.dialects.deepl import IMPOSSIBLE, _glossary_ids, _handling
 from regard.serving.dialects.fields import Fields
 from regard.serving.http_error import HttpProblem
 from regard.verbs.translate import Translator
+from tests.serving import asking
 from tests.serving.asking import ask, post
 
 TEXT = "Thank you. See you tomorrow!"
@@ -25,7 +26,7 @@ def client(included):
 
 
 def test_texts_are_translated(client):
-    [wanted] = Translator(threads=1).texts([TEXT])
+    [wanted] = Translator(asking.included(), threads=1).texts([TEXT])
     result = client.translate_text(TEXT, target_lang="DE")
     assert (result.text, result.detected_source_lang, result.billed_characters) == (
         wanted.text,
@@ -34,12 +35,12 @@ def test_texts_are_translated(client):
     )
     several = client.translate_text([TEXT, "How are you?"], source_lang="EN", target_lang="DE")
     assert [each.text for each in several] == [
-        each.text for each in Translator(threads=1).texts([TEXT, "How are you?"])
+        each.text for each in Translator(asking.included(), threads=1).texts([TEXT, "How are you?"])
     ]
 
 
 def test_sentences_can_be_left_together_and_html_keeps_its_tags(client):
-    [wanted] = Translator(threads=1, split="off").texts([TEXT])
+    [wanted] = Translator(asking.included(), threads=1, split="off").texts([TEXT])
     assert client.translate_text(TEXT, target_lang="DE", split_sentences="0").text == wanted.text
     page = client.translate_text("<b>Thank you.</b>", source_lang="EN", target_lang="DE", tag_handling="html")
     assert page.text == "<b>Danke.</b>"
@@ -47,8 +48,10 @@ def test_sentences_can_be_left_together_and_html_keeps_its_tags(client):
 
 def test_split_sentences_0_is_the_same_as_a_number_and_as_a_text(included):
     body = {"text": SPLITTABLE, "target_lang": "DE"}
-    [whole] = [each.text for each in Translator(threads=1, split="off").texts([SPLITTABLE])]
-    [split] = [each.text for each in Translator(threads=1).texts([SPLITTABLE])]
+    [whole] = [
+        each.text for each in Translator(asking.included(), threads=1, split="off").texts([SPLITTABLE])
+    ]
+    [split] = [each.text for each in Translator(asking.included(), threads=1).texts([SPLITTABLE])]
     for value, wanted in ((0, whole), ("0", whole), (1, split), (None, split)):
         answer = post(included, "/v2/translate", {**body, "split_sentences": value}).json
         assert answer["translations"][0]["text"] == wanted
@@ -74,7 +77,7 @@ def test_a_document_of_plain_text_is_translated(client):
     output = io.BytesIO()
     document = TEXT.encode()  # of a stream the client sends no name
     status = client.translate_document(document, output, target_lang="DE", source_lang="EN", filename="a.txt")
-    [wanted] = Translator(threads=1).texts([TEXT])
+    [wanted] = Translator(asking.included(), threads=1).texts([TEXT])
     assert output.getvalue().decode() == wanted.text
     assert (status.done, status.billed_characters) == (True, len(TEXT))
     with pytest.raises(deepl.DeepLException, match="plain-text"):
@@ -90,7 +93,7 @@ def test_a_document_has_the_tags_and_the_splitting_of_a_text(client):
         return output.getvalue().decode()
 
     assert translated("<b>Thank you.</b>", tag_handling="html") == "<b>Danke.</b>"
-    [wanted] = Translator(threads=1, split="off").texts([SPLITTABLE])
+    [wanted] = Translator(asking.included(), threads=1, split="off").texts([SPLITTABLE])
     assert translated(SPLITTABLE, split_sentences="0") == wanted.text
     with pytest.raises(deepl.DeepLException, match="no field text"):
         translated(TEXT, text="a")

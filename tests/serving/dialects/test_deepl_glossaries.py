@@ -10,6 +10,7 @@ from regard.decoding.controls import Controls
 from regard.serving.scheduler import QueueLimits
 from regard.verbs.serve import AnswerSettings, ServedModel
 from regard.verbs.translate import Translator
+from tests.serving import asking
 from tests.serving.asking import ask, post
 
 STATION = {"station": "Haltestelle", "car": "Wagen"}
@@ -59,14 +60,16 @@ def test_sentences_with_a_term_have_its_translation_and_the_others_stay(client):
     found = client.translate_text(TEXT, source_lang="EN", target_lang="DE", glossary=made).text
     without = client.translate_text(TEXT, source_lang="EN", target_lang="DE").text
     forced = {
-        sentence: Translator(threads=1, controls=Controls(must_contain=terms)).texts([sentence])
+        sentence: Translator(asking.included(), threads=1, controls=Controls(must_contain=terms)).texts(
+            [sentence]
+        )
         for sentence, terms in {
             "Where is the station?": ("Haltestelle",),
             "I bought a new car yesterday.": ("Wagen",),
         }.items()
     }
     one, other = (next(translations).text for translations in forced.values())
-    [plain] = Translator(threads=1).texts([PLAIN])
+    [plain] = Translator(asking.included(), threads=1).texts([PLAIN])
     assert found == f"{one} {plain.text} {other}"
     assert "Haltestelle" in one
     assert "Wagen" in other

@@ -17,6 +17,7 @@ from regard.serving.http_error import HttpProblem
 from regard.serving.keys import ApiKeys
 from regard.serving.request import ServedRequest
 from regard.verbs.translate import Translator
+from tests.serving import asking
 from tests.serving.asking import ask, post
 from tests.serving.made_models import request_of, service_with
 
@@ -39,7 +40,7 @@ def form(server, path, fields, **headers):
 
 
 def test_its_client_translates_detects_and_lists_languages(client, translated):
-    [wanted] = Translator(threads=1).texts([TEXT])
+    [wanted] = Translator(asking.included(), threads=1).texts([TEXT])
     assert client.translate(TEXT, "en", "de") == wanted.text
     assert client.translate(TEXT, "auto", "de") == wanted.text
     assert client.detect("Wo ist der nächste Bahnhof, bitte?")[0]["language"] == "de"
@@ -83,7 +84,9 @@ def test_html_keeps_its_tags_and_translates_the_texts_between(included):
     page = f"<p class='a'>Thank you.</p>{script} <b>Yes &amp; no</b>\n"
     body = {"q": page, "source": "en", "target": "de", "format": "html"}
     answer = post(included, "/translate", body).json["translatedText"]
-    first, second = (each.text for each in Translator(threads=1).texts(["Thank you.", "Yes & no"]))
+    first, second = (
+        each.text for each in Translator(asking.included(), threads=1).texts(["Thank you.", "Yes & no"])
+    )
     assert answer == page.replace("<p class='a'>Thank you.", f"<p class='a'>{first}").replace(
         "Yes &amp; no", second.replace("&", "&amp;")
     )
@@ -126,7 +129,7 @@ PARTS = [("source", None, "en"), ("target", None, "de"), ("file", "../../a.txt",
 def test_a_text_file_is_translated_and_fetched_once_or_more(included):
     answer = ask(included, "POST", "/translate_file", **file_form(PARTS))
     path = urlsplit(answer.json["translatedFileUrl"]).path
-    [wanted] = Translator(threads=1).texts([TEXT])
+    [wanted] = Translator(asking.included(), threads=1).texts([TEXT])
     for _ in range(2):
         assert ask(included, "GET", path).content.decode() == wanted.text
     assert ask(included, "GET", "/download_file/..%2f..%2fetc%2fpasswd").status == 404

@@ -19,6 +19,7 @@ from regard.serving.http_error import HttpProblem
 from regard.serving.request import ClientGone
 from regard.verbs.generate import Generator
 from regard.verbs.translate import Translator
+from tests.serving import asking
 from tests.serving.asking import post
 from tests.serving.made_models import MadeModel, Runner
 
@@ -65,7 +66,7 @@ def test_a_chat_answers_the_last_message_with_its_translation(translator):
         {"role": "user", "content": TEXT},
     ]
     answer = translator.chat.completions.create(model="en-de", messages=messages, logprobs=True)
-    [wanted] = Translator(threads=1).texts([TEXT])
+    [wanted] = Translator(asking.included(), threads=1).texts([TEXT])
     choice = answer.choices[0]
     assert (choice.message.content, choice.finish_reason) == (wanted.text, "stop")
     assert [each.token for each in choice.logprobs.content] == list(wanted.candidates[0].tokens)

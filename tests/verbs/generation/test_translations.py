@@ -16,6 +16,7 @@ from regard.verbs.generation import translations
 from regard.verbs.generation.candidates import TranslationCandidate
 from regard.verbs.generation.translations import Translation, check_output, write_lines
 from regard.verbs.translate import Translator, translate_file
+from tests.warm_process import run_python
 
 
 @pytest.fixture
@@ -60,15 +61,14 @@ def test_other_places_are_not_refused(source, tmp_path):
 
 
 def test_standard_input_is_not_replaced_either(source, untrained):
-    call = "import sys; from regard.cli import run; sys.exit(run(sys.argv[1:]))"
-    with source.open("rb") as opened:
-        done = subprocess.run(
-            [sys.executable, "-c", call, "translate", "--output", str(source), "--model", str(untrained)],
-            stdin=opened,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    call = (
+        "import os, sys\n"
+        "from regard.cli import run\n"
+        "os.dup2(os.open(sys.argv[1], os.O_RDONLY), 0)\n"
+        "sys.stdin = open(0, encoding='utf-8')\n"
+        "sys.exit(run(sys.argv[2:]))"
+    )
+    done = run_python(["-c", call, source, "translate", "--output", source, "--model", untrained])
     assert done.returncode == 2
     assert "would be replaced by its output" in done.stderr
     assert source.read_text("utf-8") == "1 2\n3\n"

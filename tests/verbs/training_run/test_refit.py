@@ -21,14 +21,27 @@ VALID = 'data.valid={file="valid.txt", format="labelled"}'
 SHORT = ("training.max_steps=12", "training.validate_every=4", "training.save_every=4")
 
 
-@pytest.fixture
-def recipe(tmp_path):
-    (tmp_path / "train.txt").write_text(texts(60))
-    (tmp_path / "valid.txt").write_text(texts(20, 100))
-    (tmp_path / "test.txt").write_text(texts(30, 200))
-    path = tmp_path / "films.toml"
+def films(folder):
+    """A recipe with its files."""
+    (folder / "train.txt").write_text(texts(60))
+    (folder / "valid.txt").write_text(texts(20, 100))
+    (folder / "test.txt").write_text(texts(30, 200))
+    path = folder / "films.toml"
     path.write_text(RECIPE)
     return path
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    return films(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def refitted(tmp_path_factory):
+    """A finished run with a second one, which no test changes."""
+    folder = tmp_path_factory.mktemp("refitted")
+    trained(films(folder), folder / "run", REFIT)
+    return folder / "run"
 
 
 def trained(recipe, out, *overrides, **options):
@@ -115,8 +128,7 @@ def stop_at(step, before):
 
 
 @pytest.mark.parametrize("part", [pytest.param("first", marks=pytest.mark.nightly), "second"])
-def test_a_run_that_was_stopped_resumes_to_the_same_bits(recipe, tmp_path, part):
-    trained(recipe, tmp_path / "whole", REFIT, "training.report_every=1")
+def test_a_run_that_was_stopped_resumes_to_the_same_bits(recipe, tmp_path, refitted, part):
     run, times = tmp_path / "run", [0] * (part == "second")
     with pytest.raises(Stop):
         trained(recipe, run, REFIT, "training.report_every=1", on_report=stop_at(5, times))
@@ -124,8 +136,8 @@ def test_a_run_that_was_stopped_resumes_to_the_same_bits(recipe, tmp_path, part)
     assert ("the second run" in unfinished(run)) == (part == "second")
     assert train(run).steps == 12
     assert not unfinished(run)
-    assert same(run, tmp_path / "whole")
-    assert validations(run) == validations(tmp_path / "whole")
+    assert same(run, refitted)
+    assert validations(run) == validations(refitted)
     with pytest.raises(Stop):
         train(run, overrides=["training.max_steps=16"], on_report=stop_at(14, [0] * (part == "second")))
     assert unfinished(run), "the model is that of the shorter run"
@@ -150,9 +162,9 @@ def test_a_signal_in_the_second_run_names_the_folder_that_resumes_both(recipe, t
     assert "the second run" in caught.value.message
 
 
-def test_a_longer_run_trains_both_further(recipe, tmp_path):
+def test_a_longer_run_trains_both_further(refitted, tmp_path):
     run = tmp_path / "run"
-    trained(recipe, run, REFIT)
+    shutil.copytree(refitted, run)
     before = weights(run)[0]
     result = train(run, overrides=["training.max_steps=16"])
     assert result.steps == 16
@@ -219,11 +231,10 @@ def test_a_run_that_validates_nothing_has_no_scores_without_test_data(recipe, tm
         evaluate(model=tmp_path / "run")
 
 
-def test_the_second_run_is_resumed_through_the_first(recipe, tmp_path):
-    trained(recipe, tmp_path / "run", REFIT)
+def test_the_second_run_is_resumed_through_the_first(refitted):
     with pytest.raises(FolderError, match="is the second run of") as caught:
-        train(tmp_path / "run/refit")
-    assert caught.value.hint == f"resume both with `regard train {tmp_path / 'run'}`"
+        train(refitted / "refit")
+    assert caught.value.hint == f"resume both with `regard train {refitted}`"
 
 
 def test_a_run_without_validation_can_end_where_it_was_stopped(recipe, tmp_path):

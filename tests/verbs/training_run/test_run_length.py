@@ -1,6 +1,7 @@
 """A run is made longer or shorter by another max_steps, and by nothing else."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -22,9 +23,21 @@ def recipe(tmp_path):
     return path
 
 
-def test_a_longer_run_resumes_from_its_last_checkpoint_and_records_its_length(recipe, tmp_path, capsys):
-    run = tmp_path / "run"
-    train(recipe, out=run)
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "small.toml").write_text(RECIPE)
+    train(folder / "small.toml", out=folder / "run")
+    return folder / "run"
+
+
+@pytest.fixture
+def run(tmp_path, finished):
+    """A copy of a finished run."""
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+def test_a_longer_run_resumes_from_its_last_checkpoint_and_records_its_length(recipe, run, capsys):
     capsys.readouterr()
     assert train(recipe, out=run, overrides=["training.max_steps=12"]).steps == 12
     output = capsys.readouterr().err
@@ -55,9 +68,7 @@ def test_a_run_made_longer_before_its_first_update_equals_a_run_of_that_length(r
     assert all((found[0][name] == found[1][name]).all() for name in found[0])
 
 
-def test_a_run_is_made_shorter_but_not_than_its_step(recipe, tmp_path):
-    run = tmp_path / "run"
-    train(recipe, out=run)
+def test_a_run_is_made_shorter_but_not_than_its_step(recipe, run):
     with pytest.raises(FolderError) as caught:
         train(recipe, out=run, overrides=["training.max_steps=4"])
     assert "at step 8 of 8, beyond training.max_steps = 4" in caught.value.message
@@ -68,9 +79,7 @@ def test_a_run_is_made_shorter_but_not_than_its_step(recipe, tmp_path):
 
 
 @pytest.mark.parametrize("overrides", [[], ["training.max_steps=12"]])
-def test_a_resumed_run_says_which_checkpoint_is_lost_even_if_it_is_quiet(recipe, tmp_path, capsys, overrides):
-    run = tmp_path / "run"
-    train(recipe, out=run)
+def test_a_resumed_run_says_which_checkpoint_is_lost_even_if_it_is_quiet(recipe, run, capsys, overrides):
     (run / "checkpoints" / "step-00000008" / "state.json").unlink()
     capsys.readouterr()
     train(recipe, out=run, overrides=overrides, quiet=True)

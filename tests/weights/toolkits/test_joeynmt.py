@@ -28,7 +28,7 @@ def test_checkpoints_that_joeynmt_makes_now_are_read(tmp_path):
         same_as_expected(folder, "joeynmt")
 
 
-def test_a_checkpoint_is_a_pickle_and_needs_trust(tmp_path, capsys):
+def test_a_checkpoint_is_a_pickle_and_needs_trust(tmp_path, capsys, forked_reader):
     folder = FIXTURES / "joeynmt" / "words"
     assert run(["convert", str(folder), "--out", str(tmp_path / "model")]) == 2
     assert "--trust-pickle" in capsys.readouterr().err
