@@ -97,6 +97,13 @@ class Stopped(Interrupted):
     """An interrupted training run that saved its state; all of its processes have stopped."""
 
 
+def interruption(error: BaseException | None) -> Interrupted | None:
+    """The interruption from which an error of a library arose, which had caught it; None if there is none."""
+    while error is not None and not isinstance(error, Interrupted):
+        error = error.__cause__ or error.__context__
+    return error
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: the shortest known one that begins with it, the nearest, or all."""
     known = sorted(known)

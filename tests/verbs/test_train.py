@@ -132,6 +132,20 @@ def test_a_run_folder_with_another_recipe_is_refused_and_the_differences_are_nam
     assert "--out" in caught.value.hint
 
 
+def test_early_stopping_is_announced_and_named_again_on_resuming(recipe, tmp_path, capsys):
+    changes = ["training.patience=1", "training.max_steps=40", "training.best_metric=exact_match"]
+    changes.append("training.schedule.learning_rate=1e-9")  # which never matches exactly
+    result = train(recipe, out=tmp_path / "run", overrides=changes, threads=1)
+    assert result.steps == 8
+    line = (
+        "training: stopped early at update 8 of 40: 1 validation without a better exact_match"
+        " (training.patience = 1); the best model is that of update 4\n"
+    )
+    assert capsys.readouterr().err.count(line) == 1
+    train(tmp_path / "run", threads=1)
+    assert capsys.readouterr().err.count(line) == 1
+
+
 def test_resume_needs_a_run(recipe, tmp_path):
     with pytest.raises(FolderError, match="no run to resume"):
         train(recipe, out=tmp_path / "run", resume=True)

@@ -51,7 +51,7 @@ from regard.verbs.training_run.refit import (
     stopped_in_refit,
 )
 from regard.verbs.training_run.run_length import change_length, refuse_another_recipe
-from regard.verbs.training_run.run_summary import few_averaged, training_summary
+from regard.verbs.training_run.run_summary import early_stop, few_averaged, training_summary
 from regard.verbs.training_run.slowdown import SlowdownWatch
 from regard.verbs.training_run.stop_signal import stop_signal
 from regard.verbs.training_run.teacher import load_teacher, training_objective
@@ -334,6 +334,9 @@ def _train_once(source: RecipeFile, run: RunFolder, process: _Process) -> _Train
             if process.threads is None and group.size == 1:
                 set_threads(run, lambda: measured_threads(model, objective, loader, recipe.training), say)
             state = trainer.train()
+    reason = early_stop(recipe.training, vars(state))
+    if reason and state.step > (before["step"] if before else 0):  # else it was said above
+        say(f"training: {reason}")
     return _Trained(task, distributed, state.step, state.watch.is_over)
 
 

@@ -1,4 +1,4 @@
-"""A one-line summary of a training run before it starts; a warning if fewer checkpoints are averaged."""
+"""Lines about a training run: its length before it starts, why it stopped early, averaged checkpoints."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +22,8 @@ def training_summary(
     done = 0 if state is None else state["step"]
     if done >= settings.max_steps:
         return f"training: finished at update {done:,}; a larger --set training.max_steps=... makes it longer"
+    if state is not None and (reason := early_stop(settings, state)):
+        return f"training: {reason}"
     per_epoch = loader.batches_in_epoch(0) / settings.accumulate
     validations = validations_after(done, settings) if has_validation else 0
     updates = (
@@ -38,6 +40,18 @@ def training_summary(
     updated = TimedCount(count=done, seconds=state["seconds"] - timed.seconds)
     left = time_left(done, settings, updated, timed)
     return f"{line}; about {console.duration(left.seconds)} at the speed so far"
+
+
+def early_stop(settings: TrainingSettings, state: Mapping[str, Any]) -> str:
+    """Where and why a run has stopped before `max_steps`; empty if it has not."""
+    stale = state.get("validations_since_best", 0)
+    if not 0 < settings.patience <= stale or state["step"] >= settings.max_steps:
+        return ""
+    return (
+        f"stopped early at update {state['step']:,} of {settings.max_steps:,}: {counted(stale, 'validation')}"
+        f" without a better {' or '.join(settings.choosing)} (training.patience = {settings.patience});"
+        f" the best model is that of update {state['best_step']:,}"
+    )
 
 
 def few_averaged(record: Mapping[str, Any], settings: TrainingSettings) -> str:
