@@ -335,7 +335,7 @@ def _train_once(source: RecipeFile, run: RunFolder, process: _Process) -> _Train
                 set_threads(run, lambda: measured_threads(model, objective, loader, recipe.training), say)
             state = trainer.train()
     reason = early_stop(recipe.training, vars(state))
-    if reason and state.step > (before["step"] if before else 0):  # else it was said above
+    if reason and state.step > (before["step"] if before else 0):  # else it was printed above
         say(f"training: {reason}")
     return _Trained(task, distributed, state.step, state.watch.is_over)
 
