@@ -43,6 +43,13 @@ def test_a_text_is_spelt_as_at_the_beginning_and_as_after_a_space():
         phrases(None, "a", "ban")
 
 
+@pytest.mark.parametrize("text", ["a|", "|a", "a||b", "a| "])
+def test_an_empty_alternative_is_refused(text):
+    with pytest.raises(ConfigError, match="has an empty alternative") as caught:
+        phrases(Letters(), text, "must_contain")
+    assert repr(text) in caught.value.message
+
+
 @given(st.text("abc", max_size=12), st.lists(st.text("abc", min_size=1, max_size=3), max_size=3))
 def test_a_text_up_to_its_first_stop_has_none_and_what_waits_is_the_longest_beginning(text, stops):
     shown = up_to(text, stops)

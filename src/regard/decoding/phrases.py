@@ -30,11 +30,13 @@ def phrases(tokenizer: Words | None, text: str, control: str) -> tuple[tuple[int
     The control `must_contain` takes several texts with | between them.
 
     Raises:
-        ConfigError: there is no tokeniser, or it has no tokens for the text.
+        ConfigError: there is no tokeniser, it has no tokens for the text, or an alternative is empty.
     """
     if tokenizer is None:
         raise ConfigError(f"{control} = {text!r} needs a tokeniser", "pass the model's tokeniser")
     texts = text.split("|") if control == "must_contain" else [text]
+    if len(texts) > 1 and not all(each.strip() for each in texts):
+        raise ConfigError(f"{control} = {text!r} has an empty alternative", "remove the | beside it")
     found = tuple(form for each in texts for form in _forms(tokenizer, each))
     if not found:
         raise ConfigError(
