@@ -1,6 +1,7 @@
 """Resuming a run with another `training.max_steps`, which makes it longer or shorter."""
 
 import copy
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +23,8 @@ def refuse_another_recipe(run: RunFolder, old: Mapping[str, Any], new: Mapping[s
     if changed := differences(_without_length(old), _without_length(new)):
         raise FolderError(
             f"{run.path} holds a run of another recipe: {'; '.join(changed)}",
-            "choose another --out, or undo these changes to resume the run",
+            f"undo these changes to resume the run, or choose another --out; --init {shlex.quote(str(run.path))}"
+            " starts from its model",
         )
 
 
