@@ -4,9 +4,13 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
-from regard.decoding.rules import Rule
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.decoding.rules import GeneratedTokens, Rule
 from regard.decoding.special_tokens import refuse_other_id
 from regard.errors import ConfigError
+from regard.registry import naming_failures
 
 
 def check_search(search: Any) -> None:
@@ -39,8 +43,18 @@ def refuse_other_rule(rule: object) -> None:
         )
 
 
-def refuse_returned_scores(rule: object, returned: object, scores: object) -> None:
-    """Raise a ConfigError for a rule that returns others than these scores, which nothing would use."""
+def apply_rule(rule: Rule, scores: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
+    """Change scores in place by a rule.
+
+    Raises:
+        ConfigError: the rule is not of regard, and it fails or returns other scores, which nothing would use.
+    """
+    if type(rule).__module__.startswith("regard."):
+        rule(scores, generated)
+        return
+    hint = "it gets the log-probabilities [rows, vocab] and the tokens generated so far"
+    with naming_failures(f"the rule {type(rule).__name__}", rule, hint, kind=ConfigError):
+        returned: object = rule(scores, generated)
     if returned is not None and returned is not scores:
         raise ConfigError(
             f"the rule {type(rule).__name__} returns a {type(returned).__name__}, which would have no effect",
