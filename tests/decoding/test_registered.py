@@ -266,3 +266,31 @@ def test_a_search_that_cannot_be_made_is_refused():
 
     with pytest.raises(ConfigError, match="the search 'unmade': "):
         strategy(search="unmade")
+
+
+@pytest.mark.parametrize("at", [0, 2])
+@pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 3}, {"sample": True}])
+def test_a_rule_that_only_forbids_may_not_give_another_score(model, at, search):
+    class Raising(ForbiddingRule):
+        def __call__(self, log_probs, generated):
+            if generated.length == at:
+                log_probs[:, 5] = 3.0
+
+    register_rule("raising")(lambda tokenizer, special: Raising())
+    message = r"the rule Raising changes the log-probability of token 5 from -.* to 3, but"
+    with pytest.raises(ConfigError, match=message) as raised:
+        decode_all(strategy(rules=("raising",), min_length=4, **search), model, SOURCES)
+    assert "changes_scores = True" in raised.value.hint
+
+
+def test_a_rule_that_says_that_it_changes_scores_may_raise_them(model):
+    class Raising:
+        changes_scores = True
+        raises = True
+
+        def __call__(self, log_probs, generated):
+            log_probs[:, 5] = 3.0
+
+    register_rule("raising")(lambda tokenizer, special: Raising())
+    [[found], *_] = decode_all(strategy(rules=("raising",)), model, SOURCES)
+    assert set(found.ids) == {5}

@@ -35,9 +35,11 @@ def register_rule(name: str) -> Callable[[MakeRule], MakeRule]:
 
     The decorated class or function is called with the tokeniser of the output and the ids of special tokens;
     it gives a `Rule`, which changes the scores of each row in place, without regard to the other rows, and
-    returns nothing. Rules apply in the order of their names, after regard's own. A model with a fast decoding
-    step computes the scores of all tokens for them. If worker processes decode, forks of this process have
-    the rule too; where there are no forks (not on Linux) it must be one that pickle can copy.
+    returns nothing. A `ForbiddingRule` may write minus infinity only, which is checked. A text ends where all
+    tokens are forbidden, so that it may be empty. Rules apply in the order of their names, after regard's
+    own. A model with a fast decoding step computes the scores of all tokens for them. If worker processes
+    decode, forks of this process have the rule too; where there are no forks (not on Linux) it must be one
+    that pickle can copy.
 
     Raises:
         UserError: the name is empty.

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -47,11 +48,13 @@ def apply_rule(rule: Rule, scores: Float[Tensor, "rows vocab"], generated: Gener
     """Change scores in place by a rule.
 
     Raises:
-        ConfigError: the rule is not of regard, and it fails or returns other scores, which nothing would use.
+        ConfigError: the rule is not of regard, and it fails, returns other scores, which nothing would use,
+            or changes a score although it is one that only forbids.
     """
     if type(rule).__module__.startswith("regard."):
         rule(scores, generated)
         return
+    before = None if rule.changes_scores or not _is_checked(generated.length) else scores.clone()
     hint = "it gets the log-probabilities [rows, vocab] and the tokens generated so far"
     with naming_failures(f"the rule {type(rule).__name__}", rule, hint, kind=ConfigError):
         returned: object = rule(scores, generated)
@@ -60,3 +63,25 @@ def apply_rule(rule: Rule, scores: Float[Tensor, "rows vocab"], generated: Gener
             f"the rule {type(rule).__name__} returns a {type(returned).__name__}, which would have no effect",
             "change log_probs in place, and return nothing: log_probs[:, ids] = -torch.inf",
         )
+    if before is not None:
+        _refuse_changed_scores(rule, before, scores)
+
+
+def _is_checked(length: int) -> bool:
+    """True for 0, 1, 2, 4, 8 and so on: a check of each step would cost as much as the rule."""
+    return length & (length - 1) == 0
+
+
+def _refuse_changed_scores(
+    rule: Rule, before: Float[Tensor, "rows vocab"], after: Float[Tensor, "rows vocab"]
+) -> None:
+    """Raise a ConfigError if a rule that only forbids changed a score to another than minus infinity."""
+    changed = (after != before) & (after != -torch.inf) & ~after.isnan()  # NaN is reported for all rules
+    if not bool(changed.any()):
+        return
+    row, token = (int(each) for each in changed.nonzero()[0])
+    raise ConfigError(
+        f"the rule {type(rule).__name__} changes the log-probability of token {token} from"
+        f" {float(before[row, token]):.4g} to {float(after[row, token]):.4g}, but it may only forbid tokens",
+        "write -torch.inf only, or set changes_scores = True, and raises = True if scores can rise",
+    )
