@@ -1,15 +1,34 @@
 """What is registered is found by its name beside what regard has; an unknown name is refused with a hint."""
 
+import functools
 import importlib
 import importlib.metadata
 import sys
 from importlib.metadata import EntryPoint
 
+import jaxtyping
 import pytest
+from torch import nn
 
 from regard import registry
-from regard.errors import UserError
-from regard.registry import Registry
+from regard.data import register_corpus_format
+from regard.decoding import BeamSearch, register_rule, register_search
+from regard.decoding.base_search import Search
+from regard.errors import ConfigError, UserError
+from regard.models import (
+    register_attention,
+    register_feed_forward,
+    register_model,
+    register_norm,
+    register_positions,
+)
+from regard.models.config import ModelConfig
+from regard.registry import Registry, naming_failures, refuse_other_arguments
+from regard.training import register_loss
+from regard.verbs.tasks.kinds import register_task
+from regard.verbs.tasks.recipe import Recipe
+from regard.weights.families.bert import BERT
+from regard.weights.pretrained import register_family
 
 
 @pytest.fixture
@@ -102,3 +121,127 @@ def test_two_installed_packages_cannot_have_one_name(colours, monkeypatch):
     with pytest.raises(UserError, match="two installed packages register the colour 'blue': one and two"):
         colours.register("blue")(6)
     assert colours["blue"] == 4
+
+
+def test_an_extension_that_registers_a_wrong_thing_is_named_with_what_to_do(extension, colours):
+    code = (
+        "from regard.errors import UserError\nraise UserError('the loss is a class', 'register an object')\n"
+    )
+    extension("a_wrong_extension", code)
+    with pytest.raises(UserError, match=r"a_wrong_extension.*the loss is a class") as raised:
+        colours["violet"]
+    assert raised.value.hint == "register an object"
+
+
+class TakesOne:
+    """A thing that is called with one argument, and made with none."""
+
+    def __call__(self, one): ...
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [lambda one, two: None, lambda *all_of_them: None, print, lambda one, two, three=3: None, range],
+)
+def test_what_can_be_called_with_the_arguments_is_not_refused(thing):
+    refuse_other_arguments(thing, "the colour 'blue'", ("one", "two"))
+
+
+@pytest.mark.parametrize("thing", [lambda: None, lambda one, two, three: None, TakesOne, TakesOne()])
+def test_what_cannot_be_called_with_the_arguments_is_refused_with_its_line(thing):
+    with pytest.raises(ConfigError, match="the colour 'blue'") as raised:
+        refuse_other_arguments(thing, "the colour 'blue'", ("one", "two"), kind=ConfigError)
+    assert raised.value.hint == "it is called with one, two"
+    assert thing is TakesOne or f"{__file__}:" in raised.value.message
+
+
+def test_a_wrapper_is_asked_for_its_own_arguments_and_not_for_those_of_what_it_wraps():
+    @functools.wraps(TakesOne.__call__)
+    def wrapper(one, two): ...
+
+    refuse_other_arguments(wrapper, "the colour 'blue'", ("one", "two"))
+
+
+def test_an_exception_of_a_registered_thing_is_named_with_its_line():
+    def crash():
+        raise KeyError("boom")
+
+    with (
+        pytest.raises(ConfigError, match=r"the colour 'blue' fails: KeyError: 'boom'.*, crash\)") as raised,
+        naming_failures("the colour 'blue'", crash, "mend it", kind=ConfigError),
+    ):
+        crash()
+    assert f"{__file__}:" in raised.value.message
+    assert isinstance(raised.value.__cause__, KeyError)
+
+
+@pytest.mark.parametrize(
+    "error", [UserError("known"), FileNotFoundError(2, "absent", "x"), RuntimeError("CUDA out of memory")]
+)
+def test_errors_that_are_understood_elsewhere_keep_their_class(error):
+    def crash():
+        raise error
+
+    with pytest.raises(type(error)) as raised, naming_failures("the colour 'blue'", crash, "mend it"):
+        crash()
+    assert raised.value is error
+
+
+MISTAKES = {
+    "the decoding rule 'wrong'": lambda: register_rule("wrong")(TakesOne),
+    "the corpus format 'wrong'": lambda: register_corpus_format("wrong")(TakesOne),
+    "the loss 'wrong'": lambda: register_loss("wrong")(lambda logits: logits),
+    "the task 'wrong': prepare": lambda: register_task(
+        "wrong", recipe=Recipe, prepare=lambda source: None, open_test_data=lambda source, loaded, data: None
+    ),
+    "the positional encoding 'wrong'": lambda: register_positions("wrong", "input")(lambda config: None),
+    "the self-attention 'wrong'": lambda: register_attention("wrong")(lambda d_model, num_heads: None),
+    "the norm 'wrong'": lambda: register_norm("wrong")(lambda width: None),
+    "the activation 'wrong'": lambda: register_feed_forward("wrong")(lambda: None),
+    "the model 'wrong'": lambda: register_model(WrongConfig)(WrongModel),
+    "the family of pretrained models 'wrong': special_token_ids": lambda: register_family(WrongFamily()),
+    "the family of pretrained models TakesOne": lambda: register_family(TakesOne()),
+    "the search 'wrong': continued": lambda: register_search("wrong")(WrongSearch),
+    "the search 'wrong' does not define __call__": lambda: register_search("wrong")(NoSearch),
+}
+
+
+class WrongConfig(ModelConfig):
+    """A config of which `WrongModel` takes no instance."""
+
+    kind = "wrong"
+
+
+class WrongModel(nn.Module):
+    """A model that is made with two arguments."""
+
+    def __init__(self, config, vocab_size): ...
+
+
+class WrongSearch(BeamSearch):
+    """A search with a method that takes less than it is called with."""
+
+    def continued(self, rows, found):
+        return found.total > 0
+
+
+class NoSearch(Search):
+    """A search without a step."""
+
+
+class WrongFamily(BERT):
+    """A family with a method that has an argument too many."""
+
+    name = "wrong"
+
+    def special_token_ids(self, config):
+        return {}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_what_could_not_be_called_is_refused_when_it_is_registered(what, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # it would refuse some first
+    with pytest.raises(UserError) as raised:
+        MISTAKES[what]()
+    assert raised.value.message.startswith(what)
+    assert raised.value.hint

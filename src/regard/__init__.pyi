@@ -2630,7 +2630,7 @@ def sweep(
     """Train a recipe with each combination of the values of some settings, each as `train` does.
 
     A run that was stopped is resumed, one that is done is left out. A run that fails is reported, and the
-    others are done.
+    others are done. The same folder takes more values of the same settings.
 
     Args:
         recipe: a TOML file, or the name of a recipe that comes with regard.

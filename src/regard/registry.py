@@ -12,11 +12,14 @@ data must not become code.
 """
 
 import importlib.metadata
+import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from typing import Generic, TypeVar
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
 
-from regard.errors import UserError, did_you_mean
+from regard.errors import RegardError, UserError, did_you_mean
 
 GROUP = "regard.extensions"
 Thing = TypeVar("Thing")
@@ -108,6 +111,95 @@ def refuse_not_callable(thing: object, what: str) -> None:
         )
 
 
+def refuse_other_arguments(
+    thing: Any,
+    what: str,
+    arguments: Iterable[str],
+    by_name: Iterable[str] = (),
+    *,
+    kind: type[UserError] = UserError,
+) -> None:
+    """Raise an error of `kind` if `thing` cannot be called with these arguments; `what` it is, for messages.
+
+    `arguments` are the names of positional arguments, `by_name` those of arguments that are given by name.
+    """
+    try:
+        signature = inspect.signature(thing, follow_wrapped=False)
+    except (TypeError, ValueError):  # of a class or a function written in C
+        return
+    given, named = [*arguments], dict.fromkeys(by_name)
+    try:
+        signature.bind(*given, **named)
+    except TypeError as error:
+        shown = ", ".join([*given, *(f"{name}=..." for name in named)])
+        raise kind(f"{what}: {error}{_definition(thing)}", f"it is called with {shown}") from None
+
+
+def refuse_other_methods(
+    kind_given: type, base: type, what: str, *, kind: type[UserError] = UserError
+) -> None:
+    """Raise an error of `kind` if a method cannot be called with the arguments of the one that it replaces.
+
+    `base` is the class of regard that `kind_given` inherits from; `what` it is, for the message.
+    """
+    for name in dir(base):
+        own, other = (inspect.getattr_static(each, name) for each in (base, kind_given))
+        is_special = name.startswith("__") and name != "__call__"
+        if own is other or is_special or not (inspect.isfunction(own) and inspect.isfunction(other)):
+            continue
+        parameters = [*inspect.signature(own).parameters.values()]
+        by_name = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+        positional = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+        required = [each.name for each in positional if each.default is each.empty]
+        for arguments in ([each.name for each in positional], required):
+            refuse_other_arguments(other, f"{what}: {name}", arguments, by_name, kind=kind)
+
+
+@contextmanager
+def naming_failures(
+    what: str,
+    thing: object,
+    hint: str,
+    *,
+    kind: type[UserError] = UserError,
+    unnamed: tuple[type[Exception], ...] = (),
+) -> Iterator[None]:
+    """Turn an exception in the code of a registered thing into an error of `kind` that names the thing.
+
+    Errors of regard, those of the system (a missing file) and a lack of memory are not changed, nor are those
+    of the classes `unnamed`.
+    """
+    try:
+        yield
+    except (RegardError, OSError, MemoryError, *unnamed):
+        raise
+    except Exception as error:
+        if "memory" in str(error):  # PyTorch's, which the trainer knows by its text
+            raise
+        text = f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise kind(f"{what} fails: {text}{_place_of(error, thing)}", hint) from error
+
+
+def _definition(thing: Any) -> str:
+    """Where a class or a function is defined; empty if that is unknown."""
+    function = thing.__init__ if isinstance(thing, type) else getattr(thing, "__func__", thing)
+    if not inspect.isfunction(function):
+        function = vars(type(thing)).get("__call__")
+    if not inspect.isfunction(function):
+        return ""
+    code = function.__code__
+    return f" (in {code.co_filename}:{code.co_firstlineno}, {function.__qualname__})"
+
+
+def _place_of(error: BaseException, thing: object) -> str:
+    """The last line of the module of a registered thing that an error passed; empty if there is none."""
+    module = getattr(thing, "__module__", None) or type(thing).__module__
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        if frame.f_globals.get("__name__") == module:
+            return f" (in {frame.f_code.co_filename}:{line}, {frame.f_code.co_name})"
+    return ""
+
+
 def load_extensions() -> None:
     """Import the modules that installed packages name under the entry points `regard.extensions`, once each.
 
@@ -123,7 +215,9 @@ def load_extensions() -> None:
         except Exception as error:
             raise UserError(
                 f"the extension {point.name} ({point.value}) cannot be imported: {error}",
-                f"repair or uninstall {point.dist.name if point.dist else 'its package'}",
+                error.hint
+                if isinstance(error, UserError) and error.hint
+                else f"repair or uninstall {point.dist.name if point.dist else 'its package'}",
             ) from error
 
 

@@ -86,3 +86,20 @@ def test_a_format_that_cannot_be_called_is_not_registered(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # it would refuse it first
     with pytest.raises(UserError, match="the corpus format 'three' is int"):
         register_corpus_format("three")(3)
+
+
+def test_what_a_format_raises_is_named_with_the_file(tmp_path):
+    @register_corpus_format("crash")
+    def crash(path):
+        yield "a", "b"
+        raise KeyError("boom")
+
+    with pytest.raises(DataError, match=r"text: the corpus format 'crash' fails: KeyError: 'boom'") as raised:
+        list(one_file(tmp_path, "a", format="crash"))
+    assert f"{__file__}:" in raised.value.message
+
+
+def test_a_format_that_gives_an_error_of_the_system_keeps_it(tmp_path):
+    register_corpus_format("absent")(lambda path: [path.with_name("no such file").read_text()])
+    with pytest.raises(FileNotFoundError):
+        list(one_file(tmp_path, "a", format="absent"))

@@ -233,3 +233,64 @@ def test_a_rule_that_cannot_be_called_is_not_registered(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # it would refuse it first
     with pytest.raises(UserError, match="the decoding rule 'three' is int"):
         register_rule("three")(3)
+
+
+def test_a_rule_that_fails_when_it_is_made_or_called_is_named(model):
+    register_rule("crash")(lambda tokenizer, special: tokenizer.no_such_method())
+    with pytest.raises(ConfigError, match="the decoding rule 'crash' fails: AttributeError"):
+        strategy(rules=("crash",))
+
+    class Beyond(ForbiddingRule):
+        def __call__(self, log_probs, generated):
+            log_probs[:, 10**6] = -torch.inf
+
+    register_rule("beyond")(lambda tokenizer, special: Beyond())
+    with pytest.raises(ConfigError, match="the rule Beyond fails: IndexError"):
+        decode_all(strategy(rules=("beyond",)), model, SOURCES)
+
+
+def test_a_rule_that_cannot_be_called_with_scores_and_tokens_is_refused():
+    class Alone(ForbiddingRule):
+        def __call__(self, log_probs): ...
+
+    register_rule("alone")(lambda tokenizer, special: Alone())
+    with pytest.raises(ConfigError, match="the decoding rule 'alone': too many positional") as raised:
+        strategy(rules=("alone",))
+    assert "log_probs, generated" in raised.value.hint
+
+
+def test_a_search_that_cannot_be_made_is_refused():
+    @register_search("unmade")
+    class Unmade(BeamSearch):
+        def __init__(self, size): ...
+
+    with pytest.raises(ConfigError, match="the search 'unmade': "):
+        strategy(search="unmade")
+
+
+@pytest.mark.parametrize("at", [0, 2])
+@pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 3}, {"sample": True}])
+def test_a_rule_that_only_forbids_may_not_give_another_score(model, at, search):
+    class Raising(ForbiddingRule):
+        def __call__(self, log_probs, generated):
+            if generated.length == at:
+                log_probs[:, 5] = 3.0
+
+    register_rule("raising")(lambda tokenizer, special: Raising())
+    message = r"the rule Raising changes the log-probability of token 5 from -.* to 3, but"
+    with pytest.raises(ConfigError, match=message) as raised:
+        decode_all(strategy(rules=("raising",), min_length=4, **search), model, SOURCES)
+    assert "changes_scores = True" in raised.value.hint
+
+
+def test_a_rule_that_says_that_it_changes_scores_may_raise_them(model):
+    class Raising:
+        changes_scores = True
+        raises = True
+
+        def __call__(self, log_probs, generated):
+            log_probs[:, 5] = 3.0
+
+    register_rule("raising")(lambda tokenizer, special: Raising())
+    [[found], *_] = decode_all(strategy(rules=("raising",)), model, SOURCES)
+    assert set(found.ids) == {5}

@@ -98,3 +98,14 @@ def test_the_plan_of_another_kind_and_damage_are_named(storage, planned):
     storage.write(PLAN, b"{")
     with pytest.raises(DataError, match="is damaged"):
         task_progress(storage)
+
+
+def test_tasks_are_added_after_those_of_the_plan(storage):
+    first = plan(tasks={"a": {"n": 1}, "b": {"n": 2}}).agreed(storage)
+    more = plan(tasks={"c": {"n": 3}, "a": {"n": 1}})
+    with pytest.raises(DataError, match="another job: b only in the folder and c only in this one"):
+        more.agreed(storage)
+    assert list(more.agreed(storage, adds=True).tasks) == ["a", "b", "c"]
+    assert first.agreed(storage, adds=True).tasks == more.agreed(storage, adds=True).tasks
+    with pytest.raises(DataError, match="another job: a: n was 1, and is 2"):
+        plan(tasks={"a": {"n": 2}}).agreed(storage, adds=True)

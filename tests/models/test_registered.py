@@ -14,7 +14,7 @@ from regard.fast.training import fused
 from regard.fast.unchanged import changed_part, has_hooks
 from regard.inspection.record import record_model
 from regard.layers.attention import SelfAttention
-from regard.layers.positions import RotaryPositions
+from regard.layers.positions import LearnedPositions, RotaryPositions
 from regard.models.build import build_model, count_config_parameters, count_parameters
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -127,7 +127,7 @@ def test_a_bias_that_does_not_fit_the_scores_is_refused_by_name(name):
 def test_a_registered_encoding_does_not_make_a_model_a_changed_one(where):
     """What is changed in this process alone is not decoded by several processes."""
     makers = {
-        "input": lambda config, bidirectional: nn.Embedding(9, config.d_model),
+        "input": lambda config, bidirectional: LearnedPositions(config.d_model, 9, 0),
         "scores": lambda config, bidirectional: Bias(torch.zeros),
         "queries_and_keys": lambda config, bidirectional: RotaryPositions(config.d_head, 100.0),
     }
@@ -396,3 +396,30 @@ def test_registered_norms_and_networks_are_not_exported_where_they_are_not_known
         for refuse in (ctranslate2_settings.refuse_other_settings, huggingface_settings.known):
             with pytest.raises(NotExpressible, match="mine"):
                 refuse(config)
+
+
+def test_what_a_part_raises_when_it_is_made_is_named():
+    register_norm("mine")(lambda config, width: config.no_such_setting)
+    with pytest.raises(ConfigError, match="the norm 'mine' fails: AttributeError"):
+        build(norm="mine")
+
+
+def test_positions_that_cannot_be_called_where_they_enter_are_refused():
+    register_positions("mine", "scores")(lambda config, bidirectional: nn.Identity())
+    with pytest.raises(ConfigError, match="'mine': forward: too many positional arguments") as raised:
+        build(positions="mine")
+    assert "queries, keys" in raised.value.hint
+
+
+def test_an_attention_without_an_argument_that_its_config_needs_is_refused():
+    class Plain(SelfAttention):
+        def __init__(
+            self, d_model, num_heads, *, num_kv_heads, d_head, scale, dropout, bias, rotary, qk_norm
+        ):
+            super().__init__(d_model, num_heads)
+
+        def attend(self, *arguments): ...
+
+    register_attention("mine")(Plain)
+    with pytest.raises(ConfigError, match="the self-attention 'mine': got an unexpected keyword argument"):
+        build(attention="mine", attention_bias="inputs")

@@ -97,3 +97,17 @@ def test_what_would_not_be_trained_or_called_is_no_loss():
     register_loss("scaled")(Scaled(nn.Parameter(torch.ones(()), requires_grad=False)))
     register_loss("scaled")(Scaled(2.0))
     assert chosen_loss("scaled", OfThese())(None, None).num_targets == 2
+
+
+def test_what_a_loss_raises_is_named():
+    register_loss("crash")(lambda logits, labels: logits[:, 10**6])
+    with pytest.raises(RecipeError, match="the loss 'crash' fails: IndexError"):
+        chosen_loss("crash", OfThese())(None, None)
+
+
+def test_a_loss_that_does_not_take_logits_and_labels_is_refused():
+    with pytest.raises(UserError, match="the loss 'one': too many positional arguments") as raised:
+        register_loss("one")(lambda logits: logits)
+    assert "logits, labels" in raised.value.hint
+    with pytest.raises(UserError, match="the loss 'linear': too many positional arguments"):
+        register_loss("linear")(nn.Identity())

@@ -243,3 +243,12 @@ def test_a_set_without_references_is_scored_by_a_metric_that_reads_none(folder, 
     (folder / "some.toml").write_text('[a]\nsrc = "a.en"\n')
     [record] = evaluate_sets(folder / "some.toml", metric=metrics / "source-apart", **FAST).done
     assert list(record.scores) == ["source-apart"]
+
+
+def test_files_of_different_lengths_are_named_before_a_set_is_translated(folder, evaluated):
+    (folder / "c.de").write_text(FILES["c.de"] + "Hallo\n")
+    with pytest.raises(DataError, match=r"greetings: .*b\.en has 2 lines, and .*c\.de 3") as raised:
+        evaluate_sets(folder / "sets.toml", output=folder / "out", **FAST)
+    assert "sets.toml" in raised.value.message
+    assert not evaluated
+    assert not (folder / "out").exists()

@@ -1,12 +1,17 @@
 """Sweeps of trainings: each run is that of its settings, done once; what is stopped resumes."""
 
+from pathlib import Path
+
 import pytest
 
 import regard
 from regard.cli import run
-from regard.errors import DataError, Interrupted, RecipeError, RunError, UserError
+from regard.errors import ConfigError, DataError, Interrupted, RecipeError, RunError, UserError
 from regard.verbs import sweep as module
+from regard.verbs.recipes import recipe_path
+from regard.verbs.shared.settings import load_recipe
 from regard.verbs.sweep import combinations, split_values, sweep
+from regard.verbs.tasks.task import refuse_wrong_model
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from tests.verbs.test_train import RECIPE
@@ -199,3 +204,50 @@ def test_the_command_prints_the_best_run_first(capsys, recipe, tmp_path, monkeyp
     ):
         assert run(wrong) == 2
         assert named in capsys.readouterr().err
+
+
+def test_a_combination_that_cannot_be_trained_is_refused_before_one_is_trained(recipe, tmp_path, trained):
+    seen, _ = trained
+    with pytest.raises(ConfigError, match=r"num_heads=3: d_model") as raised:
+        sweep(recipe, ["model.num_heads=2,3"], out=tmp_path / "out", **FAST)
+    assert "num_heads" in raised.value.message
+    assert not seen
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(RecipeError, match=r"loss=focl: training\.loss"):
+        sweep(recipe, ["training.loss=focl"], out=tmp_path / "out", **FAST)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in Path("recipes").glob("*.toml")))
+def test_the_model_of_a_recipe_that_comes_with_regard_is_not_refused(name):
+    refuse_wrong_model(load_recipe(recipe_path(name)).recipe)
+
+
+def test_values_are_added_to_a_sweep(recipe, tmp_path, trained):
+    seen, _ = trained
+    sweep(recipe, ["training.seed=1,2"], out=tmp_path / "out", **FAST)
+    found = sweep(recipe, ["training.seed=3,1"], out=tmp_path / "out", **FAST)
+    assert seen == ["seed=1", "seed=2", "seed=3"]
+    assert (found.tasks, found.missing) == (("seed=1", "seed=2", "seed=3"), ())
+    assert sweep(recipe, ["training.seed=2"], out=tmp_path / "out", **FAST) == found
+
+
+def test_shards_of_added_values_do_each_run_once(recipe, tmp_path, trained):
+    seen, _ = trained
+    sweep(recipe, ["training.seed=1"], out=tmp_path / "out", **FAST)
+    for shard in ("1/2", "2/2"):
+        sweep(recipe, ["training.seed=2,3,4"], out=tmp_path / "out", shard=shard, **FAST)
+    assert sorted(seen) == ["seed=1", "seed=2", "seed=3", "seed=4"]
+
+
+def test_a_sweep_of_other_settings_is_refused_in_words(recipe, tmp_path, trained):
+    sweep(recipe, ["training.seed=1"], out=tmp_path / "out", **FAST)
+    message = r"has a sweep of training\.seed, and this one is of training\.label_smoothing"
+    with pytest.raises(DataError, match=message) as raised:
+        sweep(recipe, ["training.label_smoothing=0.1"], out=tmp_path / "out", **FAST)
+    assert "--out" in raised.value.hint
+
+
+def test_an_engine_adds_no_values_and_says_which_differ(recipe, tmp_path, engine, trained):
+    sweep(recipe, ["training.seed=1,2"], out=tmp_path / "out", **FAST)
+    with pytest.raises(DataError, match="another job: seed=2 only in the folder and seed=3 only in this one"):
+        sweep(recipe, ["training.seed=1,3"], out=tmp_path / "out", on="ray", **FAST)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from regard.data.files import read_lines
 from regard.data.json_lines import parse_record, text_field
 from regard.errors import DataError
-from regard.registry import Registry, refuse_not_callable
+from regard.registry import Registry, naming_failures, refuse_not_callable, refuse_other_arguments
 
 
 class Problem(NamedTuple):
@@ -113,12 +113,13 @@ def register_corpus_format(
     of regard.data reads UTF-8, gzip too.
 
     Raises:
-        UserError: the name is empty, or one of regard's own.
+        UserError: the name is empty or one of regard's own, or the function cannot be called with a path.
     """
     register = FORMATS.register(name)
 
     def add(read: Callable[[Path], Iterable[tuple[str, str]]]) -> Callable[[Path], Iterable[tuple[str, str]]]:
         refuse_not_callable(read, f"the corpus format {name!r}")
+        refuse_other_arguments(read, f"the corpus format {name!r}", ("path",))
         register(lambda *fields: partial(_checked_pairs, name, read))
         return read
 
@@ -129,9 +130,14 @@ def _checked_pairs(name: str, read: RowReader, path: Path) -> Iterator[Row]:
     """What a registered format gives of a file.
 
     Raises:
-        DataError: something is not two texts, or a text has kept its line end.
+        DataError: something is not two texts, or a text has kept its line end; or the format fails.
     """
-    rows: Any = read(path)
+    hint = "raise DataError of regard.errors with a message for a file that the format cannot read"
+    with naming_failures(f"{path}: the corpus format {name!r}", read, hint, kind=DataError):
+        yield from _checked_rows(name, read(path), path)
+
+
+def _checked_rows(name: str, rows: Any, path: Path) -> Iterator[Row]:
     if not isinstance(rows, Iterable):
         raise DataError(f"the corpus format {name!r} gives {type(rows).__name__}, not pairs", YIELD_PAIRS)
     for number, row in enumerate(rows, start=1):

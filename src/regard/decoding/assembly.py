@@ -28,6 +28,7 @@ from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.special_tokens import SpecialTokenIds
 from regard.decoding.speculative import Drafter, PromptLookup, SpeculativeDecoding
 from regard.errors import ConfigError
+from regard.registry import refuse_other_arguments
 
 
 def assembled(
@@ -104,6 +105,7 @@ def _registered(name: str, controls: Controls, common: dict[str, Any], tokenizer
     }
     fields = {field.name for field in dataclasses.fields(SEARCHES[name])}
     given = {field: value for field, value in values.items() if field in fields and value is not None}
+    refuse_other_arguments(SEARCHES[name], f"the search {name!r}", (), [*common, *given], kind=ConfigError)
     return SEARCHES[name](**common, **given)
 
 

@@ -16,7 +16,7 @@ from regard.decoding.ranking import TopCandidates, without, without_choice
 from regard.decoding.request_constraints import FREE, RequestConstraints
 from regard.decoding.rows import SPARE, HypothesisRows
 from regard.decoding.rules import BannedTokens, GeneratedTokens, LengthLimits, Rule
-from regard.decoding.search_checks import check_search, refuse_returned_scores
+from regard.decoding.search_checks import apply_rule, check_search
 from regard.decoding.step import Stepper
 
 Ranked = tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]
@@ -268,13 +268,13 @@ class Search(ABC):
                 rule(log_probs, NOTHING_GENERATED)
             elif (rows.lengths == rows.length).all():
                 generated = self._generated(rows, constraints, slice(None), rows.length, shift)
-                refuse_returned_scores(rule, rule(log_probs, generated), log_probs)
+                apply_rule(rule, log_probs, generated)
             else:
                 for some, length in rows.groups():  # a rule reads tokens of one length
                     of_group = log_probs[where := torch.from_numpy(some).to(log_probs.device)]
                     own_shift = None if shift is None else shift[where]
                     generated = self._generated(rows, constraints, some, length, own_shift)
-                    refuse_returned_scores(rule, rule(of_group, generated), of_group)
+                    apply_rule(rule, of_group, generated)
                     log_probs[where] = of_group
 
     def _generated(

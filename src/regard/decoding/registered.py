@@ -1,5 +1,6 @@
 """Rules and searches of other packages, which a recipe, generation.json or a call selects by name."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -9,7 +10,12 @@ from regard.decoding.registries import RULES, SEARCHES
 from regard.decoding.rules import Rule
 from regard.decoding.special_tokens import SpecialTokenIds
 from regard.errors import ConfigError
-from regard.registry import refuse_not_callable
+from regard.registry import (
+    naming_failures,
+    refuse_not_callable,
+    refuse_other_arguments,
+    refuse_other_methods,
+)
 
 MakeRule = TypeVar("MakeRule", bound=Callable[[Words, SpecialTokenIds], Rule])
 SearchClass = TypeVar("SearchClass", bound=type[Search])
@@ -29,17 +35,21 @@ def register_rule(name: str) -> Callable[[MakeRule], MakeRule]:
 
     The decorated class or function is called with the tokeniser of the output and the ids of special tokens;
     it gives a `Rule`, which changes the scores of each row in place, without regard to the other rows, and
-    returns nothing. Rules apply in the order of their names, after regard's own. A model with a fast decoding
-    step computes the scores of all tokens for them. If worker processes decode, forks of this process have
-    the rule too; where there are no forks (not on Linux) it must be one that pickle can copy.
+    returns nothing. A `ForbiddingRule` may write minus infinity only, which is checked. A text ends where all
+    tokens are forbidden, so that it may be empty. Rules apply in the order of their names, after regard's
+    own. A model with a fast decoding step computes the scores of all tokens for them. If worker processes
+    decode, forks of this process have the rule too; where there are no forks (not on Linux) it must be one
+    that pickle can copy.
 
     Raises:
         UserError: the name is empty.
+        ConfigError: what is decorated cannot be called with these two.
     """
     register = RULES.register(name)
 
     def add(make: MakeRule) -> MakeRule:
-        refuse_not_callable(make, f"the decoding rule {name!r}")
+        refuse_not_callable(make, what := f"the decoding rule {name!r}")
+        refuse_other_arguments(make, what, ("tokenizer", "special"), kind=ConfigError)
         return register(make)
 
     return add
@@ -60,7 +70,8 @@ def register_search(name: str) -> Callable[[SearchClass], SearchClass]:
 
     Raises:
         UserError: the name is empty.
-        ConfigError: the class is not a subclass of `Search`.
+        ConfigError: the class is not a subclass of `Search`, lacks `__call__`, or has a method that cannot be
+            called as the one that it replaces.
     """
     register = SEARCHES.register(name)
 
@@ -70,6 +81,14 @@ def register_search(name: str) -> Callable[[SearchClass], SearchClass]:
                 f"the search {name!r} is not a subclass of Search",
                 "inherit from Search or BeamSearch",
             )
+        if inspect.isabstract(search):
+            missing = ", ".join(sorted(search.__abstractmethods__))
+            raise ConfigError(
+                f"the search {name!r} does not define {missing}", "define it, or inherit BeamSearch"
+            )
+        for base in search.__mro__[1:]:
+            if issubclass(base, Search):
+                refuse_other_methods(search, base, f"the search {name!r}", kind=ConfigError)
         register(search)
         return search
 
@@ -82,17 +101,24 @@ def registered_rules(
     """The rules of these names.
 
     Raises:
-        ConfigError: there is no tokeniser, or what is registered does not give a rule.
+        ConfigError: there is no tokeniser, or what is registered fails or does not give a rule.
     """
     if not names:
         return ()
     if tokenizer is None:
         raise ConfigError(f"rules = {[*names]} need a tokeniser", "pass the model's tokeniser")
-    found = tuple(RULES[name](tokenizer, special) for name in names)
-    for name, rule in zip(names, found, strict=True):
-        if not isinstance(rule, Rule):
-            raise ConfigError(
-                f"the decoding rule {name!r} gives {type(rule).__name__}, which is not a Rule",
-                "inherit from ForbiddingRule, or define changes_scores, raises and __call__",
-            )
-    return found
+    return tuple(_made_rule(name, tokenizer, special) for name in names)
+
+
+def _made_rule(name: str, tokenizer: Words, special: SpecialTokenIds) -> Rule:
+    make, what = RULES[name], f"the decoding rule {name!r}"
+    hint = "it is called with the tokeniser of the output and the ids of special tokens"
+    with naming_failures(what, make, hint, kind=ConfigError):
+        rule: Any = make(tokenizer, special)
+    if not isinstance(rule, Rule):
+        raise ConfigError(
+            f"{what} gives {type(rule).__name__}, which is not a Rule",
+            "inherit from ForbiddingRule, or define changes_scores, raises and __call__",
+        )
+    refuse_other_arguments(rule, what, ("log_probs", "generated"), kind=ConfigError)
+    return rule

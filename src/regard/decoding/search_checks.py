@@ -4,9 +4,14 @@ from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
-from regard.decoding.rules import Rule
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.decoding.rules import GeneratedTokens, Rule
 from regard.decoding.special_tokens import refuse_other_id
 from regard.errors import ConfigError
+from regard.registry import naming_failures
 
 
 def check_search(search: Any) -> None:
@@ -39,10 +44,44 @@ def refuse_other_rule(rule: object) -> None:
         )
 
 
-def refuse_returned_scores(rule: object, returned: object, scores: object) -> None:
-    """Raise a ConfigError for a rule that returns others than these scores, which nothing would use."""
+def apply_rule(rule: Rule, scores: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
+    """Change scores in place by a rule.
+
+    Raises:
+        ConfigError: the rule is not of regard, and it fails, returns other scores, which nothing would use,
+            or changes a score although it is one that only forbids.
+    """
+    if type(rule).__module__.startswith("regard."):
+        rule(scores, generated)
+        return
+    before = None if rule.changes_scores or not _is_checked(generated.length) else scores.clone()
+    hint = "it gets the log-probabilities [rows, vocab] and the tokens generated so far"
+    with naming_failures(f"the rule {type(rule).__name__}", rule, hint, kind=ConfigError):
+        returned: object = rule(scores, generated)
     if returned is not None and returned is not scores:
         raise ConfigError(
             f"the rule {type(rule).__name__} returns a {type(returned).__name__}, which would have no effect",
             "change log_probs in place, and return nothing: log_probs[:, ids] = -torch.inf",
         )
+    if before is not None:
+        _refuse_changed_scores(rule, before, scores)
+
+
+def _is_checked(length: int) -> bool:
+    """True for 0, 1, 2, 4, 8 and so on: a check of each step would cost as much as the rule."""
+    return length & (length - 1) == 0
+
+
+def _refuse_changed_scores(
+    rule: Rule, before: Float[Tensor, "rows vocab"], after: Float[Tensor, "rows vocab"]
+) -> None:
+    """Raise a ConfigError if a rule that only forbids changed a score to another than minus infinity."""
+    changed = (after != before) & (after != -torch.inf) & ~after.isnan()  # NaN is reported for all rules
+    if not bool(changed.any()):
+        return
+    row, token = (int(each) for each in changed.nonzero()[0])
+    raise ConfigError(
+        f"the rule {type(rule).__name__} changes the log-probability of token {token} from"
+        f" {float(before[row, token]):.4g} to {float(after[row, token]):.4g}, but it may only forbid tokens",
+        "write -torch.inf only, or set changes_scores = True, and raises = True if scores can rise",
+    )

@@ -68,38 +68,62 @@ class TaskPlan:
     settings: Mapping[str, Any]
     tasks: Mapping[str, Mapping[str, Any]]
 
-    def agreed(self, storage: Storage) -> "TaskPlan":
+    def agreed(self, storage: Storage, *, adds: bool = False) -> "TaskPlan":
         """The plan of the output folder, which is this one, perhaps in another order; or it is written.
+
+        With `adds` the folder may have other tasks too, and those that it lacks are added at the end, so that
+        the places of others, by which shards are divided, stay.
 
         Raises:
             DataError: the folder belongs to another job.
         """
         table = json.loads(json.dumps({"format_version": FORMAT_VERSION, **asdict(self)}))
-        if storage.create(PLAN, json.dumps(table, indent=1, ensure_ascii=False).encode()):
+        if storage.create(PLAN, _content(table)):
             return self
         there = _read(storage) or {}
-        if difference := _difference(there, table):
+        known = there.get("tasks", {})
+        added = {name: task for name, task in table["tasks"].items() if adds and name not in known}
+        tasks = {**known, **table["tasks"]} if adds else table["tasks"]
+        if difference := _difference({**there, "tasks": {**known, **added}}, {**table, "tasks": tasks}):
             raise DataError(
                 f"{storage.url} is the output of another job: {difference}",
                 "choose another folder for this one",
             )
-        return replace(self, tasks={name: self.tasks[name] for name in there["tasks"]})
+        if added:
+            storage.write(PLAN, _content({**there, "tasks": {**known, **added}}))
+        return replace(self, tasks={**known, **added})
 
     def shard(self, number: int, shards: int) -> list[str]:
         """The tasks of shard `number` (from 1) of `shards`."""
         return list(self.tasks)[number - 1 :: shards]
 
 
+def _content(table: Mapping[str, Any]) -> bytes:
+    return json.dumps(table, indent=1, ensure_ascii=False).encode()
+
+
 def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     for key in ("format_version", "command", "version"):
         if there.get(key) != here[key]:
             return f"{key} was {there.get(key)!r}, and is {here[key]!r}"
-    for key in ("settings", "tasks"):
-        old, new = dict(_flat(there.get(key, {}))), dict(_flat(here[key]))
+    known, own = there.get("tasks", {}), here["tasks"]
+    common = [{name: tasks[name] for name in known if name in own} for tasks in (known, own)]
+    for before, after in ((there.get("settings", {}), here["settings"]), common):
+        old, new = dict(_flat(before)), dict(_flat(after))
         for name in dict.fromkeys([*old, *new]):
             if old.get(name) != new.get(name):
                 return f"{name} was {old.get(name)!r}, and is {new.get(name)!r}"
-    return ""
+    return _other_tasks(known, own)
+
+
+def _other_tasks(known: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    """The tasks that only one of two plans has, in words; empty if there are none."""
+    parts = []
+    for one, other, where in ((known, own, "in the folder"), (own, known, "in this one")):
+        if only := [name for name in one if name not in other]:
+            shown = ", ".join(only[:3]) + (", ..." if len(only) > 3 else "")
+            parts.append(f"{shown} only {where}")
+    return " and ".join(parts)
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -118,6 +142,11 @@ def run_task(storage: Storage, task: str, do: Callable[[], TaskRecord]) -> TaskR
     record = do()
     storage.write(_name(task), (json.dumps(asdict(record), ensure_ascii=False) + "\n").encode())
     return record
+
+
+def planned_tasks(storage: Storage) -> Mapping[str, Mapping[str, Any]]:
+    """The tasks of the plan in a folder, by name; none if there is no plan of tasks."""
+    return (_read(storage) or {}).get("tasks", {})
 
 
 def task_progress(storage: Storage) -> TaskProgress | None:

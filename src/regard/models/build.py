@@ -28,7 +28,7 @@ from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.speech_to_text import SpeechToText, SpeechToTextConfig
 from regard.models.translation_metric import TranslationMetric, TranslationMetricConfig
 from regard.models.vision import VisionConfig, VisionTransformer
-from regard.registry import Registry
+from regard.registry import Registry, refuse_other_arguments
 
 Built = TypeVar("Built", bound=Model)
 
@@ -73,11 +73,12 @@ def register_model(config: type[ModelConfig]) -> Callable[[type[Built]], type[Bu
       recipe names, and calls what its objective calls.
 
     Raises:
-        UserError: regard has a model of this kind.
+        UserError: regard has a model of this kind, or the class cannot be called with a config.
     """
     register = MODELS.register(config.kind)
 
     def add(model: type[Built]) -> type[Built]:
+        refuse_other_arguments(model, f"the model {config.kind!r}", ("config",))
         register((config, model))
         return model
 

@@ -14,15 +14,18 @@ from regard.layers.positions import RotaryPositions, positions_in
 from regard.models.config import TransformerConfig
 from regard.models.registered import (
     ATTENTIONS,
+    POSITION_ARGUMENTS,
     POSITION_KINDS,
     POSITIONS,
     Where,
+    called_part,
     made_feed_forward,
     made_norm,
     wrong_attention,
     wrong_positions,
 )
 from regard.models.windows import WindowConfig
+from regard.registry import refuse_other_arguments
 
 ParallelResidual = Literal["one_norm", "two_norms"]
 Part = TypeVar("Part", bound=nn.Module)
@@ -112,10 +115,13 @@ def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> 
     encoding = POSITIONS[config.positions]
     if encoding.where != where:
         return None
-    made = encoding.make(config, bidirectional)
+    made = called_part(POSITIONS, config.positions, encoding.make, config, bidirectional)
     if not isinstance(made, POSITION_KINDS[where]):
         raise wrong_positions(config.positions, where)
     is_own = config.positions in POSITIONS.own
+    if not is_own:
+        what = f"the positional encoding {config.positions!r}: forward"
+        refuse_other_arguments(made.forward, what, POSITION_ARGUMENTS[where], kind=ConfigError)
     if where == "scores" and not is_own:
         named = config.positions, config.num_heads
         made.registered_bias = named  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
@@ -224,9 +230,8 @@ def _self_attention(
     rare: dict[str, Any] = {} if softcap is None else {"softcap": softcap}
     if config.qk_norm == "all_heads":
         rare["qk_norm_width"] = "all_heads"
-    made: Any = ATTENTIONS[config.attention](
-        config.d_model,
-        config.num_heads,
+    make, given = ATTENTIONS[config.attention], (config.d_model, config.num_heads)
+    by_name: dict[str, Any] = dict(
         num_kv_heads=config.num_kv_heads,
         d_head=config.head_dim,
         scale=config.attention_scale,
@@ -236,6 +241,10 @@ def _self_attention(
         qk_norm=(lambda width: made_norm(config, width)) if config.qk_norm else None,
         **rare,
     )
+    if config.attention not in ATTENTIONS.own:
+        what = f"the self-attention {config.attention!r}"
+        refuse_other_arguments(make, what, ("d_model", "num_heads"), by_name, kind=ConfigError)
+    made: Any = called_part(ATTENTIONS, config.attention, make, *given, **by_name)
     if not isinstance(made, SelfAttention):
         raise wrong_attention(config.attention)
     return _marked(made, is_own=config.attention in ATTENTIONS.own)

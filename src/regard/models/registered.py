@@ -23,7 +23,7 @@ from regard.layers.positions import (
     RotaryPositions,
     SinusoidalPositions,
 )
-from regard.registry import Registry, refuse_not_callable
+from regard.registry import Registry, naming_failures, refuse_not_callable, refuse_other_arguments
 
 Config = Any  # a TransformerConfig, whose file imports this one
 Where = Literal["input", "scores", "queries_and_keys", "nowhere"]
@@ -112,6 +112,13 @@ FEED_FORWARDS: Registry[Callable[[Config], nn.Module]] = Registry(
     how="register_feed_forward of regard.models",
 )
 
+# what each self-attention is made with; some configs give more: output_bias, softcap, qk_norm_width
+ATTENTION_ARGUMENTS = ("num_kv_heads", "d_head", "scale", "dropout", "bias", "rotary", "qk_norm")
+POSITION_ARGUMENTS: dict[Where, tuple[str, str]] = {
+    "input": ("start", "length"),
+    "scores": ("queries", "keys"),
+    "queries_and_keys": ("x", "start"),
+}
 POSITION_KINDS: dict[Where, type[nn.Module]] = {
     "input": nn.Module,
     "scores": nn.Module,
@@ -140,7 +147,7 @@ def register_positions(
     It initialises its own layers and parameters when it is made; PyTorch's generator then has the run's seed.
 
     Raises:
-        ConfigError: `where` is none of these, or a class is no such module.
+        ConfigError: `where` is none of these, or what is decorated is no such module or cannot be called so.
         UserError: the name is empty, or one of regard's own.
     """
     if where not in ("input", "scores", "queries_and_keys"):
@@ -148,10 +155,11 @@ def register_positions(
     register = POSITIONS.register(name)
 
     def add(make: Made) -> Made:
-        refuse_not_callable(make, f"the positional encoding {name!r}")
+        refuse_not_callable(make, what := f"the positional encoding {name!r}")
         kind: Any = make
         if isinstance(kind, type) and not issubclass(kind, POSITION_KINDS[where]):
             raise wrong_positions(name, where)
+        refuse_other_arguments(make, what, ("config", "bidirectional"), kind=ConfigError)
         register(PositionalEncoding(where, make))
         return make
 
@@ -167,7 +175,8 @@ def register_attention(name: str) -> Callable[[Any], Any]:
     and has to cap scores at `self.softcap` itself, if that is not None.
 
     Raises:
-        ConfigError: a class is not a subclass of `SelfAttention`, or overrides none of its methods.
+        ConfigError: a class is not a subclass of `SelfAttention`, or overrides none of its methods; or what
+            is decorated cannot be called with the arguments of `SelfAttention`.
         UserError: the name is empty, or one of regard's own.
     """
     register = ATTENTIONS.register(name)
@@ -181,6 +190,8 @@ def register_attention(name: str) -> Callable[[Any], Any]:
                 f"the self-attention {name!r} overrides no method of SelfAttention, so it would be the same",
                 f"define attend or forward in {make.__name__}",
             )
+        what = f"the self-attention {name!r}"
+        refuse_other_arguments(make, what, ("d_model", "num_heads"), ATTENTION_ARGUMENTS, kind=ConfigError)
         return register(make)
 
     return add
@@ -196,7 +207,7 @@ def register_norm(name: str) -> Callable[[Made], Made]:
     Raises:
         UserError: the name is empty or one of regard's own, or what is registered cannot be called.
     """
-    return _add_to(NORMS, name)
+    return _add_to(NORMS, name, ("config", "width"))
 
 
 def register_feed_forward(name: str) -> Callable[[Made], Made]:
@@ -210,14 +221,15 @@ def register_feed_forward(name: str) -> Callable[[Made], Made]:
     Raises:
         UserError: the name is empty or one of regard's own, or what is registered cannot be called.
     """
-    return _add_to(FEED_FORWARDS, name)
+    return _add_to(FEED_FORWARDS, name, ("config",))
 
 
-def _add_to(registry: Registry[Any], name: str) -> Callable[[Made], Made]:
+def _add_to(registry: Registry[Any], name: str, arguments: tuple[str, ...]) -> Callable[[Made], Made]:
     register = registry.register(name)
 
     def add(make: Made) -> Made:
-        refuse_not_callable(make, f"the {registry.what} {name!r}")
+        refuse_not_callable(make, what := f"the {registry.what} {name!r}")
+        refuse_other_arguments(make, what, arguments, kind=ConfigError)
         return register(make)
 
     return add
@@ -230,7 +242,8 @@ def made_norm(config: Config, width: int) -> nn.Module:
         ConfigError: a registered one is no module, or changes the shape of states.
     """
     axes = 4 if config.qk_norm else 3  # queries and keys have heads, too
-    return _own_or_checked(NORMS, config.norm, NORMS[config.norm](config, width), width, axes)
+    made = called_part(NORMS, config.norm, NORMS[config.norm], config, width)
+    return _own_or_checked(NORMS, config.norm, made, width, axes)
 
 
 def made_feed_forward(config: Config) -> nn.Module:
@@ -239,8 +252,24 @@ def made_feed_forward(config: Config) -> nn.Module:
     Raises:
         ConfigError: a registered one is no module, or changes the shape of states.
     """
-    made = FEED_FORWARDS[config.activation](config)
+    made = called_part(FEED_FORWARDS, config.activation, FEED_FORWARDS[config.activation], config)
     return _own_or_checked(FEED_FORWARDS, config.activation, made, config.d_model, 3)
+
+
+def called_part(
+    registry: Registry[Any], name: str, make: Callable[..., Any], *arguments: Any, **by_name: Any
+) -> Any:
+    """What the part of this name makes.
+
+    Raises:
+        ConfigError: it is a registered one, and cannot be called so or fails.
+    """
+    if name in registry.own:
+        return make(*arguments, **by_name)
+    what, hint = f"the {registry.what} {name!r}", "it is called once for each such part of a model"
+    # PyTorch's own errors are not renamed: a size that is too large, a tensor without values
+    with naming_failures(what, make, hint, kind=ConfigError, unnamed=(RuntimeError,)):
+        return make(*arguments, **by_name)
 
 
 def _own_or_checked(registry: Registry[Any], name: str, made: Any, width: int, axes: int) -> nn.Module:

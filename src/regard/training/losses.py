@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.errors import RecipeError, UserError
-from regard.registry import Registry, refuse_not_callable
+from regard.registry import Registry, naming_failures, refuse_not_callable, refuse_other_arguments
 from regard.training.objective import Loss, Objective
 
 LossFunction = Callable[
@@ -54,7 +54,8 @@ def register_loss(name: str) -> Callable[[LossFunction], LossFunction]:
     installed package (see docs/extending.md).
 
     Raises:
-        UserError: the name is empty; or the loss is a class, or has parameters, which nothing would train.
+        UserError: the name is empty; or the loss is a class, cannot be called with logits and labels, or has
+            parameters, which nothing would train.
     """
     register = LOSSES.register(name)
 
@@ -68,6 +69,8 @@ def register_loss(name: str) -> Callable[[LossFunction], LossFunction]:
                 f"the loss {name!r} has parameters, which would not be trained: {', '.join(trained)}",
                 "freeze them, or make them parameters of the model",
             )
+        called = loss.forward if isinstance(loss, nn.Module) else loss
+        refuse_other_arguments(called, f"the loss {name!r}", ("logits", "labels"))
         return register(loss)
 
     return add
@@ -110,7 +113,7 @@ class CustomLoss:
     base: LogitsObjective
 
     def __call__(self, model: Any, batch: Any) -> Loss:
-        """The loss of a batch; RecipeError if the function does not return one number for each target."""
+        """The loss of a batch; RecipeError if the function fails or gives another count of numbers."""
         return self.of_logits(*self.logits(model, batch))
 
     def logits(self, model: Any, batch: Any) -> tuple[Tensor, Tensor]:
@@ -119,7 +122,9 @@ class CustomLoss:
 
     def of_logits(self, logits: Tensor, labels: Tensor) -> Loss:
         """The loss from what `logits` returns."""
-        losses = self.function(logits, labels)
+        what, hint = f"the loss {self.name!r}", "it gets [targets, classes] and [targets]"
+        with naming_failures(what, self.function, hint, kind=RecipeError):
+            losses = self.function(logits, labels)
         if not isinstance(losses, Tensor) or losses.shape != labels.shape:
             found = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
             raise RecipeError(

@@ -1,6 +1,5 @@
 """Learning rate schedules: one learning rate for each update, counted from 1."""
 
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from torch import nn
 
 from regard.errors import RecipeError, UserError
 from regard.models.model import Model
-from regard.registry import Registry, refuse_not_callable
+from regard.registry import Registry, refuse_not_callable, refuse_other_arguments
 
 DEFAULT_WARMUP_STEPS = 1000
 KINDS_WITH_FINAL = ("cosine", "linear")
@@ -128,13 +127,8 @@ class Schedule:
     def __post_init__(self) -> None:
         refuse_unknown_schedule(self.settings.kind)
         if factor := SCHEDULES[self.settings.kind]:  # before hours are spent
-            try:
-                inspect.signature(factor).bind(1, 1, self.max_steps)
-            except TypeError as error:
-                raise RecipeError(
-                    f"the schedule {self.settings.kind!r}: {error}",
-                    "it is called with step, warmup, max_steps",
-                ) from None
+            what, arguments = f"the schedule {self.settings.kind!r}", ("step", "warmup", "max_steps")
+            refuse_other_arguments(factor, what, arguments, kind=RecipeError)
             for part in range(TRIED + 1):
                 self(max(1, round(self.max_steps * part / TRIED)))
 

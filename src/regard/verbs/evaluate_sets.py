@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from regard.counted import counted
 from regard.data.files import file_digest, locate
 from regard.errors import ConfigError, DataError, RecipeError, RunError, UserError
 from regard.jobs.pace import PartDone
@@ -34,6 +35,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.job_settings import settings_of
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.learned_metric import AnyMetrics, LearnedMetric, SourcesAndReferences, several_models
+from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.text_options import TaskOptions, WorkerOptions
 from regard.verbs.shared.tokenize import Tokenize
@@ -289,7 +291,8 @@ def read_sets(path: Path) -> dict[str, dict[str, Any]]:
     """The files of each test set of a TOML file, by its name.
 
     Raises:
-        RecipeError: it cannot be read, or has no set. DataError: a file of a set does not exist.
+        RecipeError: it cannot be read, or has no set. DataError: a file of a set does not exist, or a source
+            and its references have different numbers of lines.
     """
     if not path.is_file():
         raise DataError(f"{path}: no such file of test sets", "[NAME], src and ref are in it, for each set")
@@ -308,7 +311,21 @@ def read_sets(path: Path) -> dict[str, dict[str, Any]]:
             raise RecipeError(f"{path}: {error.message}", error.hint) from None
         except DataError as error:
             raise DataError(f"{path}: {name}: {error.message}", error.hint) from None
+    for name, files in found.items():  # before hours are spent on the others
+        if files.get("ref"):
+            _refuse_other_lengths(f"{path}: {name}", files["src"], files["ref"])
     return found
+
+
+def _refuse_other_lengths(what: str, source: str, references: Sequence[str]) -> None:
+    """Raise a DataError if a reference has not as many lines as the source."""
+    lines = sum(1 for _ in stream_lines(source))
+    for reference in references:
+        if (others := sum(1 for _ in stream_lines(reference))) != lines:
+            raise DataError(
+                f"{what}: {source} has {counted(lines, 'line')}, and {reference} {others:,}",
+                "line n of each must have the same meaning; an empty line is an empty text",
+            )
 
 
 def _digests(files: dict[str, Any]) -> dict[str, str]:

@@ -16,11 +16,19 @@ from typing import Any
 import torch
 
 from regard import console
-from regard.errors import FolderError, Interrupted, RecipeError, RegardError, RunError, UserError
+from regard.errors import DataError, FolderError, Interrupted, RecipeError, RegardError, RunError, UserError
 from regard.jobs.pace import PartDone
 from regard.jobs.part_worker import JobOrder, OpenedTasks
 from regard.jobs.storage import Storage
-from regard.jobs.tasks import TaskPlan, TaskProgress, TaskRecord, run_task, task_progress, task_record
+from regard.jobs.tasks import (
+    TaskPlan,
+    TaskProgress,
+    TaskRecord,
+    planned_tasks,
+    run_task,
+    task_progress,
+    task_record,
+)
 from regard.training.settings import METRICS, Metric
 from regard.training.threads import unchanged_threads
 from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, placed, refuse_unknown_engine
@@ -32,8 +40,11 @@ from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.shared.text_options import TaskOptions
 from regard.verbs.tasks.recipe import RecipeFile
+from regard.verbs.tasks.task import refuse_wrong_model
 from regard.verbs.train import LOST_LOCK_SECONDS, train
 from regard.verbs.training_run.final_scores import best_validation
+from regard.verbs.training_run.names_of_process import refuse_unknown_names
+from regard.verbs.training_run.recipe_data import refuse_missing_data
 from regard.weights.checkpoint import RunFolder
 
 MOST_RUNS = 10_000
@@ -63,7 +74,7 @@ def sweep(
     """Train a recipe with each combination of the values of some settings, each as `train` does.
 
     A run that was stopped is resumed, one that is done is left out. A run that fails is reported, and the
-    others are done.
+    others are done. The same folder takes more values of the same settings.
 
     Args:
         recipe: a TOML file, or the name of a recipe that comes with regard.
@@ -88,9 +99,11 @@ def sweep(
         recipe, values, out, overrides=overrides, init=init, workers=workers, quiet=quiet, runtime=runtime
     )
     storage = Storage(str(runs.folder))
-    plan = runs.plan.agreed(storage)
-    if tasks.on in (None, LOCAL):
-        chosen = plan.shard(*mine)
+    _refuse_other_settings(planned_tasks(storage), runs.plan, runs.folder)
+    is_here = tasks.on in (None, LOCAL)
+    plan = runs.plan.agreed(storage, adds=is_here)
+    if is_here:
+        chosen = [name for name in plan.shard(*mine) if name in runs.plan.tasks]
         failed = _trained_here(runs, storage, chosen, done)
     else:
         chosen = list(plan.tasks)
@@ -128,6 +141,7 @@ class _Runs:
             name: load_recipe(self.path, [*overrides, *sets], init) for name, sets in self._sets.items()
         }
         _refuse_incomparable(self._loaded)
+        _refuse_unusable(self._loaded)
         base = load_recipe(self.path, overrides, init)
         self.folder = Path(out) if out else Path("runs") / f"{base.recipe.name}-sweep"
         self.plan = _plan(base, self._sets)
@@ -335,6 +349,33 @@ def _refuse_incomparable(loaded: Mapping[str, RecipeFile]) -> None:
         raise RecipeError(
             f"--sweep: runs would be ranked by {' and by '.join(metrics)}, which do not compare",
             f"give one for all: --set training.best_metric={metrics[0]}",
+        )
+
+
+def _refuse_unusable(loaded: Mapping[str, RecipeFile]) -> None:
+    """Raise a UserError for a run whose model or data cannot be used, before one is trained."""
+    for name, file in loaded.items():
+        try:
+            refuse_unknown_names(file.recipe.training)
+            refuse_missing_data(file.table)
+            refuse_wrong_model(file.recipe)
+        except UserError as error:
+            error.message = f"--sweep: {name}: {error.message}"
+            error.args = (error.message,)
+            raise
+
+
+def _refuse_other_settings(there: Mapping[str, Mapping[str, Any]], plan: TaskPlan, folder: Path) -> None:
+    """Raise a DataError if the folder has a sweep of other settings than those of the plan."""
+    names = [
+        sorted({each.partition("=")[0] for task in tasks.values() for each in task.get("set", ())})
+        for tasks in (there, plan.tasks)
+    ]
+    if there and names[0] != names[1]:
+        old, new = (", ".join(each) for each in names)
+        raise DataError(
+            f"{folder} has a sweep of {old or 'other tasks'}, and this one is of {new}",
+            "choose another folder: --out DIR",
         )
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.data.tokenizer import TokenizerPair
-from regard.errors import ConfigError, FolderError, did_you_mean
+from regard.errors import ConfigError, FolderError, UserError, did_you_mean
 from regard.models.build import build_uninitialised
 from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -19,7 +19,7 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
 from regard.models.registered import registered_parts
 from regard.models.speech_to_text import SpeechToTextConfig
-from regard.registry import Registry
+from regard.registry import Registry, refuse_other_methods
 from regard.weights import huggingface_tokenizer
 from regard.weights.families.bert import BERT, RoBERTa, XLMRoberta
 from regard.weights.families.clip import CLIP, CLIPText, CLIPVision
@@ -83,8 +83,16 @@ def register_family(family: Family) -> None:
     """Make a family of pretrained models known by its name, which config.json has as `model_type`.
 
     Raises:
-        UserError: regard reads this family itself.
+        UserError: regard reads this family itself; or it is no instance of `Family`, or a method of it cannot
+            be called as that of `Family`.
     """
+    if not isinstance(family, Family):
+        what = family.__name__ if isinstance(family, type) else type(family).__name__
+        raise UserError(
+            f"the family of pretrained models {what} is no instance of Family",
+            "inherit from Family of regard.weights, and pass an instance: register_family(MyFamily())",
+        )
+    refuse_other_methods(type(family), Family, f"the family of pretrained models {family.name!r}")
     FAMILIES.register(family.name)(family)
 
 

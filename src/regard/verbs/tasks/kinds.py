@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from regard.registry import Registry
+from regard.registry import Registry, refuse_other_arguments
 from regard.verbs.tasks import (
     classification,
     images,
@@ -59,8 +59,11 @@ def register_task(name: str, *, recipe: type[Recipe], prepare: Prepare, open_tes
         open_test_data: opens the test data for a trained model.
 
     Raises:
-        UserError: the name is empty, or one of regard's own.
+        UserError: the name is empty or one of regard's own, or a function cannot be called as these are.
     """
+    what = f"the task {name!r}"
+    refuse_other_arguments(prepare, f"{what}: prepare", ("source", "folder"), ("say", "limit"))
+    refuse_other_arguments(open_test_data, f"{what}: open_test_data", ("source", "loaded", "data"))
     KINDS.register(name)(TaskKind(recipe, prepare, open_test_data))
 
 
