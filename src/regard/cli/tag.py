@@ -51,8 +51,8 @@ def command(
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output)
 
     with importing():
-        from regard.data.files import STDIN
         from regard.verbs.shards import tag_shard
+        from regard.verbs.shared.lines import STDIN
         from regard.verbs.tag import Tagger, is_conllu, output_lines
 
     if sharding.is_job:
