@@ -47,7 +47,7 @@ def test_no_other_code_is_on_a_page(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_each_recipe_key_that_a_page_names_is_one(page):
-    from recipe_sections import model_sections, recipe_sections
+    from regard.verbs.recipe_keys import model_sections, recipe_sections
 
     known = {key.name for section in model_sections() for key in section.keys} | {"kind", "preset"}
     keys = {f"model.{name}" for name in known}

@@ -156,6 +156,7 @@ CALLS = {
     "plot curves": ["plot:plot_curves"],
     "plot positions": ["plot:plot_positions"],
     "plot schedule": ["plot:plot_schedule"],
+    "recipes keys": ["recipe_keys:recipes_keys"],
     "recipes show": ["recipes:recipes_show"],
 }
 
