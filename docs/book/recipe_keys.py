@@ -5,9 +5,10 @@ from typing import Any
 
 from docutils import nodes
 from plain_text import inline
-from recipe_sections import Section, model_sections, recipe_sections
-from settings_source import Key
 from sphinx.util.docutils import SphinxDirective
+
+from regard.verbs.recipe_keys import Section, model_sections, recipe_sections
+from regard.verbs.shared.settings_source import Key
 
 
 class RecipeKeys(SphinxDirective):

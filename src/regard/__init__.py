@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         plot_positions,
         plot_schedule,
     )
+    from regard.verbs.recipe_keys import recipes_keys
     from regard.verbs.recipes import recipes, recipes_show
     from regard.verbs.score import score
     from regard.verbs.shards import (
@@ -125,6 +126,7 @@ __all__ = [
     "plot_positions",
     "plot_schedule",
     "recipes",
+    "recipes_keys",
     "recipes_show",
     "score",
     "score_shard",
@@ -166,6 +168,7 @@ _ELSEWHERE = {
     "embed_shard": "shards",
     "evaluate_sets": "evaluate_sets",
     "fill_shard": "shards",
+    "recipes_keys": "recipe_keys",
     "score_shard": "shards",
     "tag_shard": "shards",
     "tokenize_corpus": "tokenize_corpus",

@@ -44,6 +44,7 @@ from regard.verbs.look import Looker as _Looker
 from regard.verbs.new import new as new
 from regard.verbs.plot import plot_curves as plot_curves
 from regard.verbs.plot import plot_schedule as plot_schedule
+from regard.verbs.recipe_keys import recipes_keys as recipes_keys
 from regard.verbs.recipes import recipes as recipes
 from regard.verbs.recipes import recipes_show as recipes_show
 from regard.verbs.score import PairScores
@@ -119,6 +120,7 @@ __all__ = [
     "plot_positions",
     "plot_schedule",
     "recipes",
+    "recipes_keys",
     "recipes_show",
     "score",
     "score_shard",

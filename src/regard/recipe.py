@@ -44,6 +44,12 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
     try:
         return tomllib.loads(text), text
     except tomllib.TOMLDecodeError as error:
+        if path.suffix in (".yaml", ".yml"):
+            raise RecipeError(
+                f"{path} is YAML; recipes are TOML",
+                "docs/do/coming-from-toolkits.md has the keys for those of other toolkits; `regard new`"
+                " writes a recipe for your data, `regard convert FOLDER` reads a trained model",
+            ) from None
         raise RecipeError(f"{path}: {error}", "see https://toml.io for the format") from None
 
 

@@ -49,7 +49,7 @@ def test_no_other_code_is_on_a_page(page):
 @functools.cache
 def recipe_keys():
     """All keys and tables of recipes, which take a second to find."""
-    from recipe_sections import model_sections, recipe_sections
+    from regard.verbs.recipe_keys import model_sections, recipe_sections
 
     known = {key.name for section in model_sections() for key in section.keys} | {"kind", "preset"}
     keys = {f"model.{name}" for name in known}

@@ -4,11 +4,11 @@ import dataclasses
 import typing
 
 import pytest
-from recipe_sections import model_sections, recipe_sections
-from settings_source import comments_of, keys_of, meaning, sections_in, toml
 
 from regard.models.build import MODELS
 from regard.models.config import TransformerConfig
+from regard.verbs.recipe_keys import model_sections, recipe_sections
+from regard.verbs.shared.settings_source import comments_of, keys_of, meaning, sections_in, toml
 from regard.verbs.tasks.kinds import KINDS
 
 

@@ -56,6 +56,8 @@ def test_importing_regard_imports_no_torch():
         (["translate", "--beam-sze", "3"], "no option --beam-sze", "did you mean '--beam-size'?"),
         (["translate", "--early"], "no option --early", "did you mean '--early-stopping'?"),
         (["translate", "--beam"], "no option --beam", "did you mean '--beam-size'?"),
+        (["jobs", "merge", "a", "--out", "b"], "no option --out", "did you mean '--to'?"),
+        (["jobs", "merge", "a", "--output", "b"], "no option --output", "did you mean '--to'?"),
         (["trans"], "no command 'trans'", "did you mean 'translate'?"),
         (["--verison"], "no option --verison", "did you mean '--version'?"),
         (["train"], "missing argument 'RECIPE'", "see `regard train --help`"),
@@ -154,6 +156,7 @@ CALLS = {
     "plot curves": ["plot:plot_curves"],
     "plot positions": ["plot:plot_positions"],
     "plot schedule": ["plot:plot_schedule"],
+    "recipes keys": ["recipe_keys:recipes_keys"],
     "recipes show": ["recipes:recipes_show"],
 }
 

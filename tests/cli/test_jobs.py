@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_the_status_names_missing_parts_and_lines_that_failed(capsys, folder):
     assert regard("jobs", "status", folder / "out") == 0
     out = capsys.readouterr().out
     assert "1 of 2 parts" in out
-    assert "missing: 1" in out
+    assert "missing part: 1 (1 of 2)" in out
     assert "a.txt, line 2 of its part: " in out
     assert regard("jobs", "merge", folder / "out", "--to", folder / "merged") == 2
     assert regard("jobs", "verify", folder / "out") == 2
@@ -106,6 +107,33 @@ def test_the_status_names_missing_parts_and_lines_that_failed(capsys, folder):
     assert "error: 1 thing is wrong with" in error
     assert "with --shard 1/1 for all that are missing" in error
     assert "record" not in error, "a missing part has none"
+
+
+def test_the_status_of_part_0_alone_missing_is_not_read_as_nothing_missing(capsys, folder):
+    where = ("--input", f"{folder}/in/*", "--output", folder / "out")
+    assert regard("translate", *where, "--shard", "2/2") == 0
+    assert "shard 2/2: 1 part is done; 2 lines now" in capsys.readouterr().err
+    assert regard("jobs", "status", folder / "out") == 0
+    out = capsys.readouterr().out
+    assert "missing part: 0 (1 of 2)" in out
+    assert re.search(r"about 0:0\d:\d\d of one process left", out), "minutes and seconds, not tenths of hours"
+    assert regard("translate", *where, "--shard", "1/1") == 0
+    assert regard("jobs", "status", folder / "out") == 0
+    out = capsys.readouterr().out
+    assert "2 of 2 parts" in out
+    assert "left" not in out, "nothing is left of a job that is done"
+    assert "missing" not in out
+
+
+def test_the_status_lists_several_missing_parts(capsys, folder):
+    (folder / "in" / "c.txt").write_text("Hi\n")
+    where = ("--input", f"{folder}/in/*", "--output", folder / "out")
+    assert regard("translate", *where, "--shard", "3/3") == 0
+    assert "1 line, " in capsys.readouterr().err
+    assert regard("jobs", "status", folder / "out") == 0
+    out = capsys.readouterr().out
+    assert "missing parts: 0, 1 (2 of 3)" in out
+    assert "1 line, " in out
 
 
 @pytest.mark.parametrize(

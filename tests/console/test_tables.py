@@ -102,3 +102,8 @@ def test_a_confusion_matrix_too_wide_for_the_terminal_names_frequent_errors(term
     assert shown[-1].startswith("accuracy 72.1: 150 of 208")
     [last] = [line for line in shown if line.strip().startswith("class 29 ")]
     assert last.split() == ["class", "29", "5", "71.4", "100.0"]
+
+
+def test_an_end_of_an_interval_just_below_zero_is_printed_as_zero(capsys):
+    console.scores("", [Score("BLEU", 0.006, -0.004, 0.02)])
+    assert "BLEU 0.01 (0.00 to 0.02)" in capsys.readouterr().out

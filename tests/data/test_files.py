@@ -12,8 +12,11 @@ import pytest
 from regard.data import files
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
 from regard.data.documents import read_text
-from regard.data.files import locate, read_lines
+from regard.data.files import STDIN, line_text, locate, read_lines
 from regard.errors import DataError
+from regard.verbs.proposals.input_files import input_files
+
+LETTERS = b"a few words\n" * 50
 
 
 def test_a_line_ends_at_a_line_feed_and_nowhere_else(tmp_path):
@@ -109,12 +112,37 @@ def test_a_folder_is_no_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("compress", "kind"),
-    [(lzma.compress, "xz"), (bz2.compress, "bzip2"), (lambda _: b"PK\x03\x04\xff", "ZIP")],
+    ("name", "head", "kind", "command"),
+    [
+        ("a.en.xz", lzma.compress(LETTERS), "xz", "xz -dc"),
+        ("a.en.bz2", bz2.compress(LETTERS), "bzip2", "bzip2 -dc"),
+        ("a.en.zst", b"\x28\xb5\x2f\xfd\x00", "Zstandard", "zstd -dc"),
+        ("a.en.zip", b"PK\x03\x04\xff\x00", "ZIP", "unzip -p"),
+        ("a.en", lzma.compress(LETTERS), "xz", "xz -dc"),
+    ],
 )
-def test_a_file_of_another_compression_is_named_with_the_pipe_that_reads_it(tmp_path, compress, kind):
-    path = tmp_path / "a file"
-    path.write_bytes(compress(b"a few words\n" * 50))
+def test_a_file_of_another_compression_is_named_with_how_to_recompress_it(
+    tmp_path, name, head, kind, command
+):
+    path = tmp_path / name
+    path.write_bytes(head)
     with pytest.raises(DataError, match=f"compressed by {kind}") as caught:
         list(read_lines(path))
-    assert f"'{path}' | regard" in caught.value.hint
+    assert caught.value.hint == f"gzip is read: {command} {path} | gzip > {tmp_path / 'a.en.gz'}"
+    with pytest.raises(DataError) as by_new:
+        input_files([path])
+    assert (by_new.value.message, by_new.value.hint) == (caught.value.message, caught.value.hint)
+
+
+def test_names_with_spaces_are_quoted_in_the_command_that_recompresses_a_file(tmp_path):
+    path = tmp_path / "a file.xz"
+    path.write_bytes(lzma.compress(LETTERS))
+    with pytest.raises(DataError) as caught:
+        list(read_lines(path))
+    assert f"xz -dc '{path}' | gzip > '{tmp_path / 'a file.gz'}'" in caught.value.hint
+
+
+def test_a_compressed_standard_input_is_unpacked_in_the_pipe():
+    with pytest.raises(DataError, match="standard input: compressed by xz") as caught:
+        line_text(lzma.compress(LETTERS), STDIN, 1)
+    assert caught.value.hint == "unpack it in the pipe: xz -dc FILE | regard ..."

@@ -11,8 +11,8 @@ from regard.verbs import sweep as module
 from regard.verbs.recipes import recipe_path
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.sweep import combinations, split_values, sweep
-from regard.verbs.tasks.task import refuse_wrong_model
 from regard.verbs.train import train
+from regard.verbs.training_run.model_check import refuse_impossible_model
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from tests.verbs.test_train import RECIPE
 
@@ -219,7 +219,7 @@ def test_a_combination_that_cannot_be_trained_is_refused_before_one_is_trained(r
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in Path("recipes").glob("*.toml")))
 def test_the_model_of_a_recipe_that_comes_with_regard_is_not_refused(name):
-    refuse_wrong_model(load_recipe(recipe_path(name)).recipe)
+    refuse_impossible_model(load_recipe(recipe_path(name)).recipe)
 
 
 def test_values_are_added_to_a_sweep(recipe, tmp_path, trained):

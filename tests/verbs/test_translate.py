@@ -11,9 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from regard.data.tokenizer_extension import ExtensionSettings, extend_tokenizer
+from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.decoding import batches
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, UserError
 from regard.training.threads import threads
+from regard.verbs.generation.prefixes import prefix_of
 from regard.verbs.generation.translations import output_lines, write_lines
 from regard.verbs.load import load
 from regard.verbs.shared.device import choose_workers
@@ -122,6 +125,37 @@ def test_lines_without_end_are_translated_as_they_come(untrained):
     translator = Translator(untrained)
     came = translator.in_chunks([str(i)] for i in iter(lambda: 7, None))
     assert [next(came).line for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("tag", [">>fr<<", "<2fr>", "__fr__", "__zho_Hans__"])
+def test_a_split_text_whose_first_sentence_alone_has_a_tag_is_named_once(untrained, capsys, tag):
+    translator = Translator(untrained)
+    text = f"{tag} I like tea. Where is the station?"
+    list(translator.texts([text, text]))
+    assert capsys.readouterr().err.count(f"only the first has {tag}: give --prefix '{tag}'") == 1
+    whole = [
+        f"{tag} I like tea.",
+        f"{tag} I like tea.\n{tag} Where is the station?",
+        "I like tea. Where is it?",
+    ]
+    list(Translator(untrained).texts([*whole, "__init__ is a name. It has two marks.", "<2 is it. Is it?"]))
+    list(Translator(untrained, split="off").texts([text]))
+    list(Translator(untrained, prefix=tag).texts([text]))
+    assert "only the first has" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["bpe", "bytebpe", "unigram", "words", "characters", "extended"])
+@pytest.mark.parametrize("tag", [">>fr<<", "<2fr>", "__fr__"])
+def test_a_tag_as_prefix_is_the_tag_of_the_training_lines(kind, tag):
+    lines = [f"{tag} I like tea.", f"{tag} Where is the station?"] * 5
+    trained = "bpe" if kind == "extended" else kind
+    settings = TokenizerSettings(kind=trained, vocab_size=300)
+    tokenizer = train_tokenizer([*lines, f"a {tag}"], trained, settings)
+    if kind == "extended":
+        tokenizer = extend_tokenizer(tokenizer, ExtensionSettings(tokens=("<<>>", tag)), [])
+    for prefix in (tag, f"{tag} "):
+        found = prefix_of(prefix, tokenizer).encoded(["I like tea."], tokenizer)
+        assert found == [tokenizer.encode(lines[0])]
 
 
 def test_a_line_that_is_too_long_is_cut_with_a_warning(untrained, capsys):

@@ -64,8 +64,8 @@ def command(
         rows = [
             [
                 each.system,
-                f"{each.value:.{digits}f}",
-                "" if each.low is None else f"{each.low:.{digits}f} to {each.high:.{digits}f}",
+                f"{each.value:z.{digits}f}",
+                "" if each.low is None else f"{each.low:z.{digits}f} to {each.high:z.{digits}f}",
                 "baseline" if each.p_value is None else f"{each.p_value:.3f}",
             ][: len(columns)]
             for each in comparison.systems

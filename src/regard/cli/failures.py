@@ -81,12 +81,17 @@ def _mistyped(error: click.ClickException) -> UserError:
     return UserError(f"{message[:1].lower()}{message[1:]}".removesuffix("."), hint)
 
 
+OF_OUTPUT = {"out", "output", "to"}  # options that name where to write, of which a command has one
+
+
 def _option_hint(given: str, options: Iterable[str], otherwise: str) -> str:
     """The option that begins so or is spelt nearly so; else where settings of a recipe are given."""
     names = {name.removeprefix("--") for name in options}
     name = given.lstrip("-")
     if any(each.startswith(name) for each in names) or difflib.get_close_matches(name, names, 1, 0.7):
         return did_you_mean(given, options)
+    if name in OF_OUTPUT and (others := sorted(OF_OUTPUT & names)):
+        return f"did you mean '--{others[0]}'?"
     if "set" in names:
         return f"a setting of the recipe is given as --set SECTION.KEY=VALUE; {otherwise}"
     return otherwise

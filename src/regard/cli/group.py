@@ -22,7 +22,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
         "train": "Train a model by a recipe, or resume a run.",
         "average": "Average the last checkpoints of a run into one model.",
         "curves": "Draw loss and scores of a run, or compare the runs in a folder.",
-        "recipes": "List the recipes that come with regard, or show one.",
+        "recipes": "List the recipes that come with regard, show one, or print all keys.",
         "data": "List, download and check known data sets; tokenise a large corpus.",
         "convert": "Convert models of Hugging Face and of translation toolkits, or a model to Hugging Face.",
         "export": "Write a model for another engine, with a certificate.",

@@ -87,8 +87,8 @@ def run(
     def done(part: PartDone) -> None:
         rate = part.lines / max(part.seconds, 1e-3)
         console.note(
-            f"part {part.part}: {part.lines:,} lines, {rate:,.0f} a second;"
-            f" {part.parts_done:,} of {part.parts:,} parts,"
+            f"part {part.part}: {counted(part.lines, 'line')}, {rate:,.0f} a second;"
+            f" {part.parts_done:,} of {counted(part.parts, 'part')},"
             f" {part.lines_per_second:,.0f} lines a second in all,"
             f" {_duration(part.seconds_left)} left"
         )
@@ -96,7 +96,8 @@ def run(
     report = answer(output=output, sharding=sharding, done=done, **settings)
     before = f", {report.done_before} of them before" if report.done_before else ""
     name = f"shard {sharding.shard}" if sharding.shard is not None else f"--on {sharding.on}"
-    console.note(f"{name}: {report.parts} parts are done{before}; {report.lines:,} lines now")
+    parts = counted(report.parts, "part is", "parts are")
+    console.note(f"{name}: {parts} done{before}; {counted(report.lines, 'line')} now")
     if report.failed:
         console.warn(f"{counted(report.failed, 'line')} failed: `regard jobs status {output}` names them")
 

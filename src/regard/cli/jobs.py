@@ -36,17 +36,20 @@ def status(output: str) -> None:
         print_tasks(found)
         return
     share = found.size_done / found.size if found.size else 1.0
-    console.say(f"{found.done:,} of {found.parts:,} parts, {share:.1%} of {found.size:,} bytes")
+    console.say(f"{found.done:,} of {counted(found.parts, 'part')} done, {share:.1%} of {found.size:,} bytes")
     if found.seconds:
         rate = found.lines / found.seconds
-        left = found.seconds * (1 - share) / share / 3600 if share else 0.0
-        console.say(f"{found.lines:,} lines, {rate:,.0f} a second; {left:.1f} hours of one process are left")
+        left = found.seconds * (1 - share) / share if share else 0.0
+        time = f"; about {console.duration(left)} of one process left" if found.missing else ""
+        console.say(f"{counted(found.lines, 'line')}, {rate:,.0f} a second{time}")
     if found.missing:
-        console.say(f"missing: {_listed([str(part) for part in found.missing])}")
+        which = "missing part" if len(found.missing) == 1 else "missing parts"
+        numbers = _listed([str(part) for part in found.missing])
+        console.say(f"{which}: {numbers} ({len(found.missing):,} of {found.parts:,})")
     for url, line, reason in found.failed[:SHOWN]:
         console.say(f"failed: {url}, line {line} of its part: {reason}")
     if len(found.failed) > SHOWN:
-        console.say(f"and {len(found.failed) - SHOWN:,} more lines that failed")
+        console.say(f"and {counted(len(found.failed) - SHOWN, 'more line')} that failed")
 
 
 def print_tasks(found: "TaskProgress") -> None:
@@ -96,7 +99,7 @@ def merge(output: str, to: str) -> None:
     from regard import console
     from regard.verbs.jobs import jobs_merge
 
-    console.say(f"{jobs_merge(output, to=to):,} lines: {to}")
+    console.say(f"{counted(jobs_merge(output, to=to), 'line')}: {to}")
 
 
 def _listed(names: list[str]) -> str:

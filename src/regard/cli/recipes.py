@@ -8,7 +8,7 @@ from regard.cli.group import Command, VerbGroup
 @click.group("recipes", cls=VerbGroup, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """List the recipes that come with regard, or show one."""
+    """List the recipes that come with regard, or show one, or print the keys that recipes can have."""
     if ctx.invoked_subcommand is None:
         from regard import console
         from regard.verbs.recipes import recipes
@@ -24,3 +24,15 @@ def show(name: str) -> None:
     from regard.verbs.recipes import recipes_show
 
     click.echo(recipes_show(name), nl=False)
+
+
+@command.command("keys", cls=Command)
+@click.argument("table", required=False)
+def keys(table: str | None) -> None:
+    """Print the keys of recipes: their types, their defaults and what they mean.
+
+    TABLE, such as training or training.schedule: only the tables of this name and those below it.
+    """
+    from regard.verbs.recipe_keys import recipes_keys
+
+    click.echo(recipes_keys(table), nl=False)

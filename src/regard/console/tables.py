@@ -68,7 +68,7 @@ def scores(title: str, found: Sequence[ScoreLike]) -> None:
     for score in found:
         line = Text.assemble((score.name, "bold"), " ", (score_text(score), "bold cyan"))
         if score.low is not None and score.high is not None:
-            line.append(f" ({score.low:.{score.decimals}f} to {score.high:.{score.decimals}f})")
+            line.append(f" ({score.low:z.{score.decimals}f} to {score.high:z.{score.decimals}f})")
         line.append(f"  {score.signature}", "dim")
         stdout().print(line)
 
@@ -117,7 +117,7 @@ def score_text(score: ScoreLike) -> str:
     """A score as text, such as `39.52`; exact match as `98.7 %`, rounded down."""
     if score.name == "exact match":
         return f"{math.floor(round(score.value * 10, 6)) / 10:.1f} %"
-    return f"{score.value:.{score.decimals}f}"
+    return f"{score.value:z.{score.decimals}f}"
 
 
 def _is_number(cell: str) -> bool:

@@ -25,6 +25,8 @@ COMPRESSED = {  # first bytes -> a compression that is not read, and the command
     b"\x28\xb5\x2f\xfd": ("Zstandard", "zstd -dc"),
     b"PK\x03\x04": ("ZIP", "unzip -p"),
 }
+SUFFIXES = (".xz", ".bz2", ".zst", ".zip")  # of files that are compressed by these
+STDIN = "standard input"
 MAX_LINE_BYTES = 1 << 24  # a longer line is not a sentence, and must not fill the memory
 
 
@@ -100,16 +102,24 @@ def line_text(raw: bytes, place: str, number: int | None) -> str:
         return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
     except UnicodeDecodeError as error:
         where = place if number is None else f"{place}:{number}"
-        for magic, (kind, command) in COMPRESSED.items() if number == 1 else ():
-            if raw.startswith(magic):
-                raise DataError(
-                    f"{place}: compressed by {kind}, which is not read here",
-                    f"use gzip, or read it from a pipe: {command} {shlex.quote(place)} | regard ...",
-                ) from None
+        if number == 1:
+            refuse_compressed(raw, place)
         raise DataError(
             f"{where}: not UTF-8 (byte 0x{raw[error.start]:02x} at byte {error.start + 1})",
             "convert the file: iconv -f LATIN1 -t UTF-8",
         ) from error
+
+
+def refuse_compressed(head: bytes, place: str) -> None:
+    """Raises a DataError if `head`, which is no text, begins a file or stream of another compression."""
+    for magic, (kind, command) in COMPRESSED.items():
+        if head.startswith(magic):
+            if place == STDIN:
+                hint = f"unpack it in the pipe: {command} FILE | regard ..."
+            else:
+                packed = f"{Path(place).with_suffix('') if Path(place).suffix in SUFFIXES else place}.gz"
+                hint = f"gzip is read: {command} {shlex.quote(place)} | gzip > {shlex.quote(packed)}"
+            raise DataError(f"{place}: compressed by {kind}, which is not read here", hint) from None
 
 
 def _open(path: Path) -> BufferedReader:

@@ -39,7 +39,7 @@ from regard.weights.pretrained import PretrainedModel, load_pretrained, to_huggi
 from regard.weights.saved_tensors import SavedTensors
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors
-from regard.weights.toolkits.load import load_toolkit, toolkit_of, with_encoder
+from regard.weights.toolkits.load import load_toolkit, refuse_part_of_checkpoint, toolkit_of, with_encoder
 
 CARD = "README.md"
 
@@ -109,6 +109,8 @@ def convert(
     if encoder is not None:
         toolkit = with_encoder(toolkit, Path(encoder))
     if toolkit is None:
+        if not is_huggingface(path):
+            refuse_part_of_checkpoint(path)
         pretrained = load_pretrained(path, trust_pickle=trust_pickle)
     else:
         pretrained = load_toolkit(toolkit, path, trust_pickle=trust_pickle)

@@ -40,9 +40,9 @@ from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.shared.text_options import TaskOptions
 from regard.verbs.tasks.recipe import RecipeFile
-from regard.verbs.tasks.task import refuse_wrong_model
 from regard.verbs.train import LOST_LOCK_SECONDS, train
 from regard.verbs.training_run.final_scores import best_validation
+from regard.verbs.training_run.model_check import refuse_impossible_model
 from regard.verbs.training_run.names_of_process import refuse_unknown_names
 from regard.verbs.training_run.recipe_data import refuse_missing_data
 from regard.weights.checkpoint import RunFolder
@@ -358,7 +358,7 @@ def _refuse_unusable(loaded: Mapping[str, RecipeFile]) -> None:
         try:
             refuse_unknown_names(file.recipe.training)
             refuse_missing_data(file.table)
-            refuse_wrong_model(file.recipe)
+            refuse_impossible_model(file.recipe)
         except UserError as error:
             error.message = f"--sweep: {name}: {error.message}"
             error.args = (error.message,)

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
+from regard import console
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import GenerationSettings
 from regard.inspection.alignment import source_attentions
@@ -19,7 +20,7 @@ from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.engine import EngineDecoder, refuse_device
 from regard.verbs.generation.languages import in_languages
 from regard.verbs.generation.pooled_decoding import PooledDecoder
-from regard.verbs.generation.prefixes import source_prefix
+from regard.verbs.generation.prefixes import lost_tag, source_prefix
 from regard.verbs.generation.running_answers import RunningAnswers, width_of
 from regard.verbs.generation.search_results import samples_for, translation_search
 from regard.verbs.generation.sources import SourceEncoder
@@ -121,6 +122,7 @@ class Translator(ShowsModel):
         self._sources = SourceEncoder(tokenizers.source, prefix, most, self.max_characters)
         are_long = partial(self._sources.are_long, above=self.settings.split_above)
         self._splitter = WholeTexts() if split is None else Splitter(split, self.settings, are_long)
+        self._warns_of_tags = options.prefix is None
         self._translations = TranslationBuilder(
             self.answer, self.precision, self.model, tokenizers, self._sources, self.settings, options.n_best
         )
@@ -180,11 +182,26 @@ class Translator(ShowsModel):
         done: Callable[[int], None] | None,
     ) -> Iterator[Translation]:
         pieces = [each or [""] for each in pieces]
+        self._warn_of_lost_tags(pieces, first)
         numbers = [number for number, each in enumerate(pieces, start=first) for _ in each]
         flat = [piece for each in pieces for piece in each]
         each_found = iter(self.of_pieces(flat, numbers, first_index=first - 1, done=done))
         for line, of_line in zip(lines, pieces, strict=True):
             yield self.joined(line, of_line, list(islice(each_found, len(of_line))))
+
+    def _warn_of_lost_tags(self, pieces: Sequence[Sequence[str]], first: int) -> None:
+        """Warn once of a text whose first sentence has the tag of a language, and another has none."""
+        if not self._warns_of_tags:
+            return
+        tags = ((number, lost_tag(each)) for number, each in enumerate(pieces, start=first))
+        for number, tag in tags:
+            if tag:
+                console.warn(
+                    f"line {number} is split into sentences, and only the first has {tag}:"
+                    f" give --prefix '{tag}' in its place, for each sentence"
+                )
+                self._warns_of_tags = False
+                return
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         """The pieces of each text that are translated alone: sentences, or lines; at least one."""

@@ -160,7 +160,8 @@ def _refuse_not_huggingface(folder: Path) -> None:
         )
     raise FolderError(
         f"{folder} is not a Hugging Face folder",
-        f"such a folder has {CONFIG} and model.safetensors; docs/pretrained.md has the files of toolkits",
+        f"such a folder has {CONFIG} and model.safetensors; those of toolkits are in"
+        " docs/do/coming-from-toolkits.md",
     )
 
 

@@ -37,6 +37,43 @@ def test_a_checkpoint_is_a_pickle_and_needs_trust(tmp_path, capsys, forked_reade
     assert run(["translate", "the lowest house", "--model", str(tmp_path / "model"), "--device", "cpu"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("fixture", "file", "key"),
+    [
+        ("bpe", "codes.txt", "data.src.tokenizer_cfg.codes"),
+        ("pieces", "sp.model", "data.src.tokenizer_cfg.model_file"),
+        ("words", "trg_vocab.txt", "data.trg"),
+    ],
+)
+def test_a_missing_file_is_named_with_the_setting_that_names_it(tmp_path, fixture, file, key):
+    folder = tmp_path / "model"
+    shutil.copytree(FIXTURES / "joeynmt" / fixture, folder)
+    (folder / file).unlink()
+    with pytest.raises(FolderError, match=f"{file} is missing; .*{key}") as caught:
+        load_toolkit(toolkit_of(folder), folder, trust_pickle=True)
+    assert "copy it from" in caught.value.hint
+
+
+def test_parts_of_a_checkpoint_lead_to_its_folder(tmp_path, capsys):
+    def refused(*arguments):
+        assert run([*map(str, arguments)]) == 2
+        return capsys.readouterr().err
+
+    folder, out = tmp_path / "model", ("--out", tmp_path / "out")
+    shutil.copytree(FIXTURES / "joeynmt" / "words", folder)
+    config = folder / "config.yaml"
+    assert f"give the folder: regard convert {folder}" in refused("convert", config, *out)
+    assert "recipes are TOML" in (error := refused("train", config))
+    assert "docs/do/coming-from-toolkits.md" in error
+    assert "regard convert FOLDER" in error
+    (folder / "best.ckpt").rename(tmp_path / "elsewhere.ckpt")
+    assert "is a YAML file, not a model" in refused("convert", config, *out)
+    (tmp_path / "elsewhere.ckpt").rename(folder / "best.ckpt")
+    config.unlink()
+    for path in (folder, folder / "best.ckpt"):
+        assert "but no config.yaml, which a checkpoint of JoeyNMT needs" in refused("convert", path, *out)
+
+
 class Hostile:
     """Code in a pickle."""
 

@@ -9,6 +9,8 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, did_you_mean
 
 LANGUAGE = re.compile(r"\s*(>>[^<>\s]+<<)\s*(.*)", re.DOTALL)  # a language token of Marian's models
+# a tag of a language at the beginning of a text, as corpora have it: >>fr<<, <2fr>, __fr__, __zho_Hans__
+TAG = re.compile(r"\s*(>>[^<>\s]+<<|<2[\w-]+>|__[a-z]{2,3}(?:[_-][A-Za-z]+)?__)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +56,14 @@ def source_prefix(
 def prefix_of(text: str, tokenizer: Tokenizer, *, lower_capitals: bool = False) -> Prefix:
     """The prefix that is written so: text, after a language token if it begins with one.
 
+    A tokeniser that regard trained reads a tag as it was in the training lines: a word, then a space.
+
     Raises:
         ConfigError: the model has no such language.
     """
+    tag = TAG.match(text)
+    if tokenizer.trained_by_regard and tag and not text[tag.end() :].strip():
+        text = f"{tag[1]} "
     found = LANGUAGE.fullmatch(text)
     if found is None:
         return Prefix(text=text, lower_capitals=lower_capitals)
@@ -64,9 +71,21 @@ def prefix_of(text: str, tokenizer: Tokenizer, *, lower_capitals: bool = False) 
     numbers = {piece.strip(): number for piece, number in tokenizer.vocabulary().items() if ">>" in piece}
     if language not in numbers:
         known = [piece for piece in numbers if LANGUAGE.fullmatch(piece)]
+        if tokenizer.trained_by_regard and not known:
+            return Prefix(text=text, lower_capitals=lower_capitals)
         hint = did_you_mean(language, known) if known else "the model has no language tokens"
         raise ConfigError(f"prefix = {text!r}: {language} is not a language of this model", hint)
+    if tokenizer.trained_by_regard:
+        return Prefix(text=text, lower_capitals=lower_capitals)
     return Prefix(text=rest, ids=(numbers[language],), lower_capitals=lower_capitals)
+
+
+def lost_tag(pieces: Sequence[str]) -> str:
+    """The tag that the first piece of a split text begins with and a later one lacks; "": there is none."""
+    tag = TAG.match(pieces[0])
+    if tag is None or all(TAG.match(piece) for piece in pieces[1:] if piece.strip()):
+        return ""
+    return tag[1]
 
 
 def default_prefix(prefixes: Mapping[str, str] | None, task: str) -> str:

@@ -1,5 +1,6 @@
 """The input files of `regard new`, by part; files that are not text are refused."""
 
+import codecs
 import gzip
 import itertools
 import zlib
@@ -7,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.files import locate
+from regard.data.files import locate, refuse_compressed
 from regard.errors import DataError, RecipeError
 
 HEAD_BYTES = 1 << 16  # bytes at the beginning of a file that must be text
@@ -112,5 +113,9 @@ def _refuse_other_than_text(path: Path) -> None:
         raise DataError(f"{path} is empty", "give a file with text in it")
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise DataError(f"{path} is UTF-16, not UTF-8", "convert the file: iconv -f UTF-16 -t UTF-8")
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character may be cut
+    except UnicodeDecodeError:
+        refuse_compressed(head, str(path))  # other bytes are named with their line when the file is read
     if b"\0" in head:
         raise DataError(f"{path} is not a text file", "save it as plain text, CSV, TSV or JSON Lines")

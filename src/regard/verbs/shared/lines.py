@@ -8,12 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from regard.data.files import MAX_LINE_BYTES, count_lines, line_text, locate, read_lines
+from regard.data.files import MAX_LINE_BYTES, STDIN, count_lines, line_text, locate, read_lines
 from regard.errors import DataError
 
 Line = TypeVar("Line")
 
-STDIN = "standard input"
 MOST = 1 << 18  # bytes of one read
 CHUNK_LINES = 1024  # lines that are processed together
 

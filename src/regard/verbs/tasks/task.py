@@ -20,7 +20,6 @@ from regard.errors import RecipeError
 from regard.evaluation.score import Score
 from regard.models.build import config_class
 from regard.models.config import ModelConfig
-from regard.models.vision import VisionConfig
 from regard.training.objective import Objective
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.weights.checkpoint import LEARNED_VALIDATION
@@ -28,12 +27,6 @@ from regard.weights.model_folder import LoadedModel
 
 Say = Callable[[str], None]  # prints one line about the progress of a verb
 TOKENIZERS_FOLDER = "tokenizers"  # in the run folder; a task uses the tokenisers that are there
-# assumed for a model without data
-SIZES_OF_DATA = {
-    **dict.fromkeys(("vocab_size", "src_vocab_size", "tgt_vocab_size"), 2**16),
-    "num_features": 80,
-    "num_labels": 2,
-}
 TAKEN_FROM = "taken_from"  # key of their manifest: the pretrained model that they were copied from
 
 
@@ -179,17 +172,3 @@ def settings_of_test_data(recipe: Any, loaded: LoadedModel, data: str | None, ba
 def model_config(recipe: Recipe, **sizes: Any) -> ModelConfig:
     """The config that the recipe's `[model]` describes, with the sizes that follow from the data."""
     return config_class(recipe.chosen_model_kind).from_table(recipe.model, **sizes)
-
-
-def refuse_wrong_model(recipe: Recipe) -> None:
-    """Raise a ConfigError for a `[model]` that no data make right; sizes that follow from data are assumed.
-
-    A model of images, and one with other sizes that follow from the data, is not checked.
-    """
-    kind = config_class(recipe.chosen_model_kind)
-    fields = [field for field in dataclasses.fields(kind) if field.init]
-    required = {field.name for field in fields if field.default is field.default_factory}  # both are missing
-    preset = kind.presets.get(str(recipe.model.get("preset")), {})
-    needed = required - recipe.model.keys() - preset.keys()
-    if kind is not VisionConfig and "init" not in recipe.model and needed <= SIZES_OF_DATA.keys():
-        model_config(recipe, **{name: SIZES_OF_DATA[name] for name in needed})

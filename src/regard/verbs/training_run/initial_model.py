@@ -76,7 +76,7 @@ def begin(
         _refuse_settings_of_pretrained(source)
     else:
         source = _with_shape(source, start, say)
-    refuse_impossible_model(source.recipe, training)
+    refuse_impossible_model(source.recipe, () if training.adapter else training.freeze)
     with group.first_alone():
         given = teacher if start is None else start.loaded
         if given is not None:

@@ -23,8 +23,8 @@ def refuse_another_recipe(run: RunFolder, old: Mapping[str, Any], new: Mapping[s
     if changed := differences(_without_length(old), _without_length(new)):
         raise FolderError(
             f"{run.path} holds a run of another recipe: {'; '.join(changed)}",
-            f"undo these changes to resume the run, or choose another --out; --init {shlex.quote(str(run.path))}"
-            " starts from its model",
+            "undo these changes to resume the run, or choose another --out;"
+            f" --init {shlex.quote(str(run.path))} starts from its model",
         )
 
 

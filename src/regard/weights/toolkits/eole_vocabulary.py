@@ -91,15 +91,15 @@ def _content(
     unk = names["unk_token"]
     if settings is None:
         return from_words(vocabulary, unk)
-    shared = settings.take(str, "src_subword_model")
-    file = shared if side == "src" else settings.take(str, "tgt_subword_model", shared)
-    path = folder / Path(file).name
+    if kind != "bpe" and unk != SPECIALS["unk_token"]:
+        raise FolderError(
+            f"{folder}: its unknown token is {unk!r}", f"only {SPECIALS['unk_token']!r} is read"
+        )
+    settings.take(str, "src_subword_model")  # of both sides, unless the target has its own
+    own = side != "src" and settings.optional(str, "tgt_subword_model") is not None
+    path = settings.file("tgt_subword_model" if own else "src_subword_model", folder)
     if kind == "bpe":
         codes = read_file(path).decode("utf-8").splitlines()
         special = [unk, *(name for name in names.values() if name != unk)]
         return from_subword_nmt(codes, vocabulary, special).content
-    if unk != SPECIALS["unk_token"]:
-        raise FolderError(
-            f"{folder}: its unknown token is {unk!r}", f"only {SPECIALS['unk_token']!r} is read"
-        )
     return from_sentencepiece(path, vocabulary)

@@ -50,6 +50,11 @@ def read_tokenizer(folder: Path, settings: Settings, side: str, symbols: Special
     """The tokeniser of one side, "src" or "trg"."""
     settings.ignore(*LIMITS)
     path = folder / f"{side}_vocab.txt"
+    if not path.is_file():
+        raise FolderError(
+            f"{path} is missing; the vocabulary of data.{side}",
+            "copy it from the training's model_dir, where JoeyNMT wrote it beside the checkpoint",
+        )
     lines = read_file(path).decode("utf-8").splitlines()
     vocabulary = {piece: number for number, piece in enumerate(lines)}
     numbers = (symbols.unk, symbols.pad, symbols.bos, symbols.eos)
@@ -91,13 +96,11 @@ def _content(
         content = from_words(vocabulary, unk) if level == "word" else from_characters(vocabulary, unk)
     elif level == "bpe" and kind == "sentencepiece":
         tokenizer.ignore("nbest_size", "alpha", "model_type", "lang", "character_coverage")
-        content = from_sentencepiece(
-            folder / Path(tokenizer.take(str, "model_file")).name, vocabulary, restricted=True
-        )
+        content = from_sentencepiece(tokenizer.file("model_file", folder), vocabulary, restricted=True)
     elif level == "bpe" and kind == "subword-nmt":
         tokenizer.ignore("dropout", "num_merges", "lang")
         joiner = tokenizer.take(str, "separator", "@@")
-        codes = read_file(folder / Path(tokenizer.take(str, "codes")).name).decode("utf-8").splitlines()
+        codes = read_file(tokenizer.file("codes", folder)).decode("utf-8").splitlines()
         content, splits = from_subword_nmt(codes, vocabulary, symbols.names, joiner=joiner, restricted=True)
     else:
         name = "tokenizer_type" if level == "bpe" else "level"

@@ -1,5 +1,6 @@
 """Finds the toolkit of a checkpoint and makes a model of it."""
 
+import shlex
 from pathlib import Path
 
 from regard.data.tokenizer import TokenizerPair
@@ -9,6 +10,7 @@ from regard.weights.model_folder import LoadedModel, check_size
 from regard.weights.names import read_names
 from regard.weights.pretrained import PretrainedModel
 from regard.weights.tensors import model_tensors, restore_model
+from regard.weights.toolkits import sockeye
 from regard.weights.toolkits.comet import Comet
 from regard.weights.toolkits.eole import Eole
 from regard.weights.toolkits.fairseq import Fairseq
@@ -21,9 +23,40 @@ from regard.weights.toolkits.toolkit import Toolkit
 TOOLKITS: tuple[Toolkit, ...] = (Marian(), JoeyNMT(), Eole(), Fairseq(), Sockeye(), OpenNMT(), Comet())
 
 
+PAGE = "docs/do/coming-from-toolkits.md"
+# weights, the files that they need, and the toolkit
+INCOMPLETE = (
+    ("*.ckpt", ("config.yaml",), JoeyNMT.title),
+    (sockeye.BEST, (sockeye.CONFIG, "vocab.src.0.json", "vocab.trg.0.json"), Sockeye.title),
+)
+
+
 def toolkit_of(path: Path) -> Toolkit | None:
     """The toolkit that wrote the checkpoint at `path`; None if it is none that regard knows."""
     return next((toolkit for toolkit in TOOLKITS if toolkit.recognises(path)), None)
+
+
+def refuse_part_of_checkpoint(path: Path) -> None:
+    """Raises a FolderError for a file beside a toolkit's weights, and for weights without their settings."""
+    folder = path.parent if path.is_file() else path
+    if path.is_file() and (toolkit := toolkit_of(folder)) is not None:
+        raise FolderError(
+            f"{path} is a file of a checkpoint of {toolkit.title}, without its weights",
+            f"give the folder: regard convert {shlex.quote(str(folder))} --out DIR",
+        )
+    if path.is_file() and path.suffix in (".yaml", ".yml"):
+        raise FolderError(
+            f"{path} is a YAML file, not a model",
+            f"give the folder with its checkpoint: regard convert FOLDER; {PAGE} says how",
+        )
+    for pattern, files, title in INCOMPLETE:
+        missing = [name for name in files if not (folder / name).is_file()]
+        if missing and any(folder.glob(pattern)):
+            raise FolderError(
+                f"{folder} has {pattern}, but no {' and no '.join(missing)}, which a checkpoint of {title}"
+                " needs",
+                f"copy it there from where the model was trained; {PAGE} says how to convert",
+            )
 
 
 def with_encoder(toolkit: Toolkit | None, encoder: Path) -> Toolkit:

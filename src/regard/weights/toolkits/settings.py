@@ -1,6 +1,8 @@
 """Reads the settings of a toolkit's checkpoint one by one, with types; those not read are refused."""
 
+import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from regard.errors import FolderError, did_you_mean
@@ -65,6 +67,22 @@ class Settings:
         if not isinstance(table, Mapping):
             raise FolderError(f"{self.where}: {self.path}{name} is not a table", "copy the checkpoint again")
         return Settings(table, self.where, f"{self.path}{name}.")
+
+    def file(self, name: str, folder: Path) -> Path:
+        """The file that a setting names, which is in the checkpoint's folder, wherever it was in training.
+
+        Raises:
+            FolderError: it is not there.
+        """
+        named = self.take(str, name)
+        path = folder / Path(named).name
+        if not path.is_file():
+            raise FolderError(
+                f"{path} is missing; {self.where} names it: {self.path}{name} = {named!r}",
+                "copy it from where the model was trained:"
+                f" cp {shlex.quote(named)} {shlex.quote(str(folder))}",
+            )
+        return path
 
     def refusal(self, name: str, hint: str) -> FolderError:
         """The error for a value that is not supported."""

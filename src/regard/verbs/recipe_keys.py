@@ -1,15 +1,18 @@
-"""The sections of all recipes: which tables there are, which tasks and models have them, and their keys."""
+"""The keys of all recipes: which tables there are, which tasks and models have them, and as text."""
 
 import dataclasses
+import re
+import textwrap
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from settings_source import Key, about, keys_of, own_names, sections_in
-
+from regard.errors import RecipeError, did_you_mean
 from regard.layers.rotary_scaling import SCALINGS
 from regard.models.build import MODELS
 from regard.models.config import ModelConfig, TransformerConfig
+from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.settings_source import Key, about, keys_of, own_names, sections_in
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.tasks.recipe import Recipe
 
@@ -22,6 +25,59 @@ class Section:
     name: str  # of its place in the page
     about: str
     keys: list[Key]
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of its tables; empty for the first lines of a recipe."""
+        return re.findall(r"\[([\w.]+)\]", self.title)
+
+    def is_in(self, table: str) -> bool:
+        """True if one of its tables has this name, or is below the table of this name."""
+        return any(f"{name}.".startswith(f"{table}.") for name in self.tables)
+
+
+WIDTH = 100  # characters of a line
+
+
+@checked
+def recipes_keys(table: str | None = None) -> str:
+    """The keys of all recipes, as text: their types, their defaults and what they mean.
+
+    Args:
+        table: the tables of this name only, such as "training", with those below it: "training.schedule".
+
+    Raises:
+        RecipeError: no recipe has this table; the hint is the most similar name.
+    """
+    groups = {**recipe_sections(), "Models": model_sections()}
+    if table is None:
+        chosen = groups
+    else:
+        name = table.strip("[]")
+        chosen = {
+            heading: [each for each in sections if each.is_in(name)] for heading, sections in groups.items()
+        }
+        if not any(chosen.values()):
+            known = {one for sections in groups.values() for each in sections for one in each.tables}
+            raise RecipeError(f"no recipe has a table {table!r}", did_you_mean(name, known))
+    parts = [
+        "\n\n".join([f"# {heading}", *map(_section_text, sections)])
+        for heading, sections in chosen.items()
+        if sections
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _section_text(section: Section) -> str:
+    title = textwrap.fill(section.title.replace("`", ""), WIDTH)
+    about = [textwrap.fill(section.about, WIDTH)] if section.about else []
+    return "\n".join([title, *about, *map(_key_text, section.keys)])
+
+
+def _key_text(key: Key) -> str:
+    default = f", {key.default}" if key.default in ("required", "not set") else f", default {key.default}"
+    meaning = textwrap.fill(key.meaning, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    return f"  {key.name}: {key.kind}{default}" + (f"\n{meaning}" if key.meaning else "")
 
 
 def recipe_sections() -> dict[str, list[Section]]:
