@@ -17,7 +17,7 @@ SIZES_OF_DATA = {  # stand for the sizes that the data will have
 
 
 def refuse_impossible_model(recipe: Recipe, freeze: Sequence[str] = ()) -> None:
-    """Build the model of `[model]` without memory, with sizes that its data could have; freeze `freeze` in it.
+    """Build the model of `[model]` without memory, with sizes as data could have; freeze `freeze` in it.
 
     A model of images, one with other sizes that follow from the data, and one that is too large to be built
     so are not checked; nor is one whose `init` is a folder that was not read yet.
