@@ -283,6 +283,17 @@ def test_a_rule_that_only_forbids_may_not_give_another_score(model, at, search):
     assert "changes_scores = True" in raised.value.hint
 
 
+def test_the_scores_of_such_a_rule_are_checked_after_a_forced_prefix_too(model):
+    class Raising(ForbiddingRule):
+        def __call__(self, log_probs, generated):
+            log_probs[:, 5] = 3.0
+
+    register_rule("raising")(lambda tokenizer, special: Raising())
+    search = strategy(rules=("raising",), min_length=6, max_length=8)
+    with pytest.raises(ConfigError, match="changes the log-probability of token 5"):
+        decode_all(search, model, SOURCES[:1], prefixes=[[4, 6, 4, 6, 4]])
+
+
 def test_a_rule_that_says_that_it_changes_scores_may_raise_them(model):
     class Raising:
         changes_scores = True

@@ -222,6 +222,20 @@ def test_the_model_of_a_recipe_that_comes_with_regard_is_not_refused(name):
     refuse_impossible_model(load_recipe(recipe_path(name)).recipe)
 
 
+@pytest.mark.parametrize(
+    "again",
+    [["model.d_ff=32", "training.seed=1"], ["training.seed=1", "model.d_ff=0x20"]],
+    ids=["order", "spelling"],
+)
+def test_a_run_that_is_there_under_another_name_is_not_trained_again(recipe, tmp_path, trained, again):
+    seen, _ = trained
+    sweep(recipe, ["training.seed=1", "model.d_ff=32"], out=tmp_path / "out", **FAST)
+    before = [*seen]
+    with pytest.raises(DataError, match=r"already, as seed=1,d_ff=32"):
+        sweep(recipe, again, out=tmp_path / "out", **FAST)
+    assert seen == before
+
+
 def test_values_are_added_to_a_sweep(recipe, tmp_path, trained):
     seen, _ = trained
     sweep(recipe, ["training.seed=1,2"], out=tmp_path / "out", **FAST)

@@ -132,7 +132,7 @@ def test_a_split_text_whose_first_sentence_alone_has_a_tag_is_named_once(untrain
     translator = Translator(untrained)
     text = f"{tag} I like tea. Where is the station?"
     list(translator.texts([text, text]))
-    assert capsys.readouterr().err.count(f"only the first has {tag}: give --prefix '{tag}'") == 1
+    assert capsys.readouterr().err.count(f"not all have {tag}: give --prefix '{tag}'") == 1
     whole = [
         f"{tag} I like tea.",
         f"{tag} I like tea.\n{tag} Where is the station?",
@@ -140,8 +140,9 @@ def test_a_split_text_whose_first_sentence_alone_has_a_tag_is_named_once(untrain
     ]
     list(Translator(untrained).texts([*whole, "__init__ is a name. It has two marks.", "<2 is it. Is it?"]))
     list(Translator(untrained, split="off").texts([text]))
-    list(Translator(untrained, prefix=tag).texts([text]))
-    assert "only the first has" not in capsys.readouterr().err
+    if not tag.startswith(">>"):  # which no line of this model's training had
+        list(Translator(untrained, prefix=tag).texts([text]))
+    assert "not all have" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["bpe", "bytebpe", "unigram", "words", "characters", "extended"])

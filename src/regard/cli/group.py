@@ -1,5 +1,6 @@
 """The group of all commands; a command's module is imported when it is called, not for `--help`."""
 
+import difflib
 import importlib
 import signal
 import sys
@@ -135,15 +136,18 @@ class VerbGroup(click.Group):
 
     command_class = Command
 
+    def __init__(self, *args: Any, usual: str | None = None, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._usual = usual  # the subcommand that is meant where only its argument is given
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in self.commands and not ctx.resilient_parsing:
-            known = [*self.commands]
-            alone = f"`{ctx.command_path} {known[0]} {args[0]}`" if len(known) == 1 else None
-            raise UserError(
-                f"no command `{ctx.command_path} {args[0]}`", alone or did_you_mean(args[0], known)
-            )
+            hint = did_you_mean(args[0], self.commands)
+            if self._usual and not difflib.get_close_matches(args[0], self.commands):
+                hint = f"`{ctx.command_path} {self._usual} {args[0]}`"
+            raise UserError(f"no command `{ctx.command_path} {args[0]}`", hint)
         return super().resolve_command(ctx, args)
 
 

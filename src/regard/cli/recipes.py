@@ -5,10 +5,10 @@ import click
 from regard.cli.group import Command, VerbGroup
 
 
-@click.group("recipes", cls=VerbGroup, invoke_without_command=True)
+@click.group("recipes", cls=VerbGroup, usual="show", invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """List the recipes that come with regard, or show one, or print the keys that recipes can have."""
+    """List the recipes that come with regard, show one, or print all keys."""
     if ctx.invoked_subcommand is None:
         from regard import console
         from regard.verbs.recipes import recipes

@@ -54,7 +54,8 @@ def apply_rule(rule: Rule, scores: Float[Tensor, "rows vocab"], generated: Gener
     if type(rule).__module__.startswith("regard."):
         rule(scores, generated)
         return
-    before = None if rule.changes_scores or not _is_checked(generated.length) else scores.clone()
+    new = generated.length - int(generated.prefix_lengths.min())
+    before = None if rule.changes_scores or not _is_checked(new) else scores.clone()
     hint = "it gets the log-probabilities [rows, vocab] and the tokens generated so far"
     with naming_failures(f"the rule {type(rule).__name__}", rule, hint, kind=ConfigError):
         returned: object = rule(scores, generated)
@@ -68,7 +69,7 @@ def apply_rule(rule: Rule, scores: Float[Tensor, "rows vocab"], generated: Gener
 
 
 def _is_checked(length: int) -> bool:
-    """True for 0, 1, 2, 4, 8 and so on: a check of each step would cost as much as the rule."""
+    """True for 0, 1, 2, 4, 8 and so on new tokens: a check of each step would cost as much as the rule."""
     return length & (length - 1) == 0
 
 

@@ -29,6 +29,7 @@ from regard.jobs.tasks import (
     task_progress,
     task_record,
 )
+from regard.recipe import apply_overrides
 from regard.training.settings import METRICS, Metric
 from regard.training.threads import unchanged_threads
 from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, placed, refuse_unknown_engine
@@ -354,11 +355,16 @@ def _refuse_incomparable(loaded: Mapping[str, RecipeFile]) -> None:
 
 def _refuse_unusable(loaded: Mapping[str, RecipeFile]) -> None:
     """Raise a UserError for a run whose model or data cannot be used, before one is trained."""
+    checked: set[str] = set()  # models: most runs differ in others of their settings
     for name, file in loaded.items():
+        training = file.recipe.training
+        model = repr((file.table.get("task"), file.recipe.model, training.freeze, training.adapter))
         try:
             refuse_unknown_names(file.recipe.training)
             refuse_missing_data(file.table)
-            refuse_impossible_model(file.recipe)
+            if model not in checked:
+                refuse_impossible_model(file.recipe)
+            checked.add(model)
         except UserError as error:
             error.message = f"--sweep: {name}: {error.message}"
             error.args = (error.message,)
@@ -377,6 +383,14 @@ def _refuse_other_settings(there: Mapping[str, Mapping[str, Any]], plan: TaskPla
             f"{folder} has a sweep of {old or 'other tasks'}, and this one is of {new}",
             "choose another folder: --out DIR",
         )
+    known = {repr(apply_overrides({}, sorted(task.get("set", ())))): name for name, task in there.items()}
+    for name, task in plan.tasks.items():
+        before = known.get(repr(apply_overrides({}, sorted(task["set"]))), name)
+        if before != name:
+            raise DataError(
+                f"{folder} has the run {name} already, as {before}",
+                "give the settings in the order and the spelling of the first sweep",
+            )
 
 
 def _short_names(keys: Sequence[str]) -> dict[str, str]:

@@ -33,14 +33,14 @@ from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import Say, Task
 from regard.verbs.training_run.dry_run import try_recipe
 from regard.verbs.training_run.final_scores import finish
-from regard.verbs.training_run.initial_model import begin
+from regard.verbs.training_run.initial_model import START, begin
 from regard.verbs.training_run.names_of_process import refuse_names_of_this_process, refuse_unknown_names
 from regard.verbs.training_run.process_agreement import (
     refuse_another_run,
     refuse_another_step,
     refuse_too_many,
 )
-from regard.verbs.training_run.product_choice import product_precision
+from regard.verbs.training_run.product_choice import PRODUCTS, product_precision
 from regard.verbs.training_run.recipe_data import refuse_missing_data
 from regard.verbs.training_run.refit import (
     copy_measured,
@@ -54,13 +54,14 @@ from regard.verbs.training_run.run_length import change_length, refuse_another_r
 from regard.verbs.training_run.run_summary import early_stop, few_averaged, training_summary
 from regard.verbs.training_run.slowdown import SlowdownWatch
 from regard.verbs.training_run.stop_signal import stop_signal
-from regard.verbs.training_run.teacher import load_teacher, training_objective
-from regard.verbs.training_run.thread_choice import measured_threads, set_threads
+from regard.verbs.training_run.teacher import TEACHER, load_teacher, training_objective
+from regard.verbs.training_run.thread_choice import THREADS, measured_threads, set_threads
 from regard.verbs.training_run.unbegun_run import begin_again
 from regard.weights.checkpoint import REFIT, RunFolder
 from regard.weights.model_folder import model_files
 from regard.weights.strict_json import read_json
 
+PREPARED = (START, TEACHER, THREADS, PRODUCTS)  # files of a run that are written before its first checkpoint
 # until a file server releases the lock of a machine that it has lost: 90 s is the usual lease of NFS
 LOST_LOCK_SECONDS = 120.0
 
@@ -96,7 +97,8 @@ def train(
     """Train a recipe, or resume a run.
 
     A run folder with the same recipe is resumed, one with another recipe is refused. Only
-    `training.max_steps` may differ: the run then becomes longer or shorter.
+    `training.max_steps` may differ: the run then becomes longer or shorter. A folder in which no training
+    has begun, because its recipe had a mistake, takes the new recipe.
 
     Args:
         recipe: a TOML file, the name of a recipe that comes with regard, or a run folder to resume.
@@ -227,10 +229,10 @@ def _write_recipe(run: RunFolder, source: RecipeFile, say: Say) -> None:
         run.write_text(RESOLVED, saved)
         return
     old = read_json(resolved).get("recipe", {})
-    if note := begin_again(run, old, source.table):
+    if note := begin_again(run, old, source.table, PREPARED):
         say(note)
-        run.write_text("recipe.toml", source.text)
         run.write_text(RESOLVED, saved)
+        run.write_text("recipe.toml", source.text)
         return
     refuse_another_recipe(run, old, source.table)
     if changed := change_length(run, source):

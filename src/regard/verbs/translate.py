@@ -197,7 +197,7 @@ class Translator(ShowsModel):
         for number, tag in tags:
             if tag:
                 console.warn(
-                    f"line {number} is split into sentences, and only the first has {tag}:"
+                    f"line {number} is split into sentences, and not all have {tag}:"
                     f" give --prefix '{tag}' in its place, for each sentence"
                 )
                 self._warns_of_tags = False

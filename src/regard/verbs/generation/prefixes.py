@@ -1,10 +1,12 @@
 """Preparing a source before it is encoded: a task prefix, capitals in lower case."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer_file import tokenizer_kind
 from regard.decoding.settings import GenerationSettings
 from regard.errors import ConfigError, did_you_mean
 
@@ -69,15 +71,18 @@ def prefix_of(text: str, tokenizer: Tokenizer, *, lower_capitals: bool = False) 
         return Prefix(text=text, lower_capitals=lower_capitals)
     language, rest = found.groups()
     numbers = {piece.strip(): number for piece, number in tokenizer.vocabulary().items() if ">>" in piece}
+    if tokenizer.trained_by_regard and (numbers or _reads_any_character(tokenizer)):
+        return Prefix(text=text, lower_capitals=lower_capitals)  # its pieces may be several
     if language not in numbers:
         known = [piece for piece in numbers if LANGUAGE.fullmatch(piece)]
-        if tokenizer.trained_by_regard and not known:
-            return Prefix(text=text, lower_capitals=lower_capitals)
         hint = did_you_mean(language, known) if known else "the model has no language tokens"
         raise ConfigError(f"prefix = {text!r}: {language} is not a language of this model", hint)
-    if tokenizer.trained_by_regard:
-        return Prefix(text=text, lower_capitals=lower_capitals)
     return Prefix(text=rest, ids=(numbers[language],), lower_capitals=lower_capitals)
+
+
+def _reads_any_character(tokenizer: Tokenizer) -> bool:
+    """True if the vocabulary does not show whether the training lines had tags: it has no longer pieces."""
+    return tokenizer_kind(json.loads(tokenizer.to_bytes())) in ("characters", "bytes")
 
 
 def lost_tag(pieces: Sequence[str]) -> str:

@@ -112,8 +112,12 @@ def toml(value: Any) -> str:
 @functools.cache
 def comments_of(cls: type) -> dict[str, str]:
     """The comments beside the fields that a class declares, or else those on the lines above."""
-    path = inspect.getsourcefile(cls)
-    assert path is not None, cls
+    try:
+        path = inspect.getsourcefile(cls)
+    except (TypeError, OSError):
+        path = None
+    if path is None:  # a registered class of a notebook, whose source is in no file
+        return {}
     trailing, whole = _comments(Path(path))
     found = {}
     for node in _declarations(Path(path), cls.__qualname__):

@@ -14,6 +14,10 @@ SAMPLED_TEXTS = 1000  # how many of the first texts a pretrained tokeniser is ch
 TEXTS_AT_ONCE = 1000  # texts that are encoded by one call
 
 
+class ChangedData(FolderError):
+    """A part of a run's data is not what it was when they were prepared."""
+
+
 def refuse_other_data(corpora: Mapping[str, tuple[str, str]], folder: Path) -> None:
     """Raise an error if a run's data have changed since it began.
 
@@ -24,7 +28,7 @@ def refuse_other_data(corpora: Mapping[str, tuple[str, str]], folder: Path) -> N
             {"train": ("europarl.tsv", "9f2c...")}.
 
     Raises:
-        FolderError: a part has changed.
+        ChangedData: a part has changed.
     """
     current = {part: fingerprint for part, (_, fingerprint) in corpora.items()}
     if not (folder / CORPORA).exists():
@@ -34,7 +38,7 @@ def refuse_other_data(corpora: Mapping[str, tuple[str, str]], folder: Path) -> N
     recorded = read_json(folder / CORPORA)
     for part, (name, fingerprint) in corpora.items():
         if recorded.get(part) != fingerprint:
-            raise FolderError(
+            raise ChangedData(
                 f"data.{part} ({name}) has changed since this run began",
                 "put the old files back, or train into another folder with --out",
             )

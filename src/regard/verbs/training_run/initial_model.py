@@ -22,8 +22,10 @@ from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import task_kind
 from regard.verbs.tasks.recipe import UNTRAINED, RecipeFile
 from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS_FOLDER, Say, Task
+from regard.verbs.training_run.data_checks import ChangedData
 from regard.verbs.training_run.model_check import refuse_impossible_model
 from regard.verbs.training_run.teacher import refuse_other_targets
+from regard.verbs.training_run.unbegun_run import DATA, has_trained, set_data_aside
 from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import LoadedModel, load_model
@@ -76,12 +78,16 @@ def begin(
         _refuse_settings_of_pretrained(source)
     else:
         source = _with_shape(source, start, say)
-    refuse_impossible_model(source.recipe, () if training.adapter else training.freeze)
+    refuse_impossible_model(source.recipe)
     with group.first_alone():
         given = teacher if start is None else start.loaded
-        if given is not None:
-            _copy_tokenizers(given, run.path / "data", source.table.get("tokenizer", {}), say)
-        task = task_kind(source.recipe).prepare(source, run.path / "data", say=say, limit=limit)
+        try:
+            task = _prepared(source, run, given, say, limit)
+        except ChangedData as error:
+            if resumes or has_trained(run):
+                raise
+            say(f"{error.message}: as no training has begun, they are read again{set_data_aside(run)}")
+            task = _prepared(source, run, given, say, limit)
     # without weights it takes no memory until the checkpoint is read
     model = build_uninitialised(task.config) if resumes else build_model(task.config, seed=training.seed)
     if teacher is not None:
@@ -106,6 +112,16 @@ def begin(
     trained_count = "" if trained == parameters else f", {trained:,} trained"
     say(f"model: {parameters:,} parameters{trained_count}; {_hardware(device, group)}")
     return task, model
+
+
+def _prepared(
+    source: RecipeFile, run: RunFolder, given: LoadedModel | None, say: Say, limit: int | None
+) -> Task:
+    """The task of a run, with the tokenisers of the model `given`."""
+    folder = run.path / DATA
+    if given is not None:
+        _copy_tokenizers(given, folder, source.table.get("tokenizer", {}), say)
+    return task_kind(source.recipe).prepare(source, folder, say=say, limit=limit)
 
 
 def _refuse_settings_of_pretrained(source: RecipeFile) -> None:

@@ -53,5 +53,5 @@ def _score_list(scores: Sequence[Score]) -> str:
 
 def _value(score: Score) -> str:
     if score.low is None or score.high is None:
-        return f"{score.value:.2f}"
+        return f"{score.value:z.2f}"
     return f"{score.value:z.2f} (95 %: {score.low:z.2f} to {score.high:z.2f})"

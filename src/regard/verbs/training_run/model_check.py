@@ -1,9 +1,11 @@
 """Checks the settings of a model before its data are read, which takes minutes for a large corpus."""
 
 import dataclasses
-from collections.abc import Sequence
 
-from regard.models.build import config_class, outline
+import torch
+
+from regard.errors import ConfigError
+from regard.models.build import MODELS, config_class, outline
 from regard.models.vision import VisionConfig
 from regard.training.trainable import choose_trainable
 from regard.verbs.tasks.recipe import Recipe
@@ -16,26 +18,35 @@ SIZES_OF_DATA = {  # stand for the sizes that the data will have
 }
 
 
-def refuse_impossible_model(recipe: Recipe, freeze: Sequence[str] = ()) -> None:
-    """Build the model of `[model]` without memory, with sizes as data could have; freeze `freeze` in it.
+def refuse_impossible_model(recipe: Recipe) -> None:
+    """Build the model of `[model]` without memory, with sizes as data could have, and freeze its weights.
 
-    A model of images, one with other sizes that follow from the data, and one that is too large to be built
-    so are not checked; nor is one whose `init` is a folder that was not read yet.
+    Not checked are models of images and encoders with a head, whose other sizes follow from the data,
+    registered models, and those that start from a pretrained one.
 
     Raises:
         ConfigError: a setting of `[model]` is unknown or does not fit the others.
-        RecipeError: `freeze` matches nothing, or everything.
+        RecipeError: `training.freeze` matches nothing, or everything.
     """
-    kind, start = config_class(recipe.chosen_model_kind), recipe.model.get("init", {})
+    kind, preset = config_class(recipe.chosen_model_kind), recipe.model.get("preset")
     fields = [field for field in dataclasses.fields(kind) if field.init]
     required = {field.name for field in fields if field.default is field.default_factory}  # both are missing
-    preset = kind.presets.get(str(recipe.model.get("preset")), {})
-    needed = required - recipe.model.keys() - preset.keys() - {*start}
-    if kind is VisionConfig or isinstance(start, str) or not needed <= SIZES_OF_DATA.keys():
+    is_unknown = preset is not None and preset not in kind.presets
+    needed = (
+        set() if is_unknown else required - recipe.model.keys() - kind.presets.get(str(preset), {}).keys()
+    )
+    given = "init" in recipe.model or kind.kind not in MODELS.own or kind is VisionConfig
+    if given or not needed <= SIZES_OF_DATA.keys():
         return
     config = model_config(recipe, **{name: SIZES_OF_DATA[name] for name in needed})
     try:
-        model = outline(config)
+        with torch.random.fork_rng(devices=[]):  # a registered part may sample its weights
+            model = outline(config)
     except RuntimeError:  # too large, or a registered part needs weights with values
         return
-    choose_trainable(model, freeze=freeze)
+    except ConfigError as error:
+        if error.__cause__ is not None:  # a registered part fails, perhaps for want of values
+            return
+        raise
+    if recipe.training.adapter is None:
+        choose_trainable(model, freeze=recipe.training.freeze)

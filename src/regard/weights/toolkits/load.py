@@ -41,7 +41,7 @@ def refuse_part_of_checkpoint(path: Path) -> None:
     folder = path.parent if path.is_file() else path
     if path.is_file() and (toolkit := toolkit_of(folder)) is not None:
         raise FolderError(
-            f"{path} is a file of a checkpoint of {toolkit.title}, without its weights",
+            f"{path} is a file of a checkpoint of {toolkit.title}",
             f"give the folder: regard convert {shlex.quote(str(folder))} --out DIR",
         )
     if path.is_file() and path.suffix in (".yaml", ".yml"):
