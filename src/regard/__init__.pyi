@@ -2801,7 +2801,8 @@ def train(
     """Train a recipe, or resume a run.
 
     A run folder with the same recipe is resumed, one with another recipe is refused. Only
-    `training.max_steps` may differ: the run then becomes longer or shorter.
+    `training.max_steps` may differ: the run then becomes longer or shorter. A folder in which no training
+    has begun, because its recipe had a mistake, takes the new recipe.
 
     Args:
         recipe: a TOML file, the name of a recipe that comes with regard, or a run folder to resume.

@@ -174,7 +174,7 @@ def naming_failures(
     except (RegardError, OSError, MemoryError, *unnamed):
         raise
     except Exception as error:
-        if "can't allocate memory" in str(error):  # PyTorch's on a CPU, which the trainer knows by its text
+        if any(text in str(error) for text in ("out of memory", "can't allocate memory")):  # for the trainer
             raise
         text = f"{type(error).__name__}: {error}".removesuffix(": ")
         raise kind(f"{what} fails: {text}{_place_of(error, thing)}", hint) from error
