@@ -1,17 +1,29 @@
 """A run folder whose start failed takes a corrected recipe as if it were new; a trained one does not."""
 
+import contextlib
 import shutil
 
 import pytest
+import torch
 
+from regard.distributed.group import Group
 from regard.errors import ConfigError, DataError, FolderError, RecipeError
+from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks import translation
 from regard.verbs.train import train
-from regard.verbs.training_run.initial_model import START
+from regard.verbs.training_run.data_checks import ChangedData
+from regard.verbs.training_run.initial_model import START, begin
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
-from tests.verbs.test_train import recipe  # noqa: F401
+from tests.verbs.test_train import RECIPE
 
 pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(RECIPE, "utf-8")
+    return path
 
 
 def digest(out):
@@ -19,7 +31,7 @@ def digest(out):
 
 
 @pytest.fixture
-def expected(recipe, tmp_path):  # noqa: F811
+def expected(recipe, tmp_path):
     """The digest of a run in a new folder."""
     return digest(train(recipe, out=tmp_path / "expected", threads=1, quiet=True).run)
 
@@ -34,7 +46,7 @@ def expected(recipe, tmp_path):  # noqa: F811
     ],
     ids=str,
 )
-def test_a_corrected_recipe_is_trained_in_the_same_folder(recipe, tmp_path, expected, wrong, capsys):  # noqa: F811
+def test_a_corrected_recipe_is_trained_in_the_same_folder(recipe, tmp_path, expected, wrong, capsys):
     out = tmp_path / "run"
     with pytest.raises((ConfigError, RecipeError)):
         train(recipe, out=out, overrides=wrong, threads=1)
@@ -46,7 +58,7 @@ def test_a_corrected_recipe_is_trained_in_the_same_folder(recipe, tmp_path, expe
         train(recipe, out=out, overrides=wrong, threads=1)
 
 
-def test_what_was_prepared_for_another_recipe_is_not_used(recipe, tmp_path, expected, monkeypatch):  # noqa: F811
+def test_what_was_prepared_for_another_recipe_is_not_used(recipe, tmp_path, expected, monkeypatch):
     """The first start fails after its data and its pretrained model were read."""
     first = train(recipe, out=tmp_path / "first", overrides=["data.train.size=50"], threads=1, quiet=True)
     out = tmp_path / "run"
@@ -65,7 +77,7 @@ def test_what_was_prepared_for_another_recipe_is_not_used(recipe, tmp_path, expe
     assert not (out / START).exists()
 
 
-def test_texts_that_are_the_same_are_not_prepared_again(recipe, tmp_path, monkeypatch):  # noqa: F811
+def test_texts_that_are_the_same_are_not_prepared_again(recipe, tmp_path, monkeypatch):
     out = tmp_path / "run"
     with monkeypatch.context() as patched:
         patched.setattr("regard.verbs.train.training_summary", None)
@@ -83,7 +95,7 @@ def write(path, lines):
 
 
 @pytest.fixture
-def files(recipe, tmp_path):  # noqa: F811
+def files(recipe, tmp_path):
     """The recipe with corpora in files, of which one has a line that cannot be used."""
     lines = [f"{number} {number % 7} 5" for number in range(60)]
     for name in ("train.a", "train.b", "valid.a", "valid.b"):
@@ -97,7 +109,7 @@ def files(recipe, tmp_path):  # noqa: F811
     return lambda: write(tmp_path / "train.b", lines)
 
 
-def test_corrected_data_are_trained_on_in_the_same_folder(recipe, tmp_path, files, capsys):  # noqa: F811
+def test_corrected_data_are_trained_on_in_the_same_folder(recipe, tmp_path, files, capsys):
     out = tmp_path / "run"
     with pytest.raises(DataError, match=r"train\.b:31"):
         train(recipe, out=out, threads=1)
@@ -113,7 +125,25 @@ def test_corrected_data_are_trained_on_in_the_same_folder(recipe, tmp_path, file
         train(recipe, out=out, threads=1)
 
 
-def test_what_else_is_beside_the_prepared_data_is_kept(recipe, tmp_path, capsys):  # noqa: F811
+def test_a_process_that_is_not_the_first_does_not_undo_what_the_first_prepared(recipe, tmp_path):
+    class Second(Group):
+        """The second of two processes, whose files differ from those of the first."""
+
+        def first_alone(self):
+            return contextlib.nullcontext()
+
+    out = tmp_path / "run"
+    source = load_recipe(recipe)
+    with RunFolder(out).lock() as run:
+        begin(source, run, torch.device("cpu"), say=lambda text: None)
+        before = sorted((out / "data").rglob("*"))
+        other = load_recipe(recipe, ["data.train.size=100"])
+        with pytest.raises(ChangedData):
+            begin(other, run, torch.device("cpu"), say=lambda text: None, group=Second(rank=1, size=2))
+    assert sorted((out / "data").rglob("*")) == before
+
+
+def test_what_else_is_beside_the_prepared_data_is_kept(recipe, tmp_path, capsys):
     out = tmp_path / "run"
     with pytest.raises(ConfigError):
         train(recipe, out=out, overrides=["model.num_heads=5"], threads=1)
@@ -126,7 +156,7 @@ def test_what_else_is_beside_the_prepared_data_is_kept(recipe, tmp_path, capsys)
     assert (kept / "corpus.txt").read_text("utf-8") == "years of work\n"
 
 
-def test_a_run_whose_checkpoints_were_removed_has_trained(recipe, tmp_path):  # noqa: F811
+def test_a_run_whose_checkpoints_were_removed_has_trained(recipe, tmp_path):
     out = train(recipe, out=tmp_path / "run", threads=1, quiet=True).run
     for path in (out / "checkpoints").iterdir():
         shutil.rmtree(path)
@@ -156,7 +186,7 @@ freeze = ["encoder"]
     assert train(tmp_path / "probe.toml", out=tmp_path / "run", threads=1, quiet=True).steps == 2
 
 
-def test_a_model_is_checked_before_its_data_are_read(recipe, tmp_path, monkeypatch):  # noqa: F811
+def test_a_model_is_checked_before_its_data_are_read(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(translation, "open_corpus", None)
     with pytest.raises(ConfigError, match="num_heads"):
         train(recipe, out=tmp_path / "run", overrides=["model.num_heads=5"], quiet=True)

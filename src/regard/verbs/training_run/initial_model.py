@@ -84,7 +84,8 @@ def begin(
         try:
             task = _prepared(source, run, given, say, limit)
         except ChangedData as error:
-            if resumes or has_trained(run):
+            # another process, whose files are not those of the first, must not undo what that one prepared
+            if resumes or not group.is_first or has_trained(run):
                 raise
             say(f"{error.message}: as no training has begun, they are read again{set_data_aside(run)}")
             task = _prepared(source, run, given, say, limit)

@@ -35,8 +35,8 @@ def refuse_impossible_model(recipe: Recipe) -> None:
     needed = (
         set() if is_unknown else required - recipe.model.keys() - kind.presets.get(str(preset), {}).keys()
     )
-    given = "init" in recipe.model or kind.kind not in MODELS.own or kind is VisionConfig
-    if given or not needed <= SIZES_OF_DATA.keys():
+    is_left_out = "init" in recipe.model or kind.kind not in MODELS.own or kind is VisionConfig
+    if is_left_out or not needed <= SIZES_OF_DATA.keys():
         return
     config = model_config(recipe, **{name: SIZES_OF_DATA[name] for name in needed})
     try:

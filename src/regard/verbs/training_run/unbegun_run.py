@@ -41,7 +41,7 @@ def has_trained(run: RunFolder) -> bool:
 
 
 def set_data_aside(run: RunFolder) -> str:
-    """Rename the prepared data, in case something else is with them; how to go on in a note about that."""
+    """Rename the prepared data, in case something else is with them; returns the end of a note about it."""
     if not os.path.lexists(run.path / DATA):
         return ""
     return f"; what was prepared before is in {rename_away(run.path / DATA, 'old')}, which can be removed"
