@@ -142,6 +142,12 @@ def test_names_with_spaces_are_quoted_in_the_command_that_recompresses_a_file(tm
     assert f"xz -dc '{path}' | gzip > '{tmp_path / 'a file.gz'}'" in caught.value.hint
 
 
+def test_an_address_in_a_store_keeps_its_slashes_in_the_command():
+    with pytest.raises(DataError) as caught:
+        line_text(lzma.compress(LETTERS), "s3://bucket/a.en.xz", 1)
+    assert caught.value.hint == "gzip is read: xz -dc s3://bucket/a.en.xz | gzip > s3://bucket/a.en.gz"
+
+
 def test_a_compressed_standard_input_is_unpacked_in_the_pipe():
     with pytest.raises(DataError, match="standard input: compressed by xz") as caught:
         line_text(lzma.compress(LETTERS), STDIN, 1)

@@ -58,12 +58,12 @@ def test_all_processes_agree_and_one_of_them_writes_it(planned, storage, monkeyp
         ({"command": "others"}, "command was 'capitals', and is 'others'"),
         ({"model": "other"}, "model was 'hash', and is 'other'"),
         ({"version": "2"}, "version was '1', and is '2'"),
-        ({"part_bytes": 301}, "part_bytes was 300, and is 301"),
+        ({"part_bytes": 3 << 19}, "--part-megabytes was 0.5, and is 1.5"),
         ({"format": "json"}, "format was 'text', and is 'json'"),
     ],
 )
 def test_another_job_is_refused_by_its_difference(planned, storage, change, named):
-    planned().agreed(storage)
+    planned(**{name: 1 << 19 for name in change if name == "part_bytes"}).agreed(storage)
     with pytest.raises(DataError, match="is the output of another job") as error:
         planned(**change).agreed(storage)
     assert named in str(error.value)

@@ -117,8 +117,8 @@ def refuse_compressed(head: bytes, place: str) -> None:
             if place == STDIN:
                 hint = f"unpack it in the pipe: {command} FILE | regard ..."
             else:
-                packed = f"{Path(place).with_suffix('') if Path(place).suffix in SUFFIXES else place}.gz"
-                hint = f"gzip is read: {command} {shlex.quote(place)} | gzip > {shlex.quote(packed)}"
+                plain = place.removesuffix(Path(place).suffix) if place.endswith(SUFFIXES) else place
+                hint = f"gzip is read: {command} {shlex.quote(place)} | gzip > {shlex.quote(plain + '.gz')}"
             raise DataError(f"{place}: compressed by {kind}, which is not read here", hint) from None
 
 

@@ -18,6 +18,7 @@ from regard.jobs.tables import TableColumns, TableKind, table_kind
 PLAN = "plan.json"
 FORMAT_VERSION = 1
 TOKENS, TOKENS_SUFFIX = "tokens", "safetensors"
+MIB = 1 << 20
 KEYS = (
     "format_version",
     "command",
@@ -173,6 +174,8 @@ def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
                 return f"{names[0]} was {old.get(names[0])!r}, and is {new.get(names[0])!r}"
         elif key == "inputs" and old != new:
             return _difference_of_inputs(old, new)
+        elif key == "part_bytes" and old != new:
+            return f"--part-megabytes was {old / MIB:g}, and is {new / MIB:g}"
         elif old != new:
             return f"{key} was {old!r}, and is {new!r}"
     return ""

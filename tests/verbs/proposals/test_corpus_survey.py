@@ -122,6 +122,23 @@ def test_untranslated_copies_are_counted_with_their_places(corpus):
     assert "train.de:51, train.de:52, train.de:53, ..." in finding.text
 
 
+def test_text_that_was_cut_into_subwords_or_tokens_is_noticed(corpus):
+    def cut(texts):
+        return [text.replace("n ", "@@ n ") for text in texts]
+
+    def tokenised(texts):
+        return [text.replace(" ", " , ", 1) for text in texts]
+
+    finding = only(survey(corpus(cut(ENGLISH), cut(GERMAN))))
+    assert (finding.kind, finding.is_usual) == ("segmented", False)
+    assert finding.text.startswith("train.en and train.de are cut into subwords by subword-nmt (@@)")
+    assert only(survey(corpus(ENGLISH, cut(GERMAN)))).text.startswith("train.de is cut into subwords")
+    assert (
+        "train.en and train.de are tokenised"
+        in only(survey(corpus(tokenised(ENGLISH), tokenised(GERMAN)))).text
+    )
+
+
 def test_held_out_lines_that_are_trained_on_are_named(corpus):
     english, german = sentences(100, seed=2)
     english[3], german[3] = ENGLISH[41], GERMAN[41]

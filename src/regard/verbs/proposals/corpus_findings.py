@@ -12,12 +12,21 @@ from regard.data.corpus_statistics import CorpusStatistics
 from regard.data.duplicates import pair_digest, text_digest
 from regard.data.language_profile import LanguageProfiles
 from regard.data.scripts import Script, detect_script
+from regard.data.segmentation import segmentation_of
 from regard.verbs.proposals.language_codes import script_of_name
 
 # Characters outside the Latin blocks and general punctuation: a line without them needs no detection.
 _NOT_LATIN = re.compile("[^\0-\u024f\u1e00-\u1eff\u2000-\u206f]")
 FindingKind = Literal[
-    "swapped", "misaligned", "language", "script", "overlap", "copies", "duplicates", "several targets"
+    "swapped",
+    "misaligned",
+    "language",
+    "script",
+    "segmented",
+    "overlap",
+    "copies",
+    "duplicates",
+    "several targets",
 ]
 MIN_SUSPECT_LINES = 3  # of a finding, which also needs one of these shares of the sample:
 MIN_WRONG_SHARE = 0.003  # lines in the wrong language or script; names and quotations are fewer
@@ -87,6 +96,8 @@ def findings_of(
             wrong += _wrong_language(corpus, profiles, held_out=corpus is not training)
         yield from _misaligned(corpus, {line for finding in wrong for line in finding.lines})
         yield from wrong
+    for corpus in corpora:
+        yield from _segmented(corpus)
     for part, corpus in held_out.items():
         yield from _overlap(training, corpus, overlaps[part])
     for corpus in corpora:
@@ -250,6 +261,24 @@ def _has_other_script(text: str, usual: Script) -> bool:
     if {script, usual.script} <= {"Japanese", "Han"} or script == "mixed":
         return False  # a line of Japanese may have no kana
     return script != usual.script and sum(map(str.isalpha, text)) >= MIN_LETTERS
+
+
+def _segmented(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
+    """Files that another tool has cut into subwords or tokens."""
+    pairs = corpus.sample.pairs
+    sides = [[pair.source for pair in pairs], [pair.target for pair in pairs]]
+    found = [segmentation_of(side) for side in sides]
+    for i, (file, segmentation) in enumerate(zip(corpus.files, found, strict=True)):
+        if segmentation is None or (i == 1 and segmentation == found[0]):
+            continue
+        files, verb = (
+            (" and ".join(dict.fromkeys(corpus.files)), "are") if found[0] == found[1] else (file, "is")
+        )
+        yield CorpusFinding(
+            kind="segmented",
+            text=f"{files} {verb} {segmentation.done}: {segmentation.instead}",
+            count=corpus.pairs,
+        )
 
 
 def _overlap(

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import shlex
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.model import Model
 from regard.verbs.shared.included_models import included_model, included_models
 from regard.verbs.shared.unfinished_run import unfinished
-from regard.weights.folder import find_folder
+from regard.weights.folder import MANIFEST, find_folder
 from regard.weights.huggingface_files import is_huggingface
 from regard.weights.model_folder import LoadedModel, load_model, read_config_class
 from regard.weights.pretrained import huggingface_config_class, load_pretrained
@@ -82,6 +83,7 @@ def load_named_model(model: str | Path | None, device: torch.device) -> LoadedMo
     if where := unfinished(path):
         console.note(where)
     if not is_huggingface(path):
+        _refuse_toolkit(path)
         loaded = load_model(path, device)
         _warn_of_symmetric_alibi(loaded)
         return loaded
@@ -91,6 +93,19 @@ def load_named_model(model: str | Path | None, device: torch.device) -> LoadedMo
             f"{path}: unsupported decoding defaults are ignored: {', '.join(pretrained.unused_decoding)}"
         )
     return pretrained.loaded
+
+
+def _refuse_toolkit(path: Path) -> None:
+    """Raise a FolderError for a checkpoint of another toolkit, which `regard convert` reads."""
+    if (path / MANIFEST).is_file() or any(find_folder(path / part) for part in ("best", "checkpoints")):
+        return
+    from regard.weights.toolkits.load import toolkit_of  # 0.1 s, which other folders need not wait for
+
+    if (toolkit := toolkit_of(path)) is not None:
+        raise FolderError(
+            f"{path} is a checkpoint of {toolkit.title}",
+            f"convert it first: regard convert {shlex.quote(str(path))} --out DIR",
+        )
 
 
 def _warn_of_symmetric_alibi(loaded: LoadedModel) -> None:

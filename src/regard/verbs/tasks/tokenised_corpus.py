@@ -69,7 +69,8 @@ class TokenisedCorpus:
         else:
             size = f"{totals['tokens']:,} tokens"
         unit = "pairs" if "pairs" in totals else "documents"
-        parts = f"{totals[unit]:,} {unit} in {len(self.index.parts):,} parts"
+        count = len(self.index.parts)
+        parts = f"{totals[unit]:,} {unit} in {count:,} part{'s' * (count != 1)}"
         return f"training: {parts}, {size}{counts_of_skipped(skipped)}"
 
 

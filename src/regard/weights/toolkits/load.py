@@ -10,7 +10,7 @@ from regard.weights.model_folder import LoadedModel, check_size
 from regard.weights.names import read_names
 from regard.weights.pretrained import PretrainedModel
 from regard.weights.tensors import model_tensors, restore_model
-from regard.weights.toolkits import sockeye
+from regard.weights.toolkits import joeynmt, sockeye
 from regard.weights.toolkits.comet import Comet
 from regard.weights.toolkits.eole import Eole
 from regard.weights.toolkits.fairseq import Fairseq
@@ -26,7 +26,7 @@ TOOLKITS: tuple[Toolkit, ...] = (Marian(), JoeyNMT(), Eole(), Fairseq(), Sockeye
 PAGE = "docs/do/coming-from-toolkits.md"
 # weights, the files that they need, and the toolkit
 INCOMPLETE = (
-    ("*.ckpt", ("config.yaml",), JoeyNMT.title),
+    *((name, ("config.yaml",), JoeyNMT.title) for name in (*joeynmt.CHECKPOINTS, "[0-9]*.ckpt")),
     (sockeye.BEST, (sockeye.CONFIG, "vocab.src.0.json", "vocab.trg.0.json"), Sockeye.title),
 )
 
