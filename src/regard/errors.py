@@ -14,8 +14,10 @@ RegardError            shown as one `error:` line and one `hint:` line
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from regard.peer_names import called_so
 
 
 class RegardError(Exception):
@@ -105,8 +107,15 @@ def interruption(error: BaseException | None) -> Interrupted | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name: the shortest known one that begins with it, the nearest, or all."""
+    """A hint for an unknown name: what peers call so, the shortest that begins so, the nearest, or all."""
     known = sorted(known)
+    if peers := called_so(name, known):
+        return meant(peers)
     begun = sorted((each for each in known if name and each.startswith(name)), key=len)
     near = begun or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return meant(near[:1]) if near else f"known: {', '.join(known)}"
+
+
+def meant(names: Sequence[str]) -> str:
+    """The question whether one of these names was meant; the first three."""
+    return f"did you mean {' or '.join(map(repr, names[:3]))}?"

@@ -68,8 +68,20 @@ def test_importing_regard_imports_no_torch():
         (
             ["train", "a.toml", "--max-steps", "20"],
             "no option --max-steps",
+            "a setting of the recipe is given as --set training.max_steps=VALUE; see `regard train --help`",
+        ),
+        (
+            ["train", "a.toml", "--lr", "0.1"],
+            "no option --lr",
+            "a setting of the recipe is given as --set training.schedule.learning_rate=VALUE; see"
+            " `regard train --help`",
+        ),
+        (
+            ["train", "a.toml", "--colour", "red"],
+            "no option --colour",
             "a setting of the recipe is given as --set SECTION.KEY=VALUE; see `regard train --help`",
         ),
+        (["translate", "--num_beams", "4", "a"], "no option --num_beams", "did you mean '--beam-size'?"),
         (["compare", "a", "--config", "x"], "no option --config", "see `regard compare --help`"),
         (["data", "get"], "missing argument 'NAME'", "see `regard data get --help`"),
         (

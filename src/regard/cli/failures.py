@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import click
 
 from regard.errors import Interrupted, RegardError, RunError, UserError, did_you_mean
+from regard.peer_names import called_so, keys_called
 from regard.registry import extension_packages
 
 SEE_TRACEBACK = "the same command with --debug shows the traceback"
@@ -88,10 +89,16 @@ def _option_hint(given: str, options: Iterable[str], otherwise: str) -> str:
     """The option that begins so or is spelt nearly so; else where settings of a recipe are given."""
     names = {name.removeprefix("--") for name in options}
     name = given.lstrip("-")
-    if any(each.startswith(name) for each in names) or difflib.get_close_matches(name, names, 1, 0.7):
+    if (
+        called_so(given, names)
+        or any(each.startswith(name) for each in names)
+        or difflib.get_close_matches(name, names, 1, 0.7)
+    ):
         return did_you_mean(given, options)
     if name in OF_OUTPUT and (others := sorted(OF_OUTPUT & names)):
         return f"did you mean '--{others[0]}'?"
     if "set" in names:
-        return f"a setting of the recipe is given as --set SECTION.KEY=VALUE; {otherwise}"
+        keys = [key for key in keys_called(given) if not key.startswith("decoding.")]
+        setting = " or ".join(f"--set {key}=VALUE" for key in keys[:2] or ["SECTION.KEY"])
+        return f"a setting of the recipe is given as {setting}; {otherwise}"
     return otherwise

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.errors import ConfigError, FolderError, RecipeError
+from regard.errors import ConfigError, FolderError, RecipeError, meant
 from regard.models.build import MODELS, config_class
+from regard.peer_names import keys_called
 from regard.recipe import UnknownKeyError, apply_overrides, places, read, read_toml
 from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import KINDS
@@ -96,15 +97,19 @@ def recipe_from(table: Mapping[str, Any], text: str, base: Path, where: str) -> 
 
 
 def _elsewhere(table: Mapping[str, Any], error: UnknownKeyError) -> str:
-    """The hint for an unknown key: the sections that have a key of this name, those of its own first."""
+    """The hint for an unknown key: the sections that have a key of this name, or of what peers call so.
+
+    Those of its own section come first.
+    """
     recipe, key = _recipe_class(table), error.key.rpartition(".")[2]
     model = table.get("model")
     kind = model.get("kind") if isinstance(model, Mapping) else None
     config = config_class(kind if isinstance(kind, str) and kind in MODELS else recipe.model_kind)
-    in_model = [f"model.{key}"] if key in {field.name for field in dataclasses.fields(config)} else []
+    in_model = {f"model.{field.name}" for field in dataclasses.fields(config)}
     own = f"{error.key.rpartition('.')[0]}."
-    found = sorted(in_model + places(recipe, key), key=lambda name: not name.startswith(own))
-    return f"did you mean {' or '.join(map(repr, found[:3]))}?" if found else error.hint
+    named = dict.fromkeys([f"model.{key}", *places(recipe, key), *keys_called(key)])
+    known = [name for name in named if name in in_model or name in places(recipe, name.rpartition(".")[2])]
+    return meant(sorted(known, key=lambda name: not name.startswith(own))) if known else error.hint
 
 
 def _recipe_class(table: Mapping[str, Any]) -> type[Recipe]:
