@@ -65,6 +65,39 @@ def test_what_is_recorded_is_the_best_of_each_metric_and_the_step_of_both():
     assert (state.best_step, state.validations_since_best) == (6, 0)
 
 
+@pytest.mark.parametrize(
+    ("bleu", "losses", "best"),
+    [
+        ([0.0, 0.0, 0.0], [5.0, 4.0, 4.5], 2),  # nothing is right yet: the loss decides
+        ([0.0, 0.0], [5.0, math.nan], 1),
+        ([0.0, 0.0], [math.nan, 4.0], 1),
+        ([1.0, 1.0], [5.0, 4.0], 1),  # equal scores
+        ([0.0, 1.0, 0.0], [5.0, 6.0, 4.0], 2),
+        ([0.0, 0.0, 1.0], [5.0, 4.0, 9.0], 3),
+    ],
+)
+def test_of_models_whose_scores_are_0_the_least_loss_is_best(bleu, losses, best):
+    state = TrainingState()
+    for step, (score, loss) in enumerate(zip(bleu, losses, strict=True), start=1):
+        state.step = step
+        assert record_best({"bleu": score, "loss": loss}, BLEU, state) == (state.best_step == step)
+    assert state.best_step == best
+    assert state.validations_since_best == len(bleu) - best
+    assert state.best_value == bleu[best - 1]
+
+
+def test_without_a_loss_or_with_one_that_is_not_known_equal_scores_are_not_better():
+    state = TrainingState(best_value=0.0)
+    assert better({"bleu": 0.0, "loss": 1.0}, BLEU, state) == [False]
+    assert better({"bleu": 0.0}, BLEU, TrainingState(best_value=0.0, best_loss=3.0)) == [False]
+
+
+def test_an_error_rate_of_0_cannot_be_improved():
+    errors = TrainingSettings(best_metric="error_rate")
+    state = TrainingState(best_value=0.0, best_loss=3.0)
+    assert better({"error_rate": 0.0, "loss": 1.0}, errors, state) == [False]
+
+
 def test_one_metric_leaves_the_second_alone():
     state = TrainingState(step=3)
     assert record_best({"loss": 2.0}, LOSS, state)
