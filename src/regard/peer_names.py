@@ -75,6 +75,9 @@ PEER_NAMES = {  # a key of recipes, and its names elsewhere
         "train_steps num_steps total_steps max_iters iterations steps n_steps total_num_update after"
     ),
     "training.precision": "fp16 bf16 amp mixed_precision half_precision autocast",
+    "training.recompute_activations": (
+        "gradient_checkpointing checkpoint_activations activation_checkpointing use_ckpting"
+    ),
     "training.validate_every": (
         "eval_steps eval_every eval_interval valid_steps valid_freq validation_freq validate_interval "
         "validate_interval_updates checkpoint_interval"

@@ -10,8 +10,9 @@ from regard.training.settings import METRICS, TrainingSettings
 
 APPLIED = {
     "seed", "max_steps", "accumulate", "clip_norm", "loss", "r_drop", "moving_average", "average_last",
-    "precision", "products", "report_every", "validate_every", "save_every", "keep", "patience",
-    "best_metric", "second_metric", "nonfinite_skips", "collapse", "freeze", "schedule", "optimizer",
+    "precision", "products", "recompute_activations", "report_every", "validate_every", "save_every", "keep",
+    "patience", "best_metric", "second_metric", "nonfinite_skips", "collapse", "freeze", "schedule",
+    "optimizer",
 }  # fmt: skip
 # setting -> what to do instead; these belong to a recipe
 REFUSED = {

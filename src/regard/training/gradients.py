@@ -22,23 +22,29 @@ from regard.training.numbers import is_asynchronous
 from regard.training.objective import CrossEntropy, Loss, NextToken, Objective
 from regard.training.out_of_memory import with_halved_batches
 from regard.training.packed_loss import packed_loss, packed_of
+from regard.training.recomputation import recomputed
 from regard.training.share_objective import ShareObjective
 
 KNOWN: dict[type, Any] = {kind: kind.__call__ for kind in (CrossEntropy, NextToken)}  # as nobody changed them
 
 
 class Gradients:
-    """Computes the gradients of `objective` on `device` with the given precision."""
+    """Computes the gradients of `objective` on `device` with the given precision.
+
+    `recompute`: the activations of blocks are not kept, but computed again in the backward pass.
+    """
 
     def __init__(
-        self, distributed: DistributedModel, objective: Objective, device: torch.device, precision: str
+        self,
+        distributed: DistributedModel,
+        objective: Objective,
+        device: torch.device,
+        precision: str,
+        *,
+        recompute: bool = False,
     ) -> None:
-        self.distributed, self.objective, self.device, self.precision = (
-            distributed,
-            objective,
-            device,
-            precision,
-        )
+        self.distributed, self.objective = distributed, objective
+        self.device, self.precision, self.recompute = device, precision, recompute
         self._graphed: GraphedPass | None = None
 
     def __call__(self, batches: Sequence[Batch], reset: Callable[[], None]) -> tuple[float, int, int]:
@@ -71,7 +77,7 @@ class Gradients:
         """Backpropagates the summed loss; returns the sums of log-likelihoods, targets and batches."""
         sums = torch.zeros(3, device=self.device)
         here = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
-        with here:
+        with here, recomputed(self.distributed.model, on=self.recompute):
             for batch in batches:
                 sums = sums + self._pass(batch)
         return sums

@@ -54,6 +54,7 @@ class TrainingSettings:
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 if the GPU has it
     # on a CPU: the fastest library of float32 products, PyTorch's default, or bfloat16 by oneDNN
     products: Products = "auto"
+    recompute_activations: bool = False  # in the backward pass, for less memory and more time
     report_every: int = 50  # updates between two lines of progress
     validate_every: int = 500  # updates between two validations
     save_every: int = 500  # updates between two checkpoints

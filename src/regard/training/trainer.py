@@ -31,6 +31,7 @@ from regard.training.optimizer_state import optimizer_files, restore_optimizer
 from regard.training.pace import Pace, Update
 from regard.training.prefetch import BatchReader
 from regard.training.random_state import random_state, restore_random_state, seed_random, unchanged_random
+from regard.training.recomputation import refuse_without_blocks
 from regard.training.records import Records, Report
 from regard.training.run_writer import RunWriter
 from regard.training.schedule import Schedule, schedule_width
@@ -80,6 +81,8 @@ class Trainer:
         entropy: float | None = None,
     ) -> None:
         refuse_unused_forward(model, objective)
+        if settings.recompute_activations:
+            refuse_without_blocks(model)
         self.model, self.loader = model, loader
         self.settings, self.run, self.model_files = settings, run, model_files
         self.validate, self.update, self.stop = validate, update, stop
@@ -90,7 +93,13 @@ class Trainer:
         self.best = BestWeights(self.writer, model_files, learned_validation=validate is None)
         self.device = next(model.parameters()).device
         self.ignored = ignored_label(objective)
-        self.gradients = Gradients(self.distributed, objective, self.device, settings.precision)
+        self.gradients = Gradients(
+            self.distributed,
+            objective,
+            self.device,
+            settings.precision,
+            recompute=settings.recompute_activations,
+        )
         self.entropy = self.group.broadcast(entropy)
         self.first_checked_step = settings.collapse.first_checked_step(settings.max_steps, settings.warmup)
         self.optimizer = build_optimizer(model, settings.optimizer)

@@ -47,7 +47,13 @@ def measured_threads(model: Model, objective: Objective, loader: Loader, setting
     most = torch.get_num_threads()
     if model.device.type != "cpu" or most == 1:
         return most
-    gradients = Gradients(ReplicatedModel(model, SINGLE), objective, model.device, settings.precision)
+    gradients = Gradients(
+        ReplicatedModel(model, SINGLE),
+        objective,
+        model.device,
+        settings.precision,
+        recompute=settings.recompute_activations,
+    )
     batches = itertools.cycle(list(itertools.islice(loader.epoch(), BATCHES)))
     with torch.random.fork_rng(devices=[]), fused(model), unchanged_buffers(list(model.buffers())):
         mode = model.training

@@ -1,0 +1,68 @@
+"""Activation checkpointing (Chen et al. 2016): the backward pass computes the activations of a block again.
+
+The forward pass keeps only the input of each block, for less memory and the time of a second forward pass.
+The random state is kept too, so that dropout is the same and so are the gradients, to the bit.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from regard.errors import RecipeError
+
+
+def blocks_of(model: nn.Module) -> list[nn.Module]:
+    """The blocks of all stacks of a model: the modules in its lists that are called `blocks`."""
+    lists = (each for name, each in model.named_modules() if name.rpartition(".")[2] == "blocks")
+    return [block for each in lists if isinstance(each, nn.ModuleList) for block in each]
+
+
+def refuse_without_blocks(model: nn.Module) -> None:
+    """Raises a RecipeError for a model whose activations would all be kept.
+
+    Raises:
+        RecipeError: the model has no list of modules that is called `blocks`.
+    """
+    if not blocks_of(model):
+        raise RecipeError(
+            f"training.recompute_activations = true, but {type(model).__name__} has no list of `blocks`",
+            "leave it out; smaller batches.batch_tokens need less memory too",
+        )
+
+
+@contextmanager
+def recomputed(model: nn.Module, *, on: bool = True) -> Iterator[None]:
+    """A context in which the blocks of `model` keep nothing but their inputs for the backward pass."""
+    blocks = blocks_of(model) if on else []
+    before = [vars(block).get("forward") for block in blocks]
+    for block in blocks:
+        vars(block)["forward"] = partial(_forward, block.forward, list(block.buffers()))
+    try:
+        yield
+    finally:
+        for block, forward in zip(blocks, before, strict=True):
+            del vars(block)["forward"]
+            if forward is not None:
+                vars(block)["forward"] = forward
+
+
+def _forward(forward: Any, buffers: Sequence[Tensor], *inputs: Any, **more: Any) -> Any:
+    def contexts() -> tuple[Any, Any]:
+        return nullcontext(), _unchanged(buffers)
+
+    return checkpoint(forward, *inputs, use_reentrant=False, context_fn=contexts, **more)
+
+
+@contextmanager
+def _unchanged(buffers: Sequence[Tensor]) -> Iterator[None]:
+    """A context after which these have their present values: a batch norm counts a batch once."""
+    before = [buffer.clone() for buffer in buffers]
+    try:
+        yield
+    finally:
+        for buffer, value in zip(buffers, before, strict=True):
+            buffer.data.copy_(value)  # the pass may have saved the buffer, which then counts as unchanged
