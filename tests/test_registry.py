@@ -14,7 +14,7 @@ from regard import registry
 from regard.data import register_corpus_format
 from regard.decoding import BeamSearch, register_rule, register_search
 from regard.decoding.base_search import Search
-from regard.errors import ConfigError, UserError
+from regard.errors import ConfigError, Interrupted, UserError
 from regard.models import (
     register_attention,
     register_feed_forward,
@@ -96,6 +96,20 @@ def test_an_extension_that_cannot_be_imported_is_named(extension, colours):
     extension("a_broken_extension", "import no_such_module_anywhere\n")
     with pytest.raises(UserError, match=r"a_broken_extension.*no_such_module_anywhere"):
         colours["violet"]
+
+
+def test_a_signal_while_an_extension_is_imported_is_no_fault_of_it(extension, colours):
+    extension(
+        "a_stopped_extension",
+        "from regard.errors import Interrupted\n"
+        "try:\n"
+        "    raise Interrupted(15, 'stopped by SIGTERM')\n"
+        "except Exception as error:\n"
+        "    raise ImportError('a fault') from error\n",
+    )
+    with pytest.raises(Interrupted, match="stopped by SIGTERM") as caught:
+        colours["green"]
+    assert caught.value.exit_code == 143
 
 
 def test_what_an_extension_registers_is_known_to_other_processes_and_what_a_script_registers_is_not(

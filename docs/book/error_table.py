@@ -8,7 +8,7 @@ from docutils import nodes
 from plain_text import inline, table
 from sphinx.util.docutils import SphinxDirective
 
-from regard.errors import Interrupted, RegardError
+from regard.errors import Interrupted, Reported
 
 SIGNALS = "128 + the number of the signal"
 
@@ -18,18 +18,18 @@ class Errors(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         self.env.note_reread()  # the classes can change without a change of the page
-        rows = [[inline(cell) for cell in row] for row in described(RegardError)]
+        rows = [[inline(cell) for cell in row] for row in described(Reported)]
         return [table(("exception", "what it is for", "exit code", "is a"), rows, (15, 45, 20, 15))]
 
 
-def described(cls: type[RegardError]) -> Iterator[tuple[str, str, str, str]]:
+def described(cls: type[Reported]) -> Iterator[tuple[str, str, str, str]]:
     """The cells of a class and of those below it."""
     code = SIGNALS if issubclass(cls, Interrupted) else str(cls.exit_code)
     about = (inspect.getdoc(cls) or "").partition("\n")[0]
-    base = "" if cls is RegardError else f"`{cls.__bases__[0].__name__}`"
+    base = "" if cls is Reported else f"`{cls.__bases__[0].__name__}`"
     yield f"`{cls.__name__}`", about, code, base
     for each in cls.__subclasses__():
-        if each.__module__ == RegardError.__module__:
+        if each.__module__ == Reported.__module__:
             yield from described(each)
 
 

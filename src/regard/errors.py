@@ -1,16 +1,17 @@
 """The exceptions of regard, each with a message and a hint.
 
-RegardError            shown as one `error:` line and one `hint:` line
-├── UserError          something the user can correct: exit code 2
-│   ├── RecipeError    a recipe or a setting of it
-│   ├── ConfigError    a model configuration, a setting or an argument that cannot work
-│   ├── DataError      a corpus, a line, an encoding, a data set
-│   ├── FolderError    a model folder, a run folder, a weights file
-│   └── MissingExtra   an optional dependency that is not installed
-├── RunError           a failure while running: exit code 1
-│   └── OutputIsNaN    a model whose output is NaN
-└── Interrupted        a signal: exit code 130 or 143
-    └── Stopped        a training run that saved its state
+Reported                   shown as one `error:` line and one `hint:` line
+├── RegardError            an Exception
+│   ├── UserError          something the user can correct: exit code 2
+│   │   ├── RecipeError    a recipe or a setting of it
+│   │   ├── ConfigError    a model configuration, a setting or an argument that cannot work
+│   │   ├── DataError      a corpus, a line, an encoding, a data set
+│   │   ├── FolderError    a model folder, a run folder, a weights file
+│   │   └── MissingExtra   an optional dependency that is not installed
+│   └── RunError           a failure while running: exit code 1
+│       └── OutputIsNaN    a model whose output is NaN
+└── Interrupted            a signal: exit code 130 or 143; like KeyboardInterrupt no Exception
+    └── Stopped            a training run that saved its state
 """
 
 import difflib
@@ -20,8 +21,8 @@ from typing import Any
 from regard.peer_names import called_so
 
 
-class RegardError(Exception):
-    """An error that is shown to the user: `message` says what is wrong, `hint` what to do."""
+class Reported(BaseException):
+    """What is shown to the user: `message` says what is wrong, `hint` what to do."""
 
     exit_code = 1
 
@@ -35,10 +36,14 @@ class RegardError(Exception):
         return _unpickled, (type(self), self.args, self.__dict__)
 
 
-def _unpickled(kind: type[RegardError], args: tuple[Any, ...], attributes: dict[str, Any]) -> RegardError:
+def _unpickled(kind: type[Reported], args: tuple[Any, ...], attributes: dict[str, Any]) -> Reported:
     error = kind.__new__(kind, *args)
     error.__dict__.update(attributes)
     return error
+
+
+class RegardError(Reported, Exception):
+    """An error of regard."""
 
 
 class UserError(RegardError):
@@ -87,8 +92,11 @@ class OutputIsNaN(RunError):
         )
 
 
-class Interrupted(RegardError):
-    """An interruption by a signal; `exit_code` is 128 + its number."""
+class Interrupted(Reported):
+    """An interruption by a signal; `exit_code` is 128 + its number.
+
+    It is no Exception, so that nothing that handles failures, of a library or of a file, takes it for one.
+    """
 
     def __init__(self, signal_number: int, message: str, hint: str = "") -> None:
         super().__init__(message, hint)
@@ -97,13 +105,6 @@ class Interrupted(RegardError):
 
 class Stopped(Interrupted):
     """An interrupted training run that saved its state; all of its processes have stopped."""
-
-
-def interruption(error: BaseException | None) -> Interrupted | None:
-    """The interruption from which an error of a library arose, which had caught it; None if there is none."""
-    while error is not None and not isinstance(error, Interrupted):
-        error = error.__cause__ or error.__context__
-    return error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

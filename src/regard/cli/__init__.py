@@ -38,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     session = Session()
     try:
         return regard.main(list(arguments), prog_name="regard", standalone_mode=False, obj=session) or 0
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the last place to report it)
+    except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 (the last place to report it)
         reported = failure(error)
         if reported.exit_code == CLOSED_PIPE:
             # so that Python does not complain at exit either

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import click
 
-from regard.errors import Interrupted, RegardError, RunError, UserError, did_you_mean
+from regard.errors import Interrupted, Reported, RunError, UserError, did_you_mean
 from regard.peer_names import called_so, keys_called
 from regard.registry import extension_packages
 
@@ -25,7 +25,7 @@ class Session:
     debug: bool = False
 
 
-def report(error: RegardError, *, debug: bool = False) -> None:
+def report(error: Reported, *, debug: bool = False) -> None:
     """Write the error and its hint to stderr, each in one line without control characters.
 
     `debug`: the traceback was shown, so no hint says how to see it.
@@ -37,9 +37,9 @@ def report(error: RegardError, *, debug: bool = False) -> None:
         click.echo(f"{click.style(f'{label}:', fg=hue, bold=True)} {line}", err=True, color=colour)
 
 
-def failure(error: BaseException) -> RegardError:
-    """The exception as a RegardError with a hint."""
-    if isinstance(error, RegardError):
+def failure(error: BaseException) -> Reported:
+    """The exception as one that is shown, with a hint."""
+    if isinstance(error, Reported):
         error.hint = error.hint or "see `regard --help`"
         return error
     if isinstance(error, click.ClickException):

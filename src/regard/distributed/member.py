@@ -37,7 +37,7 @@ def member(process: Rank) -> Iterator[Group]:
         with _default_signals():
             group = join(process)
         yield group
-    except (Exception, KeyboardInterrupt) as error:
+    except (Exception, KeyboardInterrupt, Interrupted) as error:
         if process.rank > 0:
             _end(group, error)
         if process.size > 1:

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from regard.errors import RunError, interruption
+from regard.errors import RunError
 from regard.exports.onnx_modules import GrownCache, GrownStack, traceable
 from regard.layers.cache import KeyValue
 from regard.layers.masks import padding_mask
@@ -180,8 +180,6 @@ def save_graph(
                 verbose=False,
             )
     except Exception as error:
-        if stop := interruption(error):  # the exporter takes a signal's for an error of the model
-            raise stop from None
         raise RunError(
             f"torch cannot export {path.name}: {_reason(error)[:300]}",
             "nothing was written; registered parts must not branch on sizes, of others please report this",

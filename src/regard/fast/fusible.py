@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from regard.errors import interruption
 from regard.fast.native.kernels import available
 from regard.fast.unchanged import any_module_is_hooked, class_is_unchanged, has_hooks
 
@@ -64,8 +63,6 @@ def has_triton() -> bool:
     try:
         try_a_kernel()
     except Exception as error:  # noqa: BLE001, a compiler or a driver can fail in many ways
-        if stop := interruption(error):
-            raise stop from None
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         warnings.warn(f"Triton cannot compile kernels here, so PyTorch's are used: {reason}", stacklevel=2)
         return False

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from regard.errors import ConfigError, DataError, FolderError, Interrupted, RegardError, RunError, UserError
+from regard.errors import ConfigError, DataError, FolderError, RegardError, RunError, UserError
 from regard.jobs.plan import Plan, read_plan
 from regard.jobs.shard import Answer, Wrap, run_part
 from regard.jobs.storage import Storage
@@ -101,8 +101,6 @@ class PartWorker:
         began = time.monotonic()
         try:
             run_task(self._storage, task, lambda: job.do(task))
-        except Interrupted:
-            raise
         except RegardError as error:
             seconds = time.monotonic() - began
             return {"lines": 0, "failed": 1, "seconds": seconds, "reason": f"{error.message} ({error.hint})"}

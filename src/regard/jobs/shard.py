@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from regard.errors import DataError, Interrupted, RegardError, RunError
+from regard.errors import DataError, RegardError, RunError
 from regard.jobs.inputs import refuse_changed
 from regard.jobs.pace import Pace, PartDone, ShardReport
 from regard.jobs.parquet import ParquetRows
@@ -119,8 +119,6 @@ def _answered(texts: Sequence[Any], first: int, rows: PartRows, answer: Answer) 
         if len(found) != len(lines):
             raise AssertionError(f"{len(found)} answers to {len(lines)} lines")
         yield from found
-    except Interrupted:
-        raise
     except (RegardError, ValueError, RuntimeError, MemoryError) as error:
         if len(texts) == 1:
             yield FailedLine(line=first, reason=_reason(error))

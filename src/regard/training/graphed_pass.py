@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch, RowBatch
 from regard.data.packed_pairs import PackedPairs
-from regard.errors import interruption
 from regard.fast.dropout_seeds import SeedCounter, SeedMemory
 from regard.fast.unchanged import own_names
 
@@ -255,8 +254,6 @@ class Recorded:
                 replay()
                 problem = self._difference(run, before, result, gradients)
         except Exception as error:  # noqa: BLE001, the pass itself has run; kernels can fail in many ways
-            if stop := interruption(error):
-                raise stop from None
             replay, problem = None, next(iter(str(error).splitlines()), type(error).__name__)
             _new_generator(self._device)
         _set_generator_state(self._device, after)

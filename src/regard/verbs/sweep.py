@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from regard import console
-from regard.errors import DataError, FolderError, Interrupted, RecipeError, RegardError, RunError, UserError
+from regard.errors import DataError, FolderError, RecipeError, RegardError, RunError, UserError
 from regard.jobs.pace import PartDone
 from regard.jobs.part_worker import JobOrder, OpenedTasks
 from regard.jobs.storage import Storage
@@ -185,8 +185,6 @@ def _trained_here(
     for name in chosen:
         try:
             record = run_task(storage, name, lambda name=name: runs.train(name))
-        except Interrupted:
-            raise
         except RegardError as error:
             failed[name] = error.message
             console.warn(f"{name}: {error.message} ({error.hint})")
