@@ -108,7 +108,7 @@ def test_a_signal_while_an_extension_is_imported_is_no_fault_of_it(extension, co
         "    raise ImportError('a fault') from error\n",
     )
     with pytest.raises(Interrupted, match="stopped by SIGTERM") as caught:
-        colours["green"]
+        colours["violet"]
     assert caught.value.exit_code == 143
 
 

@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+from torch import nn
 
+from regard.errors import ConfigError
 from regard.inspection.passes import (
     attention_sites,
     continuation_pass,
@@ -10,7 +12,9 @@ from regard.inspection.passes import (
     sequence_of,
     translation_pass,
 )
-from regard.inspection.record import blocks, record_model
+from regard.inspection.patching import Patch, patched
+from regard.inspection.record import blocks, record_attention, record_model
+from regard.inspection.switches import Ablation, ablated
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -98,3 +102,33 @@ def test_layers_are_counted_in_their_part():
         ("decoder", 1),
     ]
     assert [place.part for place in attention_sites(encoder())] == ["encoder"]
+
+
+def shared():
+    """An encoder-decoder whose two encoder blocks are one module."""
+    model = translator()
+    model.encoder.blocks = nn.ModuleList([model.encoder.blocks[0]] * 2)
+    return model
+
+
+def test_a_shared_attention_has_a_site_in_each_place():
+    def named(model):
+        return [(site.name, site.layer) for site in attention_sites(model)]
+
+    assert named(shared()) == named(translator())
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        record_model,
+        lambda model: record_model(model, hidden=["decoder.blocks.0"]),
+        record_attention,
+        lambda model: ablated(model, Ablation(layers=["encoder.blocks.0"])),
+        lambda model: patched(model, Patch(module="encoder.blocks.0", value=torch.zeros(3, 16))),
+    ],
+)
+def test_what_a_module_computes_in_several_places_is_not_taken_for_one(inside):
+    message = r"encoder\.blocks\.0 and encoder\.blocks\.1 are one module"
+    with pytest.raises(ConfigError, match=message), inside(shared()):
+        pass

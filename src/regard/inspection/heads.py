@@ -110,7 +110,7 @@ def _refuse_other_sizes(
         raise ConfigError(
             f"the weights have {weights.size(1)} rows and {weights.size(2)} columns for {height} and {width}"
             " tokens",
-            "give the tokens of the pass that was recorded",
+            "give the tokens of the pass that was recorded, in which each attention was called once",
         )
     for source, target in links:
         if not (0 <= source < width and 0 <= target < height):

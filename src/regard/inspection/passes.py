@@ -16,6 +16,7 @@ from regard.decoding.special_tokens import refuse_other_id
 from regard.errors import ConfigError
 from regard.inspection.numbers_given import is_whole, refuse_other_ids, refuse_other_rows
 from regard.layers.attention import MultiHeadAttention, SelfAttention
+from regard.layers.block import DecoderBlock, EncoderBlock
 from regard.layers.recurrent import SourceAttention
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
@@ -189,10 +190,27 @@ class AttentionSite:
     softcap: float | None = None  # of its scores
 
 
+def refuse_shared_modules(model: nn.Module) -> None:
+    """Raise a ConfigError for an attention or a block that a model has in several places.
+
+    A pass calls it once for each place, and what it computes in one of them has no name of its own.
+    """
+    places: dict[nn.Module, str] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        if not isinstance(module, MultiHeadAttention | SourceAttention | EncoderBlock | DecoderBlock):
+            continue
+        if module in places:
+            raise ConfigError(
+                f"{places[module]} and {name} are one module, so what it computes in each cannot be recorded",
+                "give each block modules of its own; without looking inside the model works as it is",
+            )
+        places[module] = name
+
+
 def attention_sites(model: Model) -> list[AttentionSite]:
-    """The attentions of a model in the order of computation."""
+    """The attentions of a model in the order of computation; one for each place of a shared module."""
     found: list[AttentionSite] = []
-    for name, module in model.named_modules():
+    for name, module in model.named_modules(remove_duplicate=False):
         if not isinstance(module, MultiHeadAttention | SourceAttention):
             continue
         part, rows, columns = _part_and_sequences(model, name, module)

@@ -23,6 +23,7 @@ from regard.inspection.decoder_calls import (
 )
 from regard.inspection.numbers_given import refuse_other_indices
 from regard.inspection.own_thread import in_this_thread
+from regard.inspection.passes import refuse_shared_modules
 from regard.inspection.record import blocks
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.kernels import Attend, around, current_attend, exchanged
@@ -63,11 +64,13 @@ def patched(model: nn.Module, *patches: Patch) -> Iterator[None]:
     at once, as forced ones do.
 
     Raises:
-        ConfigError: the model has no such module, head or position, or none is named; inside the `with`, the
+        ConfigError: the model has no such module, head or position, or none is named, or two of its blocks or
+            attentions are one module; inside the `with`, the
             shape of a value is not that of what it replaces, or decoding goes beyond a value that has no
             `positions`, or is that of a recurrent model; at its end, a module was not called, although the
             part of the model that it is in was.
     """
+    refuse_shared_modules(model)
     modules = dict(model.named_modules())
     patches = tuple(_refuse_unknown(model, modules, each) for each in patches)
     with ExitStack() as undo:

@@ -17,7 +17,7 @@ from torch import nn
 from regard.errors import ConfigError, did_you_mean
 from regard.inspection.numbers_given import refuse_other_indices
 from regard.inspection.own_thread import in_this_thread
-from regard.inspection.passes import SequenceName, attention_sites, sequence_of
+from regard.inspection.passes import SequenceName, attention_sites, refuse_shared_modules, sequence_of
 from regard.inspection.recording import Recorded, Recording
 from regard.inspection.recording_kernels import (
     FLOAT32_BYTES,
@@ -82,9 +82,11 @@ def record_model(
     `Recording.no_weights` gives the reason.
 
     Raises:
-        ConfigError: a name, part or head is unknown, or scores are not known; inside the `with`, the
-            recording exceeds `limit`, or an attention is no weighted mean of its values.
+        ConfigError: a name, part or head is unknown, scores are not known, or two of its blocks or attentions
+            are one module; inside the `with`, the recording exceeds `limit`, or an attention is no weighted
+            mean of its values.
     """
+    refuse_shared_modules(model)
     chosen = _chosen(model, names, parts)
     refuse_unknown(model, chosen, parts, heads or {}, hidden)
     recording = Recording(

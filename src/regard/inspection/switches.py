@@ -24,7 +24,7 @@ from regard.errors import ConfigError, did_you_mean
 from regard.inspection.decoder_calls import refuse_cached_calls
 from regard.inspection.numbers_given import refuse_other_indices, refuse_other_tokens
 from regard.inspection.own_thread import in_this_thread
-from regard.inspection.passes import AttentionSite, attention_sites
+from regard.inspection.passes import AttentionSite, attention_sites, refuse_shared_modules
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.block import DecoderBlock, EncoderBlock, PostNorm, Residual
 from regard.layers.cache import KeyValue
@@ -67,11 +67,13 @@ def ablated(model: Model, *ablations: Ablation) -> Iterator[None]:
     without a cache, because decoding moves and drops rows.
 
     Raises:
-        ConfigError: the model has no such head or layer; inside the `with`, a text that is read as a whole
+        ConfigError: the model has no such head or layer, or two of its attentions or blocks are one module;
+            inside the `with`, a text that is read as a whole
             has no such token (one that is being written may yet have it), or several ablations meet a cache,
             or a batch with another number of rows.
     """
     _refuse_unknown(model, ablations)
+    refuse_shared_modules(model)
     with ExitStack() as undo:
         if len(ablations) > 1:
             undo.enter_context(refuse_cached_calls(model, *SEVERAL))
