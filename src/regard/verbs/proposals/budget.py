@@ -32,7 +32,7 @@ class Budget:
         """
         if task not in TIMED_TASKS and (minutes is not None or cores is not None):
             raise RecipeError(
-                f"minutes and cores are for translations and images, not for {task}",
+                f"minutes and cores are for translations and images, and the task of these files is {task}",
                 "leave them out; training.max_steps of the recipe sets the length of the run",
             )
         if minutes is not None and not (0 < minutes < math.inf):

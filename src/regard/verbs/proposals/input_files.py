@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import itertools
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from regard.data.files import locate, refuse_compressed
 from regard.errors import DataError, RecipeError
 
 HEAD_BYTES = 1 << 16  # bytes at the beginning of a file that must be text
+# the formats of translation memories, test sets and translators' files, by their first element
+MARKUP = {b"tmx": "TMX", b"xliff": "XLIFF", b"mteval": "SGML", b"srcset": "SGML", b"refset": "SGML"}
+_FIRST_ELEMENT = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!][^>]*>\s*)*<([a-z]+)\b")
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -117,5 +121,11 @@ def _refuse_other_than_text(path: Path) -> None:
         codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character may be cut
     except UnicodeDecodeError:
         refuse_compressed(head, str(path))  # other bytes are named with their line when the file is read
+    element = _FIRST_ELEMENT.match(head.lower())
+    if element is not None and (name := MARKUP.get(element[1])):
+        raise DataError(
+            f"{path} is {name}, which is not read",
+            "write its pairs into a file .tsv: on each line a source, a tab and its target",
+        )
     if b"\0" in head:
         raise DataError(f"{path} is not a text file", "save it as plain text, CSV, TSV or JSON Lines")
