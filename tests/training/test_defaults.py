@@ -21,7 +21,7 @@ DEFAULTS = {
     TrainingSettings: {
         "seed": 1, "max_steps": 10_000, "accumulate": 1, "clip_norm": 0.0, "label_smoothing": 0.1, "loss": "",
         "r_drop": 0.0, "moving_average": 0.0, "average_last": 0, "refit": False, "precision": "auto",
-        "products": "auto",
+        "products": "auto", "recompute_activations": False,
         "report_every": 50, "validate_every": 500, "save_every": 500, "keep": 2, "patience": 0,
         "best_metric": "loss", "second_metric": None, "nonfinite_skips": 5, "freeze": (), "adapter": None,
         "distillation": None,

@@ -39,6 +39,7 @@ CHANGES = {
     "refit": True,
     "precision": "bfloat16",
     "products": "bfloat16",
+    "recompute_activations": True,
     "report_every": 5,
     "validate_every": 4,
     "save_every": 4,
@@ -137,6 +138,9 @@ def test_a_setting_changes_the_run_or_is_refused_by_name(tmp_path, name, squared
             run(tmp_path / "changed", changed)
         assert caught.value.hint
         assert not (tmp_path / "changed").exists()
+    elif name == "recompute_activations":  # the same bits from less memory: see test_recomputation.py
+        with pytest.raises(RecipeError, match="Linear has no list of `blocks`"):
+            run(tmp_path / "changed", changed)
     else:
         assert run(tmp_path / "changed", changed) != base
 

@@ -14,9 +14,12 @@ from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
+from regard.training import gradients
+from regard.training.fitting import fit
 from regard.training.gradients import Gradients
 from regard.training.objective import CrossEntropy, Loss, NextToken
 from regard.training.recomputation import blocks_of, recomputed, refuse_without_blocks
+from regard.training.settings import TrainingSettings
 from tests.data.test_packed_pairs import batch_of
 from tests.laws.test_family import running_text
 
@@ -44,12 +47,11 @@ MODELS = {
 def results(model, objective, batch, *, recompute, precision="float32"):
     """The numbers and gradients of an update, and the random state after it."""
     model.zero_grad(set_to_none=True)
-    gradients = Gradients(
-        ReplicatedModel(model), objective, torch.device("cpu"), precision, recompute=recompute
-    )
+    device = torch.device("cpu")
+    update = Gradients(ReplicatedModel(model), objective, device, precision, recompute=recompute)
     torch.manual_seed(5)
     with fused(model):
-        sums = gradients([batch, batch], model.zero_grad)
+        sums = update([batch, batch], model.zero_grad)
     return [torch.tensor(sums), *(p.grad for p in model.parameters()), torch.get_rng_state()]
 
 
@@ -127,8 +129,8 @@ def test_a_batch_norm_counts_a_batch_once():
         torch.manual_seed(1)
         model = Normed()
         examples = TensorExamples(torch.randn(6, 4), torch.zeros(6, dtype=torch.int64))
-        gradients = results(model, squares, examples.batch(torch.arange(6).numpy(), 0), recompute=on)
-        found.append([*gradients, *model.buffers()])
+        numbers = results(model, squares, examples.batch(torch.arange(6).numpy(), 0), recompute=on)
+        found.append([*numbers, *model.buffers()])
     for one, other in zip(*found, strict=True):
         assert torch.equal(one, other)
 
@@ -156,3 +158,21 @@ def test_a_model_without_blocks_is_refused():
     with pytest.raises(RecipeError, match=r"recompute_activations = true, but .* has no list of `blocks`"):
         refuse_without_blocks(model)
     refuse_without_blocks(build_model(PAIRS, seed=0))
+
+
+def test_a_run_recomputes_if_its_settings_say_so_and_ends_with_the_same_weights(tmp_path, monkeypatch):
+    found, entered = [], []
+    monkeypatch.setattr(
+        gradients, "recomputed", lambda *given, on: entered.append(on) or recomputed(*given, on=on)
+    )
+    for on in (False, True):
+        torch.manual_seed(1)
+        model = Normed()
+        examples = TensorExamples(torch.randn(8, 4), torch.zeros(8, dtype=torch.int64))
+        settings = TrainingSettings(max_steps=3, recompute_activations=on)
+        fit(model, examples, tmp_path / str(on), objective=squares, settings=settings)
+        found.append([*model.parameters(), *model.buffers()])
+    assert set(entered[: len(entered) // 2]) == {False}
+    assert set(entered[len(entered) // 2 :]) == {True}
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)

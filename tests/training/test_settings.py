@@ -63,6 +63,7 @@ def test_a_recipe_without_these_keys_keeps_its_meaning():
         "refit": False,
         "precision": "auto",
         "products": "auto",
+        "recompute_activations": False,
         "report_every": 50,
         "validate_every": 500,
         "save_every": 500,

@@ -1,4 +1,4 @@
-"""Activation checkpointing (Chen et al. 2016): the backward pass computes the activations of a block again.
+"""Activation checkpointing (Chen et al. 2016): the backward pass computes activations again.
 
 The forward pass keeps only the input of each block, for less memory and the time of a second forward pass.
 The random state is kept too, so that dropout is the same and so are the gradients, to the bit.
