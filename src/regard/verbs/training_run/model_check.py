@@ -7,6 +7,7 @@ import torch
 from regard.errors import ConfigError
 from regard.models.build import MODELS, config_class, outline
 from regard.models.vision import VisionConfig
+from regard.training.recomputation import refuse_without_blocks
 from regard.training.trainable import choose_trainable
 from regard.verbs.tasks.recipe import Recipe
 from regard.verbs.tasks.task import model_config
@@ -26,7 +27,8 @@ def refuse_impossible_model(recipe: Recipe) -> None:
 
     Raises:
         ConfigError: a setting of `[model]` is unknown or does not fit the others.
-        RecipeError: `training.freeze` matches nothing, or everything.
+        RecipeError: `training.freeze` matches nothing, or everything; or `training.recompute_activations` is
+            set for a model without blocks.
     """
     kind, preset = config_class(recipe.chosen_model_kind), recipe.model.get("preset")
     fields = [field for field in dataclasses.fields(kind) if field.init]
@@ -48,5 +50,7 @@ def refuse_impossible_model(recipe: Recipe) -> None:
         if error.__cause__ is not None:  # a registered part fails, perhaps for want of values
             return
         raise
+    if recipe.training.recompute_activations:
+        refuse_without_blocks(model)
     if recipe.training.adapter is None:
         choose_trainable(model, freeze=recipe.training.freeze)
