@@ -80,6 +80,17 @@ def prefix_of(text: str, tokenizer: Tokenizer, *, lower_capitals: bool = False) 
     return Prefix(text=rest, ids=(numbers[language],), lower_capitals=lower_capitals)
 
 
+def reads_languages(tokenizer: Tokenizer) -> bool:
+    """True if languages are special tokens, as in Marian's models: a prefix is one, but no text."""
+    return not tokenizer.trained_by_regard and any(map(LANGUAGE.fullmatch, _named(tokenizer)))
+
+
+def spelled_language(text: str) -> str:
+    """The language token that a text begins with as its letters; "": there is none."""
+    found = LANGUAGE.match(text)
+    return found[1] if found else ""
+
+
 def _named(tokenizer: Tokenizer) -> dict[str, int]:
     """The pieces that language tokens may be, and their ids."""
     names = {number: piece for piece, number in tokenizer.vocabulary().items() if ">>" in piece}
