@@ -30,6 +30,7 @@ from regard.weights.huggingface_tokenizer import (
     write_tokenizers,
 )
 
+SETTINGS = "tokenizer_config.json"
 CONVERTED = ConvertedConfig(
     config=DecoderOnlyConfig(vocab_size=9, d_model=8, num_heads=2, num_layers=1, d_ff=8)
 )
@@ -252,3 +253,20 @@ def test_a_folder_of_transformers_has_its_languages_again(tmp_path):
     assert language_tokens(again) == language_tokens(tokenizer)
     for text in (">>fra<< Hi.", "Hi.", "?"):
         assert again.encode(text) == tokenizer.encode(text)
+
+
+def test_special_tokens_without_a_role_are_named_too():
+    """Those that a text may spell for transformers; a tokeniser of regard has none."""
+
+    def named(tokenizer, config):
+        settings = json.loads(write_tokenizers(TokenizerPair(tokenizer, tokenizer), config, "any")[SETTINGS])
+        return settings.get("additional_special_tokens")
+
+    content = json.loads(WORDS.to_bytes())
+    special = SpecialTokens(pad=0, unk=1, bos=2, eos=3, vocab_size=WORDS.vocab_size + 1)
+    flags = {**content["added_tokens"][0], "content": "<|im_start|>", "id": WORDS.vocab_size}
+    content["added_tokens"].append(flags)
+    chats = Tokenizer.from_bytes(json.dumps(with_special_tokens(content, special)).encode())
+    assert named(chats, CONVERTED.config) == ["<|im_start|>"]
+    assert named(of_languages(UNMATCHED, "Unigram"), TRANSLATOR) == [">>fra<<", ">>zh_hans<<"]
+    assert named(WORDS, CONVERTED.config) is None

@@ -322,6 +322,9 @@ def write_tokenizers(
     pieces = {number: piece for piece, number in source.vocabulary().items()}
     settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     settings |= {name: pieces[number] for name, number in named.items() if number in pieces}
+    others = [*source.special_texts(), *language_tokens(source)] if not source.trained_by_regard else []
+    if others := [text for text in dict.fromkeys(others) if text not in settings.values()]:
+        settings["additional_special_tokens"] = others
     for name, tokenizer in (("src_lang", source), ("tgt_lang", target)):
         for code, number in tokenizer.languages.items():
             if (number,) == tokenizer.prefix:
