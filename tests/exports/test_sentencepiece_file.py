@@ -9,7 +9,9 @@ import pytest
 
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_extension import ExtensionSettings, extend_tokenizer
-from regard.data.tokenizer_file import SPECIALS
+from regard.data.tokenizer_file import SPECIALS, UNMATCHED
+from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
+from regard.data.tokenizer_sentencepiece import from_sentencepiece
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.exports.ctranslate2_folder import pieces
 from regard.exports.refusal import NotExpressible
@@ -144,3 +146,20 @@ def test_merges_that_sentencepiece_does_not_have_are_refused():
 def test_what_was_read_from_sentencepiece_is_written_as_it_was(values, tmp_path):
     tokenizer = ours_of(trained(tmp_path, **dict(zip(FLAGS, values, strict=True))))
     assert differing(tokenizer, texts()) == []
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_pieces_of_a_vocabulary_that_the_file_lacked_have_their_own_names(old, tmp_path):
+    """Older folders have them after a space alone."""
+    path = trained(tmp_path)
+    known = [piece for piece, _ in from_sentencepiece(path)["model"]["vocab"][3:]]
+    vocabulary = {piece: number for number, piece in enumerate(["</s>", "<unk>", *known, "▁Katze", "ö", "Ж"])}
+    content = from_sentencepiece(path, vocabulary)
+    if old:
+        scored = content["model"]["vocab"]
+        content["model"]["vocab"] = [[piece.replace(UNMATCHED, " "), score] for piece, score in scored]
+        del content["decoder"]["decoders"][0]
+    marks = SpecialTokens(pad=0, unk=1, bos=0, eos=0, vocab_size=len(vocabulary))
+    tokenizer = Tokenizer.from_bytes(json.dumps(with_special_tokens(content, marks)).encode())
+    assert engine_pieces(tokenizer, pieces(tokenizer)) == [*vocabulary]
+    assert differing(tokenizer, [*texts(), "cat ö Ж", "Katze"]) == []

@@ -140,6 +140,14 @@ def test_a_tokeniser_of_sentencepiece_itself(run_node, tmp_path, rule):
     )
     backend = Backend.from_str(json.dumps(from_sentencepiece(tmp_path / "pieces.model")))
     assert_equal_in_javascript(run_node, backend, texts)
+    pieces = [piece for piece, _ in from_sentencepiece(tmp_path / "pieces.model")["model"]["vocab"][3:]]
+    # as of Marian, whose vocabulary has pieces of the other side
+    vocabulary = {
+        piece: number for number, piece in enumerate(["</s>", "<unk>", *pieces[::2], "▁aЖ", "Ж", ">>x<<"])
+    }
+    of_two = Backend.from_str(json.dumps(from_sentencepiece(tmp_path / "pieces.model", vocabulary)))
+    assert of_two.decode([len(vocabulary) - 3, len(vocabulary) - 2]) == "aЖЖ"
+    assert_equal_in_javascript(run_node, of_two, [*texts, "aЖ Ж"])
 
 
 def test_bytes_for_what_a_bpe_vocabulary_lacks(run_node):

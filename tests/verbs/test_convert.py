@@ -8,13 +8,17 @@ from safetensors.torch import load_file
 
 import regard
 from regard.cli import run
+from regard.data.tokenizer import TokenizerPair
+from regard.data.tokenizer_file import UNMATCHED
 from regard.errors import FolderError
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.folder import verify_folder, write_folder
+from regard.weights.model_folder import LoadedModel
 from regard.weights.shards import Shard, TensorPart, shard_name
+from tests.weights.test_huggingface_tokenizer import TRANSLATOR, of_languages
 
 IDS = torch.tensor([[3, 1, 4, 1, 5]])
 
@@ -126,7 +130,6 @@ def test_the_command_prints_the_path_of_the_model(gpt2, tmp_path, capsys):
 def test_a_shape_that_no_family_has_is_refused_with_the_reason():
     from pathlib import Path
 
-    from regard.weights.model_folder import LoadedModel
     from regard.weights.pretrained import to_huggingface
 
     config = EncoderDecoderConfig(
@@ -144,6 +147,22 @@ def test_a_shape_that_no_family_has_is_refused_with_the_reason():
         to_huggingface(loaded)
     with pytest.raises(FolderError, match="positions = 'alibi', but a marian model has 'sinusoidal'"):
         to_huggingface(loaded, "marian")
+
+
+def test_the_languages_that_a_text_may_begin_with_are_in_the_readme(tmp_path):
+    tokenizer = of_languages(UNMATCHED, "Unigram")
+    for given, named in ((TokenizerPair(tokenizer, tokenizer), True), (None, False)):
+        loaded = LoadedModel(
+            model=build_model(TRANSLATOR, seed=0),
+            config=TRANSLATOR,
+            tokenizer_pair=given,
+            labels=(),
+            generation={},
+            path=tmp_path / "model",
+        )
+        regard.convert(loaded, out=tmp_path / str(named), to="hf", family="marian")
+        readme = (tmp_path / str(named) / "README.md").read_text("utf-8")
+        assert ("`>>fra<<`, `>>zh_hans<<`" in readme) is named
 
 
 def test_shards_are_joined_to_the_folder_that_has_one_file(gpt2, tmp_path):

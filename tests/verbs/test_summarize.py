@@ -104,6 +104,21 @@ def test_a_language_is_a_token_that_no_text_makes(marian):
     assert ">>fra<<" in refused.value.hint
 
 
+def test_a_text_that_spells_a_language_is_named_once(marian, t5, capsys):
+    """A language that the model lacks is then named by the error of the prefix."""
+
+    def warned(model, *texts, **settings):
+        list(Translator(model, **HOW, **settings)(texts))
+        return capsys.readouterr().err
+
+    for tag in (">>fra<<", ">>fr<<"):
+        found = warned(marian, TEXT, f"{tag} {TEXT}", f"{tag} {TEXT}")
+        assert found.count(f"line 2 begins with {tag}, which the model reads as text") == 1
+        assert f"give --prefix '{tag}'" in warned(marian, f"{tag} {TEXT}", prefix=">>fra<<")
+    assert "begins with" not in warned(marian, TEXT, f"{TEXT} >>fra<<", ">> fra <<", prefix=">>fra<<")
+    assert "begins with" not in warned(t5, f">>fra<< {TEXT}", prefix="")  # a model without languages
+
+
 def test_a_prefix_comes_after_the_mark_that_begins_a_text(bart):
     tokenizer = regard.load(bart).tokenizers.source
     assert tokenizer.prefix == (0,)

@@ -20,7 +20,7 @@ from pathlib import Path
 import tokenizers
 
 from regard.data.folder_file import read_file
-from regard.data.tokenizer_file import SPECIALS, UNK, tokenizer_kind, validate
+from regard.data.tokenizer_file import SPECIALS, UNK, UNMATCHED, tokenizer_kind, validate
 from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
 from regard.errors import DataError, FolderError
 
@@ -122,7 +122,12 @@ class Tokenizer:
             return self._backend.decode(kept, skip_special_tokens=False)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """The pieces of `ids` as the vocabulary writes them, for display."""
+        """The pieces of `ids` for display."""
+        names = self.names(ids)
+        return names if self.trained_by_regard else [name.removeprefix(UNMATCHED) for name in names]
+
+    def names(self, ids: Iterable[int]) -> list[str]:
+        """The pieces of `ids` as tokenizer.json writes them, with a mark if no text matches one."""
         return [self._backend.id_to_token(number) or UNK for number in ids]
 
     def words(self, text: str) -> list[str]:

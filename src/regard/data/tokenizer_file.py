@@ -39,6 +39,9 @@ SPACES = " {2,}"  # which it merges into one
 TEXT_END = r"\z"  # where it puts a space if the model has spaces after words
 # The 0 of a text such as <0x41>: a text is split there, so that it does not match the piece of that byte.
 BYTE_SPELLED = r"(?<=<)0(?=x[0-9A-F]{2}>)"
+# Before a piece that no text matches, as normalised texts have no spaces; the decoder removes it. It was a
+# space alone, which decoding kept.
+UNMATCHED = " \ue000"
 # GPT-2 (Radford et al. 2019), Llama 3, Qwen, CLIP and its older files, sentencepiece
 PRETRAINED_REGEXES = {
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",

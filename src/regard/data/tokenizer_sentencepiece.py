@@ -4,20 +4,21 @@ Every flag of such a file that changes the ids of a text is either supported, or
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.data.folder_file import read_file
-from regard.data.tokenizer_file import BYTE_SPELLED, SPACES, SPACES_AROUND, TEXT_END
+from regard.data.tokenizer_file import BYTE_SPELLED, SPACES, SPACES_AROUND, TEXT_END, UNMATCHED
 from regard.data.tokenizer_limits import MAX_PIECES
 from regard.data.tokenizer_pretrained import new_file, pipeline_parts
 from regard.errors import DataError, FolderError, MissingExtra
 
-UNMATCHED = " "  # matches no text: normalised text has METASPACE instead of spaces
 METASPACE = "▁"
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+TOKEN = re.compile(r">>.*<<|<.*>", re.DOTALL)  # how languages and special tokens are written
 NORMAL, USER_DEFINED, BYTE = 1, 4, 6  # the kinds of pieces that texts encode to
 UNIGRAM, BPE = 1, 2
 
@@ -66,9 +67,10 @@ class SentencePiece:
             steps.append(_split({"Regex": BYTE_SPELLED}, "MergedWithNext"))
         return pipeline_parts("pretokenizers", steps) if steps else None
 
-    def decoder(self) -> dict[str, Any]:
-        """The `decoder` of a tokenizer.json."""
-        steps = [_replace({"String": METASPACE}, " ")]
+    def decoder(self, *, unmatched: bool = False) -> dict[str, Any]:
+        """The `decoder` of a tokenizer.json; `unmatched`: it has pieces that no text matches."""
+        steps = [_replace({"String": UNMATCHED}, "")] if unmatched else []
+        steps.append(_replace({"String": METASPACE}, " "))
         steps += [{"type": "ByteFallback"}] if self.byte_fallback else []
         sides = {"start": 0, "stop": 1} if self.suffix else {"start": 1, "stop": 0}
         steps.append({"type": "Fuse"})
@@ -86,9 +88,10 @@ def from_sentencepiece(
 ) -> dict[str, Any]:
     """Converts the sentencepiece file at `path` to a tokenizer.json.
 
-    Marian's ids come from a separate `vocabulary`; pieces that it lacks are unknown. If `restricted`, no text
-    encodes to those of several characters (sentencepiece's SetVocabulary). `more` pieces, such as special
-    tokens, are appended.
+    Marian's ids come from a separate `vocabulary`; pieces that it lacks are unknown. Of its pieces that the
+    file lacks, texts encode to those of unknown characters alone. If `restricted`, no text encodes to pieces
+    of several characters that the vocabulary lacks (sentencepiece's SetVocabulary). `more` pieces, such as
+    special tokens, are appended.
 
     Raises:
         MissingExtra: the sentencepiece library is not installed.
@@ -108,7 +111,7 @@ def from_sentencepiece(
             normalizer=found.normalizer(),
             pre_tokenizer=found.pre_tokenizer(),
             model=model,
-            decoder=found.decoder(),
+            decoder=found.decoder(unmatched=_any_unmatched(model["vocab"])),
         )
     pieces = _scored(found.pieces)
     lowest = min((piece.score for piece in pieces if piece.kind == NORMAL), default=0.0)
@@ -118,7 +121,7 @@ def from_sentencepiece(
         ]
         unk = next((number for number, (piece, _) in enumerate(scored) if piece == "<unk>"), 0)
     else:
-        scored = _by_vocabulary(pieces, vocabulary, lowest, restricted)
+        scored = _by_vocabulary(found, pieces, vocabulary, lowest, restricted)
         unk = vocabulary["<unk>"]
     if found.byte_fallback and not {f"<0x{byte:02X}>" for byte in range(256)} <= {text for text, _ in scored}:
         raise FolderError(f"{path}: byte_fallback without a piece for each byte", "copy the folder again")
@@ -131,7 +134,7 @@ def from_sentencepiece(
             "vocab": [list(pair) for pair in scored],
             "byte_fallback": found.byte_fallback,
         },
-        decoder=found.decoder(),
+        decoder=found.decoder(unmatched=_any_unmatched(text for text, _ in scored)),
     )
 
 
@@ -143,6 +146,7 @@ def _bpe(found: SentencePiece, vocabulary: Mapping[str, int] | None, more: Seque
         numbers = {text: number for number, text in enumerate(texts)}
     else:
         known = {piece.text for piece in found.pieces if piece.kind in (NORMAL, BYTE)} | {*SPECIAL_TOKENS}
+        known |= {piece for piece in _looked_up(found, vocabulary) if len(piece) == 1}  # others need merges
         numbers = {
             piece if piece in known else f"{UNMATCHED}{piece}": number for piece, number in vocabulary.items()
         }
@@ -194,19 +198,36 @@ def _text_in_file(piece: Piece) -> str:
     return piece.text if known else f"{UNMATCHED}{piece.text}"
 
 
+def _any_unmatched(texts: Iterable[str]) -> bool:
+    return any(text.startswith(UNMATCHED) for text in texts)
+
+
+def _looked_up(found: SentencePiece, vocabulary: Iterable[str]) -> set[str]:
+    """The pieces of the vocabulary of which the file has no character.
+
+    sentencepiece gives a run of unknown characters as it is, and toolkits look it up in their vocabulary.
+    """
+    if found.byte_fallback:
+        return set()
+    known = {piece.text for piece in found.pieces if piece.kind in (NORMAL, USER_DEFINED)}
+    return {piece for piece in vocabulary if known.isdisjoint(piece) and not TOKEN.fullmatch(piece)}
+
+
 def _by_vocabulary(
-    pieces: Sequence[Piece], vocabulary: Mapping[str, int], lowest: float, restricted: bool
+    found: SentencePiece,
+    pieces: Sequence[Piece],
+    vocabulary: Mapping[str, int],
+    lowest: float,
+    restricted: bool,
 ) -> list[tuple[str, float]]:
     """The pieces in the order of their ids, followed by pieces that the model does not have."""
     if sorted(vocabulary.values()) != list(range(len(vocabulary))) or "<unk>" not in vocabulary:
         raise DataError("vocab.json has gaps, or no <unk>", "is it the file of another tokeniser?")
     scores = {piece.text: piece.score for piece in pieces if piece.kind in (NORMAL, USER_DEFINED, BYTE)}
     ordered = sorted(vocabulary, key=lambda piece: vocabulary[piece])
+    matched = {*scores, *SPECIAL_TOKENS, *_looked_up(found, vocabulary)}
     known = [
-        (piece, scores[piece])
-        if piece in scores
-        else (piece if piece in SPECIAL_TOKENS else f"{UNMATCHED}{piece}", lowest)
-        for piece in ordered
+        (piece if piece in matched else f"{UNMATCHED}{piece}", scores.get(piece, lowest)) for piece in ordered
     ]
     return known + [
         (f"{UNMATCHED}{piece}" if restricted and len(piece) > 1 else piece, score)

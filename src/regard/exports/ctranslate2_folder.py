@@ -34,7 +34,7 @@ APPLIED = frozenset({"begin"})  # the decoding default that the code of the READ
 def pieces(tokenizer: Tokenizer) -> list[str]:
     """The piece of each id; an id without one, or with that of another id, is called by its number."""
     special = [tokenizer.unk_id, tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id]
-    names = tokenizer.tokens(range(tokenizer.vocab_size))
+    names = tokenizer.names(range(tokenizer.vocab_size))
     owners = {names[number]: number for number in reversed([*special, *range(len(names))])}
     return [name if owners[name] == number else f"<id {number}>" for number, name in enumerate(names)]
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_file import PIECE_PATTERN, PIECES_AND_DIGITS, tokenizer_kind
-from regard.data.tokenizer_sentencepiece import METASPACE, SPECIAL_TOKENS, UNMATCHED, SentencePiece
+from regard.data.tokenizer_file import PIECE_PATTERN, PIECES_AND_DIGITS, UNMATCHED, tokenizer_kind
+from regard.data.tokenizer_sentencepiece import METASPACE, SPECIAL_TOKENS, SentencePiece
 from regard.exports.refusal import NotExpressible
 from regard.exports.sentencepiece_normalizer import (
     INNER,
@@ -43,7 +43,7 @@ class SentencePieceFile(NamedTuple):
 def engine_pieces(tokenizer: Tokenizer, names: list[str]) -> list[str]:
     """The pieces of ids as SentencePiece writes them, from those as regard does."""
     if not tokenizer.trained_by_regard:
-        return names
+        return [name.removeprefix(UNMATCHED).removeprefix(" ") for name in names]
     found = [name.replace(" ", METASPACE) for name in names]
     first = {name: number for number, name in reversed([*enumerate(found)])}
     return [name if first[name] == number else f"<id {number}>" for number, name in enumerate(found)]
@@ -227,7 +227,7 @@ def _read_from_sentencepiece(content: Mapping[str, Any]) -> bytes:
     model = content["model"]
     if model["type"] != "Unigram":
         raise NotExpressible(ENGINE, "kind", model["type"], "one that was read from SentencePiece can be")
-    pieces = [(str(text), float(score)) for text, score in model["vocab"] if not text.startswith(UNMATCHED)]
+    pieces = [(str(text), float(score)) for text, score in model["vocab"] if not text.startswith(" ")]
     flags = _flags(content, pieces)
     proto = model_proto()
     _add_pieces(proto, [("<unk>", 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)])
@@ -257,7 +257,8 @@ def _flags(content: Mapping[str, Any], pieces: list[tuple[str, float]]) -> Sente
             suffix=suffix,
             byte_fallback=bool(content["model"].get("byte_fallback")),
         )
-        if flags.normalizer() == content["normalizer"] and flags.decoder() == content["decoder"]:
+        decoders = [flags.decoder(unmatched=unmatched) for unmatched in (False, True)]
+        if flags.normalizer() == content["normalizer"] and content["decoder"] in decoders:
             return flags
     raise NotExpressible(
         ENGINE, "normalizer", content["normalizer"], "one that was read from SentencePiece can be"

@@ -25,6 +25,7 @@ from regard.weights.average import WEIGHTS
 from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import MANIFEST, find_folder, write_folder
 from regard.weights.huggingface_files import is_huggingface, write_plain_folder
+from regard.weights.huggingface_tokenizer import language_tokens
 from regard.weights.model_folder import (
     LoadedModel,
     load_model,
@@ -185,6 +186,8 @@ def _to_huggingface(loaded: LoadedModel, out: Path, family: str | None) -> Conve
     card = (
         f"# {title}\n\n{parameters:,} parameters; written by regard {version('regard')} for transformers.\n"
     )
+    if loaded.tokenizer_pair is not None and (languages := language_tokens(loaded.tokenizer_pair.source)):
+        card += f"\nA text begins with the token of the language of its output: {_listed(languages)}\n"
     write_plain_folder(out, {**converted.files, CARD: card.encode()})
     return ConversionReport(
         path=out, family=converted.family, parameters=parameters, unused_decoding=converted.unused_decoding

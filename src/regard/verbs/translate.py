@@ -20,7 +20,7 @@ from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.engine import EngineDecoder, refuse_device
 from regard.verbs.generation.languages import in_languages
 from regard.verbs.generation.pooled_decoding import PooledDecoder
-from regard.verbs.generation.prefixes import lost_tag, source_prefix
+from regard.verbs.generation.prefixes import lost_tag, reads_languages, source_prefix, spelled_language
 from regard.verbs.generation.running_answers import RunningAnswers, width_of
 from regard.verbs.generation.search_results import samples_for, translation_search
 from regard.verbs.generation.sources import SourceEncoder
@@ -122,7 +122,7 @@ class Translator(ShowsModel):
         self._sources = SourceEncoder(tokenizers.source, prefix, most, self.max_characters)
         are_long = partial(self._sources.are_long, above=self.settings.split_above)
         self._splitter = WholeTexts() if split is None else Splitter(split, self.settings, are_long)
-        self._warns_of_tags = options.prefix is None
+        self._warns_of_tags, self._reads_languages = True, reads_languages(tokenizers.source)
         self._translations = TranslationBuilder(
             self.answer, self.precision, self.model, tokenizers, self._sources, self.settings, options.n_best
         )
@@ -182,26 +182,29 @@ class Translator(ShowsModel):
         done: Callable[[int], None] | None,
     ) -> Iterator[Translation]:
         pieces = [each or [""] for each in pieces]
-        self._warn_of_lost_tags(pieces, first)
+        self._warn_of_tags(pieces, first)
         numbers = [number for number, each in enumerate(pieces, start=first) for _ in each]
         flat = [piece for each in pieces for piece in each]
         each_found = iter(self.of_pieces(flat, numbers, first_index=first - 1, done=done))
         for line, of_line in zip(lines, pieces, strict=True):
             yield self.joined(line, of_line, list(islice(each_found, len(of_line))))
 
-    def _warn_of_lost_tags(self, pieces: Sequence[Sequence[str]], first: int) -> None:
-        """Warn once of a text whose first sentence has the tag of a language, and another has none."""
-        if not self._warns_of_tags:
-            return
-        tags = ((number, lost_tag(each)) for number, each in enumerate(pieces, start=first))
-        for number, tag in tags:
-            if tag:
-                console.warn(
-                    f"line {number} is split into sentences, and not all have {tag}:"
-                    f" give --prefix '{tag}' in its place, for each sentence"
-                )
-                self._warns_of_tags = False
+    def _warn_of_tags(self, pieces: Sequence[Sequence[str]], first: int) -> None:
+        """Warn once of a text with the tag of a language that is lost.
+
+        It is no token of the model's languages, or its first sentence has it, and another has none.
+        """
+        for number, each in enumerate(pieces, start=first):
+            if not self._warns_of_tags:
                 return
+            if self._reads_languages and (tag := spelled_language(each[0])):
+                reason = f"line {number} begins with {tag}, which the model reads as text there"
+            elif self.options.prefix is None and (tag := lost_tag(each)):
+                reason = f"line {number} is split into sentences, and not all have {tag}"
+            else:
+                continue
+            console.warn(f"{reason}: give --prefix '{tag}' in its place, for each sentence")
+            self._warns_of_tags = False
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         """The pieces of each text that are translated alone: sentences, or lines; at least one."""

@@ -10,6 +10,7 @@ from typing import Any
 from regard.data import tokenizer_pretrained
 from regard.data.folder_file import read_file
 from regard.data.tokenizer import Tokenizer, TokenizerPair
+from regard.data.tokenizer_file import UNMATCHED
 from regard.data.tokenizer_pretrained import SpecialTokens
 from regard.data.tokenizer_sentencepiece import from_sentencepiece
 from regard.errors import DataError, FolderError
@@ -42,6 +43,7 @@ def read_tokenizers(folder: Path, family: Family, converted: ConvertedConfig) ->
         content = _content(folder, family)
         if content is None:
             return None
+        content = _without_languages(content)
         if lowers_case(folder):
             content = tokenizer_pretrained.with_lowercase(content)
         vocabulary = _vocabulary(content)
@@ -320,6 +322,9 @@ def write_tokenizers(
     pieces = {number: piece for piece, number in source.vocabulary().items()}
     settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     settings |= {name: pieces[number] for name, number in named.items() if number in pieces}
+    others = [*source.special_texts(), *language_tokens(source)] if not source.trained_by_regard else []
+    if others := [text for text in dict.fromkeys(others) if text not in settings.values()]:
+        settings["additional_special_tokens"] = others
     for name, tokenizer in (("src_lang", source), ("tgt_lang", target)):
         for code, number in tokenizer.languages.items():
             if (number,) == tokenizer.prefix:
@@ -337,7 +342,7 @@ def write_tokenizers(
 
 def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str, adds_bos: bool) -> bytes:
     """The tokenizer.json with the special tokens that this kind of model expects around one or two texts."""
-    content = json.loads(tokenizer.to_bytes())
+    content = _with_languages(json.loads(tokenizer.to_bytes()), tokenizer)
     pieces = {number: piece for piece, number in tokenizer.vocabulary().items()}
     begin, end = (
         [pieces[number]] if number in pieces else [] for number in (tokenizer.bos_id, tokenizer.eos_id)
@@ -363,6 +368,57 @@ def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str, adds_
         },
     }
     return json.dumps(content, ensure_ascii=False).encode()
+
+
+LANGUAGE = re.compile(rf"(?:{UNMATCHED}| )?(>>[^<>\s]+<<)")  # Marian's; older folders have a space before it
+
+
+def language_tokens(tokenizer: Tokenizer) -> list[str]:
+    """The tokens of Marian's languages, such as `>>fra<<`, with one of which a text begins."""
+    return [] if tokenizer.trained_by_regard else [text for text, _ in _named_languages(tokenizer).values()]
+
+
+def _named_languages(tokenizer: Tokenizer) -> dict[str, tuple[str, int]]:
+    """The pieces that are languages: how a text spells them, and their ids, in this order."""
+    found = sorted((number, piece) for piece, number in tokenizer.vocabulary().items() if ">>" in piece)
+    matches = ((number, LANGUAGE.fullmatch(piece)) for number, piece in found)
+    return {match[0]: (match[1], number) for number, match in matches if match}
+
+
+def _with_languages(content: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
+    """The tokenizer.json with Marian's languages as tokens that a text may spell, as in transformers."""
+    languages = {} if tokenizer.trained_by_regard else _named_languages(tokenizer)
+    if not languages:
+        return content
+    names = {piece: text for piece, (text, _) in languages.items()}
+    known = {token["content"] for token in content["added_tokens"]}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    added = [
+        {"id": number, "content": text, **flags, "special": True}
+        for text, number in languages.values()
+        if text not in known
+    ]
+    every = sorted([*content["added_tokens"], *added], key=lambda token: token["id"])
+    return {**content, "added_tokens": every, "model": _renamed(content["model"], names)}
+
+
+def _without_languages(content: dict[str, Any]) -> dict[str, Any]:
+    """Undoes `_with_languages`, in a file that regard wrote: texts do not match their pieces here."""
+    decoder = content.get("decoder") or {}
+    if not any(step.get("pattern") == {"String": UNMATCHED} for step in decoder.get("decoders", ())):
+        return content
+    names = {token["content"] for token in content["added_tokens"] if LANGUAGE.fullmatch(token["content"])}
+    kept = [token for token in content["added_tokens"] if token["content"] not in names]
+    model = _renamed(content["model"], {name: f"{UNMATCHED}{name}" for name in names})
+    return {**content, "added_tokens": kept, "model": model}
+
+
+def _renamed(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The model of a tokenizer.json with other names for some pieces."""
+    pieces = model["vocab"]
+    if isinstance(pieces, dict):
+        return {**model, "vocab": {names.get(piece, piece): number for piece, number in pieces.items()}}
+    return {**model, "vocab": [[names.get(piece, piece), score] for piece, score in pieces]}
 
 
 def _special(piece: str, kind: int = 0) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def prefix_of(text: str, tokenizer: Tokenizer, *, lower_capitals: bool = False) 
     if found is None:
         return Prefix(text=text, lower_capitals=lower_capitals)
     language, rest = found.groups()
-    numbers = {piece.strip(): number for piece, number in tokenizer.vocabulary().items() if ">>" in piece}
+    numbers = _named(tokenizer)
     if tokenizer.trained_by_regard and (numbers or _reads_any_character(tokenizer)):
         return Prefix(text=text, lower_capitals=lower_capitals)  # its pieces may be several
     if language not in numbers:
@@ -78,6 +78,23 @@ def prefix_of(text: str, tokenizer: Tokenizer, *, lower_capitals: bool = False) 
         hint = did_you_mean(language, known) if known else "the model has no language tokens"
         raise ConfigError(f"prefix = {text!r}: {language} is not a language of this model", hint)
     return Prefix(text=rest, ids=(numbers[language],), lower_capitals=lower_capitals)
+
+
+def reads_languages(tokenizer: Tokenizer) -> bool:
+    """True if languages are special tokens, as in Marian's models: a prefix is one, but no text."""
+    return not tokenizer.trained_by_regard and any(map(LANGUAGE.fullmatch, _named(tokenizer)))
+
+
+def spelled_language(text: str) -> str:
+    """The language token that a text begins with as its letters; "": there is none."""
+    found = LANGUAGE.match(text)
+    return found[1] if found else ""
+
+
+def _named(tokenizer: Tokenizer) -> dict[str, int]:
+    """The pieces that language tokens may be, and their ids."""
+    names = {number: piece for piece, number in tokenizer.vocabulary().items() if ">>" in piece}
+    return {piece.strip(): number for piece, number in zip(tokenizer.tokens(names), names, strict=True)}
 
 
 def _reads_any_character(tokenizer: Tokenizer) -> bool:
