@@ -79,6 +79,17 @@ def test_a_form_and_json_have_the_same_answer(included):
     assert form(included, "/translate", several).json == post(included, "/translate", several).json
 
 
+def test_html_that_is_not_to_be_translated_stays_where_it_is(included):
+    page = 'Thank you. <span translate="no">good <b>dog</b></span> Good night.'
+    body = {"q": page, "source": "en", "target": "de", "format": "html"}
+    found = post(included, "/translate", body).json["translatedText"]
+    before, kept, after = found.partition('<span translate="no">good <b>dog</b></span>')
+    assert kept
+    assert (before.strip(), after.strip()) == tuple(
+        each.text for each in Translator(asking.included(), threads=1).texts(["Thank you.", "Good night."])
+    )
+
+
 def test_html_keeps_its_tags_and_translates_the_texts_between(included):
     script = "<!-- <b>x</b> --><script>var a = 'Thank you.';</script>"
     page = f"<p class='a'>Thank you.</p>{script} <b>Yes &amp; no</b>\n"
