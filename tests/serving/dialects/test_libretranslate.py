@@ -16,6 +16,7 @@ from regard.serving.dialects.libretranslate import UNKNOWN_BYTES, LibreTranslate
 from regard.serving.http_error import HttpProblem
 from regard.serving.keys import ApiKeys
 from regard.serving.request import ServedRequest
+from regard.verbs.shared.sentence_splitting import edges
 from regard.verbs.translate import Translator
 from tests.serving import asking
 from tests.serving.asking import ask, post
@@ -146,6 +147,23 @@ def test_a_text_file_is_translated_and_fetched_once_or_more(included):
     assert ask(included, "GET", "/download_file/..%2f..%2fetc%2fpasswd").status == 404
     for wrong in (("file", "a.pdf", TEXT), ("alternatives", None, "1")):
         assert ask(included, "POST", "/translate_file", **file_form([*PARTS[:2], wrong])).status == 400
+
+
+@pytest.mark.parametrize(
+    "content", ["Hi.\r\n\r\n", "Thank you.\r\nHi.\r\n", "\n Hi. \n\r\nYes.\r\n\n", "\r\n"]
+)
+def test_a_translated_text_and_file_have_each_line_end_and_space_of_theirs(included, content):
+    wanted = content
+    for line in filter(None, map(str.strip, content.splitlines())):
+        [found] = Translator(asking.included(), threads=1).texts([line])
+        wanted = wanted.replace(line, found.text)
+    answer = ask(included, "POST", "/translate_file", **file_form([*PARTS[:2], ("file", "a.txt", content)]))
+    path = urlsplit(answer.json["translatedFileUrl"]).path
+    assert ask(included, "GET", path).content.decode() == wanted
+    body = {"q": content, "source": "en", "target": "de", "alternatives": 1}
+    answer = post(included, "/translate", body).json
+    assert answer["translatedText"] == wanted
+    assert all(edges(each) == edges(content) for each in answer["alternatives"])
 
 
 @pytest.mark.parametrize(

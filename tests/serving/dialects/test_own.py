@@ -18,7 +18,13 @@ from regard.weights.model_folder import model_files
 from regard.weights.tensors import model_tensors
 from tests.serving.asking import ask, post
 
-TEXTS = ["Where is the station?", "Thank you. See you tomorrow!", "", "I have 3 cats.\nAnd a dog."]
+TEXTS = [
+    "Where is the station?",
+    "Thank you. See you tomorrow!",
+    "",
+    "I have 3 cats.\nAnd a dog.",
+    "\n Yes. \r\n",
+]
 
 
 def python_keys(candidate):
@@ -55,13 +61,16 @@ def test_samples_depend_on_the_seed_and_the_place_alone(included):
 
 
 def test_a_translation_is_streamed_by_sentence(included):
-    answer = post(included, "/api/v1/translate", {"text": TEXTS[1], "stream": True})
+    text = f"\n{TEXTS[1]}\r\n\r\n"
+    answer = post(included, "/api/v1/translate", {"text": text, "stream": True})
     assert answer.headers["Content-Type"].startswith("text/event-stream")
     *parts, done = answer.events()
     assert done == b'{"done":true}'
     assert len(parts) == 2
-    whole = post(included, "/api/v1/translate", {"text": TEXTS[1]}).json["translations"][0]["text"]
+    whole = post(included, "/api/v1/translate", {"text": text}).json["translations"][0]["text"]
     assert "".join(json.loads(part)["text"] for part in parts) == whole
+    assert whole.startswith("\n")
+    assert whole.endswith("\r\n\r\n")
 
 
 def test_continuations_are_those_of_the_python_call(generating, decoder_folder):

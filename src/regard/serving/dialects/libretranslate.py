@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from starlette.responses import Response
 
 from regard.serving.dialects.dialect import Call, Dialect, Route, error_response, json_response
-from regard.serving.dialects.fields import Fields, fields_of, translated_file, uploaded_text
+from regard.serving.dialects.fields import Fields, fields_of, uploaded_text
 from regard.serving.dialects.pairs import model_between, sources_of, targets_by_source, translated
 from regard.serving.http_error import HttpProblem
 from regard.serving.kept_files import KeptFiles
@@ -121,8 +121,7 @@ class LibreTranslateDialect(Dialect):
         text = await uploaded_text(file)
         [(language, _)] = await _sources(call, [text], source, target)
         [[translation, *_]] = await translated(call, [text], [language], target)
-        content = translated_file(text, translation)
-        identifier = self._files.keep(f"translated.{target}.txt", content, len(text))
+        identifier = self._files.keep(f"translated.{target}.txt", translation, len(text))
         base = f"{_scheme(call.request)}://{call.request.http.headers['host']}"
         return json_response({"translatedFileUrl": f"{base}/download_file/{identifier}"})
 
