@@ -260,7 +260,7 @@ async def _languages(call: Call, fields: Fields, texts: list[str]) -> tuple[str,
     if not target:
         raise HttpProblem(400, "target_lang is missing", "send target_lang", parameter="target_lang")
     source = language_code(fields.text("source_lang"))
-    call.service.check_size(texts)
+    call.service.check_texts(texts)
     try:
         if source:
             sources = [source] * len(texts)

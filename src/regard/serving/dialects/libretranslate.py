@@ -103,7 +103,7 @@ class LibreTranslateDialect(Dialect):
         text = fields.text("q")
         if text is None:
             raise _missing("q")
-        call.service.check_size([text])
+        call.service.check_texts([text])
         first, *others = detected(text)
         shown = [first, *(each for each in others[: SHOWN - 1] if each[1] >= LEAST)]
         return json_response([_detection(*each) for each in shown])
@@ -203,7 +203,7 @@ def _missing(name: str) -> HttpProblem:
 
 async def _sources(call: Call, texts: Sequence[str], source: str, target: str) -> list[tuple[str, float]]:
     """The language of each text, and its probability; refuses pairs without a model, and too much text."""
-    call.service.check_size(texts)
+    call.service.check_texts(texts)
     found = await sources_of(call, texts, target) if source == "auto" else [(source, 1.0)] * len(texts)
     given = [source] if source != "auto" else []
     for language in dict.fromkeys([language for language, _ in found] or given):
