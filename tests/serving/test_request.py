@@ -121,6 +121,20 @@ def test_an_error_while_a_client_waits_is_that_of_the_work():
         asyncio.run(main())
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "BR", "gzip, identity", "x" * 99])
+def test_a_body_that_is_compressed_is_refused_by_the_name_of_its_compression(encoding):
+    given = request_of(headers={"Content-Type": "application/json", "Content-Encoding": encoding})
+    with pytest.raises(HttpProblem, match=f"{encoding[:20]}' is not supported") as caught:
+        given.content_type()
+    assert (caught.value.status, caught.value.code) == (415, "unsupported_encoding")
+
+
+@pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
+def test_a_body_that_is_not_compressed_may_say_so(encoding):
+    given = request_of(headers={"Content-Type": "application/json", "Content-Encoding": encoding})
+    assert given.content_type() == "application/json"
+
+
 @pytest.mark.parametrize("charset", ["iso-8859-1", '"utf-16"', "x" * 99, ""])
 def test_a_body_in_another_charset_than_utf_8_is_refused(charset):
     given = request_of(headers={"Content-Type": f"application/x-www-form-urlencoded; charset={charset}"})

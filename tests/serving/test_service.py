@@ -49,18 +49,25 @@ class Closing(Runner):
 
 def test_a_request_may_have_as_many_texts_and_characters_as_the_limits_say():
     service = service_with({"a": None}, ServerLimits(texts=3, characters=10))
-    service.check_size(["12345", "67890", ""])
-    service.check_size([("123", "45"), "67890"])
-    service.check_size([])
+    service.check_texts(["12345", "67890", ""])
+    service.check_texts([("123", "45"), "67890"])
+    service.check_texts([])
     for texts, named in (
         ([""] * 4, "4 texts, but may have 3"),
         (["12345", "678901"], "11 characters, but may have 10"),
         ([("123", "45"), "678901"], "11 characters"),
     ):
         with pytest.raises(HttpProblem, match=named) as refused:
-            service.check_size(texts)
+            service.check_texts(texts)
         assert refused.value.status == 413
     assert (length_of("abc"), length_of(("ab", "cde"))) == (3, 5)
+
+
+@pytest.mark.parametrize("texts", [["a", "b\0c"], [("a", "b\0")], [("b\0", "c")]])
+def test_a_text_with_a_nul_is_refused_for_no_model_has_learnt_one(texts):
+    with pytest.raises(HttpProblem, match="character 2 of a text is a NUL") as refused:
+        service_with({}).check_texts(texts)
+    assert refused.value.status == 400
 
 
 def test_without_a_name_the_first_loaded_model_with_the_task_answers():

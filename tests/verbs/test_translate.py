@@ -33,7 +33,7 @@ def test_a_text_gives_a_text_and_several_give_several(untrained):
     several = translate(LINES, model=untrained)
     assert several[0] == one
     assert len(several) == len(LINES)
-    assert [bool(text) for text in several] == [bool(line.strip()) for line in LINES]
+    assert [bool(text.strip()) for text in several] == [bool(line.strip()) for line in LINES]
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 8192])
@@ -68,7 +68,7 @@ def test_workers_follow_a_model_that_changes(untrained, monkeypatch, by):
         weight.detach().numpy()[:] = flipped.numpy()
     changed = [each.text for each in translator(LINES)]
     assert changed != before
-    assert changed == translate(LINES, model=loaded, workers=1)
+    assert changed == [each.text for each in Translator(loaded, workers=1)(LINES)]
 
 
 def test_a_hook_sees_every_line_whatever_the_number_of_workers(untrained, monkeypatch):
@@ -193,7 +193,8 @@ def test_a_file_is_written_whole_or_not_at_all(untrained, tmp_path):
         translate_file(tmp_path / "bad", tmp_path / "out", model=untrained)
     assert (tmp_path / "out").read_text() == "what was there\n"
     assert translate_file(tmp_path / "in", tmp_path / "out", model=untrained) == len(LINES)
-    assert (tmp_path / "out").read_text().split("\n")[:-1] == translate(LINES, model=untrained)
+    texts = [text.strip() for text in translate(LINES, model=untrained)]
+    assert (tmp_path / "out").read_text().split("\n")[:-1] == texts
     with pytest.raises(DataError, match="nowhere"):
         translate_file(tmp_path / "in", tmp_path / "nowhere" / "out", model=untrained)
 

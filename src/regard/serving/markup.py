@@ -1,14 +1,34 @@
 """HTML: the texts between its tags, which are translated one by one.
 
-Tags, comments, and elements such as scripts and code stay as they are. A sentence with a tag inside is
-translated in parts.
+Tags, comments, and elements such as scripts and code stay as they are; so does what `translate="no"` or the
+class `notranslate` keeps from being translated. A sentence with a tag inside is translated in parts.
 """
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
-RAW = re.compile(r"<(script|style|code|pre|textarea)\b", re.IGNORECASE)  # elements that are not translated
+RAW = ("script", "style", "textarea")  # elements whose content is no markup
+KEPT = ("code", "pre")  # elements that are not translated, unless their tag has translate="yes"
+WITHOUT_END = "area base br col embed hr img input link meta param source track wbr"
+VOID = frozenset(WITHOUT_END.split())
+BLOCKS = (
+    "address article aside blockquote div dl footer form h1 h2 h3 h4 h5 h6 header hr main nav ol p pre"
+    " section table ul"
+)
+CLOSES = {  # open elements that the tag of another one ends
+    "li": ("li",),
+    "option": ("option",),
+    **dict.fromkeys(("dd", "dt"), ("dd", "dt")),
+    **dict.fromkeys(("td", "th"), ("td", "th")),
+    "tr": ("td", "th", "tr"),
+    **dict.fromkeys(BLOCKS.split(), ("p",)),
+}
+OPENING = re.compile(r"<(?=[a-zA-Z/!?])")
+NAME = re.compile(r"</?([a-zA-Z][^\s/>]*)")
+STOP = re.compile(r">|=\s*(['\"])")
+ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>=]+)))?""")
 
 
 class Markup:
@@ -24,28 +44,79 @@ class Markup:
         return "".join(_framed(part, next(rest)) if is_text else part for part, is_text in self._parts)
 
 
+class _OpenElements:
+    """The elements that are open at a place, each with whether it is kept from being translated."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[str, bool]] = []
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def kept(self) -> bool:
+        return bool(self._open) and self._open[-1][1]
+
+    def read(self, tag: str, name: str) -> None:
+        """Take note of a tag."""
+        if tag.startswith("</"):
+            if self._counts[name]:
+                while self._close() != name:
+                    pass
+            return
+        while self._open and self._open[-1][0] in CLOSES.get(name, ()):
+            self._close()
+        if name not in VOID and not tag.endswith("/>"):
+            own = _translated(tag)
+            self._open.append((name, self.kept if own is None else not own))
+            self._counts[name] += 1
+
+    def _close(self) -> str:
+        name, _ = self._open.pop()
+        self._counts[name] -= 1
+        return name
+
+
 def _parts(source: str) -> Iterator[tuple[str, bool]]:
-    """Each part, and True if it is a text with letters or digits."""
-    place = 0
+    """Each part, and True if it is a text to translate, which has letters or digits."""
+    place, elements = 0, _OpenElements()
     while place < len(source):
-        start = source.find("<", place)
-        text = source[place : len(source) if start < 0 else start]
+        opening = OPENING.search(source, place)
+        start = opening.start() if opening else len(source)
+        text = source[place:start]
         if text:
-            yield text, any(character.isalnum() for character in text)
-        if start < 0:
+            yield text, not elements.kept and any(character.isalnum() for character in html.unescape(text))
+        if not opening:
             return
         place = _end(source, start)
+        if found := NAME.match(source, start, place):
+            tag, name = source[start:place], found[1].lower()
+            if name in RAW or (name in KEPT and not _translated(tag)):
+                place = _end_of_raw(source, place, name) if not tag.startswith("</") else place
+            else:
+                elements.read(tag, name)
         yield source[start:place], False
 
 
 def _end(source: str, start: int) -> int:
-    """The place after the tag, comment or raw element that starts here."""
+    """The place after the tag or comment that starts here."""
     if source.startswith("<!--", start):
         return _after(source, "-->", start)
-    if raw := RAW.match(source, start):
-        closed = re.compile(f"</{raw[1]}", re.IGNORECASE).search(source, start)
-        return _after(source, ">", closed.start()) if closed else len(source)
-    return _after(source, ">", start)
+    if source[start + 1] in "/!?":
+        return _after(source, ">", start)
+    place = start
+    while stop := STOP.search(source, place):
+        if stop[0] == ">":
+            return stop.end()
+        closing = source.find(stop[1], stop.end())
+        if closing < 0:  # a quote that is open for ever
+            return _after(source, ">", stop.end())
+        place = closing + 1
+    return len(source)
+
+
+def _end_of_raw(source: str, place: int, name: str) -> int:
+    """The place after the element of this name whose content starts here."""
+    closing = re.compile(rf"</{name}\b", re.IGNORECASE).search(source, place)
+    return _after(source, ">", closing.start()) if closing else len(source)
 
 
 def _after(source: str, closing: str, start: int) -> int:
@@ -53,7 +124,24 @@ def _after(source: str, closing: str, start: int) -> int:
     return len(source) if end < 0 else end + len(closing)
 
 
+def _translated(tag: str) -> bool | None:
+    """Whether a tag says that its element is translated; None if it does not say it."""
+    if "translate" not in tag.lower():
+        return None
+    attributes: dict[str, str] = {}
+    for name, *values in ATTRIBUTE.findall(NAME.sub("", tag, count=1)):
+        attributes.setdefault(name.lower(), "".join(values))
+    if "notranslate" in attributes.get("class", "").split():
+        return False
+    return {"no": False, "yes": True, "": True}.get(attributes.get("translate", "-").strip().lower())
+
+
 def _framed(part: str, translation: str) -> str:
     """The translation between the white space of the part."""
-    before, after = part[: len(part) - len(part.lstrip())], part[len(part.rstrip()) :]
+    text = html.unescape(part)
+    before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+    if not part.startswith(before):
+        before = before.replace("\u00a0", "&nbsp;")
+    if not part.endswith(after):
+        after = after.replace("\u00a0", "&nbsp;")
     return before + html.escape(translation, quote=False) + after

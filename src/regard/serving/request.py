@@ -53,8 +53,16 @@ class ServedRequest:
         """The type of the body, such as "application/json"; empty if the header does not say it.
 
         Raises:
-            HttpProblem: the body has another charset than UTF-8.
+            HttpProblem: the body is compressed, or has another charset than UTF-8.
         """
+        encoding = self.http.headers.get("content-encoding", "").strip()
+        if encoding.lower() not in ("", "identity"):
+            raise HttpProblem(
+                415,
+                f"the Content-Encoding {encoding[:20]!r} is not supported",
+                "send the body as it is",
+                code="unsupported_encoding",
+            )
         header = Message()
         header["content-type"] = given = self.http.headers.get("content-type", "")
         if (charset := header.get_content_charset("utf-8")) not in UTF_8:

@@ -91,7 +91,7 @@ class Service:
         Raises:
             HttpProblem, RegardError: the request cannot be answered. ClientGone: nobody waits for the answer.
         """
-        self.check_size(texts)
+        self.check_texts(texts)
         request.note(model=slot.name, texts=texts)
         for _ in range(TRIES):
             engine = await self.models.engine(slot)
@@ -112,7 +112,7 @@ class Service:
 
         Errors appear before the first part.
         """
-        self.check_size([text])
+        self.check_texts([text])
         request.note(model=slot.name, texts=[text])
         for _ in range(TRIES):
             engine = await self.models.engine(slot)
@@ -138,8 +138,11 @@ class Service:
         async with self.readers:
             return await _in_time(request, deadline, asyncio.to_thread(reading, *arguments))
 
-    def check_size(self, texts: Sequence[Any]) -> None:
-        """Raise an HttpProblem if a request has more texts or characters than it may."""
+    def check_texts(self, texts: Sequence[Any]) -> None:
+        """Raise an HttpProblem if a request has more texts or characters than it may, or a NUL in one.
+
+        No text of training data has a NUL (`data/corpus.py`), so a model can only answer it with nonsense.
+        """
         if len(texts) > self.limits.texts:
             raise HttpProblem(
                 413,
@@ -153,6 +156,12 @@ class Service:
                 f"the request has {characters:,} characters, but may have {self.limits.characters:,}",
                 "send several requests",
             )
+        for text in texts:
+            for part in (text,) if isinstance(text, str) else text if isinstance(text, tuple) else ():
+                if (place := part.find("\0")) >= 0:
+                    raise HttpProblem(
+                        400, f"character {place + 1} of a text is a NUL", "leave it out", code="invalid_value"
+                    )
 
     async def _computed(
         self, request: ServedRequest, engine: Engine, parts: Sequence[RequestPart], count: int

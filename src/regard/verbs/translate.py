@@ -42,6 +42,7 @@ from regard.verbs.shared.texts import OneOrSeveral, several
 ONE_TEXT = "put it into a list: [text]; Translator.texts([text]) splits it into sentences"
 MAX_CHARACTERS = 5000  # of a line; the rest is left out, with a warning
 OPTIONS = TranslationOptions()
+Join = Callable[[str, Sequence[str], Sequence[Translation]], Translation]
 
 
 class Translator(ShowsModel):
@@ -127,6 +128,8 @@ class Translator(ShowsModel):
             self.answer, self.precision, self.model, tokenizers, self._sources, self.settings, options.n_best
         )
 
+        self._join: Join = self._translations.of_line if split is None else self._translations.of_text
+
     def _settings(self, settings: GenerationSettings, controls: Controls) -> GenerationSettings:
         """The settings with `n_best` candidates; the beam is widened for them, unless its size was given."""
         n_best = self.options.n_best
@@ -151,11 +154,13 @@ class Translator(ShowsModel):
         self, chunks: Iterable[Sequence[str]], *, done: Callable[[int], None] | None = None
     ) -> Iterator[Translation]:
         """The translations of lines that come in chunks; those of a chunk are decoded together."""
-        return self._in_order(chunks, self._splitter.lines, done)
+        return self._in_order(chunks, self._splitter.lines, self._translations.of_line, done)
 
     def answers(self, lines: Sequence[str], first: int) -> Iterator[Translation]:
         """The translations of the lines of one chunk, whose first has the number `first`, from 1."""
-        yield from self._translate(lines, self._splitter.lines(lines), first, None)
+        yield from self._translate(
+            lines, self._splitter.lines(lines), self._translations.of_line, first, None
+        )
 
     def texts(self, texts: Iterable[str]) -> Iterator[Translation]:
         """A translation for each text, in order. A text may have several sentences and lines.
@@ -163,21 +168,23 @@ class Translator(ShowsModel):
         Raises:
             DataError: a text is not a str, or `texts` is one.
         """
-        return self._in_order(chunks(several(texts)), self._splitter.texts)
+        return self._in_order(chunks(several(texts)), self._splitter.texts, self._join)
 
     def _in_order(
         self,
         chunks: Iterable[Sequence[str]],
         split_into_pieces: Callable[[Sequence[str]], list[list[str]]],
+        join: Join,
         done: Callable[[int], None] | None = None,
     ) -> Iterator[Translation]:
         for first, chunk in numbered(chunks):
-            yield from self._translate(chunk, split_into_pieces(chunk), first, done)
+            yield from self._translate(chunk, split_into_pieces(chunk), join, first, done)
 
     def _translate(
         self,
         lines: Sequence[str],
         pieces: Sequence[Sequence[str]],
+        join: Join,
         first: int,
         done: Callable[[int], None] | None,
     ) -> Iterator[Translation]:
@@ -187,7 +194,7 @@ class Translator(ShowsModel):
         flat = [piece for each in pieces for piece in each]
         each_found = iter(self.of_pieces(flat, numbers, first_index=first - 1, done=done))
         for line, of_line in zip(lines, pieces, strict=True):
-            yield self.joined(line, of_line, list(islice(each_found, len(of_line))))
+            yield join(line, of_line, list(islice(each_found, len(of_line))))
 
     def _warn_of_tags(self, pieces: Sequence[Sequence[str]], first: int) -> None:
         """Warn once of a text with the tag of a language that is lost.
@@ -259,9 +266,9 @@ class Translator(ShowsModel):
         """True for each piece of which only the beginning would be read."""
         return self._sources.are_long(pieces)
 
-    def joined(self, line: str, pieces: Sequence[str], sentences: Sequence[Translation]) -> Translation:
-        """The translation of a line, joined from those of its pieces."""
-        return self._translations.of_line(line, pieces, sentences)
+    def joined(self, text: str, pieces: Sequence[str], sentences: Sequence[Translation]) -> Translation:
+        """The translation of a text, joined from those of its pieces; white space at its ends stays."""
+        return self._join(text, pieces, sentences)
 
 
 def _lines_done(numbers: Sequence[int], done: Callable[[int], None]) -> Callable[[Sequence[int]], None]:

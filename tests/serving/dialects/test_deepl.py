@@ -93,8 +93,12 @@ def test_a_document_has_the_tags_and_the_splitting_of_a_text(client):
         return output.getvalue().decode()
 
     assert translated("<b>Thank you.</b>", tag_handling="html") == "<b>Danke.</b>"
+    page = '<p translate="no">I am <b>tired</b>.</p><p class="x notranslate">Yes.</p>'
+    assert translated(page, tag_handling="html") == page
     [wanted] = Translator(asking.included(), threads=1, split="off").texts([SPLITTABLE])
     assert translated(SPLITTABLE, split_sentences="0") == wanted.text
+    [yes] = Translator(asking.included(), threads=1).texts(["Yes."])
+    assert translated("\nYes.\r\n\r\n") == f"\n{yes.text}\r\n\r\n"
     with pytest.raises(deepl.DeepLException, match="no field text"):
         translated(TEXT, text="a")
 

@@ -58,12 +58,17 @@ def test_other_numbers_are_none(number):
         decoded(f'{{"text": "a", "inner": {{"count": {number}}}}}'.encode(), Body)
 
 
+def test_a_byte_order_mark_before_json_says_nothing():
+    assert decoded(b'\xef\xbb\xbf{"text": "a"}', Body) == decoded(b'{"text": "a"}', Body)
+
+
 @pytest.mark.parametrize(
     ("content", "message", "parameter", "code"),
     [
-        (b"", "the body is not JSON", None, "invalid_json"),
-        (b"{", "the body is not JSON", None, "invalid_json"),
-        (b'{"text": "\xff"}', "the body is not JSON", None, "invalid_json"),
+        (b"", "the body is empty", None, "invalid_json"),
+        (b'{"text": "\\ud83d"}', "the body is not JSON: \\ud83d in line 1, column 11 is half of a character",
+         None, "invalid_json"),
+        (b'{"text": "\xff"}', "the body is not UTF-8: byte 0xff in line 1, column 11", None, "invalid_json"),
         (b'{"text": "a", "secret": 1}', "there is no field secret", "secret", "unknown_field"),
         (b'{"text": 7}', "text: Expected `str`, got `int`", "text", "invalid_type"),
         (b'{"text": "a", "inner": {"count": "x"}}', "inner.count: Expected `int`, got `str`", "inner.count",

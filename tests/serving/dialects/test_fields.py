@@ -7,7 +7,7 @@ import pytest
 from starlette.datastructures import UploadFile
 
 from regard.serving.dialects.dialect import Call
-from regard.serving.dialects.fields import Fields, fields_of, translated_file, uploaded_text
+from regard.serving.dialects.fields import Fields, fields_of, uploaded_text
 from regard.serving.http_error import HttpProblem
 from regard.serving.limits import ServerLimits
 from tests.serving.made_models import request_of, service_with
@@ -159,11 +159,3 @@ def test_a_form_that_is_not_utf_8_or_has_too_many_fields_is_refused(sent):
 def test_a_form_keeps_empty_and_repeated_fields():
     found = fields(b"a=&b=1&b=2", FORM)
     assert (found.text("a"), found.texts("b")) == ("", ["1", "2"])
-
-
-@pytest.mark.parametrize(
-    ("text", "translation", "content"),
-    [("a\nb\n", "c\nd", "c\nd\n"), ("a", "c", "c"), ("a\n", "c\n", "c\n"), ("a\r\n", "c", "c\n")],
-)
-def test_a_translated_file_ends_as_the_file_does(text, translation, content):
-    assert translated_file(text, translation) == content

@@ -16,6 +16,7 @@ from regard.serving.dialects.libretranslate import UNKNOWN_BYTES, LibreTranslate
 from regard.serving.http_error import HttpProblem
 from regard.serving.keys import ApiKeys
 from regard.serving.request import ServedRequest
+from regard.verbs.shared.sentence_splitting import edges
 from regard.verbs.translate import Translator
 from tests.serving import asking
 from tests.serving.asking import ask, post
@@ -79,6 +80,17 @@ def test_a_form_and_json_have_the_same_answer(included):
     assert form(included, "/translate", several).json == post(included, "/translate", several).json
 
 
+def test_html_that_is_not_to_be_translated_stays_where_it_is(included):
+    page = 'Thank you. <span translate="no">good <b>dog</b></span> Good night.'
+    body = {"q": page, "source": "en", "target": "de", "format": "html"}
+    found = post(included, "/translate", body).json["translatedText"]
+    before, kept, after = found.partition('<span translate="no">good <b>dog</b></span>')
+    assert kept
+    assert (before.strip(), after.strip()) == tuple(
+        each.text for each in Translator(asking.included(), threads=1).texts(["Thank you.", "Good night."])
+    )
+
+
 def test_html_keeps_its_tags_and_translates_the_texts_between(included):
     script = "<!-- <b>x</b> --><script>var a = 'Thank you.';</script>"
     page = f"<p class='a'>Thank you.</p>{script} <b>Yes &amp; no</b>\n"
@@ -135,6 +147,23 @@ def test_a_text_file_is_translated_and_fetched_once_or_more(included):
     assert ask(included, "GET", "/download_file/..%2f..%2fetc%2fpasswd").status == 404
     for wrong in (("file", "a.pdf", TEXT), ("alternatives", None, "1")):
         assert ask(included, "POST", "/translate_file", **file_form([*PARTS[:2], wrong])).status == 400
+
+
+@pytest.mark.parametrize(
+    "content", ["Hi.\r\n\r\n", "Thank you.\r\nHi.\r\n", "\n Hi. \n\r\nYes.\r\n\n", "\r\n"]
+)
+def test_a_translated_text_and_file_have_each_line_end_and_space_of_theirs(included, content):
+    wanted = content
+    for line in filter(None, map(str.strip, content.splitlines())):
+        [found] = Translator(asking.included(), threads=1).texts([line])
+        wanted = wanted.replace(line, found.text)
+    answer = ask(included, "POST", "/translate_file", **file_form([*PARTS[:2], ("file", "a.txt", content)]))
+    path = urlsplit(answer.json["translatedFileUrl"]).path
+    assert ask(included, "GET", path).content.decode() == wanted
+    body = {"q": content, "source": "en", "target": "de", "alternatives": 1}
+    answer = post(included, "/translate", body).json
+    assert answer["translatedText"] == wanted
+    assert all(edges(each) == edges(content) for each in answer["alternatives"])
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,15 @@ def test_an_answered_message_can_be_sent_back(translator):
     assert again == first
 
 
+def test_the_parts_of_a_message_are_translated_as_lines(translator):
+    def answer(content):
+        messages = [{"role": "user", "content": content}]
+        return translator.chat.completions.create(model="en-de", messages=messages).choices[0].message.content
+
+    parts = [{"type": "text", "text": text} for text in ("Thank you.", "Good night.")]
+    assert answer(parts) == "\n".join(answer(part["text"]) for part in parts)
+
+
 def test_logit_bias_forbids_and_favours_tokens(writer, generating):
     tokenizer = generating.service.models.default.engine.model.loaded.tokenizers.target
     [token] = tokenizer.encode("e")
@@ -236,11 +245,11 @@ def test_embeddings_as_numbers_and_as_bytes(serving, encoder_folder):
 
 MESSAGES = [
     {"role": "developer", "content": "Be brief."},
-    {"role": "user", "content": [{"type": "text", "text": "To "}, {"type": "text", "text": "be"}]},
+    {"role": "user", "content": [{"type": "text", "text": "To"}, {"type": "text", "text": "be"}]},
     {"role": "assistant", "content": "or not"},
     {"role": "user", "content": "to be"},
 ]
-PLAIN = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "To be"}, *MESSAGES[2:]]
+PLAIN = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "To\nbe"}, *MESSAGES[2:]]
 
 
 def test_a_chat_model_answers_the_conversation_by_its_template(talking):

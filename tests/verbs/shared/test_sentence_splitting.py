@@ -17,7 +17,7 @@ from regard.errors import ConfigError
 from regard.verbs.generation.candidates import TranslationCandidate, combinations, in_step
 from regard.verbs.generation.controls import UNSET
 from regard.verbs.generation.translations import output_lines
-from regard.verbs.shared.sentence_splitting import Splitter, joined
+from regard.verbs.shared.sentence_splitting import Splitter, edges, joined
 from regard.verbs.summarize import Summarizer
 from regard.verbs.tasks.training_pairs import ShardedPairs
 from regard.verbs.translate import Translator, translate
@@ -148,6 +148,35 @@ def test_combinations_are_the_best_of_all(scores, count):
     assert found == every[:count]
     assert combinations(sentences, count)[0] == tuple(each[0] for each in sentences)
     assert len(in_step(sentences, count)) == min(count, max(map(len, sentences)))
+
+
+@pytest.mark.parametrize("text", ["1 2 3?\n\n", "\r\n 1 2 3?  4 5!\r\n", "\n\t", " \n1 2 3?", "", "1 2 3?"])
+@pytest.mark.parametrize("split", ["auto", "on", "off"])
+def test_a_text_keeps_the_white_space_at_its_ends_and_a_line_of_a_file_does_not(untrained, text, split):
+    translator = Translator(untrained, n_best=2, split=split)
+    [bare] = translator.texts([text.strip()])
+    [found] = translator.texts([text])
+    before, after = edges(text)
+    assert [each.text for each in found.candidates] == [
+        before + each.text + after for each in bare.candidates
+    ]
+    assert [each.log_prob for each in found.candidates] == [each.log_prob for each in bare.candidates]
+    assert found.source == text
+    [line] = translator([text.strip()])
+    assert [each.text for each in translator([f" {text.strip()} "])] == [line.text]
+
+
+def test_a_summary_has_no_white_space_of_its_text(untrained):
+    summarizer = Summarizer(untrained)
+    [bare], [found] = summarizer.texts(["1 2 3?"]), summarizer.texts(["\n1 2 3?\n\n"])
+    assert found.text == bare.text
+
+
+@given(st.text(alphabet=" a\n\r\u00a0", max_size=8))
+def test_the_edges_of_a_text_are_its_white_space_once(text):
+    before, after = edges(text)
+    assert before + text.strip() + after == text
+    assert not (before + after).strip()
 
 
 @given(st.text(alphabet=" a.?\n你。Mr", max_size=30))

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from regard.serving.dialects.deepl_glossaries import DeepLGlossaries, language_code
 from regard.serving.dialects.dialect import Call, Dialect, Route, error_response, json_response
-from regard.serving.dialects.fields import Fields, fields_of, translated_file, uploaded_text, wrong
+from regard.serving.dialects.fields import Fields, fields_of, uploaded_text, wrong
 from regard.serving.dialects.pairs import model_between, sources_of, targets_by_source, translated
 from regard.serving.glossaries import GlossaryStore, dictionary_of
 from regard.serving.glossary_entries import Dictionary, occurring
@@ -137,8 +137,7 @@ class DeepLDialect(Dialect):
         text = await uploaded_text(file, fields.text("filename"))
         asked = await self._asked(call, fields, [text])
         [translation] = await self._translated(call, [text], asked)
-        content = translated_file(text, translation)
-        identifier = self._files.keep(f"translated.{asked.target}.txt", content, len(text))
+        identifier = self._files.keep(f"translated.{asked.target}.txt", translation, len(text))
         return json_response({"document_id": identifier[:20], "document_key": identifier[20:]})
 
     async def document(self, call: Call) -> Response:
@@ -261,7 +260,7 @@ async def _languages(call: Call, fields: Fields, texts: list[str]) -> tuple[str,
     if not target:
         raise HttpProblem(400, "target_lang is missing", "send target_lang", parameter="target_lang")
     source = language_code(fields.text("source_lang"))
-    call.service.check_size(texts)
+    call.service.check_texts(texts)
     try:
         if source:
             sources = [source] * len(texts)

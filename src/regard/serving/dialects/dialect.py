@@ -10,6 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from regard.serving.http_error import HttpProblem
+from regard.serving.json_problem import BOM, json_problem
 from regard.serving.request import ServedRequest
 from regard.serving.service import Service
 
@@ -104,6 +105,7 @@ def decoded(content: bytes, kind: type[Body]) -> Body:
     Raises:
         HttpProblem: it is not JSON, or another type. No message repeats what was sent.
     """
+    content = content.removeprefix(BOM)
     try:
         try:
             return msgspec.json.decode(content, type=kind)
@@ -114,9 +116,7 @@ def decoded(content: bytes, kind: type[Body]) -> Body:
     except msgspec.ValidationError as error:
         raise wrong_type(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
-        raise HttpProblem(
-            400, "the body is not JSON", "send a JSON object in UTF-8", code="invalid_json"
-        ) from None
+        raise HttpProblem(400, *json_problem(content), code="invalid_json") from None
 
 
 def with_integers(value: Any) -> Any:

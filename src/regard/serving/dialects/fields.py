@@ -121,9 +121,3 @@ async def uploaded_text(file: UploadFile, name: str | None = None) -> str:
         return (await file.read()).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise HttpProblem(400, "the file is not UTF-8", "save it as UTF-8 text") from None
-
-
-def translated_file(text: str, translation: str) -> str:
-    """The translation of an uploaded text, whose last line ends as that of the text does."""
-    end = "\n" if text.endswith("\n") and not translation.endswith("\n") else ""
-    return translation + end

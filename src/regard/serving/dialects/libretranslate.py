@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from starlette.responses import Response
 
 from regard.serving.dialects.dialect import Call, Dialect, Route, error_response, json_response
-from regard.serving.dialects.fields import Fields, fields_of, translated_file, uploaded_text
+from regard.serving.dialects.fields import Fields, fields_of, uploaded_text
 from regard.serving.dialects.pairs import model_between, sources_of, targets_by_source, translated
 from regard.serving.http_error import HttpProblem
 from regard.serving.kept_files import KeptFiles
@@ -103,7 +103,7 @@ class LibreTranslateDialect(Dialect):
         text = fields.text("q")
         if text is None:
             raise _missing("q")
-        call.service.check_size([text])
+        call.service.check_texts([text])
         first, *others = detected(text)
         shown = [first, *(each for each in others[: SHOWN - 1] if each[1] >= LEAST)]
         return json_response([_detection(*each) for each in shown])
@@ -121,8 +121,7 @@ class LibreTranslateDialect(Dialect):
         text = await uploaded_text(file)
         [(language, _)] = await _sources(call, [text], source, target)
         [[translation, *_]] = await translated(call, [text], [language], target)
-        content = translated_file(text, translation)
-        identifier = self._files.keep(f"translated.{target}.txt", content, len(text))
+        identifier = self._files.keep(f"translated.{target}.txt", translation, len(text))
         base = f"{_scheme(call.request)}://{call.request.http.headers['host']}"
         return json_response({"translatedFileUrl": f"{base}/download_file/{identifier}"})
 
@@ -204,7 +203,7 @@ def _missing(name: str) -> HttpProblem:
 
 async def _sources(call: Call, texts: Sequence[str], source: str, target: str) -> list[tuple[str, float]]:
     """The language of each text, and its probability; refuses pairs without a model, and too much text."""
-    call.service.check_size(texts)
+    call.service.check_texts(texts)
     found = await sources_of(call, texts, target) if source == "auto" else [(source, 1.0)] * len(texts)
     given = [source] if source != "auto" else []
     for language in dict.fromkeys([language for language, _ in found] or given):

@@ -49,7 +49,7 @@ def conversation(messages: Sequence[Message]) -> list[dict[str, str]]:
 
 
 def content(message: Message) -> str:
-    """The text of a message.
+    """The text of a message; the parts of its content are lines, as in vLLM.
 
     Raises:
         HttpProblem: it has none, or a part of it is not text.
@@ -64,4 +64,4 @@ def content(message: Message) -> str:
         if part.type != "text" or part.text is None:
             raise unsupported(f"content of type {part.type[:20]}", WHY, "send text", of="content")
         refuse_set({name: getattr(part, name) for name in IN_PARTS}, dict.fromkeys(IN_PARTS, WHY))
-    return "".join(part.text or "" for part in message.content)
+    return "\n".join(part.text or "" for part in message.content)

@@ -199,7 +199,7 @@ async def _prompts(call: Call, slot: Slot, body: Any) -> Any:
         if body.system is not None:
             raise HttpProblem(400, "system is for a chat", "send chat = true, too", parameter="system")
         return body.prompt
-    call.service.check_size(listed(body.prompt))
+    call.service.check_texts(listed(body.prompt))
     model = (await call.service.models.engine(slot)).model
     system = [] if body.system is None else [{"role": "system", "content": body.system}]
 

@@ -74,7 +74,7 @@ async def sources_of(call: Call, texts: Sequence[str], target: str) -> list[tupl
     Raises:
         HttpProblem: the texts are too many or too long, or no model translates into `target`.
     """
-    call.service.check_size(texts)
+    call.service.check_texts(texts)
 
     def found() -> list[tuple[str, float]]:
         return [source_of(call.service.models, text, target) for text in texts]

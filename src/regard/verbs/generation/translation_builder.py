@@ -19,7 +19,7 @@ from regard.verbs.generation.search_results import selected_texts
 from regard.verbs.generation.sources import SourceEncoder
 from regard.verbs.generation.translations import Translation
 from regard.verbs.shared.runtime import Precision
-from regard.verbs.shared.sentence_splitting import joined
+from regard.verbs.shared.sentence_splitting import edges, joined
 
 
 class TranslationBuilder:
@@ -50,6 +50,13 @@ class TranslationBuilder:
         candidates = candidates or [replace(EMPTY_CANDIDATE, alignment=self._alignment(src_ids, ()))]
         precision = self._precision
         return self._answer(line=number, source=piece, candidates=tuple(candidates), precision=precision)
+
+    def of_text(self, text: str, pieces: Sequence[str], sentences: Sequence[Translation]) -> Translation:
+        """The translation of a text as that of a line, between the white space at the ends of the pieces."""
+        found = self.of_line(text, pieces, sentences)
+        before, after = edges("".join(pieces))
+        framed = (replace(each, text=before + each.text + after) for each in found.candidates)
+        return replace(found, candidates=tuple(framed)) if before or after else found
 
     def of_line(self, line: str, pieces: Sequence[str], sentences: Sequence[Translation]) -> Translation:
         """The translation of a line, joined from those of its pieces."""

@@ -81,6 +81,12 @@ class WholeTexts:
     lines = texts
 
 
+def edges(text: str) -> tuple[str, str]:
+    """The white space at the start and at the end of a text; if the text is nothing else, all of it once."""
+    start = len(text) - len(text.lstrip())
+    return text[:start], text[max(start, len(text.rstrip())) :]
+
+
 def joined(pieces: Sequence[str], translations: Sequence[str]) -> str:
     """The translations, joined by the white space between the pieces.
 
