@@ -1545,7 +1545,7 @@ def classify_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: int = 4,
+    part_megabytes: float = 4.0,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1570,7 +1570,8 @@ def classify_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
+            fractions, as 0.05, are for a slow model.
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1590,7 +1591,7 @@ def embed_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: int = 4,
+    part_megabytes: float = 4.0,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1613,7 +1614,8 @@ def embed_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
+            fractions, as 0.05, are for a slow model.
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1635,7 +1637,7 @@ def fill_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: int = 4,
+    part_megabytes: float = 4.0,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1660,7 +1662,8 @@ def fill_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
+            fractions, as 0.05, are for a slow model.
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1716,7 +1719,7 @@ def generate_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: int = 4,
+    part_megabytes: float = 4.0,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1780,7 +1783,8 @@ def generate_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
+            fractions, as 0.05, are for a slow model.
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1802,7 +1806,7 @@ def score_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: int = 4,
+    part_megabytes: float = 4.0,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1827,7 +1831,8 @@ def score_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
+            fractions, as 0.05, are for a slow model.
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1884,7 +1889,7 @@ def summarize_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: int = 4,
+    part_megabytes: float = 4.0,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1951,7 +1956,8 @@ def summarize_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
+            fractions, as 0.05, are for a slow model.
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1975,7 +1981,7 @@ def tag_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: int = 4,
+    part_megabytes: float = 4.0,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -2000,7 +2006,8 @@ def tag_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
+            fractions, as 0.05, are for a slow model.
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -2061,7 +2068,7 @@ def translate_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: int = 4,
+    part_megabytes: float = 4.0,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -2135,7 +2142,8 @@ def translate_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
+            fractions, as 0.05, are for a slow model.
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -2746,7 +2754,7 @@ def tokenize_corpus(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: int = 4,
+    part_megabytes: float = 4.0,
     column: str | None = None,
     into: str | None = None,
     done: Callable[[PartDone], None] | None = None,
@@ -2772,7 +2780,8 @@ def tokenize_corpus(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
+            fractions, as 0.05, are for a slow model.
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,

@@ -136,12 +136,21 @@ def test_the_status_lists_several_missing_parts(capsys, folder):
     assert "1 line, " in out
 
 
+def test_a_part_may_be_a_fraction_of_a_megabyte(folder):
+    where = ("--input", f"{folder}/in/*", "--output", folder / "out")
+    assert regard("translate", *where, "--shard", "1/1", "--part-megabytes", "0.05") == 0
+    plan = json.loads((folder / "out" / "plan.json").read_text("utf-8"))
+    assert plan["part_bytes"] == round(0.05 * 2**20)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
         (("--shard", "3/2"), "shard = '3/2' is not I/N"),
         (("--shard", "x"), "shard = 'x' is not I/N"),
-        (("--shard", "1/1", "--part-megabytes", "0"), "--part-megabytes"),
+        (("--shard", "1/1", "--part-megabytes", "0"), "--part-megabytes is 0.0, but must be at least 0.001"),
+        (("--shard", "1/1", "--part-megabytes", "nan"), "--part-megabytes is nan, but must be at least"),
+        (("--shard", "1/1", "--part-megabytes", "20000"), "must be at most 10,000"),
         (("--shard", "1/1", "Hello"), "--shard answers files, not a text"),
         (("--shard", "1/1", "--beam-size", "2"), "beam_size was None, and is 2"),
         (("--shard", "1/1", "--json"), "format was 'text', and is 'json'"),

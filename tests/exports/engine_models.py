@@ -10,6 +10,7 @@ import torch
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.models.build import build_model, config_class
+from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.model_folder import LoadedModel
 
 WORDS = [a + b for a in "bdfgklm" for b in ("a", "e", "i")]
@@ -40,13 +41,15 @@ def small_model(kind: str, base: str = "vaswani", *, joint: bool = True, **setti
     """A model of random weights, so large that its outputs depend on the text."""
     source = tokenizer()
     target = source if joint else tokenizer(17)
+    own = config_class(kind)  # of a registered kind, too
+    translates = issubclass(own, EncoderDecoderConfig)
     sizes = (
         {"src_vocab_size": source.vocab_size, "tgt_vocab_size": target.vocab_size}
-        if kind == "encoder_decoder"
+        if translates
         else {"vocab_size": target.vocab_size}
     )
-    table = {**SIZES[kind], **BASES[base], **settings}
-    config = config_class(kind).from_dict({**sizes, **table})
+    table = {**SIZES["encoder_decoder" if translates else "decoder_only"], **BASES[base], **settings}
+    config = own.from_dict({**sizes, **table})
     model = build_model(config, seed=1).eval()
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():

@@ -50,6 +50,7 @@ def test_an_unknown_name_is_refused_with_the_nearest(double):
     with pytest.raises(RecipeError, match="doubel") as caught:
         chosen_loss("doubel", LabelCrossEntropy())
     assert "'double'" in caught.value.hint
+    assert 'training.loss = ""' in caught.value.hint  # the loss of the task itself has no name
     assert "register_loss" in caught.value.hint
 
 

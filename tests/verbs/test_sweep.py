@@ -149,6 +149,12 @@ def test_values_are_those_of_set():
     )
 
 
+def test_the_empty_text_is_a_value_with_a_name():
+    runs = combinations(["training.loss=,focal"])
+    assert runs == {"loss=empty": ('training.loss=""',), "loss=focal": ("training.loss=focal",)}
+    assert runs == combinations(['training.loss="",focal'])
+
+
 @pytest.mark.parametrize(
     ("values", "named"),
     [
@@ -157,6 +163,9 @@ def test_values_are_those_of_set():
         (["=1,2"], "not of the form"),
         (["training.seed=1,,2"], "not of the form"),
         (["training.seed="], "not of the form"),
+        (["training.seed=,"], "not of the form"),
+        (["training.seed=,1"], "training.seed must be an integer"),
+        (['training.loss=,"",focal'], "a value is given twice"),
         (["training.seed=1", "training.seed=2"], "training.seed is given twice"),
         (["training.seed=1, 1"], "a value is given twice"),
         (["training.schedule.learning_rate=1e-3,0.001"], "are the same run"),

@@ -35,6 +35,21 @@ class LimitedInt(click.IntRange):
         return number
 
 
+class LimitedFloat(click.FloatRange):
+    """A number within the limit of that name, refused with the message of the Python call."""
+
+    name = "float"
+
+    def __init__(self, name: str) -> None:
+        self.limit = LIMITS[name]
+        super().__init__(min=self.limit.least, max=self.limit.most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = click.FLOAT.convert(value, param, ctx)
+        self.limit.refuse(param.opts[0] if param else "the number", number)
+        return number
+
+
 model = click.option(
     "--model",
     type=FILE_PATH,
@@ -171,7 +186,7 @@ def _option(field: dataclasses.Field[Any], kind: Any) -> Decorator:
 def _number(name: str, kind: Any, control: Control) -> Any:
     """The type of an option, with its bounds."""
     if name in LIMITS:
-        return LimitedInt(name)
+        return LimitedInt(name) if kind is int else LimitedFloat(name)
     if kind in (int, float) and (control.least, control.most) != (None, None):
         ranged: Any = click.IntRange if kind is int else click.FloatRange
         return ranged(min=control.least, max=control.most)

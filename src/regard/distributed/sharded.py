@@ -18,6 +18,7 @@ from regard.distributed.gathered_model import GatheredModel
 from regard.distributed.group import Group
 from regard.distributed.readable_tensors import ReadableTensors
 from regard.distributed.row_range import RowRange
+from regard.errors import ConfigError
 
 Result = TypeVar("Result")
 BLOCKS = "blocks"  # the name of the list of layers in the models
@@ -27,11 +28,15 @@ class ShardedModel:
     """Shards `model` over the processes of `group`, on `device`; its weights become DTensors.
 
     The layers are moved to the device one by one, so that it never has the whole model.
+
+    Raises:
+        ConfigError: a parameter is a scalar, which has no rows.
     """
 
     is_sharded = True
 
     def __init__(self, model: nn.Module, group: Group, device: torch.device | None = None) -> None:
+        _refuse_scalars(model)
         self.model, self.group = model, group
         self._device = device or next(model.parameters()).device
         self._mesh = DeviceMesh.from_group(group.channel, self._device.type)
@@ -107,6 +112,17 @@ class _Pass(nn.Module):
     def forward(self, objective: Callable[[Any, Any], Any], batch: Any) -> tuple[Tensor, Any]:
         loss = objective(self.model, batch)
         return loss.total, loss  # FSDP needs the tensor itself to hook the backward pass
+
+
+def _refuse_scalars(model: nn.Module) -> None:
+    """Raise a ConfigError for parameters without rows, which `fully_shard` cannot divide."""
+    if names := [name for name, weight in model.named_parameters() if weight.ndim == 0]:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        raise ConfigError(
+            f"distributed.strategy = 'fsdp2' shards rows, and these parameters are scalars:"
+            f" {', '.join(names[:3])}{more}",
+            "make each of one element, as torch.ones(1) is; or take distributed.strategy = 'ddp'",
+        )
 
 
 def _blocks(model: nn.Module) -> list[nn.Module]:

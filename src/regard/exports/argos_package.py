@@ -25,6 +25,7 @@ from regard.exports.ctranslate2_folder import CTRANSLATE2, pieces
 from regard.exports.ctranslate2_folder import save as save_engine_files
 from regard.exports.language_names import LANGUAGE_NAMES
 from regard.exports.refusal import NotExpressible
+from regard.exports.registered_kinds import refuse_registered_kinds
 from regard.exports.sentencepiece_file import engine_pieces, refuse_other_kinds, sentencepiece_file
 from regard.exports.unapplied_defaults import unapplied_line
 from regard.models.config import ModelConfig
@@ -55,6 +56,7 @@ def export_to_argos(
         RunError: its outputs are further from regard's than the certificate allows; nothing is written.
         MissingExtra: ctranslate2 or sentencepiece is not installed.
     """
+    refuse_registered_kinds(ENGINE, loaded.config)
     source, target = _languages(languages, loaded)
     if out.suffix != SUFFIX:
         raise UserError(f"{out} does not end in {SUFFIX}", f"write --out {out.name}{SUFFIX}")
@@ -88,7 +90,7 @@ def export_to_argos(
     certificate = {**facts, "files": hashes, **comparison.to_dict(), "argos": argos.to_dict()}
     certificate["versions"] |= argos.versions
     if failures := [*comparison.failures, *argos.failures]:
-        raise failed(ENGINE, failures, quantization)
+        raise failed(ENGINE, failures, quantization, loaded.config)
     card = _card(loaded, quantization, source, target).encode()
     everything = {**files, CERTIFICATE: json_bytes(certificate), "README.md": card}
     replace_file(out.expanduser(), _zipped(name, everything))
@@ -110,6 +112,7 @@ def refuse_other_models(
     config: ModelConfig, generation: Mapping[str, Any], tokenizers: TokenizerPair
 ) -> None:
     """Raise a UserError for a model that such a package cannot have, besides what CTranslate2 refuses."""
+    refuse_registered_kinds(ENGINE, config)
     if not isinstance(config, EncoderDecoderConfig):
         raise UserError(f"{ENGINE} has no {config.kind} models", "encoder_decoder models can be exported")
     if config.positions == "learned" and config.max_positions < ARGOS_MOST_READ:

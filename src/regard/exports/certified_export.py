@@ -33,6 +33,8 @@ from regard.exports.certificate import (
 )
 from regard.exports.certified_sequences import CertifiedSequences, certified_sequences
 from regard.exports.plain_reference import ContinuationReference, PlainReference, TranslationReference
+from regard.exports.registered_kinds import TRACED_CALLS
+from regard.models.build import base_kind, is_registered
 from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -94,7 +96,7 @@ def export_certified(
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     certificate = {**facts, **notes, "files": hashes, **comparison.to_dict()}
     if comparison.failures:
-        raise failed(target.name, comparison.failures, quantization)
+        raise failed(target.name, comparison.failures, quantization, config)
     write_certified(
         out, files, loaded, config, certificate, most_positions=target.most_positions(config),
         card=target.card(loaded, quantization),
@@ -133,14 +135,20 @@ def write_certified(
     write_folder(out, {**files, **others})
 
 
-def failed(engine: str, failures: Sequence[str], quantization: Quantization) -> RunError:
+def failed(engine: str, failures: Sequence[str], quantization: Quantization, config: ModelConfig) -> RunError:
     """The error of a certificate whose bounds do not hold."""
     if any("ids" in line or "pieces" in line for line in failures):
         hint = "try texts of the model's own kind"
+    elif quantization == "float32" and is_registered(config):
+        hint = TRACED_CALLS
     elif quantization == "float32":
         hint = "please report this with the model's config.json"
     else:
-        hint = "try another quantization, or texts of the model's own kind"
+        exact = "float16 or float32" if quantization == "int8" else "float32"
+        hint = (
+            f"take --quantization {exact}, or --texts with texts of the model's own kind; or train it longer:"
+            " a model that is hardly trained is unsure of most tokens, and small changes decide"
+        )
     return RunError(
         f"{engine} does not compute what regard does: {'; '.join(failures)}", f"nothing was written; {hint}"
     )
@@ -213,7 +221,7 @@ def _job(
     config = target.known(loaded.config)
     return {
         "folder": str(folder),
-        "kind": config.kind,
+        "kind": base_kind(config),  # what the engine does with it
         "sources": [[sides[0][number] for number in ids] for ids in sequences.sources],
         "forced": [
             [[side[number] for number in ids] for side, ids in zip(sides, pair, strict=True)]

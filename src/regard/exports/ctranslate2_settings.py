@@ -6,6 +6,7 @@ each.
 
 from regard.errors import UserError
 from regard.exports.refusal import NotExpressible
+from regard.exports.registered_kinds import refuse_registered_kinds
 from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -19,9 +20,10 @@ def refuse_other_settings(config: ModelConfig) -> EncoderDecoderConfig | Decoder
     """The config, if CTranslate2 computes what regard does.
 
     Raises:
-        NotExpressible: it does not have a setting.
+        NotExpressible: it does not have a setting, or the kind is a registered one.
         UserError: it has no models of this kind.
     """
+    refuse_registered_kinds(ENGINE, config)
     if not isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig):
         raise UserError(
             f"{ENGINE} has no {config.kind} models here",

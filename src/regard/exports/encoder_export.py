@@ -71,7 +71,7 @@ def export_encoder(
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     certificate = {**facts, "files": hashes, **comparison.to_dict()}
     if comparison.failures:
-        raise failed(target.name, comparison.failures, quantization)
+        raise failed(target.name, comparison.failures, quantization, config)
     write_certified(
         out, files, loaded, config, certificate, most_positions=config.position_limit,
         card=target.card(loaded, quantization),

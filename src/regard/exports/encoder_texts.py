@@ -8,6 +8,7 @@ from regard.data.tagged import encode_word, split_words, word_prefix
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UserError
 from regard.exports.refusal import NotExpressible
+from regard.models.build import base_kind
 from regard.models.config import ModelConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 
@@ -28,8 +29,14 @@ def refuse_other_heads(engine: str, config: ModelConfig) -> EncoderOnlyConfig:
 
     Raises:
         NotExpressible: it has another head, or one that was never trained.
+        UserError: a registered model has these settings, and is none of regard's encoders.
     """
     assert isinstance(config, EncoderOnlyConfig)
+    if base_kind(config) is None:
+        raise UserError(
+            f"{config.kind} models cannot be exported to {engine}",
+            "encoder_only models can, and those that inherit from them",
+        )
     if config.head not in HEADS:
         raise NotExpressible(engine, "head", config.head, f"{', '.join(HEADS)} can be exported")
     if config.fresh_head:

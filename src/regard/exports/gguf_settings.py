@@ -5,6 +5,7 @@ from typing import Any, Literal
 from regard.errors import UserError
 from regard.exports.certificate import Quantization
 from regard.exports.refusal import NotExpressible
+from regard.exports.registered_kinds import refuse_registered_kinds
 from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 
@@ -45,9 +46,10 @@ def known(config: ModelConfig) -> DecoderOnlyConfig:
     """The config, if llama.cpp computes what regard does.
 
     Raises:
-        NotExpressible: it does not have a setting.
+        NotExpressible: it does not have a setting, or the kind is a registered one.
         UserError: it has no models of this kind.
     """
+    refuse_registered_kinds(ENGINE, config)
     if not isinstance(config, DecoderOnlyConfig):
         raise UserError(
             f"{ENGINE} has no {config.kind} models here", "decoder_only models can be exported to it"

@@ -25,7 +25,9 @@ from regard.exports.huggingface_settings import (
     most_positions,
     refuse_other_quantization,
 )
+from regard.exports.registered_kinds import refuse_registered_kinds
 from regard.exports.unapplied_defaults import unapplied_line
+from regard.models.build import base_kind
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.weights import huggingface_tokenizer
 from regard.weights.huggingface_decoding import write_decoding
@@ -66,6 +68,8 @@ def export_to_huggingface(
         MissingExtra: transformers is not installed.
         UserError: the model generates nothing, or is on a GPU.
     """
+    if family_files(loaded) is None:
+        refuse_registered_kinds(ENGINE, loaded.config)
     if find_spec("transformers") is None:  # it is imported in the process of the certificate alone
         raise MissingExtra("transformers", "hf", "this export")
     notes = {}
@@ -186,7 +190,7 @@ def _rotary(config: Generating) -> dict[str, Any] | None:
 
 def _card(loaded: LoadedModel, quantization: Quantization, *, own: bool) -> str:
     """How to use the folder, as Markdown."""
-    config = generating(loaded.config)
+    auto = AUTO[base_kind(generating(loaded.config)) or ""]
     trust = ", trust_remote_code=True" if own else ""
     code = (
         f"\nNo published family fits, so `{CODE_FILES[1]}` and `{CODE_FILES[2]}` are its code:"
@@ -206,10 +210,10 @@ Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}
 regard's own outputs, and how. It needs torch and transformers 5.
 
 ```python
-from transformers import {AUTO[config.kind]}, AutoTokenizer
+from transformers import {auto}, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("THIS FOLDER"{trust})
-model = {AUTO[config.kind]}.from_pretrained("THIS FOLDER"{trust})
+model = {auto}.from_pretrained("THIS FOLDER"{trust})
 output = model.generate(**tokenizer("a text", return_tensors="pt", return_token_type_ids=False))
 print(tokenizer.decode(output[0], skip_special_tokens=True))
 ```

@@ -3,6 +3,8 @@
 from regard.errors import UserError
 from regard.exports.certificate import Quantization
 from regard.exports.refusal import NotExpressible
+from regard.exports.registered_kinds import refuse_registered_kinds
+from regard.models.build import base_kind
 from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -25,7 +27,7 @@ def generating(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
         NotExpressible: it has a registered part.
         UserError: a model of this kind generates nothing.
     """
-    if not isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig):
+    if not isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig) or base_kind(config) is None:
         raise UserError(
             f"{config.kind} models generate nothing that a certificate could compare",
             "regard convert MODEL --to hf writes it, if a family of transformers has models of its shape",
@@ -39,9 +41,10 @@ def known(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
     """The config of a model that the exported code can compute.
 
     Raises:
-        NotExpressible: the code does not have a setting.
+        NotExpressible: the code does not have a setting, or the kind is a registered one.
         UserError: a model of this kind generates nothing.
     """
+    refuse_registered_kinds(ENGINE, config)
     config = generating(config)
     own = {**IN_FAMILIES, "output_bias": config.output_bias if config.kind == "encoder_decoder" else False}
     for name, usual in own.items():

@@ -21,6 +21,7 @@ from regard.exports.onnx_package import require_onnx
 from regard.exports.onnx_quantization import store_in_float16, store_in_int8
 from regard.exports.onnx_settings import ENGINE, refuse_other_quantization
 from regard.exports.refusal import NotExpressible
+from regard.models.build import base_kind
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
@@ -99,7 +100,7 @@ def script_config(loaded: LoadedModel, config: EncoderOnlyConfig) -> dict[str, A
         )
     return {
         "format_version": FORMAT_VERSION,
-        "kind": config.kind,
+        "kind": base_kind(config),
         "head": config.head,
         "labels": list(loaded.labels),
         "source": {

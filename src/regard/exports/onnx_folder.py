@@ -15,6 +15,7 @@ from regard.exports.onnx_quantization import store_in_float16, store_in_int8
 from regard.exports.onnx_settings import ENGINE, known, most_positions, refuse_other_quantization
 from regard.exports.refusal import NotExpressible
 from regard.exports.unapplied_defaults import unapplied_line
+from regard.models.build import base_kind
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
@@ -70,9 +71,10 @@ def loop_config(loaded: LoadedModel, config: Generating) -> dict[str, Any]:
         raise NotExpressible(ENGINE, "the tokeniser", why, "take --to ctranslate2")
     translates = isinstance(config, EncoderDecoderConfig)
     begin = [] if translates or not begins(loaded) else [source.bos_id]
+    model: Any = loaded.model
     return {
         "format_version": FORMAT_VERSION,
-        "kind": config.kind,
+        "kind": base_kind(config),  # what the loops do with it
         "source": {
             "tokenizer": names[0],
             "first_ids": [*begin, *source.prefix],
@@ -88,7 +90,7 @@ def loop_config(loaded: LoadedModel, config: Generating) -> dict[str, Any]:
         },
         "rules": _rules(loaded, target),
         "cache": {
-            "layers": config.num_decoder_layers if translates else config.num_layers,
+            "layers": len(model.decoder.blocks if translates else model.blocks),
             "kv_heads": config.num_kv_heads or config.num_heads,
             "head_dim": config.d_head,
         },

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.errors import RunError
-from regard.exports.onnx_modules import GrownCache, GrownStack, traceable
+from regard.exports.onnx_modules import GrownCache, GrownDecoderCache, GrownStack, traceable
 from regard.layers.cache import KeyValue
 from regard.layers.masks import padding_mask
 from regard.models.decoder_only import DecoderOnly
@@ -68,8 +68,8 @@ class CrossDecoderGraph(nn.Module):
     ) -> tuple[Float[Tensor, "rows new_len vocab"], list[Tensor]]:
         mask = padding_mask(self.model.read_lengths(lengths), memory[0].size(2))
         caches = [GrownCache(pair) for pair in pairs(past)]
-        hidden = self.model.decoder(ids, pairs(memory), mask, caches)
-        return self.model.project(hidden), [tensor for cache in caches for tensor in cache.pair]
+        logits = self.model.extend(ids, GrownDecoderCache(pairs(memory), mask, caches))
+        return logits, [tensor for cache in caches for tensor in cache.pair]
 
 
 class DecoderGraph(nn.Module):
@@ -182,7 +182,8 @@ def save_graph(
     except Exception as error:
         raise RunError(
             f"torch cannot export {path.name}: {_reason(error)[:300]}",
-            "nothing was written; registered parts must not branch on sizes, of others please report this",
+            "nothing was written; registered parts and models must not branch on sizes, of others please"
+            " report this",
         ) from error
     assert program is not None
     _strip(program.model)

@@ -14,7 +14,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.cache import KeyValue, KeyValueCache, StackCache
+from regard.layers.cache import DecoderCache, KeyValue, KeyValueCache, StackCache
 from regard.layers.kernels import kernel_of
 from regard.layers.positions import (
     BucketBias,
@@ -76,6 +76,13 @@ class GrownStack(StackCache):
     def __init__(self, layers: list[Any]) -> None:
         super().__init__(())
         self.layers = layers
+
+
+class GrownDecoderCache(DecoderCache):
+    """The caches of a decoder: keys and values of the memory, its mask, and a `GrownCache` for each block."""
+
+    def __init__(self, memories: list[KeyValue], memory_mask: Tensor, targets: list[Any]) -> None:
+        self.memories, self.memory_mask, self.targets = memories, memory_mask, targets
 
 
 class ComputedSinusoids(nn.Module):

@@ -3,6 +3,7 @@
 from regard.errors import UserError
 from regard.exports.certificate import Quantization
 from regard.exports.refusal import NotExpressible
+from regard.models.build import base_kind
 from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -16,10 +17,10 @@ def known(config: ModelConfig) -> EncoderDecoderConfig | DecoderOnlyConfig:
     Raises:
         UserError: they cannot.
     """
-    if not isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig):
+    if not isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig) or base_kind(config) is None:
         raise UserError(
             f"{config.kind} models cannot be exported to {ENGINE}",
-            "encoder_decoder, decoder_only and encoder_only models can",
+            "encoder_decoder, decoder_only and encoder_only models can, and those that inherit from them",
         )
     return config
 

@@ -163,6 +163,11 @@ def read_plan(storage: Storage) -> Plan:
         raise DataError(f"{where} is damaged ({error})", "remove it and run the command again") from error
 
 
+def part_bytes(megabytes: int | float) -> int:
+    """The bytes of a part of so many megabytes."""
+    return round(megabytes * MIB)
+
+
 def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """The first difference of two plans; empty if there is none."""
     for key in KEYS:

@@ -92,6 +92,22 @@ def config_class(kind: str) -> type[ModelConfig]:
     return MODELS[kind][0]
 
 
+def is_registered(config: ModelConfig) -> bool:
+    """True if the model's kind is a registered one, none of regard's own."""
+    return config.kind not in MODELS.own
+
+
+def base_kind(config: ModelConfig) -> str | None:
+    """The kind of regard's own that a model is of, or inherits from; None if it inherits from none."""
+    if not is_registered(config):
+        return config.kind
+    model = MODELS[config.kind][1]
+    for kind, (own_config, own_model) in MODELS.own.items():
+        if isinstance(config, own_config) and isinstance(model, type) and issubclass(model, own_model):
+            return kind
+    return None
+
+
 def build_model(config: ModelConfig, seed: int | None = None) -> Model:
     """The model of `config` with random weights from `seed` alone; None takes a random seed."""
     generator = torch.Generator()

@@ -79,7 +79,10 @@ def register_loss(name: str) -> Callable[[LossFunction], LossFunction]:
 def refuse_unknown_loss(name: str) -> None:
     """Raise a RecipeError if no loss is registered under this name; an empty one is that of the task."""
     if name and name not in LOSSES:
-        raise RecipeError(f"training.loss: no loss is registered as {name!r}", LOSSES.hint(name))
+        raise RecipeError(
+            f"training.loss: no loss is registered as {name!r}",
+            f'{LOSSES.hint(name)}; the loss of the task itself is the empty text, training.loss = ""',
+        )
 
 
 def chosen_loss(name: str, base: Objective) -> Objective:

@@ -21,7 +21,7 @@ from regard.jobs.cuts import refuse_others_than_lines
 from regard.jobs.inputs import InputFile, find_inputs
 from regard.jobs.pace import PartDone, ShardReport
 from regard.jobs.part_worker import OpenedJob
-from regard.jobs.plan import Plan, read_plan
+from regard.jobs.plan import Plan, part_bytes, read_plan
 from regard.jobs.progress import Progress
 from regard.jobs.shard import run_shard
 from regard.jobs.storage import Storage
@@ -163,7 +163,7 @@ def opened_job(job: LineJob, inputs: Sequence[InputFile], sharding: ShardOptions
         settings={**settings_of(job.settings), **job.more},
         format=job.format,
         inputs=inputs,
-        part_bytes=sharding.part_megabytes << 20,
+        part_bytes=part_bytes(sharding.part_megabytes),
         columns=columns,
     )
     answer = job.answer if columns is None else job.cells

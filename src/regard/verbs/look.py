@@ -3,9 +3,11 @@
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 from regard.errors import FolderError
+from regard.inspection.repeated_blocks import with_distinct_blocks
 from regard.inspection.switches import Ablation, ablated
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_only import EncoderOnly
@@ -63,7 +65,9 @@ class Looker:
         *,
         runtime: Runtime = DEFAULT_RUNTIME,
     ) -> None:
-        self.loaded = open_model(model, runtime)
+        loaded = open_model(model, runtime)
+        model_with_names = with_distinct_blocks(loaded.model)
+        self.loaded = loaded if model_with_names is loaded.model else replace(loaded, model=model_with_names)
         self._reader = make_reader(self.loaded)
         self._lock = threading.RLock()
 

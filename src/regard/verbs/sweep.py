@@ -262,6 +262,8 @@ def _plan(base: RecipeFile, runs: Mapping[str, Sequence[str]]) -> TaskPlan:
 def combinations(values: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The settings of each run, by its name: `learning_rate=1e-3,seed=1`.
 
+    A first value that is missing, as in `training.loss=,focal`, is the empty text; its run is `loss=empty`.
+
     Raises:
         RecipeError: a setting has no name, no values, or is named twice.
     """
@@ -269,6 +271,8 @@ def combinations(values: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for each in values:
         key, equals, text = each.partition("=")
         found = [value.strip() for value in split_values(text)]
+        if len(found) > 1 and not found[0]:
+            found[0] = '""'
         if not equals or not key.strip() or not all(found):
             raise RecipeError(f"--sweep {each}: not of the form section.key=value,value", EXAMPLE)
         if key.strip() in axes:
@@ -284,7 +288,7 @@ def combinations(values: Sequence[str]) -> dict[str, tuple[str, ...]]:
     runs: dict[str, tuple[str, ...]] = {}
     for chosen in itertools.product(*axes.values()):
         pairs = list(zip(axes, chosen, strict=True))
-        name = ",".join(f"{short[key]}={UNUSUAL.sub('_', value)}" for key, value in pairs)
+        name = ",".join(f"{short[key]}={_in_a_name(value)}" for key, value in pairs)
         if name in runs or len(name) > MOST_CHARACTERS:
             raise RecipeError(
                 f"--sweep: {name} is no name for one run", "give other values, or fewer settings"
@@ -389,6 +393,10 @@ def _refuse_other_settings(there: Mapping[str, Mapping[str, Any]], plan: TaskPla
                 f"{folder} has the run {name} already, as {before}",
                 "give the settings in the order and the spelling of the first sweep",
             )
+
+
+def _in_a_name(value: str) -> str:
+    return "empty" if value in ('""', "''") else UNUSUAL.sub("_", value)
 
 
 def _short_names(keys: Sequence[str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from regard.errors import DataError, UserError
 from regard.jobs.inputs import InputFile, find_inputs
 from regard.jobs.pace import ShardReport
 from regard.jobs.part_worker import JobOrder, OpenedJob
-from regard.jobs.plan import TOKENS, Plan, read_plan
+from regard.jobs.plan import TOKENS, Plan, part_bytes, read_plan
 from regard.jobs.rows import PartRows
 from regard.jobs.shard import rows_of, run_shard
 from regard.jobs.storage import Storage
@@ -127,7 +127,9 @@ class _TokenJob:
         self.lines = corpus_lines(source.recipe)
         self._settings = token_settings(source.recipe)
 
-    def plan(self, inputs: Sequence[InputFile], columns: TableColumns | None, part_megabytes: int) -> Plan:
+    def plan(
+        self, inputs: Sequence[InputFile], columns: TableColumns | None, part_megabytes: int | float
+    ) -> Plan:
         """The job; of the model it needs the tokenisers of `model.init` alone.
 
         Raises:
@@ -147,7 +149,7 @@ class _TokenJob:
             settings=self._settings,
             format=TOKENS,
             inputs=inputs,
-            part_bytes=part_megabytes << 20,
+            part_bytes=part_bytes(part_megabytes),
             columns=columns,
         )
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.data.tokenizer import TokenizerPair
 from regard.errors import ConfigError, FolderError, UserError, did_you_mean
-from regard.models.build import build_uninitialised
+from regard.models.build import base_kind, build_uninitialised, is_registered
 from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -216,11 +216,14 @@ def to_huggingface(loaded: LoadedModel, family: str | None = None) -> HuggingFac
             reasons.append(error)
     if len(reasons) == 1:
         raise FolderError(f"{loaded.path}: {reasons[0].message}", reasons[0].hint)
-    with_code = loaded.config.generates and not registered_parts(loaded.config)
+    way_out = ""
+    if is_registered(loaded.config) and base_kind(loaded.config) in ("encoder_decoder", "decoder_only"):
+        way_out = "; regard export --to onnx traces its code"
+    elif loaded.config.generates and not registered_parts(loaded.config):
+        way_out = "; regard export --to hf writes it with its code"
     raise FolderError(
         f"{loaded.path}: no Hugging Face family fits this {loaded.config.kind} model",
-        f"--family {'|'.join(FAMILIES)} shows why one of them does not"
-        + ("; regard export --to hf writes it with its code" if with_code else ""),
+        f"--family {'|'.join(FAMILIES)} shows why one of them does not{way_out}",
     )
 
 

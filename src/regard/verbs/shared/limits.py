@@ -18,13 +18,13 @@ THREADS_PER_CORE = 4
 class Limit:
     """The least and the greatest value of a number; `why`: the reason for the greatest."""
 
-    least: int = 1
+    least: int | float = 1
     most: int
     why: str
 
-    def refuse(self, name: str, value: int) -> None:
-        """Raise a UserError if the value is out of range."""
-        if value < self.least:
+    def refuse(self, name: str, value: int | float) -> None:
+        """Raise a UserError if the value is out of range, or NaN."""
+        if not value >= self.least:
             raise UserError(f"{name} is {value}, but must be at least {self.least}", f"{name} = {self.least}")
         if value > self.most:
             raise UserError(
@@ -63,7 +63,7 @@ LIMITS: dict[str, Limit] = {
     "num": _HYPOTHESES,
     "top": Limit(most=1_000_000, why="no model has more classes or tokens"),
     "processes": Limit(most=100_000, why="each has a connection to one process"),
-    "part_megabytes": Limit(most=10_000, why="a part that fails is begun again"),
+    "part_megabytes": Limit(least=0.001, most=10_000, why="a part that fails is begun again"),
     "last": Limit(most=10_000, why="no run keeps more checkpoints"),
     "length": _SIZE,
     "d_model": _SIZE,

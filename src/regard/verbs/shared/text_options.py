@@ -123,8 +123,11 @@ class ShardOptions:
         "With a cluster: how many processes have a model each. [default: as many as have a core, or a GPU]",
         metavar="N",
     )
-    part_megabytes: int = keyword(
-        4, "With a shard or an engine: the input of a part, whose output is one file.", metavar="N"
+    part_megabytes: float = keyword(
+        4.0,
+        "With a shard or an engine: the input of a part, whose output is one file; fractions, as 0.05, are"
+        " for a slow model.",
+        metavar="N",
     )
 
     column: str | None = keyword(
