@@ -61,7 +61,7 @@ def _checked(signature: inspect.Signature, name: str, value: Any) -> Any:
         value = int(value)
     if not any(_fits(kind, value) for kind in kinds):
         _refuse(name, kinds, value)
-    if type(value) in (int, float) and name in LIMITS:
+    if isinstance(value, int | float) and not isinstance(value, bool) and name in LIMITS:
         LIMITS[name].refuse(name, value)
     if isinstance(value, str):
         refuse_long_text(name, value)
