@@ -45,6 +45,14 @@ PACKAGES = {
 )
 @click.option("--open", "is_open", is_flag=True, help="Let other machines in without keys.")
 @click.option(
+    "--allow-origin",
+    "allow_origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Let pages of this site ask, such as https://app.example.org (CORS); again for more. *: all, with"
+    " --api-keys.  [default: only the server's own]",
+)
+@click.option(
     "--requests-per-minute",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
@@ -87,6 +95,7 @@ def command(
     port: int,
     api_keys: Path | None,
     is_open: bool,
+    allow_origins: tuple[str, ...],
     requests_per_minute: int | None,
     lazy: bool,
     memory_mb: int | None,
@@ -116,6 +125,7 @@ def command(
                 port=port,
                 api_keys=api_keys,
                 open=is_open,
+                allow_origins=list(allow_origins),
                 requests_per_minute=requests_per_minute,
                 lazy=lazy,
                 memory_mb=memory_mb,

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from regard import console
@@ -14,6 +15,7 @@ from regard.errors import RegardError
 from regard.page.assets import SERVED_POLICY
 from regard.serving.dialects.dialect import Call, Dialect, Route
 from regard.serving.http_error import HttpProblem, problem_of
+from regard.serving.origins import answer_headers, is_allowed, preflight_headers
 from regard.serving.request import ClientGone, ServedRequest
 from regard.serving.service import Service, length_of
 from regard.verbs.shared.answerer import Recording
@@ -47,16 +49,18 @@ class App:
         if scope["type"] != "http":
             return
         request = ServedRequest(scope, receive)
-        sender = _Sender(send, request.id, self.service)
+        sender = _Sender(send, request, self.service)
         dialect, label = self._dialect_of(scope["path"]), "none"
         self.service.in_flight += 1
         self.service.metrics.in_flight.inc()
         try:
             try:
-                dialect, route, path = self._found(scope["method"], scope["path"])
-                label = route.path
-                self._admit(request, dialect, route)
-                response = await route.handler(Call(service=self.service, request=request, path=path))
+                response = self._preflight(request, scope["method"], scope["path"])
+                if response is None:
+                    dialect, route, path = self._found(scope["method"], scope["path"])
+                    label = route.path
+                    self._admit(request, dialect, route)
+                    response = await route.handler(Call(service=self.service, request=request, path=path))
             except RegardError as error:
                 response = self._error(dialect, problem_of(error), request)
             except ClientGone:
@@ -100,13 +104,8 @@ class App:
         Raises:
             HttpProblem: there is none.
         """
-        methods, rest = self._exact.get(path), ""
-        if methods is None:
-            for template, found in self._variable.items():
-                part = _variable_part(template, path)
-                if part and (methods is None or not template.endswith("{}")):
-                    methods, rest = found, part
-        if methods is None:
+        methods, rest = self._methods(path)
+        if not methods:
             raise HttpProblem(404, "there is nothing at this path", "see /openapi.json", code="not_found")
         found_route = methods.get("GET" if method == "HEAD" else method)
         if found_route is None:
@@ -115,6 +114,29 @@ class App:
                 405, f"this path has no {method[:20]}", f"use {allowed}", code="method_not_allowed"
             )
         return *found_route, rest
+
+    def _methods(self, path: str) -> tuple[dict[str, tuple[Dialect, Route]], str]:
+        """The operations of a path by method, and the variable part of the path."""
+        methods, rest = self._exact.get(path, {}), ""
+        if not methods:
+            for template, found in self._variable.items():
+                part = _variable_part(template, path)
+                if part and (not methods or not template.endswith("{}")):
+                    methods, rest = found, part
+        return methods, rest
+
+    def _preflight(self, request: ServedRequest, method: str, path: str) -> Response | None:
+        """The answer to a browser that asks whether a page of an allowed origin may send a request.
+
+        None for other requests. It has no key, for the browser does not send the page's headers yet.
+        """
+        headers, methods = request.http.headers, self._methods(path)[0]
+        is_question = methods and method == "OPTIONS" and "access-control-request-method" in headers
+        if not is_question or not is_allowed(headers.get("origin"), self.service.origins):
+            return None
+        self._check_size(request)
+        self._check_origin(request)
+        return Response(status_code=204, headers=preflight_headers(headers, methods))
 
     def _admit(self, request: ServedRequest, dialect: Dialect, route: Route) -> None:
         """Raise an HttpProblem if this client may not ask this now."""
@@ -149,9 +171,14 @@ class App:
                 403, "the Host header does not name this server", "use its address", code="wrong_host"
             )
         origin = headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != hosts[0]:
+        if origin is None or is_allowed(origin, self.service.origins):
+            return
+        if origin.partition("://")[2] != hosts[0]:
             raise HttpProblem(
-                403, "the request comes from a page of another site", "use a server", code="cross_origin"
+                403,
+                "the request comes from a page of another site",
+                "use a server, or start this one with --allow-origin",
+                code="cross_origin",
             )
 
     def _error(self, dialect: Dialect, problem: HttpProblem, request: ServedRequest) -> Any:
@@ -212,15 +239,16 @@ def _variable_part(template: str, path: str) -> str:
 class _Sender:
     """`send` with the headers that every response has; remembers the status (499: the client left)."""
 
-    def __init__(self, send: Send, request_id: str, service: Service) -> None:
-        self._send, self._id, self._service = send, request_id, service
+    def __init__(self, send: Send, request: ServedRequest, service: Service) -> None:
+        self._send, self._id, self._service = send, request.id, service
+        self._cors = answer_headers(request.http.headers.get("origin"), service.origins)
         self.status = 499
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             own = {name.decode().lower() for name, _ in message["headers"]}
-            more = {**HEADERS, "x-request-id": self._id}
+            more = {**HEADERS, **self._cors, "x-request-id": self._id}
             if self.status in CLOSES or self._service.draining:
                 more["connection"] = "close"
             added = [(name.encode(), value.encode()) for name, value in more.items() if name not in own]

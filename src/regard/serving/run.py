@@ -37,6 +37,7 @@ from regard.serving.limits import DEFAULT_LIMITS, ServerLimits
 from regard.serving.looks import Looks
 from regard.serving.metrics import Metrics
 from regard.serving.models import ModelStore, named_paths
+from regard.serving.origins import allowed_origins
 from regard.serving.service import Service
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Runtime
 
@@ -52,6 +53,7 @@ class ServeOptions:
     port: int = 8000
     api_keys: Path | None = None
     open: bool = False
+    allow_origins: list[str] = field(default_factory=list)  # pages of other sites that may ask
     requests_per_minute: int | None = None
     lazy: bool = False
     memory_mb: int | None = None
@@ -93,6 +95,7 @@ def service_of(options: ServeOptions) -> Service:
         looks=_looks(options, public=public),
         glossaries=GlossaryStore(options.glossaries),
         public=public,
+        origins=allowed_origins(options.allow_origins, has_keys=bool(keys)),
     )
 
 

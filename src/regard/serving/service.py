@@ -60,6 +60,7 @@ class Service:
     looks: Looks | None = None
     glossaries: GlossaryStore = field(default_factory=GlossaryStore)
     public: bool = False  # reachable from other machines
+    origins: frozenset[str] = frozenset()  # of pages of other sites that may ask
     draining: bool = False
     loaded: bool = False
     in_flight: int = field(default=0)
