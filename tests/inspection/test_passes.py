@@ -14,6 +14,7 @@ from regard.inspection.passes import (
 )
 from regard.inspection.patching import Patch, patched
 from regard.inspection.record import blocks, record_attention, record_model
+from regard.inspection.repeated_blocks import with_distinct_blocks
 from regard.inspection.switches import Ablation, ablated
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -132,3 +133,8 @@ def test_what_a_module_computes_in_several_places_is_not_taken_for_one(inside):
     message = r"encoder\.blocks\.0 and encoder\.blocks\.1 are one module"
     with pytest.raises(ConfigError, match=message), inside(shared()):
         pass
+
+
+def test_a_copy_with_distinct_blocks_has_a_recording_of_each():
+    with record_model(with_distinct_blocks(shared())) as recording:
+        assert len(recording.heads) == len(attention_sites(translator()))

@@ -44,6 +44,7 @@ from regard.inspection.record import recording_bytes as recording_bytes
 from regard.inspection.recorded_stepper import RecordedStepper as RecordedStepper
 from regard.inspection.recorded_stepper import recording_stepper as recording_stepper
 from regard.inspection.recording import Recording as Recording
+from regard.inspection.repeated_blocks import with_distinct_blocks as with_distinct_blocks
 from regard.inspection.rollout import attention_rollout as attention_rollout
 from regard.inspection.steps import Step as Step
 from regard.inspection.steps import prediction_steps as prediction_steps

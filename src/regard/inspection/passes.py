@@ -202,7 +202,8 @@ def refuse_shared_modules(model: nn.Module) -> None:
         if module in places:
             raise ConfigError(
                 f"{places[module]} and {name} are one module, so what it computes in each cannot be recorded",
-                "give each block modules of its own; without looking inside the model works as it is",
+                "use a copy with the same weights and a name for each: with_distinct_blocks(model) of"
+                " regard.inspection",
             )
         places[module] = name
 

@@ -12,7 +12,7 @@ def with_distinct_blocks(model: AnyModel) -> AnyModel:
     """The model; if a list of its modules has a block twice, a copy with the same weights that does not.
 
     What is recorded has the names of modules: of a block in two places the second call would be taken for
-    other positions of the first.
+    other positions of the first. Weights are shared with `model`; a hook that is registered later is not.
     """
     if not any(len({*each}) < len(each) for each in _lists(model)):
         return model
