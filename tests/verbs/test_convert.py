@@ -18,7 +18,7 @@ from regard.weights.families.gpt2 import GPT2
 from regard.weights.folder import verify_folder, write_folder
 from regard.weights.model_folder import LoadedModel
 from regard.weights.shards import Shard, TensorPart, shard_name
-from tests.weights.test_huggingface_tokenizer import TRANSLATOR, of_languages
+from tests.weights.test_marian_languages import TRANSLATOR, of_languages
 
 IDS = torch.tensor([[3, 1, 4, 1, 5]])
 

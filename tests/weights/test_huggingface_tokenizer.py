@@ -4,31 +4,27 @@ import dataclasses
 import json
 
 import pytest
-import tokenizers
 
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.data.tokenizer_file import UNMATCHED
-from regard.data.tokenizer_pretrained import SpecialTokens, new_file, with_special_tokens
-from regard.data.tokenizer_sentencepiece import UNIGRAM, SentencePiece
+from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import FolderError
 from regard.models.decoder_only import DecoderOnlyConfig
-from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.families.bert import BERT
 from regard.weights.families.family import ConvertedConfig
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.families.m2m100 import M2M100
-from regard.weights.families.marian import Marian
 from regard.weights.families.mbart import MBART
 from regard.weights.families.pegasus import Pegasus
 from regard.weights.huggingface_tokenizer import (
     _languages,
     adds_bos,
-    language_tokens,
     read_tokenizers,
     special_token_ids,
     write_tokenizers,
 )
+from tests.weights.test_marian_languages import TRANSLATOR, of_languages
 
 SETTINGS = "tokenizer_config.json"
 CONVERTED = ConvertedConfig(
@@ -190,69 +186,6 @@ def test_a_tokenizer_that_transformers_does_not_have_is_not_written(monkeypatch,
     with pytest.raises(FolderError, match="its tokeniser splits pieces") as refused:
         write_tokenizers(pair, CONVERTED.config, "any")
     assert "ctranslate2" in refused.value.hint
-
-
-PIECES = ["</s>", "<unk>", "▁Hi", ".", ">>fra<<", ">>zh_hans<<", "<pad>"]
-TRANSLATOR = EncoderDecoderConfig(
-    src_vocab_size=len(PIECES),
-    tgt_vocab_size=len(PIECES),
-    d_model=8,
-    num_heads=2,
-    d_ff=8,
-    norm_position="post",
-    tied="all",
-)
-
-
-def of_languages(mark: str, kind: str) -> Tokenizer:
-    """Marian's tokeniser, with `mark` before pieces that no text matches."""
-    flags = SentencePiece(
-        pieces=[], charsmap="", dummy=True, strip=True, suffix=False, byte_fallback=False, kind=UNIGRAM
-    )
-    written = [mark + piece if piece.startswith(">>") else piece for piece in PIECES]
-    model = {"type": "Unigram", "unk_id": 1, "vocab": [[piece, -1.0] for piece in written]}
-    if kind == "BPE":
-        # pieces of one character, which need no merges
-        numbers = {piece.replace("▁Hi", "H"): number for number, piece in enumerate(written)}
-        model = {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "vocab": numbers, "merges": []}
-    parts = {
-        "normalizer": flags.normalizer(),
-        "decoder": flags.decoder(unmatched=True),
-        "pre_tokenizer": None,
-    }
-    special = SpecialTokens(pad=6, unk=1, bos=6, eos=0, vocab_size=len(PIECES))
-    return Tokenizer.from_bytes(
-        json.dumps(with_special_tokens(new_file(model=model, **parts), special)).encode()
-    )
-
-
-@pytest.mark.parametrize("mark", [UNMATCHED, " "], ids=["mark", "older"])
-@pytest.mark.parametrize("kind", ["Unigram", "BPE"])
-def test_a_language_that_a_text_begins_with_is_its_token_for_transformers(mark, kind):
-    tokenizer = of_languages(mark, kind)
-    other = of_languages(mark, kind)
-    assert {4, 5}.isdisjoint(tokenizer.encode(">>fra<< Hi."))
-    files = write_tokenizers(TokenizerPair(tokenizer, other), TRANSLATOR, "marian")
-    for name in ("tokenizer.json", "target_tokenizer.json"):
-        backend = tokenizers.Tokenizer.from_str(files[name].decode())
-        rest = [2, 3, 0] if kind == "Unigram" else [1, 2, 1, 3, 0]
-        assert backend.encode(">>fra<< Hi.").ids == [4, *rest]
-        assert backend.encode(">>zh_hans<< Hi.").ids == [5, *rest]
-        assert backend.get_vocab_size() == len(PIECES)
-        added = backend.get_added_tokens_decoder()
-        assert {number for number, token in added.items() if token.special} == {4, 5}
-    assert language_tokens(tokenizer) == [">>fra<<", ">>zh_hans<<"]
-    assert language_tokens(WORDS) == []
-
-
-def test_a_folder_of_transformers_has_its_languages_again(tmp_path):
-    tokenizer = of_languages(UNMATCHED, "Unigram")
-    for name, content in write_tokenizers(TokenizerPair(tokenizer, tokenizer), TRANSLATOR, "marian").items():
-        (tmp_path / name).write_bytes(content)
-    again = read_tokenizers(tmp_path, Marian(), ConvertedConfig(config=TRANSLATOR, pad_id=6, eos_id=0)).source
-    assert language_tokens(again) == language_tokens(tokenizer)
-    for text in (">>fra<< Hi.", "Hi.", "?"):
-        assert again.encode(text) == tokenizer.encode(text)
 
 
 def test_special_tokens_without_a_role_are_named_too():

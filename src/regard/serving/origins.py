@@ -1,4 +1,7 @@
-"""Pages of other sites that may ask this server (CORS, https://fetch.spec.whatwg.org/#http-cors-protocol)."""
+"""Pages of other sites that may ask this server (CORS).
+
+https://fetch.spec.whatwg.org/#http-cors-protocol
+"""
 
 import re
 from collections.abc import Collection, Iterable, Mapping

@@ -25,7 +25,7 @@ from regard.weights.average import WEIGHTS
 from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import MANIFEST, find_folder, write_folder
 from regard.weights.huggingface_files import is_huggingface, write_plain_folder
-from regard.weights.huggingface_tokenizer import language_tokens
+from regard.weights.marian_languages import language_tokens
 from regard.weights.model_folder import (
     LoadedModel,
     load_model,

@@ -10,7 +10,6 @@ from typing import Any
 from regard.data import tokenizer_pretrained
 from regard.data.folder_file import read_file
 from regard.data.tokenizer import Tokenizer, TokenizerPair
-from regard.data.tokenizer_file import UNMATCHED
 from regard.data.tokenizer_pretrained import SpecialTokens
 from regard.data.tokenizer_sentencepiece import from_sentencepiece
 from regard.errors import DataError, FolderError
@@ -18,10 +17,12 @@ from regard.models.config import ModelConfig
 from regard.weights.families.family import ConvertedConfig, Family
 from regard.weights.families.sentence import lowers_case
 from regard.weights.huggingface_files import read_table
+from regard.weights.marian_languages import language_tokens, with_languages, without_languages
 from regard.weights.strict_json import json_bytes
 
 OTHER_MODEL_HINT = "the tokeniser belongs to another model: copy the folder again"
 MAX_EXTRA_IDS = 100_000  # sentinel tokens of T5, which has 100
+TARGET = "target_tokenizer.json"  # of models that regard wrote; transformers does not read it
 HF_NAMES = {  # our special tokens -> their names in transformers; the first that exists counts
     "pad": ("pad_token", "eos_token"),
     "unk": ("unk_token", "eos_token"),
@@ -43,17 +44,27 @@ def read_tokenizers(folder: Path, family: Family, converted: ConvertedConfig) ->
         content = _content(folder, family)
         if content is None:
             return None
-        content = _without_languages(content)
-        if lowers_case(folder):
-            content = tokenizer_pretrained.with_lowercase(content)
-        vocabulary = _vocabulary(content)
-        languages = _languages(content, vocabulary, folder, family)
-        tokenizer = _tokenizer(content, vocabulary, folder, family, converted, languages, is_source=True)
-        return _in_own_languages(tokenizer, folder)
+        source = _from_content(content, folder, family, converted, is_source=True)
+        if os.path.isfile(folder / TARGET):
+            target = _from_content(read_table(folder / TARGET), folder, family, converted, is_source=False)
+            return TokenizerPair(source, target)
+        return _in_own_languages(source, folder)
     except DataError as error:
         raise FolderError(f"{folder}: {error.message}", error.hint) from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise FolderError(f"{folder}: its tokeniser is damaged ({error})", OTHER_MODEL_HINT) from error
+
+
+def _from_content(
+    content: dict[str, Any], folder: Path, family: Family, converted: ConvertedConfig, *, is_source: bool
+) -> Tokenizer:
+    """The tokeniser of a tokenizer.json."""
+    content = without_languages(content)
+    if lowers_case(folder):
+        content = tokenizer_pretrained.with_lowercase(content)
+    vocabulary = _vocabulary(content)
+    languages = _languages(content, vocabulary, folder, family)
+    return _tokenizer(content, vocabulary, folder, family, converted, languages, is_source=is_source)
 
 
 def _in_own_languages(tokenizer: Tokenizer, folder: Path) -> TokenizerPair:
@@ -337,12 +348,12 @@ def write_tokenizers(
     }
     if tokenizers.joint or source.languages:
         return files
-    return {**files, "target_tokenizer.json": _with_template(target, config, family, adds_bos)}
+    return {**files, TARGET: _with_template(target, config, family, adds_bos)}
 
 
 def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str, adds_bos: bool) -> bytes:
     """The tokenizer.json with the special tokens that this kind of model expects around one or two texts."""
-    content = _with_languages(json.loads(tokenizer.to_bytes()), tokenizer)
+    content = with_languages(json.loads(tokenizer.to_bytes()), tokenizer)
     pieces = {number: piece for piece, number in tokenizer.vocabulary().items()}
     begin, end = (
         [pieces[number]] if number in pieces else [] for number in (tokenizer.bos_id, tokenizer.eos_id)
@@ -368,57 +379,6 @@ def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str, adds_
         },
     }
     return json.dumps(content, ensure_ascii=False).encode()
-
-
-LANGUAGE = re.compile(rf"(?:{UNMATCHED}| )?(>>[^<>\s]+<<)")  # Marian's; older folders have a space before it
-
-
-def language_tokens(tokenizer: Tokenizer) -> list[str]:
-    """The tokens of Marian's languages, such as `>>fra<<`, with one of which a text begins."""
-    return [] if tokenizer.trained_by_regard else [text for text, _ in _named_languages(tokenizer).values()]
-
-
-def _named_languages(tokenizer: Tokenizer) -> dict[str, tuple[str, int]]:
-    """The pieces that are languages: how a text spells them, and their ids, in this order."""
-    found = sorted((number, piece) for piece, number in tokenizer.vocabulary().items() if ">>" in piece)
-    matches = ((number, LANGUAGE.fullmatch(piece)) for number, piece in found)
-    return {match[0]: (match[1], number) for number, match in matches if match}
-
-
-def _with_languages(content: dict[str, Any], tokenizer: Tokenizer) -> dict[str, Any]:
-    """The tokenizer.json with Marian's languages as tokens that a text may spell, as in transformers."""
-    languages = {} if tokenizer.trained_by_regard else _named_languages(tokenizer)
-    if not languages:
-        return content
-    names = {piece: text for piece, (text, _) in languages.items()}
-    known = {token["content"] for token in content["added_tokens"]}
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    added = [
-        {"id": number, "content": text, **flags, "special": True}
-        for text, number in languages.values()
-        if text not in known
-    ]
-    every = sorted([*content["added_tokens"], *added], key=lambda token: token["id"])
-    return {**content, "added_tokens": every, "model": _renamed(content["model"], names)}
-
-
-def _without_languages(content: dict[str, Any]) -> dict[str, Any]:
-    """Undoes `_with_languages`, in a file that regard wrote: texts do not match their pieces here."""
-    decoder = content.get("decoder") or {}
-    if not any(step.get("pattern") == {"String": UNMATCHED} for step in decoder.get("decoders", ())):
-        return content
-    names = {token["content"] for token in content["added_tokens"] if LANGUAGE.fullmatch(token["content"])}
-    kept = [token for token in content["added_tokens"] if token["content"] not in names]
-    model = _renamed(content["model"], {name: f"{UNMATCHED}{name}" for name in names})
-    return {**content, "added_tokens": kept, "model": model}
-
-
-def _renamed(model: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The model of a tokenizer.json with other names for some pieces."""
-    pieces = model["vocab"]
-    if isinstance(pieces, dict):
-        return {**model, "vocab": {names.get(piece, piece): number for piece, number in pieces.items()}}
-    return {**model, "vocab": [[names.get(piece, piece), score] for piece, score in pieces]}
 
 
 def _special(piece: str, kind: int = 0) -> dict[str, Any]:

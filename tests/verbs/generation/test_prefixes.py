@@ -5,7 +5,7 @@ import pytest
 from regard.data.tokenizer_file import UNMATCHED
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.verbs.generation.prefixes import prefix_of, reads_languages, spelled_language
-from tests.weights.test_huggingface_tokenizer import of_languages
+from tests.weights.test_marian_languages import of_languages
 
 
 @pytest.mark.parametrize("mark", [UNMATCHED, " "], ids=["mark", "older"])
