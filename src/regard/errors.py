@@ -15,10 +15,10 @@ Reported                   shown as one `error:` line and one `hint:` line
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from regard.peer_names import called_so
+from regard.peer_names import called_so, with_unit
 
 
 class Reported(BaseException):
@@ -43,7 +43,7 @@ def _unpickled(kind: type[Reported], args: tuple[Any, ...], attributes: dict[str
 
 
 class RegardError(Reported, Exception):
-    """An error of regard."""
+    """An error that is shown to the user: `message` says what is wrong, `hint` what to do."""
 
 
 class UserError(RegardError):
@@ -111,12 +111,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint for an unknown name: what peers call so, the shortest that begins so, the nearest, or all."""
     known = sorted(known)
     if peers := called_so(name, known):
-        return meant(peers)
+        return meant(map(with_unit, peers))
     begun = sorted((each for each in known if name and each.startswith(name)), key=len)
     near = begun or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return meant(near[:1]) if near else f"known: {', '.join(known)}"
+    return meant(map(repr, near[:1])) if near else f"known: {', '.join(known)}"
 
 
-def meant(names: Sequence[str]) -> str:
+def meant(quoted: Iterable[str]) -> str:
     """The question whether one of these names was meant; the first three."""
-    return f"did you mean {' or '.join(map(repr, names[:3]))}?"
+    return f"did you mean {' or '.join([*quoted][:3])}?"

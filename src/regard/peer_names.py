@@ -54,7 +54,7 @@ PEER_NAMES = {  # a key of recipes, and its names elsewhere
     ),
     "batches.batch_tokens": (
         "batch_size train_batch_size per_device_train_batch_size mini_batch_words tokens_per_batch "
-        "batch_type max_tokens_per_batch"
+        "batch_type max_tokens_per_batch max_tokens"
     ),
     "batches.batch_examples": "max_sentences batch_sentences mini_batch per_device_train_batch_size",
     "batches.window": "bucket_size maxi_batch",
@@ -143,8 +143,15 @@ PEER_NAMES = {  # a key of recipes, and its names elsewhere
 }
 _OURS: dict[str, list[str]] = {}
 for _key, _names in PEER_NAMES.items():
-    for _name in (*_names.split(), _key.rpartition(".")[2]):
+    for _name in _names.split():
         _OURS.setdefault(_name, []).append(_key)
+for _key in PEER_NAMES:
+    _OURS.setdefault(_key.rpartition(".")[2], []).append(_key)
+UNITS = {  # of keys whose peers often count in others: epochs, sentences, merges
+    "max_steps": "updates",
+    "batch_tokens": "tokens",
+    "vocab_size": "tokens",
+}
 
 
 def keys_called(name: str) -> list[str]:
@@ -160,3 +167,9 @@ def called_so(name: str, known: Iterable[str]) -> list[str]:
 
 def _normal(name: str) -> str:
     return name.lstrip("-").replace("-", "_").lower()
+
+
+def with_unit(key: str) -> str:
+    """A quoted key or option, with its unit if other toolkits count in another one."""
+    unit = UNITS.get(_normal(key).rpartition(".")[2])
+    return f"{key!r} (in {unit})" if unit else repr(key)

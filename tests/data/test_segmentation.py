@@ -29,6 +29,8 @@ def test_the_tool_is_named_even_if_some_lines_lack_its_mark(name):
         ["x"] * 100,
         TEXT,
         FRENCH,
+        [*TEXT, *["@@ -1,3 +1,4 @@ of a diff"] * 20],
+        [*TEXT[:4], "one mark alo@@ ne"],
         [*TEXT, "an address of a@@b kind ,", "a \u2581 b", "1 . 2 ."],
         ["3 . 14 , 15 ."] * 40,  # numbers, as lists of them have
     ],

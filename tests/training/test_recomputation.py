@@ -135,6 +135,59 @@ def test_a_batch_norm_counts_a_batch_once():
         assert torch.equal(one, other)
 
 
+class Centred(nn.Module):
+    """A block that reads its buffer, and then changes it in place or has another one."""
+
+    def __init__(self, in_place):
+        super().__init__()
+        self.linear, self.in_place = nn.Linear(4, 4), in_place
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x):
+        y = self.linear(x) - self.mean
+        new = 0.9 * self.mean + 0.1 * y.detach().mean(0)
+        if self.in_place:
+            self.mean.copy_(new)
+        else:
+            self.mean = new
+        return y.tanh()
+
+
+STATEFUL = {
+    "in place": lambda: Centred(True),
+    "another": lambda: Centred(False),
+    "spectral norm": lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)),
+}
+
+
+@pytest.mark.parametrize("kind", list(STATEFUL))
+def test_a_block_that_reads_what_it_changes_computes_the_same_again(kind):
+    found = []
+    for on in (False, True):
+        torch.manual_seed(1)
+        model = Normed()
+        model.blocks = nn.ModuleList(STATEFUL[kind]() for _ in range(2))
+        examples = TensorExamples(torch.randn(6, 4), torch.zeros(6, dtype=torch.int64))
+        numbers = results(model.train(), squares, examples.batch(torch.arange(6).numpy(), 0), recompute=on)
+        found.append([*numbers, *model.buffers()])
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_block_in_two_places_is_recomputed_in_both():
+    found = []
+    for on in (False, True):
+        torch.manual_seed(1)
+        model = Normed()
+        model.blocks.append(model.blocks[0])
+        examples = TensorExamples(torch.randn(6, 4), torch.zeros(6, dtype=torch.int64))
+        numbers = results(model, squares, examples.batch(torch.arange(6).numpy(), 0), recompute=on)
+        found.append([*numbers, *model.buffers()])
+        assert all("forward" not in vars(block) for block in model.blocks)
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
 def test_a_forward_that_was_patched_before_is_used_and_stays():
     config, objective, batch = MODELS["decoder-only"]
     model = build_model(config, seed=0).train()

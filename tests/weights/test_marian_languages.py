@@ -70,8 +70,9 @@ def test_a_language_that_a_text_begins_with_is_its_token_for_transformers(mark, 
     assert language_tokens(WORDS) == []
 
 
-def test_a_folder_of_transformers_has_its_languages_again(tmp_path):
-    tokenizer = of_languages(UNMATCHED, "Unigram")
+@pytest.mark.parametrize("mark", [UNMATCHED, " "], ids=["mark", "older"])
+def test_a_folder_of_transformers_has_its_languages_again(tmp_path, mark):
+    tokenizer = of_languages(mark, "Unigram")
     for name, content in write_tokenizers(TokenizerPair(tokenizer, tokenizer), TRANSLATOR, "marian").items():
         (tmp_path / name).write_bytes(content)
     again = read_tokenizers(tmp_path, Marian(), ConvertedConfig(config=TRANSLATOR, pad_id=6, eos_id=0)).source

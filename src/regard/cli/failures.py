@@ -98,7 +98,7 @@ def _option_hint(given: str, options: Iterable[str], otherwise: str) -> str:
     if name in OF_OUTPUT and (others := sorted(OF_OUTPUT & names)):
         return f"did you mean '--{others[0]}'?"
     if "set" in names:
-        keys = [key for key in keys_called(given) if not key.startswith("decoding.")]
-        setting = " or ".join(f"--set {key}=VALUE" for key in keys[:2] or ["SECTION.KEY"])
+        keys = keys_called(given)[:3] or ["SECTION.KEY"]
+        setting = " or ".join(f"--set {key}=VALUE" for key in keys)
         return f"a setting of the recipe is given as {setting}; {otherwise}"
     return otherwise

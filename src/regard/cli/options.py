@@ -42,7 +42,7 @@ class LimitedFloat(click.FloatRange):
 
     def __init__(self, name: str) -> None:
         self.limit = LIMITS[name]
-        super().__init__(min=int(self.limit.least), max=self.limit.most)
+        super().__init__(min=self.limit.least, max=self.limit.most)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = click.FLOAT.convert(value, param, ctx)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MIN_SHARE = 0.1  # of the lines, with the mark of a tool; long words are rare in some corpora
+MIN_MARKED = 3  # lines, however few there are
 MIN_TOKENISED_SHARE = 0.9  # of the lines with a comma or a full stop, where a space stands before it
 MIN_LINES = 20  # with a comma or full stop, to tell
 _PUNCTUATION = re.compile(r"[^\W\d_] ?[,.](?= |$)")  # after a letter: "word," or "word ,"
@@ -20,7 +21,7 @@ class Segmentation:
 
 _BEFORE = "give the text from before, for the model learns its own subwords"
 _MARKS = (
-    (r"@@( |$)", "cut into subwords by subword-nmt (@@)", _BEFORE),
+    (r"[^\s@]@@( |$)", "cut into subwords by subword-nmt (@@)", _BEFORE),
     (r"(^| )\u2581", "cut into subwords by SentencePiece (\u2581)", _BEFORE),
     ("\uffed", "cut into tokens by OpenNMT's Tokenizer (\uffed)", _BEFORE),
     (r"\S\uffe8\S", "words with factors (\uffe8)", "give the words alone; factors are not read"),
@@ -34,7 +35,9 @@ _TOKENISED = Segmentation(
 def segmentation_of(lines: Sequence[str]) -> Segmentation | None:
     """What another tool did to these lines; None if they look like text as people write it."""
     for mark, done, instead in _MARKS:
-        if sum(re.search(mark, line) is not None for line in lines) >= max(MIN_SHARE * len(lines), 1):
+        if sum(re.search(mark, line) is not None for line in lines) >= max(
+            MIN_SHARE * len(lines), MIN_MARKED
+        ):
             return Segmentation(done=done, instead=instead)
     marks = [found[0] for line in lines if (found := _PUNCTUATION.search(line))]
     spaced = sum(" " in mark for mark in marks)

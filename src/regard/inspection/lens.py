@@ -99,17 +99,18 @@ def _blocks_and_unembed(forced: ForcedPass) -> tuple[nn.ModuleList, Unembed]:
 
 @contextmanager
 def _record_states(blocks: nn.ModuleList) -> Iterator[list[Tensor]]:
-    """Records the input of the first block and the output of each block."""
+    """Records the input of the first block and the output of each block, as often as it is applied."""
     states: list[Tensor] = []
 
     def before(_: nn.Module, inputs: tuple[Any, ...]) -> None:
-        states.append(inputs[0])
+        if not states:
+            states.append(inputs[0])
 
     def after(_: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
         states.append(output)
 
     hooks = [blocks[0].register_forward_pre_hook(in_this_thread(before))]
-    hooks += [block.register_forward_hook(in_this_thread(after)) for block in blocks]
+    hooks += [block.register_forward_hook(in_this_thread(after)) for block in {*blocks}]
     try:
         yield states
     finally:

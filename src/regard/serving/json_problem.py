@@ -26,7 +26,9 @@ def json_problem(content: bytes) -> tuple[str, str]:
     for begin, known in OTHERS.items():
         if content.startswith(begin):
             return known
-    if b"\0" in content[:4]:
+    if content[:4].count(0) == 3:
+        return "the body is UTF-32, not UTF-8", "send UTF-8"
+    if 0 in (*content[:2],):
         return UTF_16
     try:
         text = content.decode("utf-8")

@@ -10,19 +10,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 RAW = ("script", "style", "textarea")  # elements whose content is no markup
-KEPT = ("code", "pre")  # elements that are not translated, unless their tag has translate="yes"
+KEPT = ("code", "pre")  # elements that are not translated, unless a tag in them has translate="yes"
 WITHOUT_END = "area base br col embed hr img input link meta param source track wbr"
 VOID = frozenset(WITHOUT_END.split())
 BLOCKS = (
-    "address article aside blockquote div dl footer form h1 h2 h3 h4 h5 h6 header hr main nav ol p pre"
-    " section table ul"
+    "address article aside blockquote details div dl fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6"
+    " header hgroup hr main menu nav ol p pre search section table ul"
 )
 CLOSES = {  # open elements that the tag of another one ends
     "li": ("li",),
     "option": ("option",),
+    "optgroup": ("option", "optgroup"),
     **dict.fromkeys(("dd", "dt"), ("dd", "dt")),
     **dict.fromkeys(("td", "th"), ("td", "th")),
     "tr": ("td", "th", "tr"),
+    **dict.fromkeys(("tbody", "thead", "tfoot"), ("td", "th", "tr", "tbody", "thead", "tfoot")),
     **dict.fromkeys(BLOCKS.split(), ("p",)),
 }
 OPENING = re.compile(r"<(?=[a-zA-Z/!?])")
@@ -64,9 +66,9 @@ class _OpenElements:
             return
         while self._open and self._open[-1][0] in CLOSES.get(name, ()):
             self._close()
-        if name not in VOID and not tag.endswith("/>"):
+        if name not in VOID:
             own = _translated(tag)
-            self._open.append((name, self.kept if own is None else not own))
+            self._open.append((name, self.kept or name in KEPT if own is None else not own))
             self._counts[name] += 1
 
     def _close(self) -> str:
@@ -89,8 +91,8 @@ def _parts(source: str) -> Iterator[tuple[str, bool]]:
         place = _end(source, start)
         if found := NAME.match(source, start, place):
             tag, name = source[start:place], found[1].lower()
-            if name in RAW or (name in KEPT and not _translated(tag)):
-                place = _end_of_raw(source, place, name) if not tag.startswith("</") else place
+            if name in RAW and not tag.startswith("</"):
+                place = _end_of_raw(source, place, name)
             else:
                 elements.read(tag, name)
         yield source[start:place], False

@@ -56,7 +56,7 @@ class ServedRequest:
             HttpProblem: the body is compressed, or has another charset than UTF-8.
         """
         encoding = self.http.headers.get("content-encoding", "").strip()
-        if encoding.lower() not in ("", "identity"):
+        if encoding.lower() not in ("", "identity", *UTF_8):  # some call UTF-8 so: nothing is compressed
             raise HttpProblem(
                 415,
                 f"the Content-Encoding {encoding[:20]!r} is not supported",

@@ -16,9 +16,9 @@ from regard.errors import RecipeError
 
 
 def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """The blocks of all stacks of a model: the modules in its lists that are called `blocks`."""
+    """The blocks of all stacks of a model: the modules in its lists that are called `blocks`, each once."""
     lists = (each for name, each in model.named_modules() if name.rpartition(".")[2] == "blocks")
-    return [block for each in lists if isinstance(each, nn.ModuleList) for block in each]
+    return [*dict.fromkeys(block for each in lists if isinstance(each, nn.ModuleList) for block in each)]
 
 
 def refuse_without_blocks(model: nn.Module) -> None:
@@ -40,29 +40,40 @@ def recomputed(model: nn.Module, *, on: bool = True) -> Iterator[None]:
     blocks = blocks_of(model) if on else []
     before = [vars(block).get("forward") for block in blocks]
     for block in blocks:
-        vars(block)["forward"] = partial(_forward, block.forward, list(block.buffers()))
+        vars(block)["forward"] = partial(_forward, block, block.forward)
     try:
         yield
     finally:
         for block, forward in zip(blocks, before, strict=True):
-            del vars(block)["forward"]
+            vars(block).pop("forward", None)
             if forward is not None:
                 vars(block)["forward"] = forward
 
 
-def _forward(forward: Any, buffers: Sequence[Tensor], *inputs: Any, **more: Any) -> Any:
+def _forward(block: nn.Module, forward: Any, *inputs: Any, **more: Any) -> Any:
+    buffers = [
+        (module, name, buffer.clone())
+        for module in block.modules()
+        for name, buffer in module.named_buffers(recurse=False)
+    ]
+
     def contexts() -> tuple[Any, Any]:
-        return nullcontext(), _unchanged(buffers)
+        return nullcontext(), _with_buffers(buffers)
 
     return checkpoint(forward, *inputs, use_reentrant=False, context_fn=contexts, **more)
 
 
 @contextmanager
-def _unchanged(buffers: Sequence[Tensor]) -> Iterator[None]:
-    """A context after which these have their present values: a batch norm counts a batch once."""
-    before = [buffer.clone() for buffer in buffers]
+def _with_buffers(buffers: Sequence[tuple[nn.Module, str, Tensor]]) -> Iterator[None]:
+    """A context in which modules have these buffers: the second pass reads what the first one has read.
+
+    What it writes is dropped, so a batch norm counts a batch once.
+    """
+    now = [module._buffers[name] for module, name, _ in buffers]
+    for module, name, value in buffers:
+        module._buffers[name] = value.clone()
     try:
         yield
     finally:
-        for buffer, value in zip(buffers, before, strict=True):
-            buffer.data.copy_(value)  # the pass may have saved the buffer, which then counts as unchanged
+        for (module, name, _), buffer in zip(buffers, now, strict=True):
+            module._buffers[name] = buffer

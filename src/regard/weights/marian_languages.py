@@ -36,13 +36,25 @@ def with_languages(content: dict[str, Any], tokenizer: Tokenizer) -> dict[str, A
         if text not in known
     ]
     every = sorted([*content["added_tokens"], *added], key=lambda token: token["id"])
-    return {**content, "added_tokens": every, "model": _renamed(content["model"], names)}
+    model = _renamed(content["model"], names)
+    return {**content, "added_tokens": every, "model": model, "decoder": _with_mark(content["decoder"])}
+
+
+def _with_mark(decoder: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The decoder with the step that removes the mark, which those of older folders lack."""
+    if _has_mark(decoder):
+        return decoder
+    step = {"type": "Replace", "pattern": {"String": UNMATCHED}, "content": ""}
+    return {"type": "Sequence", "decoders": [step, *decoder.get("decoders", [decoder])]}
+
+
+def _has_mark(decoder: Mapping[str, Any]) -> bool:
+    return any(step.get("pattern") == {"String": UNMATCHED} for step in decoder.get("decoders", ()))
 
 
 def without_languages(content: dict[str, Any]) -> dict[str, Any]:
     """Undoes `with_languages`, in a file that regard wrote: texts do not match their pieces here."""
-    decoder = content.get("decoder") or {}
-    if not any(step.get("pattern") == {"String": UNMATCHED} for step in decoder.get("decoders", ())):
+    if not _has_mark(content.get("decoder") or {}):
         return content
     names = {token["content"] for token in content["added_tokens"] if LANGUAGE.fullmatch(token["content"])}
     kept = [token for token in content["added_tokens"] if token["content"] not in names]

@@ -13,9 +13,14 @@ from regard.data.files import locate, refuse_compressed
 from regard.errors import DataError, RecipeError
 
 HEAD_BYTES = 1 << 16  # bytes at the beginning of a file that must be text
+SETS = (b"mteval", b"srcset", b"refset", b"tstset")  # of test sets until 2020
 # the formats of translation memories, test sets and translators' files, by their first element
-MARKUP = {b"tmx": "TMX", b"xliff": "XLIFF", b"mteval": "SGML", b"srcset": "SGML", b"refset": "SGML"}
-_FIRST_ELEMENT = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<[?!][^>]*>\s*)*<([a-z]+)\b")
+MARKUP = {b"tmx": "TMX", b"xliff": "XLIFF", b"dataset": "XML", **dict.fromkeys(SETS, "SGML")}
+_FIRST_ELEMENT = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:(?:<\?.*?\?>|<!--.*?-->|<!doctype[^\[>]*(?:\[.*?\]\s*)?>)\s*)*"
+    rb"<([a-z]+)(?:\s[^<>]*)?>[ \t\r]*(?:[<\n]|$)",
+    re.DOTALL,
+)
 
 Paths = str | Path | Sequence[str | Path]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.errors import ConfigError, FolderError, RecipeError, meant
 from regard.models.build import MODELS, config_class
-from regard.peer_names import keys_called
+from regard.peer_names import keys_called, with_unit
 from regard.recipe import UnknownKeyError, apply_overrides, places, read, read_toml
 from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import KINDS
@@ -109,7 +109,9 @@ def _elsewhere(table: Mapping[str, Any], error: UnknownKeyError) -> str:
     own = f"{error.key.rpartition('.')[0]}."
     named = dict.fromkeys([f"model.{key}", *places(recipe, key), *keys_called(key)])
     known = [name for name in named if name in in_model or name in places(recipe, name.rpartition(".")[2])]
-    return meant(sorted(known, key=lambda name: not name.startswith(own))) if known else error.hint
+    known.sort(key=lambda name: not name.startswith(own))
+    quoted = [repr(name) if name.endswith(f".{key}") else with_unit(name) for name in known]
+    return meant(quoted) if known else error.hint
 
 
 def _recipe_class(table: Mapping[str, Any]) -> type[Recipe]:
