@@ -65,10 +65,9 @@ def patched(model: nn.Module, *patches: Patch) -> Iterator[None]:
 
     Raises:
         ConfigError: the model has no such module, head or position, or none is named, or two of its blocks or
-            attentions are one module; inside the `with`, the
-            shape of a value is not that of what it replaces, or decoding goes beyond a value that has no
-            `positions`, or is that of a recurrent model; at its end, a module was not called, although the
-            part of the model that it is in was.
+            attentions are one module; inside the `with`, the shape of a value is not that of what it
+            replaces, or decoding goes beyond a value that has no `positions`, or is that of a recurrent
+            model; at its end, a module was not called, although the part of the model that it is in was.
     """
     refuse_shared_modules(model)
     modules = dict(model.named_modules())

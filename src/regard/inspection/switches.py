@@ -68,9 +68,8 @@ def ablated(model: Model, *ablations: Ablation) -> Iterator[None]:
 
     Raises:
         ConfigError: the model has no such head or layer, or two of its attentions or blocks are one module;
-            inside the `with`, a text that is read as a whole
-            has no such token (one that is being written may yet have it), or several ablations meet a cache,
-            or a batch with another number of rows.
+            inside the `with`, a text that is read as a whole has no such token (one that is being written
+            may yet have it), or several ablations meet a cache, or a batch with another number of rows.
     """
     _refuse_unknown(model, ablations)
     refuse_shared_modules(model)

@@ -127,7 +127,6 @@ class Translator(ShowsModel):
         self._translations = TranslationBuilder(
             self.answer, self.precision, self.model, tokenizers, self._sources, self.settings, options.n_best
         )
-
         self._join: Join = self._translations.of_line if split is None else self._translations.of_text
 
     def _settings(self, settings: GenerationSettings, controls: Controls) -> GenerationSettings:
