@@ -103,6 +103,8 @@ def _versions() -> Iterator[Finding]:
 
 
 def _version(package: str) -> str:
+    if package == "torch":
+        return torch.__version__  # with its build, +cpu or +cu130, which its metadata may lack
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
