@@ -49,7 +49,7 @@ class App:
         if scope["type"] != "http":
             return
         request = ServedRequest(scope, receive)
-        sender = _Sender(send, request, self.service)
+        sender = _Sender(send, request.id, self.service, request.http.headers.get("origin"))
         dialect, label = self._dialect_of(scope["path"]), "none"
         self.service.in_flight += 1
         self.service.metrics.in_flight.inc()
@@ -239,9 +239,9 @@ def _variable_part(template: str, path: str) -> str:
 class _Sender:
     """`send` with the headers that every response has; remembers the status (499: the client left)."""
 
-    def __init__(self, send: Send, request: ServedRequest, service: Service) -> None:
-        self._send, self._id, self._service = send, request.id, service
-        self._cors = answer_headers(request.http.headers.get("origin"), service.origins)
+    def __init__(self, send: Send, request_id: str, service: Service, origin: str | None = None) -> None:
+        self._send, self._id, self._service = send, request_id, service
+        self._cors = answer_headers(origin, service.origins)
         self.status = 499
 
     async def __call__(self, message: Message) -> None:
