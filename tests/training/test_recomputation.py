@@ -156,7 +156,10 @@ class Centred(nn.Module):
 STATEFUL = {
     "in place": lambda: Centred(True),
     "another": lambda: Centred(False),
-    "spectral norm": lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(4, 4)),
+    # wide enough that its power iteration still moves
+    "spectral norm": lambda: nn.Sequential(
+        nn.Linear(4, 16), nn.utils.parametrizations.spectral_norm(nn.Linear(16, 16)), nn.Linear(16, 4)
+    ),
 }
 
 
