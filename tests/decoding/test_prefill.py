@@ -5,8 +5,8 @@ import random
 import pytest
 import torch
 
-from regard.decoding.continuation import prompt_stepper
 from regard.decoding.prefill import in_fixed_shape
+from regard.decoding.prompt_stepper import prompt_stepper
 from regard.fast.native import kernels
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig

@@ -5,14 +5,8 @@ from collections.abc import Iterable
 import pytest
 import torch
 
-from regard.decoding.continuation import (
-    ContinuationSettings,
-    PromptStepper,
-    continue_all,
-    prompt_stepper,
-    prompts_of,
-    stream,
-)
+from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of, stream
+from regard.decoding.prompt_stepper import PromptStepper, prompt_stepper
 from regard.decoding.rolling_window import RollingWindow
 from regard.decoding.settings import GenerationSettings
 from regard.decoding.speculative import DraftModel, SpeculativeDecoding

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from regard.decoding.batches import decode_all
-from regard.decoding.continuation import ContinuationSettings, PromptStepper, continue_all, prompts_of, stream
+from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of, stream
 from regard.decoding.hypothesis import Request
 from regard.decoding.penalties import RepetitionPenalty
+from regard.decoding.prompt_stepper import PromptStepper
 from regard.decoding.rules import BannedTokens, LengthLimits, NoRepeatNGrams
 from regard.decoding.sampling import Sampling, Temperature
 from regard.decoding.search import GreedySearch

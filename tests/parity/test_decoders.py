@@ -95,8 +95,8 @@ def test_what_follows_is_what_follows_there(pair, ids, beams):
 
 def continued(model, prompt, new, beams):
     """The best of what a search finds, cut off where there are enough tokens."""
-    from regard.decoding.continuation import PromptStepper
     from regard.decoding.hypothesis import Request
+    from regard.decoding.prompt_stepper import PromptStepper
     from regard.decoding.rules import BannedTokens, LengthLimits
     from regard.decoding.search import BeamSearch, GreedySearch
 

@@ -32,8 +32,9 @@ from torch import Tensor, nn
 
 from regard.decoding.base_search import Search
 from regard.decoding.batches import deterministic, max_positions, min_source_length, padded, refuse_long
-from regard.decoding.continuation import Prompt, PromptStepper, prompt_stepper, without_prompt
+from regard.decoding.continuation import Prompt, without_prompt
 from regard.decoding.hypothesis import Hypothesis, Request
+from regard.decoding.prompt_stepper import PromptStepper, prompt_stepper
 from regard.decoding.running_group import Answer, Arrival, Group, JoinedGroup, group_of
 from regard.decoding.running_search import can_join
 from regard.decoding.step import ModelStepper, Parts, Stepper, stepper_of

@@ -14,8 +14,9 @@ from torch import Tensor
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.decoding.base_search import RequestConstraints, Search
 from regard.decoding.batches import deterministic, padded
-from regard.decoding.continuation import ENDLESS, PromptStepper, prompts_of, start, without_prompt
+from regard.decoding.continuation import ENDLESS, prompts_of, start, without_prompt
 from regard.decoding.hypothesis import Hypothesis, LengthPenalty, Power, Request
+from regard.decoding.prompt_stepper import PromptStepper
 from regard.decoding.rows import HypothesisRows
 from regard.decoding.rules import LengthLimits, Rule
 from regard.decoding.search import BeamSearch, Candidates, FinishedHypotheses, GreedySearch

@@ -2,8 +2,8 @@
 
 import torch
 
-from regard.decoding.continuation import prompt_stepper
 from regard.decoding.controls import Controls
+from regard.decoding.prompt_stepper import prompt_stepper
 from regard.decoding.speculative import Drafter, DraftModel
 from regard.decoding.step import ModelStepper
 from regard.errors import FolderError
