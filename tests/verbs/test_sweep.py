@@ -10,7 +10,7 @@ from regard.errors import ConfigError, DataError, Interrupted, RecipeError, RunE
 from regard.verbs import sweep as module
 from regard.verbs.recipes import recipe_path
 from regard.verbs.shared.settings import load_recipe
-from regard.verbs.sweep import combinations, split_values, sweep
+from regard.verbs.sweep import sweep
 from regard.verbs.train import train
 from regard.verbs.training_run.model_check import refuse_impossible_model
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
@@ -133,26 +133,6 @@ def test_an_engine_continues_where_values_came_in_another_order(recipe, tmp_path
     assert (found.missing, seen[3:]) == ((), ["seed=2"])
     with pytest.raises(UserError, match="workers are for one machine"):
         sweep(recipe, ["training.seed=1"], out=tmp_path / "out", on="ray", workers=2, **FAST)
-
-
-def test_values_are_those_of_set():
-    assert split_values("1e-3,none") == ["1e-3", "none"]
-    assert split_values('[1, 2],"a,b",{x = [1,2]}, c') == ["[1, 2]", '"a,b"', "{x = [1,2]}", " c"]
-    runs = combinations(["data.train.size=1,2", "data.valid.size=3", 'x.y="a b",[1, 2]'])
-    assert list(runs) == [
-        f"data.train.size={size},data.valid.size=3,y={y}" for size in (1, 2) for y in ("_a_b_", "_1_2_")
-    ]
-    assert runs["data.train.size=1,data.valid.size=3,y=_1_2_"] == (
-        "data.train.size=1",
-        "data.valid.size=3",
-        "x.y=[1, 2]",
-    )
-
-
-def test_the_empty_text_is_a_value_with_a_name():
-    runs = combinations(["training.loss=,focal"])
-    assert runs == {"loss=empty": ('training.loss=""',), "loss=focal": ("training.loss=focal",)}
-    assert runs == combinations(['training.loss="",focal'])
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
 """Sweeps: a recipe trained with each combination of some settings, by one process or by several."""
 
-import itertools
 import json
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -46,14 +44,11 @@ from regard.verbs.training_run.final_scores import best_validation
 from regard.verbs.training_run.model_check import refuse_impossible_model
 from regard.verbs.training_run.names_of_process import refuse_unknown_names
 from regard.verbs.training_run.recipe_data import refuse_missing_data
+from regard.verbs.training_run.setting_combinations import setting_combinations
 from regard.weights.checkpoint import RunFolder
 
-MOST_RUNS = 10_000
-MOST_CHARACTERS = 200  # of the name of a folder
-UNUSUAL = re.compile(r"[^\w.+-]+")  # characters in one
 ORDERS = "regard.verbs.sweep:open_order"
 EVERY_TASK = TaskOptions()
-EXAMPLE = "--sweep training.schedule.learning_rate=1e-3,2e-3"
 
 
 @checked
@@ -135,7 +130,7 @@ class _Runs:
         workers: int,
         quiet: bool,
     ) -> None:
-        self.path, self._sets = recipe_path(recipe), combinations(values)
+        self.path, self._sets = recipe_path(recipe), setting_combinations(values)
         _refuse_both(overrides, values)
         overrides = [*overrides, *_without_second_runs(self.path, overrides, values)]
         self._loaded = {
@@ -259,63 +254,6 @@ def _plan(base: RecipeFile, runs: Mapping[str, Sequence[str]]) -> TaskPlan:
     )
 
 
-def combinations(values: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The settings of each run, by its name: `learning_rate=1e-3,seed=1`.
-
-    A first value that is missing, as in `training.loss=,focal`, is the empty text; its run is `loss=empty`.
-
-    Raises:
-        RecipeError: a setting has no name, no values, or is named twice.
-    """
-    axes: dict[str, list[str]] = {}
-    for each in values:
-        key, equals, text = each.partition("=")
-        found = [value.strip() for value in split_values(text)]
-        if len(found) > 1 and not found[0]:
-            found[0] = '""'
-        if not equals or not key.strip() or not all(found):
-            raise RecipeError(f"--sweep {each}: not of the form section.key=value,value", EXAMPLE)
-        if key.strip() in axes:
-            raise RecipeError(f"--sweep {key.strip()} is given twice", "give all of its values at once")
-        if len(set(found)) < len(found):
-            raise RecipeError(f"--sweep {each}: a value is given twice", "leave one of them out")
-        axes[key.strip()] = found
-    if not axes:
-        raise RecipeError("a sweep has no setting", EXAMPLE)
-    if math.prod(map(len, axes.values())) > MOST_RUNS:
-        raise RecipeError(f"a sweep of more than {MOST_RUNS:,} runs", "leave values out")
-    short = _short_names(list(axes))
-    runs: dict[str, tuple[str, ...]] = {}
-    for chosen in itertools.product(*axes.values()):
-        pairs = list(zip(axes, chosen, strict=True))
-        name = ",".join(f"{short[key]}={_in_a_name(value)}" for key, value in pairs)
-        if name in runs or len(name) > MOST_CHARACTERS:
-            raise RecipeError(
-                f"--sweep: {name} is no name for one run", "give other values, or fewer settings"
-            )
-        runs[name] = tuple(f"{key}={value}" for key, value in pairs)
-    return runs
-
-
-def split_values(text: str) -> list[str]:
-    """The values of a text with commas between; a comma within brackets or quotes belongs to a value."""
-    values, depth, quote = [""], 0, ""
-    for character in text:
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "\"'":
-            quote = character
-        elif character in "[{":
-            depth += 1
-        elif character in "]}":
-            depth -= 1
-        if character == "," and not quote and depth == 0:
-            values.append("")
-        else:
-            values[-1] += character
-    return values
-
-
 def _without_second_runs(path: Path, overrides: Sequence[str], values: Sequence[str]) -> list[str]:
     """The override that leaves out second runs (`training.refit`): validation scores are of the first.
 
@@ -393,16 +331,6 @@ def _refuse_other_settings(there: Mapping[str, Mapping[str, Any]], plan: TaskPla
                 f"{folder} has the run {name} already, as {before}",
                 "give the settings in the order and the spelling of the first sweep",
             )
-
-
-def _in_a_name(value: str) -> str:
-    return "empty" if value in ('""', "''") else UNUSUAL.sub("_", value)
-
-
-def _short_names(keys: Sequence[str]) -> dict[str, str]:
-    """The last part of each setting's name, or all of it where two would be the same."""
-    last = [key.rpartition(".")[2] for key in keys]
-    return {key: name if last.count(name) == 1 else key for key, name in zip(keys, last, strict=True)}
 
 
 def _wait_for_lock(folder: Path, seconds: float) -> None:
