@@ -11,12 +11,13 @@ def better(metrics: Mapping[str, float], settings: TrainingSettings, state: Trai
     """For each selection metric, True if it is better than ever; with two metrics, if it is not worse.
 
     Two metrics follow the code of Velickovic et al. 2018: on small validation sets accuracies often tie.
-    Of models that all have a score of 0, as translations have at first, the one with the least loss is best.
+    Of models that all have a score of 0 or an error rate of 100 %, as models have at first, the one with the
+    least loss is best.
     """
     best = [state.best_value, state.second_value]
     either = settings.second_metric is not None
-    none_yet = state.best_value == 0 and METRICS[settings.best_metric] and not either
-    learns = none_yet and _is_better(_loss(metrics), _loss_of_best(state), more=False, or_equal=False)
+    nothing_right = state.best_value == (0 if METRICS[settings.best_metric] else 100) and not either
+    learns = nothing_right and _is_better(_loss(metrics), _loss_of_best(state), more=False, or_equal=False)
     return [
         _is_better(metrics[metric], value, more=METRICS[metric], or_equal=either or learns)
         for metric, value in zip(settings.choosing, best, strict=False)
