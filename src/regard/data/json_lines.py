@@ -1,7 +1,8 @@
 """JSON Lines: each line of a file is a record, a JSON object."""
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -11,15 +12,28 @@ def parse_record(line: str) -> dict[str, Any]:
     NaN and Infinity, which many programs write although JSON has no such numbers, are read as floats.
 
     Raises:
-        ValueError: the line is not JSON, or not an object.
+        ValueError: the line is not JSON, or not an object; or an object has a key twice.
     """
     try:
-        record = json.loads(line)
+        record = json.loads(line, object_pairs_hook=without_duplicates)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON ({str(error).splitlines()[0]})") from None
     if not isinstance(record, dict):
         raise ValueError(f"a JSON {type(record).__name__}, not an object")
     return record
+
+
+def without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these keys and values: a hook for `json`, which keeps the last value of a key by itself.
+
+    Raises:
+        ValueError: a key occurs twice.
+    """
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise ValueError(f"the key {next(name for name in counts if counts[name] > 1)!r} occurs twice")
+    return values
 
 
 def text_field(record: Mapping[str, Any], key: str) -> str:

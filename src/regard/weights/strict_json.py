@@ -2,12 +2,12 @@
 
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from regard.data.folder_file import read_file
+from regard.data.json_lines import without_duplicates
 from regard.errors import FolderError, RunError
 
 DAMAGED_HINT = "the file is damaged or has another format: copy the folder again, or use another checkpoint"
@@ -46,7 +46,7 @@ def parse_json(text: bytes, where: str) -> dict[str, Any]:
             text.decode("utf-8"),
             parse_constant=_no_constant,
             parse_float=_finite,
-            object_pairs_hook=_no_duplicates,
+            object_pairs_hook=without_duplicates,
         )
     except RecursionError:
         raise FolderError(f"{where}: nested too deeply", DAMAGED_HINT) from None
@@ -66,11 +66,3 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text[:20]} is too large")
     return number
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        raise ValueError(f"the key {next(name for name in counts if counts[name] > 1)!r} occurs twice")
-    return values
