@@ -6,10 +6,17 @@ import re
 import pytest
 
 from regard.cli import run
-from regard.cli.text_command import check_text
+from regard.cli.text_command import check_text, lines_of
 from regard.errors import UserError
 from regard.verbs.translate import translate
 from tests.warm_process import start_python
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"), [("", [""]), ("a\n", ["a"]), ("a\n\n", ["a", ""]), ("\na\nb", ["", "a", "b"])]
+)
+def test_a_line_end_after_the_last_line_begins_no_other(text, lines):
+    assert lines_of(text) == lines
 
 
 @pytest.fixture

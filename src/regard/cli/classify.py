@@ -8,7 +8,7 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.options import fields_of
-from regard.cli.text_command import chunks_of, refuse_two, text_command, write_output
+from regard.cli.text_command import chunks_of, lines_of, refuse_two, text_command, write_output
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import ClassificationOptions, ShardOptions
@@ -82,6 +82,6 @@ def command(
         found = NodeClassifier(model, top=options.top, runtime=runtime)(file)
     else:
         classifier = Classifier(model, options=options, runtime=runtime)
-        lines = [line for each in text for line in each.split("\n")] if text else None
+        lines = [line for each in text for line in lines_of(each)] if text else None
         found = classifier.in_chunks(chunks_of(lines, file, "type a line to classify it"))
     write_output(output_lines(each, ranked=options.top > 1, as_json=as_json) for each in found)

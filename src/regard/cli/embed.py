@@ -8,7 +8,7 @@ from regard.cli import options as shared
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import PLACE, Place, job_output, path_of, refuse_half_a_job, run, shard_options
-from regard.cli.text_command import check_text, chunks_of, input_option, text_argument, write_output
+from regard.cli.text_command import check_text, chunks_of, input_option, lines_of, text_argument, write_output
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import BatchOptions, ShardOptions
@@ -90,7 +90,7 @@ def command(
         return
     embed_images.refuse_image_files(text)
     embedder = Embedder(model, options=options, runtime=runtime)
-    lines = [line for each in text for line in each.split("\n")] if text else None
+    lines = [line for each in text for line in lines_of(each)] if text else None
     embedded = embedder.in_chunks(chunks_of(lines, path_of(input), "type a line to embed it"))
     results = embedded if similar_to is None else embedder.similar(embedded, similar_to)
     write_output(output_lines(each, as_json=as_json) for each in results)

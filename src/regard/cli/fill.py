@@ -8,7 +8,7 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.options import fields_of
-from regard.cli.text_command import check_text, chunks_of, text_command, write_output
+from regard.cli.text_command import check_text, chunks_of, lines_of, text_command, write_output
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import FillingOptions, ShardOptions
 
@@ -43,6 +43,6 @@ def command(
         run(fill_shard, sharding, output, input=input, **settings)
         return
     filler = Filler(model, options=options, runtime=runtime)
-    lines = None if text is None else text.split("\n")
+    lines = None if text is None else lines_of(text)
     chunks = chunks_of(lines, path_of(input), "type a line with [MASK] in it")
     write_output(output_lines(filled, as_json=as_json) for filled in filler.in_chunks(chunks))

@@ -8,7 +8,7 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.options import fields_of
-from regard.cli.text_command import check_text, chunks_of, text_command, write_output
+from regard.cli.text_command import check_text, chunks_of, lines_of, text_command, write_output
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import ShardOptions, TaggingOptions
@@ -69,7 +69,7 @@ def command(
         if conllu and given:
             raise UserError(f"{option} does not go with CoNLL-U", "leave one of them out")
     tagger = Tagger(model, options=options, runtime=runtime)
-    lines = chunks_of(None if text is None else text.split("\n"), file, "type a line to tag its words")
+    lines = chunks_of(None if text is None else lines_of(text), file, "type a line to tag its words")
     if conllu:
         write_output(map(str, tagger.conllu(lines, STDIN if file is None else str(file))))
     else:

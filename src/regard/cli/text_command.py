@@ -93,6 +93,11 @@ def _option_for(text: str) -> tuple[str | None, str]:
     return None, ""
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a text; a line end after the last begins no other."""
+    return text.removesuffix("\n").split("\n")
+
+
 def chunks_of(lines: Sequence[str] | None, input: Path | None, waits: str) -> Iterator[Sequence[str]]:
     """The lines that are given, or those of the file, or of standard input, in chunks.
 

@@ -10,7 +10,7 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
-from regard.cli.text_command import check_text
+from regard.cli.text_command import check_text, lines_of
 from regard.cli.translation_options import print_answers, translation_command
 from regard.verbs.shared.text_options import ShardOptions, TranslationOptions
 
@@ -43,7 +43,7 @@ def command(
     if sharding.is_job:
         run(translate_shard, sharding, output, input=input, as_json=as_json, **settings)
         return
-    lines = None if text is None else text.split("\n")
+    lines = None if text is None else lines_of(text)
     places = path_of(input), path_of(output)
     if text is None:
         check_output(*places)
