@@ -115,6 +115,11 @@ def test_nothing_is_overwritten_and_nothing_half_written_is_left(corpus, tmp_pat
     (tmp_path / "link.toml").symlink_to(tmp_path / "nowhere")
     with pytest.raises(RecipeError, match=r"link\.toml exists already"):
         new(*corpus, out=tmp_path / "link.toml")
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "run" / ".lock").touch()
+    for out in (tmp_path / "run", tmp_path / "run" / "mine.toml"):
+        with pytest.raises(RecipeError, match="run is the folder of a run"):
+            new(*corpus, out=out)
     names = {path.name for path in tmp_path.iterdir()}
     assert not {name for name in names if "partial" in name or name.endswith(".data")}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from regard.data.catalogue import is_spec
 from regard.errors import DataError, RecipeError
+from regard.weights.checkpoint import is_run
 
 ENDINGS = ("gz", "csv", "tsv", "tab", "txt", "jsonl", "ndjson", "json", "conllu", "conll")
 
@@ -70,7 +71,7 @@ def location_for(out: str | Path | None, files: Sequence[str]) -> RecipeLocation
     """The location for `out`: a recipe, or a folder (existing, or with a slash at the end); None: here.
 
     Raises:
-        RecipeError: the recipe or its data exist already, or the name is not printable.
+        RecipeError: the recipe or its data exist already, the name is not printable, or a run has the folder.
     """
     folder = out is not None and (str(out).endswith(("/", os.sep)) or Path(out).expanduser().is_dir())
     if out is None or folder:
@@ -81,6 +82,11 @@ def location_for(out: str | Path | None, files: Sequence[str]) -> RecipeLocation
     location = RecipeLocation(recipe=recipe)
     if not location.name.isprintable():
         raise RecipeError(f"{location.name!r} cannot name a recipe", "name another with --out RECIPE")
+    if is_run(location.recipe.parent):
+        raise RecipeError(
+            f"{location.recipe.parent} is the folder of a run, which keeps its own files there",
+            "name another with --out RECIPE",
+        )
     for path in (location.recipe, location.data):
         if path.exists() or path.is_symlink():
             raise RecipeError(f"{path} exists already", "name another with --out RECIPE, or remove it")
