@@ -8,14 +8,16 @@ from hypothesis import strategies as st
 
 from regard.decoding.hypothesis import Power, Request
 from regard.decoding.rules import (
+    NO_TOKEN,
     SOURCE_PADDING,
+    BannedPhrases,
     BannedTokens,
     GeneratedTokens,
     LengthLimits,
     MinimumLength,
     NoRepeatNGrams,
+    NoRepeatSourceNGrams,
     ends_in,
-    forbid_repeats,
 )
 from regard.decoding.search import BeamSearch, GreedySearch
 
@@ -43,9 +45,26 @@ def test_a_token_is_forbidden_exactly_when_it_would_repeat_an_n_gram(size, histo
 
 def test_the_first_n_gram_of_all_may_be_one_to_forbid():
     """Of the source, say: then the tokens so far are just those before its last."""
-    log_probs = torch.zeros(1, 10)
-    forbid_repeats(log_probs, torch.tensor([[5, 6]]), torch.tensor([[4, 5, 6, 7]]), size=3)
+    log_probs, source = torch.zeros(1, 10), np.array([[4, 5, 6, 7]])
+    NoRepeatSourceNGrams(size=3)(log_probs, GeneratedTokens(torch.tensor([[5, 6]]), sources=lambda: source))
     assert log_probs.isinf().nonzero().tolist() == [[0, 7]]
+
+
+@given(
+    st.integers(1, 3), st.lists(st.lists(st.integers(0, 3), min_size=7, max_size=7), min_size=1, max_size=4)
+)
+def test_a_rule_names_each_token_of_a_row_once_and_only_as_many_as_a_row_has(size, histories):
+    generated = GeneratedTokens(torch.tensor(histories))
+    rules = (
+        NoRepeatNGrams(size=size),
+        BannedPhrases(phrases=((1,), (0, 1), (2, 3), (3, 2), (1, 1, 0))),
+    )
+    for rule in rules:
+        log_probs, banned = torch.zeros(len(histories), 4), rule.banned(generated)
+        rule(log_probs, generated)
+        named = [[token for token in row if token != NO_TOKEN] for row in banned.tolist()]
+        assert [sorted(row) for row in named] == [row.isinf().nonzero()[:, 0].tolist() for row in log_probs]
+        assert banned.size(1) == max(map(len, named))
 
 
 def test_banned_tokens_and_an_early_end_are_forbidden():

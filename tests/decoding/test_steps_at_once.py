@@ -8,7 +8,7 @@ import torch
 from regard.decoding import search as searches
 from regard.decoding import steps_at_once
 from regard.decoding.hypothesis import Power, Request, Wu
-from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
+from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength, NoRepeatNGrams
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.step import ModelStepper
 from regard.errors import RunError
@@ -43,6 +43,18 @@ SEARCHES = {
     "heuristic": BeamSearch(size=4, heuristic_stopping=True, length_penalty=Power(alpha=1.0)),
     "several ends": BeamSearch(size=5, ends=(OTHER_END, 9, 11), length_penalty=Power(alpha=1.0)),
     "banned tokens": BeamSearch(size=5, rules=(BannedTokens(ids=(0, 2, 5, 7)),), n_best=1),
+    "greedy, least length": GreedySearch(
+        rules=(BannedTokens(ids=(0, 2)), MinimumLength(length=9, eos_id=EOS))
+    ),
+    "greedy, least length and several ends": GreedySearch(
+        ends=(OTHER_END, 9), rules=(MinimumLength(length=21, eos_id=EOS, others=(OTHER_END, 9)),)
+    ),
+    "least length": BeamSearch(
+        size=5,
+        rules=(MinimumLength(length=9, eos_id=EOS), BannedTokens(ids=(0, 2))),
+        length_penalty=Power(alpha=1.0),
+    ),
+    "least length of one token": BeamSearch(size=4, rules=(MinimumLength(length=1, eos_id=EOS),)),
     "cut": BeamSearch(size=3, cut=True, limits=LengthLimits(ratio=0.0, offset=6)),
     "a forced end": BeamSearch(size=3, limits=LengthLimits(ratio=0.0, offset=2)),
 }
@@ -166,13 +178,24 @@ class Twelve:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"stop": Twelve()}, {"rules": (MinimumLength(length=3, eos_id=EOS),)}],
+    [{"stop": Twelve()}, {"rules": (NoRepeatNGrams(size=2),)}],
     ids=["stop text", "rule"],
 )
 @pytest.mark.parametrize("kind", [GreedySearch, BeamSearch])
 def test_what_it_does_not_know_steps_alone(monkeypatch, kind, settings):
     at_once, _ = compared(monkeypatch, ending(translator()), kind(limits=LIMITS, **settings), [SOURCES[:1]])
     assert at_once == 0
+
+
+@pytest.mark.parametrize("kind", [GreedySearch, BeamSearch])
+def test_a_least_length_is_that_after_the_prefix(monkeypatch, kind):
+    """Of a request, and of requests whose prefixes differ in length."""
+    model, least = ending(translator(), bias=9.0), MinimumLength(length=11, eos_id=EOS)
+    search = kind(limits=LIMITS, rules=(least,))
+    at_once, steps = compared(monkeypatch, model, search, [SOURCES[:1]], prefix=(7, 8))
+    assert 8 <= at_once <= steps == 14
+    found, _ = answers(model, search, SOURCES[:1], prefix=(7, 8))
+    assert len(found[0][0].ids) == 13
 
 
 @pytest.mark.parametrize("kind", [GreedySearch, BeamSearch])

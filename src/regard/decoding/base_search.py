@@ -15,7 +15,7 @@ from regard.decoding.penalties import RepetitionPenalty
 from regard.decoding.ranking import TopCandidates, without, without_choice
 from regard.decoding.request_constraints import FREE, RequestConstraints
 from regard.decoding.rows import SPARE, HypothesisRows
-from regard.decoding.rules import BannedTokens, GeneratedTokens, LengthLimits, Rule
+from regard.decoding.rules import NO_TOKEN, BannedTokens, BanningRule, GeneratedTokens, LengthLimits, Rule
 from regard.decoding.search_checks import apply_rule, check_search
 from regard.decoding.step import Stepper
 
@@ -150,15 +150,13 @@ class Search(ABC):
     def at_once(
         self, rows: HypothesisRows, constraints: RequestConstraints, size: int
     ) -> SelectedTokens | None:
-        """The `size` most probable next tokens, if the stepper ranks them itself and rules only ban tokens.
+        """The `size` most probable next tokens, if the stepper ranks them and rules name what they ban.
 
         Whether this way is taken does not depend on the batch: its last bits may differ from `choose`.
         """
-        if not all(type(rule) is BannedTokens for rule in self.rules):
+        if rows.is_unranked or not all(map(_names_tokens, self.rules)):
             return None
-        banned = sorted(
-            {token for rule in self.rules if isinstance(rule, BannedTokens) for token in rule.ids}
-        )
+        banned = [*self.never, *self._banned_of_rows(rows, constraints)]
         free = constraints.is_free(rows)
         forced = np.full(len(rows.sentence), FREE) if free else constraints.forced(rows)
         fallback = np.where(forced == FREE, self.eos_id, forced)
@@ -175,6 +173,27 @@ class Search(ABC):
         stuck = without_choice(rows.live(), values, fallback_log_probs)
         values[stuck, 0], ids[stuck, 0] = fallback_log_probs[stuck], fallback[stuck]
         return SelectedTokens(values, ids, values)
+
+    @property
+    def never(self) -> list[int]:
+        """The tokens that are banned at every step."""
+        return sorted({token for rule in self.rules if type(rule) is BannedTokens for token in rule.ids})
+
+    def _banned_of_rows(
+        self, rows: HypothesisRows, constraints: RequestConstraints
+    ) -> list[Int64[np.ndarray, " rows"]]:
+        """Banned tokens, one of each row; NO_TOKEN where a row has fewer than another."""
+        rules = [rule for rule in self.rules if isinstance(rule, BanningRule)]
+        if not rules:
+            return []
+        groups = []
+        for some, length in rows.groups():  # a rule reads tokens of one length
+            generated = self._generated(rows, constraints, some, length, None)
+            groups.append((some, torch.cat([rule.banned(generated) for rule in rules], dim=1).numpy()))
+        found = np.full((len(rows.sentence), max(each.shape[1] for _, each in groups)), NO_TOKEN)
+        for some, each in groups:
+            found[some, : each.shape[1]] = each
+        return list(found.T)
 
     @property
     def wants_logits(self) -> bool:
@@ -371,6 +390,13 @@ class DecodingLoop(Search):
         for row in stopped.tolist():
             found[rows.sentence[row]][int(rows.rank[row])] = self.stopped(rows, constraints, row)
         drop(rows, stopped)
+
+
+def _names_tokens(rule: Rule) -> bool:
+    """True if the rule forbids only tokens that it names; a subclass of another `__call__` may do more."""
+    return type(rule) is BannedTokens or (
+        isinstance(rule, BanningRule) and type(rule).__call__ is BanningRule.__call__
+    )
 
 
 def answer_of(steps: SearchSteps) -> list[list[Hypothesis]]:

@@ -85,15 +85,15 @@ def _largest(
 
 
 def without(
-    banned: Sequence[int],
+    banned: Sequence[int | Int64[np.ndarray, " rows"]],
     size: int,
     values: Float64[np.ndarray, "rows candidates"],
     ids: Int64[np.ndarray, "rows candidates"],
 ) -> tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]:
-    """The first `size` candidates of each row that are not banned."""
+    """The first `size` candidates of each row that are not banned: one token of all rows, or one of each."""
     barred = np.zeros(ids.shape, bool)
     for token in banned:
-        barred |= ids == token
+        barred |= ids == (token if isinstance(token, int) else token[:, None])
     if barred.any():
         order = barred.argsort(axis=1, kind="stable")
         values = np.where(barred, -np.inf, values)  # where fewer than `size` are left

@@ -117,6 +117,11 @@ class HypothesisRows:
         )
         return values.double().numpy(), ids.numpy(), asked_log_probs.double().numpy()
 
+    @property
+    def is_unranked(self) -> bool:
+        """True if the stepper does not rank next tokens."""
+        return self._ranking is None
+
     def may_take_steps(self) -> bool:
         """True if the stepper is to be asked for several steps; asking costs as much as a small step."""
         if self.searching is None:

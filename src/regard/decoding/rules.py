@@ -6,6 +6,7 @@ override rules, and a hypothesis for which the rules forbid every token ends.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
@@ -17,7 +18,8 @@ from torch import Tensor
 
 from regard.errors import ConfigError
 
-SOURCE_PADDING = -1  # after the end of a source in a row of sources
+NO_TOKEN = -1  # where a row has fewer banned tokens than another
+SOURCE_PADDING = NO_TOKEN  # after the end of a source in a row of sources
 
 
 class GeneratedTokens:
@@ -79,6 +81,20 @@ class ForbiddingRule:
     raises = False
 
 
+class BanningRule(ForbiddingRule, ABC):
+    """A rule that forbids few tokens of each row, which it names: a stepper may rank all others."""
+
+    @abstractmethod
+    def banned(self, generated: GeneratedTokens) -> Int64[Tensor, "rows banned"]:
+        """The tokens that are forbidden next in each row, on the CPU; NO_TOKEN fills the rows up."""
+
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
+        tokens = self.banned(generated).to(log_probs.device)
+        # amin, because NO_TOKEN stands for token 0 too
+        least = torch.where(tokens == NO_TOKEN, torch.inf, -torch.inf).to(log_probs.dtype)
+        log_probs.scatter_reduce_(1, tokens.clamp(min=0), least, reduce="amin")
+
+
 @dataclass(frozen=True, kw_only=True)
 class BannedTokens(ForbiddingRule):
     """Forbids these tokens: padding, bos."""
@@ -108,15 +124,17 @@ class ForcedFirstToken:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BannedPhrases(ForbiddingRule):
+class BannedPhrases(BanningRule):
     """Forbids the last token of each of these phrases after the others."""
 
     phrases: tuple[tuple[int, ...], ...]
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
-        for phrase in self.phrases:
-            ending = ends_in(generated.ids, phrase[:-1]).to(log_probs.device)
-            log_probs[:, phrase[-1]].masked_fill_(ending, -torch.inf)
+    def banned(self, generated: GeneratedTokens) -> Int64[Tensor, "rows banned"]:
+        last = torch.tensor([phrase[-1] for phrase in self.phrases], dtype=torch.int64)
+        begun = [ends_in(generated.ids, phrase[:-1]) for phrase in self.phrases]
+        if not begun:
+            return generated.ids.new_empty(len(generated.ids), 0)
+        return few_columns(torch.where(torch.stack(begun, dim=1), last, NO_TOKEN))
 
 
 def ends_in(ids: Int64[Tensor, "rows length"], phrase: Sequence[int]) -> Tensor:
@@ -128,55 +146,64 @@ def ends_in(ids: Int64[Tensor, "rows length"], phrase: Sequence[int]) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MinimumLength(ForbiddingRule):
+class MinimumLength(BanningRule):
     """Forbids the end before `length` tokens, without the prefix."""
 
     length: int
     eos_id: int
     others: tuple[int, ...] = ()  # tokens that end a text too
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
-        short = (generated.length - generated.prefix_lengths < self.length).to(log_probs.device)
-        for token in (self.eos_id, *self.others):
-            log_probs[:, token].masked_fill_(short, -torch.inf)
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that end a text."""
+        return self.eos_id, *self.others
+
+    def banned(self, generated: GeneratedTokens) -> Int64[Tensor, "rows ends"]:
+        """All ends, or NO_TOKEN as often: as many in any row at any length."""
+        short = generated.length - generated.prefix_lengths < self.length
+        return torch.where(short[:, None], torch.tensor(self.ends), NO_TOKEN)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoRepeatNGrams(ForbiddingRule):
+class NoRepeatNGrams(BanningRule):
     """Forbids a sequence of `size` tokens twice in one hypothesis (Paulus et al. 2018, section 2.5)."""
 
     size: int
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
-        forbid_repeats(log_probs, generated.ids, generated.ids, self.size)
+    def banned(self, generated: GeneratedTokens) -> Int64[Tensor, "rows banned"]:
+        return completions(generated.ids, generated.ids, self.size)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoRepeatSourceNGrams(ForbiddingRule):
+class NoRepeatSourceNGrams(BanningRule):
     """Forbids each sequence of `size` tokens of the source."""
 
     size: int
 
-    def __call__(self, log_probs: Float[Tensor, "rows vocab"], generated: GeneratedTokens) -> None:
-        forbid_repeats(log_probs, generated.ids, generated.source, self.size)
+    def banned(self, generated: GeneratedTokens) -> Int64[Tensor, "rows banned"]:
+        return completions(generated.ids, generated.source, self.size)
 
 
-def forbid_repeats(
-    log_probs: Float[Tensor, "rows vocab"],
-    ids: Int64[Tensor, "rows length"],
-    others: Int64[Tensor, "rows other_length"],
-    size: int,
-) -> None:
-    """Forbid in each row the tokens that would complete an n-gram of `others`."""
+def completions(
+    ids: Int64[Tensor, "rows length"], others: Int64[Tensor, "rows other_length"], size: int
+) -> Int64[Tensor, "rows banned"]:
+    """The tokens that would complete an n-gram of `others` after `ids`, row by row."""
     if ids.size(1) < size - 1 or others.size(1) < size:
-        return
-    ids, others = ids.to(log_probs.device), others.to(log_probs.device)
+        return ids.new_empty(len(ids), 0)
     known = others.unfold(1, size, 1)  # rows, positions, size
     current = ids[:, ids.size(1) - size + 1 :]
-    repeats = (known[:, :, :-1] == current[:, None]).all(dim=2) & (known[:, :, -1] != SOURCE_PADDING)
-    # amin, because one token may end a repeated n-gram at one place and another at the next
-    least = torch.where(repeats, -torch.inf, torch.inf).to(log_probs.dtype)
-    log_probs.scatter_reduce_(1, known[:, :, -1].clamp(min=0), least, reduce="amin")
+    repeats = (known[:, :, :-1] == current[:, None]).all(dim=2)
+    return few_columns(torch.where(repeats, known[:, :, -1], NO_TOKEN))
+
+
+def few_columns(tokens: Int64[Tensor, "rows columns"]) -> Int64[Tensor, "rows banned"]:
+    """The distinct tokens of each row, in as many columns as the row that has most of them needs."""
+    if bool((tokens == NO_TOKEN).all()):
+        return tokens[:, :0]
+    tokens = tokens.sort(dim=1, descending=True).values
+    tokens[:, 1:] = torch.where(tokens[:, 1:] == tokens[:, :-1], NO_TOKEN, tokens[:, 1:])
+    most = int((tokens != NO_TOKEN).sum(dim=1).max())
+    return tokens.sort(dim=1, descending=True).values[:, :most]
 
 
 @dataclass(frozen=True, kw_only=True)

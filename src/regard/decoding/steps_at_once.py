@@ -11,7 +11,7 @@ from regard.decoding.base_search import Search
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.request_constraints import RequestConstraints
 from regard.decoding.rows import SPARE, HypothesisRows
-from regard.decoding.rules import BannedTokens
+from regard.decoding.rules import NO_TOKEN, BannedTokens, MinimumLength
 from regard.fast.native.search import EndedTokens, SearchState
 
 MOST_STEPS = 16  # of one call
@@ -50,7 +50,7 @@ def run_steps(
     """Continue all rows by as many steps as the stepper can do at once; the search itself does the next one.
 
     Nothing happens if the stepper has no such steps for this search: for one with rules other than banned
-    tokens, with stop texts, or with a forced token now, for instance.
+    tokens and a least length, with stop texts, or with a forced token now, for instance.
 
     Args:
         candidates: how many next tokens of each row the search ranks.
@@ -63,7 +63,10 @@ def run_steps(
     if stepper is None or not rows.may_take_steps() or not _is_known(search, rows, constraints, beam):
         return []
     steps = min(MOST_STEPS, constraints.soonest - rows.length)
-    banned = sorted({token for rule in search.rules if isinstance(rule, BannedTokens) for token in rule.ids})
+    ends, same = _banned_ends(search, rows, constraints)
+    banned, steps = [*search.never, *ends], min(steps, same)
+    if steps < 1:
+        return []
     if (beam.size if beam else 1) * (candidates + len(banned)) > MOST_CANDIDATES:
         return []
     state = SearchState(
@@ -91,13 +94,34 @@ def _is_known(
     sentence = rows.sentence
     return (
         search.stop is None
-        and all(type(rule) is BannedTokens for rule in search.rules)
+        and all(type(rule) in (BannedTokens, MinimumLength) for rule in search.rules)
         and (beam is None or (len(sentence) <= beam.size and bool((sentence == sentence[0]).all())))
         and max(len(sentence), beam.size if beam else 1) <= MOST_ROWS
         and SPARE not in sentence
         and constraints.is_free(rows)
         and not bool(constraints.in_prompt(rows).any())
     )
+
+
+def _banned_ends(
+    search: Search, rows: HypothesisRows, constraints: RequestConstraints
+) -> tuple[list[int], int]:
+    """The ends that least lengths ban in all rows, NO_TOKEN where they do not; and for how many steps.
+
+    The last of the steps is decided by the search.
+    """
+    found, steps = list[int](), MOST_STEPS
+    for rule in search.rules:
+        if isinstance(rule, MinimumLength):
+            missing = rule.length + constraints.prefix_lengths[rows.sentence] - rows.lengths
+            if missing.min() > 0:
+                found += rule.ends
+                steps = min(steps, int(missing.min()) + 1)
+            elif missing.max() <= 0:
+                found += [NO_TOKEN] * len(rule.ends)
+            else:  # some may end, others may not
+                steps = 0
+    return found, steps
 
 
 def _counted(rows: HypothesisRows, constraints: RequestConstraints) -> int:
