@@ -177,7 +177,7 @@ class Search(ABC):
     @property
     def never(self) -> list[int]:
         """The tokens that are banned at every step."""
-        return sorted({token for rule in self.rules if type(rule) is BannedTokens for token in rule.ids})
+        return sorted({token for rule in self.rules if isinstance(rule, BannedTokens) for token in rule.ids})
 
     def _banned_of_rows(
         self, rows: HypothesisRows, constraints: RequestConstraints
