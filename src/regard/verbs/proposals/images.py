@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.counted import counted
 from regard.data.files import file_digest
 from regard.data.image_files import has_image_name, size_and_channels
 from regard.data.images import ImageExamples
@@ -88,7 +89,7 @@ def new_images(
         [_data_section(plan), *(_section(part, location) for part in PART_COMMENTS if part in images)]
     )
     size = plan.image_size
-    cores = "" if plan.threads is None else f" of {plan.threads} core{'s' * (plan.threads > 1)}"
+    cores = "" if plan.threads is None else f" of {counted(plan.threads, 'core')}"
     return WrittenRecipe(
         text=adapted(IMAGES.text(), head(location.name, about), data, plan.changes),
         counts={part: len(each) for part, each in images.items()},
