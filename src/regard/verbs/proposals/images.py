@@ -1,7 +1,6 @@
 """`regard new` for image files: a folder of class folders, or a table of paths and labels."""
 
 import math
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from regard.verbs.proposals.published import (
     RecipeSection,
     adapted,
 )
-from regard.verbs.proposals.recipe_location import RecipeLocation
+from regard.verbs.proposals.recipe_location import RecipeLocation, relative_to
 from regard.verbs.proposals.run_plan import MIN_STEPS, RESERVED
 from regard.verbs.proposals.template import head
 from regard.verbs.proposals.training_speed import measure_image_speed
@@ -197,12 +196,7 @@ def _split(train: LabelledImageFiles) -> dict[str, LabelledImageFiles]:
 
 def _relative(file: Path, location: RecipeLocation) -> str:
     """The path of an image relative to the folder of the recipe's data, if both share a folder."""
-    path, base = file.resolve(), location.data.resolve()
-    try:
-        shared = os.path.commonpath([path, base])
-    except ValueError:  # two drives
-        return str(path)
-    text = str(path) if shared == path.anchor else Path(os.path.relpath(path, base)).as_posix()
+    text = relative_to(location.data, file)
     try:
         text.encode()
     except UnicodeEncodeError:

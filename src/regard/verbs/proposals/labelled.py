@@ -188,7 +188,7 @@ def _conflicts(train: LabelledTexts) -> list[str]:
     for text, label, _ in train.rows:
         labels.setdefault(text, set()).add(label)
     count = sum(len(each) > 1 for each in labels.values())
-    some = f"{count:,} different text{'s occur' if count > 1 else ' occurs'}"
+    some = counted(count, "different text occurs", "different texts occur")
     return [f"{some} with several labels: no model can get all of them right"] if count else []
 
 
