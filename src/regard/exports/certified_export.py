@@ -70,7 +70,9 @@ class Target(EncoderTarget):
 
     known: Callable[[ModelConfig], Generating]  # the config, unless the engine does not have a setting
     most_positions: Callable[[Generating], int | None]
-    names: Callable[[Tokenizer], Sequence[Hashable]]  # what the engine calls each id
+    names: Callable[[Tokenizer], Sequence[Hashable]] = lambda tokenizer: range(
+        tokenizer.vocab_size
+    )  # what the engine calls each id
     equal_ids: float | None = None  # if it has the tokeniser too: the least share of texts with the same ids
     reads_unknown: bool = True  # False: it leaves out what the vocabulary lacks
     before_text: Callable[[LoadedModel], str] = lambda loaded: ""  # what a text must begin with there
@@ -115,7 +117,7 @@ def write_if_certified(
     most_positions: int | None,
     notes: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Write the engine's files, `compare` them, and keep them in `out` if they pass; returns the certificate."""
+    """Write the engine's files, `compare` them, and keep them in `out` if they pass; the certificate."""
     if loaded.model.device.type != "cpu":
         raise UserError("a model on a GPU cannot be compared", "load it with device = 'cpu'")
     with tempfile.TemporaryDirectory() as folder:
