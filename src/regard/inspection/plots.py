@@ -258,9 +258,7 @@ def _draw_bias(axis: "Axes", bias: np.ndarray, *, causal: bool) -> None:
     offsets = range(1 - length, by_offset.shape[1] - length + 1)
     for head, values in enumerate(by_offset):
         axis.plot(offsets, values, linewidth=1.2, label=f"head {head}", **head_line(head))
-    style_axis(
-        axis, "bias of a score, for earlier keys" if causal else "bias of a score, in both directions"
-    )
+    style_axis(axis, "bias of a score, for earlier keys" if causal else "bias of a score, in both directions")
     axis.set_xlabel("position of the key - position of the query", color=TEXT_COLOUR)
     columns = math.ceil(len(bias) / 16)
     axis.legend(

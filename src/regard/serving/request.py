@@ -180,7 +180,7 @@ class ServedRequest:
 
 @asynccontextmanager
 async def _in_time(limits: ServerLimits) -> AsyncIterator[None]:
-    """A body is read within this block: a slow client gets an HttpProblem, one that left raises ClientGone."""
+    """Within it a body is read: a slow client gets an HttpProblem, one that left raises ClientGone."""
     try:
         async with asyncio.timeout(limits.body_seconds):
             yield

@@ -53,9 +53,9 @@ class Call:
 class Route:
     """An operation: a method and a path, which may have a variable part, "{}".
 
-    `about`: a line. `open`: it needs no key. `body` and `answer` are types, `query` the names of fields in the
-    address, `texts` the types of an answer that is no JSON if a field says so, and `success` the status of a
-    request that is answered, for the OpenAPI document.
+    `about`: a line. `open`: it needs no key. `body` and `answer` are types, `query` the names of fields in
+    the address, `texts` the types of an answer that is no JSON if a field says so, and `success` the status
+    of a request that is answered, for the OpenAPI document.
     """
 
     method: str

@@ -24,7 +24,9 @@ class OperationsDialect(Dialect):
         return [
             Route("GET", "/health", self.live, "The same as /health/live.", **health),
             Route("GET", "/health/live", self.live, "The process answers.", **health),
-            Route("GET", "/health/ready", self.ready, "Requests are answered now.", statuses=(503,), **health),
+            Route(
+                "GET", "/health/ready", self.ready, "Requests are answered now.", statuses=(503,), **health
+            ),
             Route("GET", "/metrics", self.metrics, "Metrics in Prometheus' format.", while_draining=True),
         ]
 

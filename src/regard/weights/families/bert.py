@@ -195,7 +195,7 @@ class BERT(Family):
     def in_family_form(
         self, config: EncoderOnlyConfig, tensors: Mapping[str, Tensor]
     ) -> tuple[EncoderOnlyConfig, Mapping[str, Tensor]]:
-        """A sentence encoder without its pooling, which another file has; a token type of zeros if it has none."""
+        """A sentence encoder without its pooling, which another file has; a zero token type if needed."""
         if self.has_token_types and not config.num_token_types:
             config = dataclasses.replace(config, num_token_types=1)
             types = {"encoder.input.token_types.weight": torch.zeros(1, config.d_model)}

@@ -38,9 +38,7 @@ NEVER_SET = (
     "encoder_xformers_att_config", "decoder_xformers_att_config",
 )  # fmt: skip
 TARGET, OUTPUT = "decoder.embed_tokens.weight", "decoder.output_projection.weight"
-EMBEDDINGS = EmbeddingNames(
-    source="encoder.embed_tokens.weight", target=TARGET, output=OUTPUT, shared=TARGET
-)
+EMBEDDINGS = EmbeddingNames(source="encoder.embed_tokens.weight", target=TARGET, output=OUTPUT, shared=TARGET)
 OLD_NAMES = [
     *((rf"\.layer_norms\.{number}\.", f".{name}.") for number, name in
       (("0", "self_attn_layer_norm"), ("2", "final_layer_norm"))),
