@@ -175,7 +175,7 @@ def test_the_command_prints_a_row_for_each_set(capsys, folder):
     for wrong, named in (
         (["evaluate", "--sets", "a", "--src", "b", "--ref", "c"], "--sets names all files"),
         (["evaluate", "--shard", "1/2"], "--output, --shard, --on and --processes are for --sets"),
-        (["jobs", "merge", str(folder / "out"), "--to", str(folder / "x")], "whose results are no lines"),
+        (["jobs", "merge", str(folder / "out"), "--to", str(folder / "x")], "results are scores, not lines"),
     ):
         assert run(wrong) == 2
         assert named in capsys.readouterr().err

@@ -115,7 +115,7 @@ def load_intact(
         refuse_changed(folder, present.files)
     except DataError as error:
         if say:
-            say(f"{error.message}; it is made again")
+            say(f"{error.message}; it is written again")
         return None
     return present
 
@@ -136,7 +136,7 @@ class Shards:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{folder}: incomplete or damaged shards ({str(error).splitlines()[0]})",
-                "remove the folder; it is made again",
+                "remove the folder: the next run writes it again",
             ) from error
 
     def __len__(self) -> int:

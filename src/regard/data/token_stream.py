@@ -103,7 +103,7 @@ class TokenStream(Tokens):
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{folder}: incomplete or damaged token stream ({str(error).splitlines()[0]})",
-                "remove the folder; it is made again",
+                "remove the folder: the next run writes it again",
             ) from error
 
 

@@ -220,7 +220,7 @@ class RunningBatch(ABC):
         self._arriving = None
 
     def _next_arrivals(self) -> list[Arrival]:
-        """Those that are to be read now, in their order."""
+        """The waiting requests that are to be read now, in their order."""
         if not self._waiting or (self.strategy.alone and self._groups):  # what proposes tokens has a state
             return []
         self._waited += 1

@@ -199,7 +199,7 @@ Characters that the vocabulary does not have are left out, where regard reads <u
 
 
 def _bounds(config: ModelConfig, quantization: Quantization) -> Bounds:
-    """Those of all engines, but for gpt2: llama.cpp reads its GELU from a table in float16."""
+    """The usual bounds, but wider ones for gpt2: llama.cpp reads its GELU from a table in float16."""
     usual = BOUNDS[quantization]
     if quantization != "float32" or known(config).positions != "learned":
         return usual

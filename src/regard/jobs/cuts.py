@@ -1,4 +1,4 @@
-"""Where the inputs of a job are cut into parts, and whether they can be read: what who plans looks at."""
+"""What is checked when a job is planned: where inputs are cut into parts, and whether they can be read."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

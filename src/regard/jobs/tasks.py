@@ -36,7 +36,7 @@ class TaskProgress:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Those that are not done."""
+        """The tasks that are not done."""
         done = {record.task for record in self.done}
         return tuple(task for task in self.tasks if task not in done)
 

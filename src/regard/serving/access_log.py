@@ -3,7 +3,7 @@
 import json
 import sys
 import threading
-import time
+from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -42,5 +42,4 @@ def to_stderr(*, texts: bool = False) -> AccessLog:
 
 
 def _now() -> str:
-    now = time.time()
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -127,7 +127,7 @@ def _after(source: str, closing: str, start: int) -> int:
 
 
 def _translated(tag: str) -> bool | None:
-    """Whether a tag says that its element is translated; None if it does not say it."""
+    """True or False if a tag says that its element is to be translated, or not; None if it says neither."""
     if "translate" not in tag.lower():
         return None
     attributes: dict[str, str] = {}

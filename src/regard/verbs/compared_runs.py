@@ -154,7 +154,7 @@ def _recipe_of(run: Path) -> dict[str, Any]:
 
 
 def _different(tables: Mapping[Path, Mapping[str, Any]]) -> dict[Path, dict[str, Any]]:
-    """Of each run's settings those in which some runs differ."""
+    """The settings of each run, without those that are equal in all runs."""
     keys = dict.fromkeys(key for table in tables.values() for key in table)
     varied = [key for key in keys if _varies([table.get(key) for table in tables.values()])]
     return {run: {key: table.get(key) for key in varied} for run, table in tables.items()}

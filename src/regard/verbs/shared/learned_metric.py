@@ -171,7 +171,7 @@ class LearnedMetric:
         return vectors
 
     def _hash(self) -> str:
-        """Of the files that determine the scores, from the manifest; equal on all machines."""
+        """A hash of the files that determine the scores, from the manifest; equal on all machines."""
         if self.loaded.folder is None:
             raise FolderError(
                 f"{self.loaded.path} has no manifest", "convert it: regard convert DIR --out DIR"

@@ -32,7 +32,7 @@ class SpecialSymbols:
 
     @classmethod
     def of(cls, data: Settings) -> "SpecialSymbols":
-        """Those that the settings of the data name, else the usual ones."""
+        """The symbols that the section `data` names; JoeyNMT's defaults for those that it does not name."""
         data.ignore("special_symbols")
         table = data.table.get("special_symbols")
         settings = Settings(table if isinstance(table, Mapping) else {}, data.where, "data.special_symbols.")

@@ -121,7 +121,7 @@ def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
 
 
 def _tied(settings: Settings) -> Tied:
-    """Which embeddings are one matrix, by regard's name."""
+    """The value of regard's `tied`: which embeddings are one matrix."""
     take = settings.take
     everything = take(bool, "tied-embeddings-all", False)
     both_sides = take(bool, "tied-embeddings-src", False) or everything
