@@ -161,11 +161,11 @@ OF_INSPECTION = [
     *(("encoder_decoder", lambda f, tokens=tokens: under(f, Ablation(tokens=tokens)), "no sequence of whole")
       for tokens in ([1.5], [True], 1, "12")),
     *(("decoder_only", lambda f, positions=positions: of_patch(f, positions=positions), message)
-      for positions, message in (([], "no positions"), ([1.5], "positions = .1.5. is no sequence of whole"),
-                                 (2, "positions = 2 is no sequence"), ("1", "is no sequence"))),
+      for positions, message in (([], "no positions"), ([1.5], "positions = .1.5. is not a sequence of"),
+                                 (2, "positions = 2 is not a sequence"), ("1", "is not a sequence"))),
     *(("decoder_only", lambda f, heads=heads: of_patch(f, f"{FIRST}.self_attention", heads=heads), message)
-      for heads, message in (([], "no heads"), ([1.5], "is no sequence"), ([True], "is no sequence"),
-                             (1, "heads = 1 is no sequence"), ([4], "no heads .4.: it has 4"))),
+      for heads, message in (([], "no heads"), ([1.5], "is not a sequence"), ([True], "is not a sequence"),
+                             (1, "heads = 1 is not a sequence"), ([4], "no heads .4.: it has 4"))),
     *(("decoder_only", lambda f, value=value: of_patch(f, value=value), "is a (list|ndarray), not a tensor")
       for value in ([[1.0] * 16] * 7, np.ones((7, 16)))),
     ("decoder_only", lambda f: of_patch(f, "blocks"), "'blocks' was never called"),

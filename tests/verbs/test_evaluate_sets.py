@@ -120,8 +120,8 @@ def test_another_job_is_refused(folder, decoder_folder):
     ("content", "kind", "named"),
     [
         ("", RecipeError, "has no test set"),
-        ("x = 1", RecipeError, "x is no table"),
-        ('["../x"]\ndata = "a.en"', RecipeError, "'../x' is no name of a file"),
+        ("x = 1", RecipeError, "x is not a table"),
+        ('["../x"]\ndata = "a.en"', RecipeError, "'../x' is not a file name"),
         ('[x]\nref = "a.de"', RecipeError, "x: a test set has src and ref, or data"),
         ('[x]\nsrc = "a.en"\nref = "a.de"\ndata = "a.en"', RecipeError, "has src and ref, or data"),
         ("[x]", RecipeError, "has src and ref, or data"),

@@ -177,8 +177,8 @@ def test_the_empty_text_is_a_value_with_a_name():
             "twice",
         ),
         (["training.max_steps=1,2"], "training.max_steps is in --set and in --sweep"),
-        (["x.y=" + ",".join("ab" * 200 + str(number) for number in range(2))], "is no name for one run"),
-        (["x.y=a b,a_b"], "is no name for one run"),
+        (["x.y=" + ",".join("ab" * 200 + str(number) for number in range(2))], "is not a name for one run"),
+        (["x.y=a b,a_b"], "is not a name for one run"),
     ],
 )
 def test_mistakes_are_named_before_the_first_run(recipe, tmp_path, trained, values, named):

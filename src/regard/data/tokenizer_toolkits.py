@@ -149,7 +149,7 @@ def _merges(codes: Sequence[str]) -> list[tuple[str, str]]:
             continue
         parts = line.split(" ")
         if len(parts) != 2 or not all(parts):
-            raise DataError(f"line {number} of the BPE codes is no pair: {line[:40]!r}", CODES_HINT)
+            raise DataError(f"line {number} of the BPE codes is not a pair: {line[:40]!r}", CODES_HINT)
         pairs.setdefault((parts[0], parts[1]))
     return list(pairs)
 

@@ -67,7 +67,7 @@ def _difference(old: str, new: str) -> str:
 
 
 def refuse_others_than_lines(inputs: Sequence[InputFile]) -> None:
-    """Raise a DataError if the lines of a file are no texts: a Parquet file has none, CoNLL-U has columns."""
+    """Raise a DataError if a file's lines are not texts: a Parquet file has no lines, CoNLL-U has columns."""
     for file in inputs:
         suffixes = PurePosixPath(file.url.lower()).suffixes
         if PARQUET in suffixes:

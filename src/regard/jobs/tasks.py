@@ -1,4 +1,4 @@
-"""Jobs whose parts are no pieces of files but tasks, each with a name and, once it is done, a record.
+"""Jobs whose parts are not pieces of files but tasks, each with a name and, once it is done, a record.
 
 The tasks of a plan are divided among processes as parts are: shard I of N does task I, I + N and so on.
 """

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-RAW = ("script", "style", "textarea")  # elements whose content is no markup
+RAW = ("script", "style", "textarea")  # elements whose content is not markup
 KEPT = ("code", "pre")  # elements that are not translated, unless a tag in them has translate="yes"
 WITHOUT_END = "area base br col embed hr img input link meta param source track wbr"
 VOID = frozenset(WITHOUT_END.split())

@@ -109,7 +109,7 @@ class ServedRequest:
         """The fields of a form without files, application/x-www-form-urlencoded, in UTF-8 (as browsers send).
 
         Raises:
-            HttpProblem: it is no such form, too large, or takes too long.
+            HttpProblem: it is not such a form, too large, or takes too long.
         """
         body = await self.body(limits)
         try:
@@ -128,7 +128,7 @@ class ServedRequest:
         """The fields and files of a form, multipart/form-data.
 
         Raises:
-            HttpProblem: it is no form, too large, or takes too long.
+            HttpProblem: it is not a form, too large, or takes too long.
         """
         self.http = Request(self.http.scope, self._counted(limits.upload_bytes))
         try:

@@ -58,7 +58,7 @@ SURELY_SHORT = 128  # characters: such a text is not checked for its number of t
 CHARACTERS_OF_A_TOKEN = 3  # about
 SAMPLES_OF_A_CHARACTER = 800  # of a recording, about: 20 characters a second
 MAX_CHARACTERS = 100_000  # of a prompt or a text that is not split
-REQUIRING_BEAM = beam_of(5)  # where the model's own search is no beam
+REQUIRING_BEAM = beam_of(5)  # where the model's own search is not a beam
 RequiredText = tuple[str, ...]  # a text that an answer must have, in one of these forms
 
 
@@ -185,7 +185,7 @@ class ScoreAnswerer(BatchAnswerer[tuple[str, str], ForcedScore]):
     def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
         super().__init__(settings)
         self.loaded, self.options = loaded, PrefixOptions(prefix=settings.prefix)
-        source_ids([""], loaded, settings.prefix)  # refuses a prefix that is no language of the model
+        source_ids([""], loaded, settings.prefix)  # refuses a prefix that is not a language of the model
 
     def answers(self, pieces: Sequence[tuple[str, str]], first: int) -> list[ForcedScore]:
         return pair_scores(self.loaded, pieces, self.options)

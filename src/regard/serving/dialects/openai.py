@@ -325,7 +325,7 @@ def _biased(biases: dict[str, float], engine: Engine) -> dict[str, Any]:
         if not (name.isascii() and name.isdecimal() and len(name) < 10 and int(name) < tokenizer.vocab_size):
             raise HttpProblem(
                 400,
-                f"logit_bias: {name[:20]} is no token",
+                f"logit_bias: {name[:20]} is not a token",
                 "name tokens by their ids",
                 parameter="logit_bias",
             )

@@ -76,7 +76,7 @@ class RecordedPass:
 
     @cached_property
     def no_weights(self) -> dict[str, str]:
-        """The attentions without weights, which are no weighted means of their values, and why.
+        """The attentions without weights, which are not weighted means of their values, and why.
 
         The pass runs for it only if a kernel is none of regard's.
         """

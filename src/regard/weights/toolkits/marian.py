@@ -154,7 +154,7 @@ def _config(settings: Settings, tied: Tied, rows: tuple[int, int]) -> EncoderDec
     must_be(
         "transformer-decoder-autoreg",
         "self-attention",
-        hint="SSRU (rnn) and average attention are no self-attention: train a model with self-attention",
+        hint="SSRU (rnn) and average attention are not self-attention: train a model with self-attention",
     )
     for name in ("right-left", "ulr", "transformer-no-projection", "transformer-pool", "transformer-no-bias",
                  "transformer-no-affine", "transformer-train-position-embeddings",

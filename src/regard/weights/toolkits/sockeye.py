@@ -128,7 +128,7 @@ def _config(settings: Settings) -> EncoderDecoderConfig:
 def _stack(settings: Settings) -> dict[str, Any]:
     """The settings of the encoder or the decoder, by regard's names."""
     take, must_be = settings.take, settings.must_be
-    must_be("decoder_type", "transformer", hint="SSRU is no self-attention: only transformer is supported")
+    must_be("decoder_type", "transformer", hint="SSRU is not self-attention: only transformer is supported")
     must_be("use_lhuc", False)
     must_be("block_prepended_cross_attention", False)
     settings.ignore("depth_key_value")  # the width of the encoder, or 0

@@ -118,4 +118,4 @@ def drop_sinusoids(
     if not torch.allclose(
         table, sinusoids(0, len(table), table.size(1), layout), atol=2e-3
     ):  # float32 angles
-        raise FolderError(f"{where}: {name!r} are no sinusoidal positions", HINT)
+        raise FolderError(f"{where}: {name!r} are not sinusoidal positions", HINT)
