@@ -22,7 +22,7 @@ FLOAT32_BYTES = 4
 class MemoryBudget:
     """Stores calls in a recording of at most `limit` bytes.
 
-    An attention that is not a weighted mean is an error; without `require_weights` it is stored without weights.
+    An attention that is not a weighted mean is an error; without `require_weights` it is stored without them.
     """
 
     def __init__(self, recording: Recording, limit: int, *, require_weights: bool = True) -> None:
