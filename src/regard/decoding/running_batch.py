@@ -345,7 +345,7 @@ class RunningContinuations(RunningBatch):
         self.model, self.max_context = model, max_context
 
     def add(self, prompts: Sequence[Prompt], *, max_new_tokens: int) -> list[int]:
-        """Queue these prompts, to be continued by at most so many tokens; a ticket for each."""
+        """Queue these prompts, each for at most `max_new_tokens` tokens; returns a ticket for each."""
         return self._queue((each.request(max_new_tokens), each.context[: each.read]) for each in prompts)
 
     def _read(self, arrivals: Sequence[Arrival]) -> Reading:

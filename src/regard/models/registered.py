@@ -263,7 +263,7 @@ def called_part(
     """What the part of this name makes.
 
     Raises:
-        ConfigError: it is a registered one, and cannot be called so or fails.
+        ConfigError: it is a registered one, and cannot be called in this way or fails.
     """
     if name in registry.own:
         return make(*arguments, **by_name)

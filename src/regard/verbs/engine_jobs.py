@@ -63,7 +63,7 @@ def run_on_engine(
 def placed(
     order: JobOrder, where: ShardOptions | TaskOptions, done: Done | None, *, cpus: int, gpu: bool | None
 ) -> tuple[ShardReport, dict[int, str]]:
-    """Do all that is not done of a job by processes with so many cores each; and why tasks failed, by number.
+    """Do what is left of a job by processes of `cpus` cores each; also returns why tasks failed, by number.
 
     Args:
         gpu: each has one, or none; None: if there are any.

@@ -318,7 +318,7 @@ def read_sets(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _refuse_other_lengths(what: str, source: str, references: Sequence[str]) -> None:
-    """Raise a DataError if a reference has not as many lines as the source."""
+    """Raise a DataError if a reference has more or fewer lines than the source."""
     lines = sum(1 for _ in stream_lines(source))
     for reference in references:
         if (others := sum(1 for _ in stream_lines(reference))) != lines:

@@ -54,7 +54,7 @@ class Route:
     """An operation: a method and a path, which may have a variable part, "{}".
 
     `about`: a line. `open`: it needs no key. `body` and `answer` are types, `query` the names of fields in
-    the address, `texts` the types of an answer that is no JSON if a field says so, and `success` the status
+    the address, `texts` the types of an answer that is not JSON if a field says so, and `success` the status
     of a request that is answered, for the OpenAPI document.
     """
 
