@@ -225,7 +225,7 @@ def test_a_look_shows_all_but_the_weights_of_an_attention_that_is_no_weighted_me
         result.heads_linking("0", "1")
     assert f"no weights\t{NAME}\tits attention is not a weighted mean of the values" in result.to_text()
     assert '"without_weights":[{"name":"blocks.0.self_attention"' in result.to_json()
-    assert "no weighted mean of the values" in result.to_html(tmp_path / "look.html").read_text()
+    assert "not a weighted mean of the values" in result.to_html(tmp_path / "look.html").read_text()
     assert result.to_npz(tmp_path / "look.npz").exists()
 
 

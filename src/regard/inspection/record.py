@@ -76,7 +76,7 @@ def record_model(
     The attention of a recurrent decoder has one head with scores, weights, values, mask and output, but no
     queries and keys.
 
-    Of an attention with a kernel that is none of regard's (an `attend` of one's own), weights are what that
+    For an attention with a kernel that is not one of regard's (an own `attend`), weights are what that
     kernel gives for one-hot values, and scores are not known. If its output is not a weighted mean of the
     values, that is an error, or with `require_weights` False it has no weights and
     `Recording.no_weights` gives the reason.
@@ -240,6 +240,6 @@ def _refuse_unknown_scores(
         has_other = name in recording.own_kernels and isinstance(module, MultiHeadAttention)
         if has_other and "scores" in recording.parts_of(name):
             raise ConfigError(
-                f"the scores of {name} are not known: its attention kernel is none of regard's",
+                f"the scores of {name} are not known: its attention kernel is not one of regard's",
                 "record its weights",
             )

@@ -129,7 +129,7 @@ def recording_kernel(name: str, module: MultiHeadAttention | SourceAttention, bu
 def _own_weights(
     budget: MemoryBudget, name: str, mix: Callable[[Tensor], Tensor], value: Tensor
 ) -> Tensor | None:
-    """The weights of a kernel that is none of regard's; None if it has none and they are not required.
+    """The weights of a kernel that is not one of regard's; None if it has none and they are not required.
 
     Raises:
         ConfigError: its output is not a weighted mean of the values.
