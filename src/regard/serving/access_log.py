@@ -3,6 +3,7 @@
 import json
 import sys
 import threading
+import time
 from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
@@ -42,4 +43,5 @@ def to_stderr(*, texts: bool = False) -> AccessLog:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    now = datetime.fromtimestamp(time.time(), UTC)
+    return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
