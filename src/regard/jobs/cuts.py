@@ -1,4 +1,4 @@
-"""What is checked when a job is planned: where inputs are cut into parts, and whether they can be read."""
+"""What the planning of a job decides: where inputs are cut into parts, and whether they can be read."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
