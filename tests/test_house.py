@@ -27,7 +27,7 @@ MAY_USE = {
     "recipe": "errors",
     "console": "errors",
     "evaluation": "data errors",
-    "data": "user_cache registry lazy_names errors",
+    "data": "user_cache registry counted lazy_names errors",
     "models": "layers registry lazy_names errors",
     "fast": "models layers user_cache errors",
     "decoding": "fast models layers parent_process stop_signals registry lazy_names errors",

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-PARAMETERS = re.compile(r"<dl>(?=\s*<dd>)")  # lines of a signature, which are no terms with descriptions
+PARAMETERS = re.compile(r"<dl>(?=\s*<dd>)")  # lines of a signature, which are not terms with descriptions
 HEADING = 'role="heading"'
 TABLE = '<div class="table-wrapper'  # which scrolls where the page is narrow, by the keyboard too
 PARTS = ("body", "furo_navigation_tree")

@@ -441,7 +441,8 @@ def compare(
 
     Raises:
         DataError: there is no file, one is named twice, files are not aligned, or the
-            tokeniser cannot be used. UserError: a metric lacks what it reads. FolderError: it is no metric.
+            tokeniser cannot be used. UserError: a metric lacks what it reads.
+        FolderError: it is not a metric.
     """
 
 

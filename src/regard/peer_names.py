@@ -160,7 +160,7 @@ def keys_called(name: str) -> list[str]:
 
 
 def called_so(name: str, known: Iterable[str]) -> list[str]:
-    """Those of the `known` names, keys without their sections, that another toolkit calls `name`."""
+    """The names in `known` (keys without their section) that another toolkit calls `name`."""
     leaves = {key.rpartition(".")[2] for key in keys_called(name)}
     return [each for each in known if _normal(each) in leaves]
 

@@ -89,7 +89,7 @@ def test_a_stranger_would_be_noticed(visit, addresses):
 def test_an_attention_without_weights_is_named_above_the_views_that_are_left(
     visit, serve, decoder_folder, changed
 ):
-    """One attention of two, or both, are no weighted means of their values."""
+    """One attention of two, or both, are not weighted means of their values."""
     looker = Looker(decoder_folder(num_layers=2, decoding={"max_new_tokens": 6}), device="cpu")
     names = [f"blocks.{layer}.self_attention" for layer in range(changed)]
     for name in names:
@@ -98,7 +98,7 @@ def test_an_attention_without_weights_is_named_above_the_views_that_are_left(
     page_visit = visit(serve(LookStore(looker, LookRequest(text="To be, or"))))
     banner = page_visit.page.inner_text(".banner")
     for name in names:
-        assert f"No weights of {name}: its attention is no weighted mean of the values" in banner
+        assert f"No weights of {name}: its attention is not a weighted mean of the values" in banner
     views = {*page_visit.views()}
     missing = {"rollout"} if changed == 1 else {"rollout", "heads", "grid", "matrix", "arithmetic"}
     assert VIEWS["decoder_only"] - missing - {"beam"} <= views

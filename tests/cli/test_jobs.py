@@ -173,7 +173,7 @@ def test_mistakes_are_named(capsys, folder, arguments, error):
         ("translate", ("--input", "s3://bucket/a"), "an address needs --shard or --on"),
         ("translate", ("--on", "ray", "--input", "a"), "--on needs --output"),
         ("translate", ("--on", "ray", "Hello"), "--on answers files, not a text"),
-        ("translate", ("--on", "dask", "--input", "a", "--output", "b"), "on = 'dask' is no engine"),
+        ("translate", ("--on", "dask", "--input", "a", "--output", "b"), "on = 'dask' is not an engine"),
         ("translate", ("--processes", "2", "Hello"), "--processes is for a cluster"),
         ("translate", ("--part-megabytes", "3", "Hello"), "--part-megabytes is for --shard and --on"),
         (

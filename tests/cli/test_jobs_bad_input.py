@@ -123,7 +123,7 @@ def test_a_job_that_cannot_be_done_is_named_and_overwrites_nothing(capsys, monke
         code = translated(bucket, *options, **arguments)
     assert CASES[case] in refused(capsys, code)
     assert content(bucket) == before
-    if case == "damaged member":  # what was read before is no part
+    if case == "damaged member":  # what was read before is not a part
         assert sorted(files.ls(f"{path}/other/parts", detail=False)) == [
             f"{path}/other/parts/00000000.{kind}" for kind in ("json", "txt")
         ]

@@ -214,7 +214,7 @@ def test_attention_of_short_sequences(dtype, lengths):
 @pytest.mark.parametrize("longest", [7, 16, 20, 100, 128])
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_attention_of_rows_without_padding(longest, is_causal):
-    """Some have no queries, no keys, or neither; what is no row's is not read."""
+    """Some have no queries, no keys, or neither; what is not a row's is not read."""
     from regard.fast.triton.attention import PackedRows, ShortAttention
     from regard.fast.triton.norm import Drops
 

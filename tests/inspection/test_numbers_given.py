@@ -24,7 +24,7 @@ def test_indices_may_come_in_any_sequence(given):
     ],
 )
 def test_what_is_no_sequence_of_whole_numbers_is_refused(given):
-    with pytest.raises(ConfigError, match="is no sequence of whole numbers"):
+    with pytest.raises(ConfigError, match="is not a sequence of whole numbers"):
         refuse_other_indices("attention", "heads", given, 4)
 
 

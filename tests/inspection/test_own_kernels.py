@@ -213,19 +213,19 @@ def test_a_look_shows_all_but_the_weights_of_an_attention_that_is_no_weighted_me
     summary = result.summary
     assert summary["attentions"] == []
     [without] = summary["without_weights"]
-    assert (without["name"], without["why"]) == (NAME, "its attention is no weighted mean of the values")
+    assert (without["name"], without["why"]) == (NAME, "its attention is not a weighted mean of the values")
     missing = {"heads", "rollout/decoder", f"attention/{NAME}"}
     assert not missing & {*summary["resources"]}
     for path in result.paths():
         result.get(path)
     assert f"hidden/{NAME.removesuffix('.self_attention')}" in result.paths()
-    with pytest.raises(UserError, match=f"{NAME} has no weights to show: its attention is no weighted mean"):
+    with pytest.raises(UserError, match=f"{NAME} has no weights to show: its attention is not a weighted"):
         result.get(f"attention/{NAME}")
-    with pytest.raises(UserError, match=f"of {NAME}, its attention is no weighted mean"):
+    with pytest.raises(UserError, match=f"of {NAME}, its attention is not a weighted mean"):
         result.heads_linking("0", "1")
-    assert f"no weights\t{NAME}\tits attention is no weighted mean of the values" in result.to_text()
+    assert f"no weights\t{NAME}\tits attention is not a weighted mean of the values" in result.to_text()
     assert '"without_weights":[{"name":"blocks.0.self_attention"' in result.to_json()
-    assert "no weighted mean of the values" in result.to_html(tmp_path / "look.html").read_text()
+    assert "not a weighted mean of the values" in result.to_html(tmp_path / "look.html").read_text()
     assert result.to_npz(tmp_path / "look.npz").exists()
 
 
@@ -240,7 +240,7 @@ def test_the_other_attentions_are_shown_beside_one_without_weights(decoder_folde
     assert result.get(f"attention/{other}").ndim == 3
     assert {head.name for head in result.heads_linking("0", "1")} == {other}
     print_look(result)
-    assert f"{NAME} has no weights to show: its attention is no weighted mean" in capsys.readouterr().out
+    assert f"{NAME} has no weights to show: its attention is not a weighted mean" in capsys.readouterr().out
     without = looker.look("To be", max_new_tokens=5, changes=Changes(heads={NAME: [0]}))
     assert without.summary["without_weights"][0]["name"] == NAME
 

@@ -158,18 +158,18 @@ OF_INSPECTION = [
     *((kind, lambda f, token=token: under(f, Ablation(tokens=[1, token])), f"no token at position {token}")
       for kind, token in (("encoder_decoder", 5), ("decoder_only", 7), ("encoder_only", 6), ("recurrent", 5),
                           ("no_attention", 9), ("vision", 99))),
-    *(("encoder_decoder", lambda f, tokens=tokens: under(f, Ablation(tokens=tokens)), "no sequence of whole")
+    *(("encoder_decoder", lambda f, tokens=tokens: under(f, Ablation(tokens=tokens)), "not a seq")
       for tokens in ([1.5], [True], 1, "12")),
     *(("decoder_only", lambda f, positions=positions: of_patch(f, positions=positions), message)
-      for positions, message in (([], "no positions"), ([1.5], "positions = .1.5. is no sequence of whole"),
-                                 (2, "positions = 2 is no sequence"), ("1", "is no sequence"))),
+      for positions, message in (([], "no positions"), ([1.5], "positions = .1.5. is not a sequence of"),
+                                 (2, "positions = 2 is not a sequence"), ("1", "is not a sequence"))),
     *(("decoder_only", lambda f, heads=heads: of_patch(f, f"{FIRST}.self_attention", heads=heads), message)
-      for heads, message in (([], "no heads"), ([1.5], "is no sequence"), ([True], "is no sequence"),
-                             (1, "heads = 1 is no sequence"), ([4], "no heads .4.: it has 4"))),
+      for heads, message in (([], "no heads"), ([1.5], "is not a sequence"), ([True], "is not a sequence"),
+                             (1, "heads = 1 is not a sequence"), ([4], "no heads .4.: it has 4"))),
     *(("decoder_only", lambda f, value=value: of_patch(f, value=value), "is a (list|ndarray), not a tensor")
       for value in ([[1.0] * 16] * 7, np.ones((7, 16)))),
     ("decoder_only", lambda f: of_patch(f, "blocks"), "'blocks' was never called"),
-    *(("encoder_decoder", lambda f, heads=heads: align(f.model, [4], [5], **ENDS, heads=heads), "is no seq")
+    *(("encoder_decoder", lambda f, heads=heads: align(f.model, [4], [5], **ENDS, heads=heads), "not a seq")
       for heads in ([1.5], [True], 3)),
     ("encoder_decoder", lambda f: align(f.model, [4], [5], **ENDS, layer=1.0), "no layer 1.0"),
     ("encoder_decoder", lambda f: translation_pass(f.model, [6.0], [5], **ENDS), "6.0 is not the id"),

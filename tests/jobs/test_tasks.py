@@ -84,7 +84,7 @@ def test_another_job_is_refused_by_its_difference(storage, changes, named):
 
 def test_the_plan_of_another_kind_and_damage_are_named(storage, planned):
     plan().agreed(storage)
-    with pytest.raises(DataError, match=r"is that of `regard evaluate`, whose results are no lines"):
+    with pytest.raises(DataError, match=r"is that of `regard evaluate`, whose results are scores, not lines"):
         read_plan(storage)
     with pytest.raises(DataError, match="is that of `regard evaluate`"):
         planned().agreed(storage)

@@ -100,7 +100,7 @@ def test_a_kernel_that_is_no_weighted_mean_has_no_weights(change):
     torch.manual_seed(0)
     query, key, value = torch.randn(3, 1, 2, 5, 4)
     mask = causal_mask(5)
-    with pytest.raises(ValueError, match="no weighted mean"):
+    with pytest.raises(ValueError, match="not a weighted mean"):
         weights_by_kernel(lambda values: change(plain_attention(query, key, values, mask)), value)
 
 

@@ -84,7 +84,7 @@ def test_all_may_ask_only_with_keys(tmp_path):
     "wrong", ["app.example.org", "https://", "https://a.org/path", "https://*.a.org", "null"]
 )
 def test_what_is_no_origin_is_refused(wrong):
-    with pytest.raises(UserError, match="is no origin"):
+    with pytest.raises(UserError, match="is not an origin"):
         allowed_origins([wrong], has_keys=True)
 
 

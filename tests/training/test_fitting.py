@@ -170,8 +170,8 @@ def test_a_model_without_trained_weights_is_refused(tmp_path, rows):
         ({"mine": 1.0}, "returned 'mine', but not 'loss'"),
         ({}, "returned nothing, but not 'loss'"),
         (0.5, "returned float, not a dictionary"),
-        ({"loss": "low"}, "'loss' = 'low', which is no number"),
-        ({"loss": 1.0, "note": "23.1"}, "'note' = '23.1', which is no number"),
+        ({"loss": "low"}, "'loss' = 'low', which is not a number"),
+        ({"loss": 1.0, "note": "23.1"}, "'note' = '23.1', which is not a number"),
     ],
 )
 def test_a_wrong_validation_is_refused_with_a_hint(tmp_path, rows, found, message):

@@ -176,7 +176,7 @@ def test_the_code_of_a_function_counts_but_not_its_comments(tmp_path):
 
 
 class Focal(nn.Module):
-    """A loss as a module, with a setting that is no weight."""
+    """A loss as a module, with a setting that is not a weight."""
 
     def __init__(self, gamma):
         super().__init__()

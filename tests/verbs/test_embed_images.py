@@ -131,7 +131,7 @@ def test_images_that_do_not_fit_are_refused(pair):
     with pytest.raises(DataError, match="images of 4 channels, but the model reads 3"):
         embed_images(photos(12, 12, channels=4), model=pair[0])
     for wrong in (photos(12, 12) / np.float32(255), photos(12, 12)[0]):
-        with pytest.raises(DataError, match="is no array of images"):
+        with pytest.raises(DataError, match="is not an array of images"):
             next(ImageEmbedder(pair[0])(wrong))
     for size in ((1, 101), (101, 1), (0, 5)):
         with pytest.raises(DataError, match="are too narrow"):

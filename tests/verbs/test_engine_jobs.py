@@ -75,8 +75,8 @@ def test_a_path_means_the_same_elsewhere(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "error", "named"),
     [
-        ({"on": "spark"}, ConfigError, "on = 'spark' is no engine"),
-        ({"on": "rays://x"}, ConfigError, "is no engine"),
+        ({"on": "spark"}, ConfigError, "on = 'spark' is not an engine"),
+        ({"on": "rays://x"}, ConfigError, "is not an engine"),
         ({"on": "ray", "shard": "1/2"}, UserError, "both a shard and an engine"),
         ({"processes": 2}, UserError, "processes are for a cluster"),
         ({"on": "local", "processes": 2}, UserError, "processes are for a cluster"),

@@ -120,8 +120,8 @@ def test_another_job_is_refused(folder, decoder_folder):
     ("content", "kind", "named"),
     [
         ("", RecipeError, "has no test set"),
-        ("x = 1", RecipeError, "x is no table"),
-        ('["../x"]\ndata = "a.en"', RecipeError, "'../x' is no name of a file"),
+        ("x = 1", RecipeError, "x is not a table"),
+        ('["../x"]\ndata = "a.en"', RecipeError, "'../x' is not a file name"),
         ('[x]\nref = "a.de"', RecipeError, "x: a test set has src and ref, or data"),
         ('[x]\nsrc = "a.en"\nref = "a.de"\ndata = "a.en"', RecipeError, "has src and ref, or data"),
         ("[x]", RecipeError, "has src and ref, or data"),
@@ -175,7 +175,7 @@ def test_the_command_prints_a_row_for_each_set(capsys, folder):
     for wrong, named in (
         (["evaluate", "--sets", "a", "--src", "b", "--ref", "c"], "--sets names all files"),
         (["evaluate", "--shard", "1/2"], "--output, --shard, --on and --processes are for --sets"),
-        (["jobs", "merge", str(folder / "out"), "--to", str(folder / "x")], "whose results are no lines"),
+        (["jobs", "merge", str(folder / "out"), "--to", str(folder / "x")], "results are scores, not lines"),
     ):
         assert run(wrong) == 2
         assert named in capsys.readouterr().err

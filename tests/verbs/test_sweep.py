@@ -157,8 +157,8 @@ def test_an_engine_continues_where_values_came_in_another_order(recipe, tmp_path
             "twice",
         ),
         (["training.max_steps=1,2"], "training.max_steps is in --set and in --sweep"),
-        (["x.y=" + ",".join("ab" * 200 + str(number) for number in range(2))], "is no name for one run"),
-        (["x.y=a b,a_b"], "is no name for one run"),
+        (["x.y=" + ",".join("ab" * 200 + str(number) for number in range(2))], "is not a name for one run"),
+        (["x.y=a b,a_b"], "is not a name for one run"),
     ],
 )
 def test_mistakes_are_named_before_the_first_run(recipe, tmp_path, trained, values, named):

@@ -404,7 +404,7 @@ def test_the_commands(corpus, recipe, tmp_path, capsys):
     for wrong, named in (
         ([*command, "--processes", "2"], "--processes is for a cluster"),
         ([*command, "--shard", "0/2"], "is not I/N"),
-        ([*command, "--on", "spark"], "is no engine"),
+        ([*command, "--on", "spark"], "is not an engine"),
         (["data", "tokenize", "sst2", *command[3:]], "neither a translation nor a language model"),
     ):
         assert run(wrong) == 2

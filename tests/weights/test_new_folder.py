@@ -1,4 +1,4 @@
-"""A model is written into a new or an empty folder that is no part of a run."""
+"""A model is written into a new or an empty folder that is not a part of a run."""
 
 import pytest
 

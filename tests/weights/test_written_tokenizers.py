@@ -81,7 +81,7 @@ def test_a_target_tokeniser_of_its_own_is_a_file_of_its_own():
 
 
 def test_the_first_token_of_a_translation_is_in_config_json_unless_texts_begin_with_one():
-    """bos is no name of the padding or the end with which a decoder may begin."""
+    """bos is not a name of the padding or the end with which a decoder may begin."""
     content = json.loads(TOKENIZER.to_bytes())
     ids = {"pad": TOKENIZER.pad_id, "unk": TOKENIZER.unk_id, "eos": TOKENIZER.eos_id, "vocab_size": SIZE}
 

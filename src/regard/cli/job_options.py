@@ -72,7 +72,7 @@ def refuse_half_a_job(
 
 
 def path_of(place: Place | None) -> Path | None:
-    """A place that is no address."""
+    """A place that is not an address."""
     assert not isinstance(place, str)
     return place
 

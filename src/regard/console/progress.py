@@ -45,7 +45,7 @@ class TimeLeftLike(Protocol):
 
 
 def started_bar(counts: str, total: int, facts: str, *, done: int = 0) -> bars.Progress | None:
-    """A bar with `counts` before it and `facts` after it; None if stderr is no terminal.
+    """A bar with `counts` before it and `facts` after it; None if stderr is not a terminal.
 
     Its caller refreshes it: a thread would disturb training, and processes that are forked.
     """

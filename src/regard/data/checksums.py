@@ -22,7 +22,7 @@ def refuse_changed(folder: Path, written: Mapping[str, str]) -> None:
         if _sha256(folder / name) != digest:
             raise DataError(
                 f"{folder / name} was changed after it was written: its SHA-256 differs",
-                "remove the folder; it is made again. Check the disk",
+                "check the disk, and remove the folder: the next run writes it again",
             )
 
 
@@ -55,4 +55,6 @@ def _sha256(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise DataError(f"{path}: {error.strerror}", "remove the folder; it is made again") from error
+        raise DataError(
+            f"{path}: {error.strerror}", "remove the folder: the next run writes it again"
+        ) from error

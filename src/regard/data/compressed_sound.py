@@ -55,7 +55,7 @@ def decoded(
 
 
 def refuse_longer(samples: int, rate: int, most_seconds: float, name: str | Path) -> None:
-    """Raise a DataError if so many samples are more than may be read."""
+    """Raise a DataError if `samples` are more than may be read."""
     if samples > most_seconds * min(rate, USUAL_RATE):
         at = f" at {rate:,} Hz" if rate > USUAL_RATE else ""
         seconds = most_seconds * min(rate, USUAL_RATE) / rate

@@ -111,7 +111,7 @@ def line_text(raw: bytes, place: str, number: int | None) -> str:
 
 
 def refuse_compressed(head: bytes, place: str) -> None:
-    """Raises a DataError if `head`, which is no text, begins a file or stream of another compression."""
+    """Raises a DataError if `head`, which is not text, begins a file or stream of another compression."""
     for magic, (kind, command) in COMPRESSED.items():
         if head.startswith(magic):
             if place == STDIN:

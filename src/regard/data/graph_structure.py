@@ -14,7 +14,7 @@ Edges = Int64[Tensor, "2 edges"]
 MAX_PAIRS = 50_000_000  # 1.2 GB of pairs and distances
 MAX_NODES = 10_000  # for the eigenvectors of the Laplacian: minutes, and 1.6 GB
 MIN_EIGENVALUE = 1e-6  # smaller eigenvalues count as 0: there is one for each connected component
-WALKS_PER_BLOCK = 64  # walks that are computed together: so many fit in a processor's cache
+WALKS_PER_BLOCK = 64  # walks that are computed together: they fit in a processor's cache
 
 
 def near_pairs(

@@ -26,8 +26,8 @@ class ImageSettings:
     """The files of images and labels: two IDX files (plain or gzipped), arrays of NPZ files, or image files.
 
     A file is a path, or `NAME:FILE` of the catalogue. `images_array` and `labels_array` are the names of the
-    arrays in an NPZ file. `first`: read only so many images (0: all). For image files `images` is a folder
-    with a folder for each class, or a table with the columns `image` and `label`, and `labels` is left out.
+    arrays in an NPZ file. `first`: the number of images that are read (0: all). For image files `images` is a
+    folder with a folder for each class, or a table with the columns `image` and `label`, without `labels`.
     """
 
     images: str  # the file of the images; or a folder of class folders, or a table of paths and labels

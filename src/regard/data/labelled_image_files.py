@@ -170,7 +170,7 @@ def read_labelled_files(images: str, base: Path, first: int = 0) -> LabelledImag
     """The image files of a folder of class folders, or of a table with the columns `image` and `label`.
 
     Classes are the names of the folders in the folder; their images may lie in folders within. The paths of a
-    table are relative to its folder. `first`: only so many images (0: all).
+    table are relative to its folder. `first`: read only the first images, this number of them (0: all).
 
     Raises:
         DataError: a file is missing, an image has no class, or a class has no image.

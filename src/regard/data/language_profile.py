@@ -9,8 +9,8 @@ from regard.data.character_counts import code_points
 HASH_BITS = 16  # of a hashed trigram
 SMOOTHING = 0.1  # added to each count
 MAX_WEIGHT = 3.0  # the largest weight of one trigram, in nats
-NATS_PER_TRIGRAM = 0.25  # a decision needs so many nats per trigram
-NATS_PER_LINE = 8.0  # and so many nats per line
+NATS_PER_TRIGRAM = 0.25  # a decision needs this evidence per trigram
+NATS_PER_LINE = 8.0  # and this per line
 _FACTORS = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D], np.uint32)
 
 

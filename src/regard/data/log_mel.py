@@ -69,7 +69,7 @@ def mel_filters(
     return (filters * (2 / (edges[2:] - edges[:-2]))).astype(np.float32)
 
 
-LINEAR, LINEAR_MELS = 1000.0, 15.0  # up to so many hertz, which are so many mel, the scale is linear
+LINEAR, LINEAR_MELS = 1000.0, 15.0  # hertz and mel up to which the scale is linear
 STEP = np.log(6.4) / 27  # then a mel is a factor of e^STEP
 
 

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar, runtime_checkable
@@ -69,10 +69,7 @@ def write_shards(
     present = load_intact(lambda: Shards(folder), folder, made_from, say)
     if present is not None:
         return present.report
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    with os_errors("write", folder):
-        partial.mkdir(parents=True)
+    with new_folder(folder) as partial:
         report = _write(
             corpus, segmenters(tokenizers, dropout, copies, seed), partial, tokenizers, max_tokens
         )
@@ -88,7 +85,6 @@ def write_shards(
             "files": checksums(partial),
         }
         (partial / "shards.json").write_text(dump_with_checksum(description), "utf-8")
-        replace_folder(partial, folder)
     return report
 
 
@@ -119,7 +115,7 @@ def load_intact(
         refuse_changed(folder, present.files)
     except DataError as error:
         if say:
-            say(f"{error.message}; it is made again")
+            say(f"{error.message}; it is written again")
         return None
     return present
 
@@ -140,7 +136,7 @@ class Shards:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{folder}: incomplete or damaged shards ({str(error).splitlines()[0]})",
-                "remove the folder; it is made again",
+                "remove the folder: the next run writes it again",
             ) from error
 
     def __len__(self) -> int:
@@ -315,14 +311,20 @@ def _chunks(corpus: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield chunk
 
 
-def replace_folder(partial: Path, folder: Path) -> None:
-    """Moves the complete folder `partial` to `folder`, in place of an earlier one."""
-    for path in partial.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    former = folder.with_name(f"{folder.name}.former")
-    shutil.rmtree(former, ignore_errors=True)
-    if folder.exists():
-        folder.rename(former)
-    partial.rename(folder)
-    shutil.rmtree(former, ignore_errors=True)
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder to write to, which at the end is moved to `folder`, in place of an earlier one."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    with os_errors("write", folder):
+        partial.mkdir(parents=True)
+        yield partial
+        for path in partial.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        former = folder.with_name(f"{folder.name}.former")
+        shutil.rmtree(former, ignore_errors=True)
+        if folder.exists():
+            folder.rename(former)
+        partial.rename(folder)
+        shutil.rmtree(former, ignore_errors=True)

@@ -59,7 +59,7 @@ def _announced_frames(content: bytes) -> int:
 
 
 def _mp3_frame(header: bytes) -> tuple[int, int] | None:
-    """The bytes of a frame, and its samples of a channel; None for what is no header of one."""
+    """The bytes of a frame, and its samples of a channel; None for what is not a header of one."""
     if len(header) < 4:
         return None
     (word,) = struct.unpack(">I", header)

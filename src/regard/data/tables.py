@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from regard.counted import counted
 from regard.data.files import read_lines
 from regard.data.json_lines import parse_record
 from regard.errors import DataError, did_you_mean
@@ -89,7 +90,7 @@ class Table:
         for line, cells in itertools.islice(found, int(self.named and self.format != "labelled"), None):
             if len(cells) != len(self.names):
                 raise DataError(
-                    f"{self.path}:{line}: {_column_count(len(cells))}, but line 1 has {len(self.names)}",
+                    f"{self.path}:{line}: {counted(len(cells), 'column')}, but line 1 has {len(self.names)}",
                     _CORRECT,
                 )
             yield Record(line, tuple(cells))
@@ -172,10 +173,6 @@ def open_table(path: Path, kind: TableFormat) -> Table:
     if not named:
         names = [str(place) for place in range(len(first[0]))]
     return Table(path=path, format=kind, names=tuple(names), named=named, delimiter=delimiter)
-
-
-def _column_count(count: int) -> str:
-    return f"{count} column{'' if count == 1 else 's'}"
 
 
 def _records(path: Path, kind: TableFormat, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:

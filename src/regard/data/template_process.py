@@ -90,7 +90,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _end_after(seconds: float) -> None:
-    """End the process after so many seconds (0: not), although nobody may wait for it any more."""
+    """End the process after `seconds` (0: never), even if nobody waits for it any more."""
     if hasattr(signal, "setitimer"):  # not on Windows
         signal.setitimer(signal.ITIMER_REAL, seconds)
 

@@ -67,13 +67,13 @@ class TextPart:
         """Reads the bytes of a file of this name.
 
         Raises:
-            DataError: it is no part of a tokenised corpus of documents.
+            DataError: it is not a part of a tokenised corpus of documents.
         """
         try:
             return cls(load(content))
         except (SafetensorError, KeyError) as error:
             raise DataError(
-                f"{name} is no part of a tokenised corpus of documents ({error})",
+                f"{name} is not a part of a tokenised corpus of documents ({error})",
                 "`regard jobs verify` lists damaged parts",
             ) from error
 

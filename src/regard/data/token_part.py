@@ -113,13 +113,13 @@ class TokenPart:
         """Reads the bytes of a file of this name.
 
         Raises:
-            DataError: it is no part of a tokenised corpus.
+            DataError: it is not a part of a tokenised corpus.
         """
         try:
             return cls(load(content))
         except (SafetensorError, KeyError, IndexError) as error:
             raise DataError(
-                f"{name} is no part of a tokenised corpus ({error})",
+                f"{name} is not a part of a tokenised corpus ({error})",
                 "`regard jobs verify` lists damaged parts",
             ) from error
 

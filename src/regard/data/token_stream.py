@@ -1,7 +1,6 @@
 """Token streams: documents as one memory-mapped sequence of tokens, for language models."""
 
 import itertools
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,8 +12,8 @@ from torch import Tensor
 from regard.data.batch import IGNORED, RowBatch
 from regard.data.checksums import checksums, dump_with_checksum, load_with_checksum
 from regard.data.documents import Documents
-from regard.data.os_errors import os_errors, reading
-from regard.data.shards import load_intact, memory_mapped, replace_folder
+from regard.data.os_errors import reading
+from regard.data.shards import load_intact, memory_mapped, new_folder
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 
@@ -104,7 +103,7 @@ class TokenStream(Tokens):
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{folder}: incomplete or damaged token stream ({str(error).splitlines()[0]})",
-                "remove the folder; it is made again",
+                "remove the folder: the next run writes it again",
             ) from error
 
 
@@ -134,10 +133,7 @@ def write_stream(
     present = load_intact(lambda: TokenStream(folder), folder, made_from, say)
     if present is not None:
         return present
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    with os_errors("write", folder):
-        partial.mkdir(parents=True)
+    with new_folder(folder) as partial:
         read = reading(documents, documents.name)
         report = _write(limit_characters(read, max_characters), tokenizer, partial, special_tokens)
         if not report.tokens:
@@ -150,7 +146,6 @@ def write_stream(
             "files": checksums(partial),
         }
         (partial / "stream.json").write_text(dump_with_checksum(description), "utf-8")
-        replace_folder(partial, folder)
     return TokenStream(folder)
 
 

@@ -80,7 +80,7 @@ def validate(content: Mapping[str, Any]) -> None:
 
     Raises:
         ValueError: a part is unknown or too large.
-        LookupError, TypeError: the content has not the structure of a tokenizer.json.
+        LookupError, TypeError: the content does not have the structure of a tokenizer.json.
     """
     refuse_large_tokenizer(content)
     refuse_missing_unknown(content["model"])

@@ -50,11 +50,12 @@ class SpecialTokens:
             **({"languages": list(self.languages)} if self.languages else {}),
             **{f"{SPLIT}{number}": list(ids) for number, ids in self.splits.items()},
         }
-        begin: list[dict[str, Any]] = [_special("prefix")] if self.prefix else []
+        begin: list[dict[str, Any]] = [template_token("prefix")] if self.prefix else []
+        end = template_token("eos")
         return {
             "type": "TemplateProcessing",
-            "single": [*begin, _sequence("A"), _special("eos")],
-            "pair": [*begin, _sequence("A"), _special("eos"), _sequence("B"), _special("eos")],
+            "single": [*begin, template_text("A"), end],
+            "pair": [*begin, template_text("A"), end, template_text("B"), end],
             "special_tokens": {
                 name: {"id": name, "ids": ids, "tokens": [name] * len(ids)} for name, ids in numbers.items()
             },
@@ -168,7 +169,7 @@ def from_clip_bpe(
     """
     if unk not in vocabulary:
         raise DataError(f"vocab.json has no {unk}", "is it the file of another tokeniser?")
-    spaces = {"type": "Replace", "pattern": {"Regex": CLIP_SPACES}, "content": " "}
+    spaces = replacement({"Regex": CLIP_SPACES}, " ")
     words = {"type": "Split", "pattern": {"Regex": CLIP_WORDS}, "behavior": "Removed", "invert": True}
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     return new_file(
@@ -217,12 +218,19 @@ def pipeline_parts(name: str, parts: Sequence[dict[str, Any]]) -> dict[str, Any]
     return {"type": "Sequence", name: list(parts)}
 
 
-def _special(name: str) -> dict[str, Any]:
-    return {"SpecialToken": {"id": name, "type_id": 0}}
+def replacement(pattern: Mapping[str, str], content: str) -> dict[str, Any]:
+    """A part that puts `content` in place of a `pattern`: {"String": text} or {"Regex": expression}."""
+    return {"type": "Replace", "pattern": dict(pattern), "content": content}
 
 
-def _sequence(name: str) -> dict[str, Any]:
-    return {"Sequence": {"id": name, "type_id": 0}}
+def template_token(name: str, token_type: int = 0) -> dict[str, Any]:
+    """A special token in the template of a text."""
+    return {"SpecialToken": {"id": name, "type_id": token_type}}
+
+
+def template_text(name: str, token_type: int = 0) -> dict[str, Any]:
+    """The place of a text in a template; `name`: "A", or "B" for the second of a pair."""
+    return {"Sequence": {"id": name, "type_id": token_type}}
 
 
 def _ids_of(name: str, entry: object) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from regard.data.folder_file import read_file
 from regard.data.tokenizer_file import BYTE_SPELLED, SPACES, SPACES_AROUND, TEXT_END, UNMATCHED
 from regard.data.tokenizer_limits import MAX_PIECES
-from regard.data.tokenizer_pretrained import new_file, pipeline_parts
+from regard.data.tokenizer_pretrained import new_file, pipeline_parts, replacement
 from regard.errors import DataError, FolderError, MissingExtra
 
 METASPACE = "▁"
@@ -48,12 +48,12 @@ class SentencePiece:
         charsmap = {"type": "Precompiled", "precompiled_charsmap": self.charsmap}
         steps = [charsmap] if self.charsmap else []
         if self.strip:
-            steps += [_replace({"Regex": SPACES_AROUND}, ""), _replace({"Regex": SPACES}, " ")]
+            steps += [replacement({"Regex": SPACES_AROUND}, ""), replacement({"Regex": SPACES}, " ")]
         if self.dummy and self.suffix:
-            steps.append(_replace({"Regex": TEXT_END}, METASPACE))
+            steps.append(replacement({"Regex": TEXT_END}, METASPACE))
         elif self.dummy:
             steps.append({"type": "Prepend", "prepend": METASPACE})
-        return pipeline_parts("normalizers", [*steps, _replace({"String": " "}, METASPACE)])
+        return pipeline_parts("normalizers", [*steps, replacement({"String": " "}, METASPACE)])
 
     def pre_tokenizer(self) -> dict[str, Any] | None:
         """The `pre_tokenizer`, which splits a text where no piece crosses, and where it spells a byte."""
@@ -69,8 +69,8 @@ class SentencePiece:
 
     def decoder(self, *, unmatched: bool = False) -> dict[str, Any]:
         """The `decoder` of a tokenizer.json; `unmatched`: it has pieces that no text matches."""
-        steps = [_replace({"String": UNMATCHED}, "")] if unmatched else []
-        steps.append(_replace({"String": METASPACE}, " "))
+        steps = [replacement({"String": UNMATCHED}, "")] if unmatched else []
+        steps.append(replacement({"String": METASPACE}, " "))
         steps += [{"type": "ByteFallback"}] if self.byte_fallback else []
         sides = {"start": 0, "stop": 1} if self.suffix else {"start": 1, "stop": 0}
         steps.append({"type": "Fuse"})
@@ -264,10 +264,6 @@ def _read(path: Path) -> SentencePiece:
         byte_fallback=training.byte_fallback,
         kind=training.model_type,
     )
-
-
-def _replace(pattern: Mapping[str, str], content: str) -> dict[str, Any]:
-    return {"type": "Replace", "pattern": dict(pattern), "content": content}
 
 
 def _split(pattern: Mapping[str, str], behaviour: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from regard.data.tokenizer_file import UNK, UNKNOWN_WORD
-from regard.data.tokenizer_pretrained import new_file, pipeline_parts
+from regard.data.tokenizer_pretrained import new_file, pipeline_parts, replacement
 from regard.errors import DataError
 
 VERSION = "#version:"
@@ -28,12 +28,12 @@ def from_words(vocabulary: Mapping[str, int], unk: str) -> dict[str, Any]:
 def from_characters(vocabulary: Mapping[str, int], unk: str, *, space: str = "▁") -> dict[str, Any]:
     """The tokenizer.json of characters, of which `space` is a space; longer pieces match no text."""
     return new_file(
-        normalizer={"type": "Replace", "pattern": {"String": " "}, "content": space},
+        normalizer=replacement({"String": " "}, space),
         pre_tokenizer=None,
         model=_bpe({**{p: n for p, n in vocabulary.items() if len(p) == 1}, unk: vocabulary[unk]}, [], unk),
         decoder=pipeline_parts(
             "decoders",
-            [{"type": "Replace", "pattern": {"String": space}, "content": " "}, {"type": "Fuse"}],
+            [replacement({"String": space}, " "), {"type": "Fuse"}],
         ),
     )
 
@@ -78,7 +78,7 @@ def from_subword_nmt(
         decoder=pipeline_parts(
             "decoders",
             [
-                {"type": "Replace", "pattern": {"Regex": UNKNOWN_WORD}, "content": f"{UNK}{WORD_END}"},
+                replacement({"Regex": UNKNOWN_WORD}, f"{UNK}{WORD_END}"),
                 {"type": "BPEDecoder", "suffix": WORD_END},
             ],
         ),
@@ -149,7 +149,7 @@ def _merges(codes: Sequence[str]) -> list[tuple[str, str]]:
             continue
         parts = line.split(" ")
         if len(parts) != 2 or not all(parts):
-            raise DataError(f"line {number} of the BPE codes is no pair: {line[:40]!r}", CODES_HINT)
+            raise DataError(f"line {number} of the BPE codes is not a pair: {line[:40]!r}", CODES_HINT)
         pairs.setdefault((parts[0], parts[1]))
     return list(pairs)
 

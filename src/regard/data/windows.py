@@ -19,7 +19,7 @@ Span = tuple[int, int]  # the first token, and that after the last
 
 
 def windows_in(targets: int, block: int) -> int:
-    """The number of windows of `block` predictions in so many; 0 if there are fewer."""
+    """The number of windows of `block` predictions in `targets`; 0 if there are fewer than `block`."""
     return max(1, (targets - block + 1) // block) if targets >= block else 0
 
 

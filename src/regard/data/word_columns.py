@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+from regard.counted import counted
 from regard.data.conllu import COLUMNS, NO_VALUE, Sentence, read_sentences
 from regard.data.files import read_lines
 from regard.errors import DataError
@@ -63,7 +64,7 @@ def _read_columns(path: Path) -> Iterator[Sentence]:
             continue
         width = width or len(cells)
         if len(cells) < 2 or len(cells) != width:
-            columns = f"{len(cells)} column{'' if len(cells) == 1 else 's'}"
+            columns = counted(len(cells), "column")
             raise DataError(
                 f"{path}:{number}: {columns}, but the first word has {width}"
                 if len(cells) > 1 or width > 1

@@ -151,7 +151,7 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         return found
 
     def _contradictions_of_searches(self) -> list[tuple[str, str, str]]:
-        """Those of the controls of regard's own searches."""
+        """The contradictions among controls of regard's own searches."""
         found = [pair for pair in EXCLUDE if self.is_set(pair[0]) and self.is_set(pair[1])]
         if self.sample and self.temperature == 0:
             found.append(("sample", "temperature", "temperature 0 samples nothing"))

@@ -30,7 +30,7 @@ def prefill_by_layer(model: DecoderOnly, ids: Int64[Tensor, "rows len"], cache: 
 
 
 def in_fixed_shape(ids: Int64[Tensor, "rows len"]) -> Int64[Tensor, "more len"]:
-    """These ids, with so many more rows that each row has the same bits in any batch.
+    """These ids, padded with rows to a multiple for which each row has the same bits in any batch.
 
     Linear layers compute all tokens as rows of one product, so their number becomes a multiple of
     ROW_MULTIPLE. The rows are repeated for that.

@@ -176,7 +176,7 @@ class HypothesisRows:
         self.length = int(self.lengths.max())
 
     def _widen(self, width: int) -> None:
-        """Make room for so many tokens in each row."""
+        """Make room for `width` tokens in each row."""
         more = max(width, 16, 2 * self.length) - self._ids.shape[1]
         if width > self._ids.shape[1]:
             new = np.zeros((len(self._ids), more))

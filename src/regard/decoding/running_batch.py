@@ -221,7 +221,7 @@ class RunningBatch(ABC):
         self._arriving = None
 
     def _next_arrivals(self) -> list[Arrival]:
-        """Those that are to be read now, in their order."""
+        """The waiting requests that are to be read now, in their order."""
         if not self._waiting or (self.strategy.alone and self._groups):  # what proposes tokens has a state
             return []
         self._waited += 1
@@ -346,7 +346,7 @@ class RunningContinuations(RunningBatch):
         self.model, self.max_context = model, max_context
 
     def add(self, prompts: Sequence[Prompt], *, max_new_tokens: int) -> list[int]:
-        """Queue these prompts, to be continued by at most so many tokens; a ticket for each."""
+        """Queue these prompts, each for at most `max_new_tokens` tokens; returns a ticket for each."""
         return self._queue((each.request(max_new_tokens), each.context[: each.read]) for each in prompts)
 
     def _read(self, arrivals: Sequence[Arrival]) -> Reading:

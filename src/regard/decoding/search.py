@@ -67,7 +67,7 @@ class FinishedHypotheses:
         self.bar[sentence] = best[-1].score if len(best) == self.n_best else -np.inf
 
     def join(self, requests: int) -> None:
-        """Append so many requests, of which nothing has finished."""
+        """Append `requests` requests without finished hypotheses."""
         self.found += [[] for _ in range(requests)]
         self.bar = np.concatenate((self.bar, np.full(requests, -np.inf)))
         self.ended = np.concatenate((self.ended, np.zeros(requests, np.int64)))
@@ -159,11 +159,11 @@ class BeamSearch(Search):
 
     @property
     def tokens_of_row(self) -> int:
-        """How many tokens of a row are candidates: of so many, `size` do not end a hypothesis."""
+        """The number of candidate tokens of a row: enough that `size` of them do not end a hypothesis."""
         return self.size + 1 + len(self.ends)
 
     def none_finished(self, requests: int) -> FinishedHypotheses:
-        """Where the finished hypotheses of so many requests will be collected."""
+        """An empty collection for the finished hypotheses of `requests` requests."""
         return FinishedHypotheses(requests, self.size if self.heuristic_stopping else self.n_best)
 
     def step(

@@ -35,7 +35,7 @@ def refuse_other_count(name: str, value: object, hint: str = "") -> None:
 
 
 def refuse_other_rule(rule: object) -> None:
-    """Raise a ConfigError if this is no rule: a plain function does not say what it may do to scores."""
+    """Raise a ConfigError if this is not a rule: a plain function does not say what it may do to scores."""
     if not isinstance(rule, Rule) or isinstance(rule, type):
         what = getattr(rule, "__name__", type(rule).__name__)
         raise ConfigError(

@@ -79,7 +79,7 @@ class SearchingStepper(RankingStepper, Protocol):
     """One that may continue a search by several steps at once."""
 
     def run_steps(self, state: SearchState, steps: int) -> StepsTaken | None:
-        """At most so many steps, as long as no caller is needed; None if it cannot, and has read nothing.
+        """At most `steps` steps, as long as no caller is needed; None if it cannot, and has read nothing.
 
         Rows become what they continue; it has then read what the search had at first, and what it gained.
         """
@@ -110,8 +110,8 @@ class CacheStepper:
     """Steps and readings of one model with its cache, on the model's device.
 
     Steps are fast ones where the model has a fast step, which has a cache of its own kind: once there have
-    been steps, the model does not read with the cache any more. `multiple`: rows in multiples of so many have
-    the same bits in any batch.
+    been steps, the model does not read with the cache any more. A number of rows that is a multiple of
+    `multiple` gives each row the same bits in any batch.
     """
 
     cache: Any = None
@@ -147,7 +147,7 @@ class CacheStepper:
         )
 
     def begin(self, cache: Any, rows: int) -> None:
-        """Continue from `cache`, which has so many rows."""
+        """Continue from `cache`, which has `rows` rows."""
         self.cache, self._fast, self.rows = cache, fast_step(self.model), rows
 
     def plain(self) -> Any:
@@ -277,7 +277,7 @@ def mean_log_probs(log_probs: Sequence[Float[Tensor, "*shape vocab"]]) -> Float[
 
 
 def multiple_of(stepper: Stepper) -> int:
-    """Rows come in multiples of so many."""
+    """The number of which each number of rows must be a multiple."""
     return getattr(stepper, "multiple", ROW_MULTIPLE)
 
 

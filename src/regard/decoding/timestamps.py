@@ -96,7 +96,7 @@ class Segment:
 
 
 def segments_of(ids: Sequence[int], first_id: int, frames: int) -> tuple[list[Segment], int]:
-    """The segments of a window of so many frames, and after how many frames the next window begins.
+    """The segments of a window of `frames` frames, and after how many frames the next window begins.
 
     Two timestamps together end a segment. If the last segment has ended, or if there are none, the window is
     done. Otherwise its text was cut off, and the next window begins where the last whole segment ended. As

@@ -8,7 +8,7 @@ def wilson_interval(hits: int, total: int) -> tuple[float, float]:
 
     Unlike the normal approximation it stays between 0 and 1, and has a width for a proportion of 0 or 1.
     """
-    z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
+    z = 1.959963984540054  # standard deviations, within which 95 % of a normal distribution lie
     share, weight = hits / total, z * z / total
     middle = (share + weight / 2) / (1 + weight)
     half = z * math.sqrt(share * (1 - share) / total + weight / (4 * total)) / (1 + weight)

@@ -7,7 +7,7 @@ the two outputs are.
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -88,6 +88,16 @@ class LogProbComparison:
     mean_difference: float
 
 
+def broken_bounds(
+    least: Iterable[tuple[str, float, float]], most: Iterable[tuple[str, float, float]]
+) -> list[str]:
+    """A line for each (name, value, bound) whose value is below its least or above its most; NaN is both."""
+    return [
+        *(f"{name}: {value:.4g}, at least {bound:g}" for name, value, bound in least if not value >= bound),
+        *(f"{name}: {value:.4g}, at most {bound:g}" for name, value, bound in most if not value <= bound),
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """What two engines computed, compared; `failures` name the bounds that do not hold."""
@@ -126,14 +136,7 @@ class Comparison:
             ("difference of greedy scores", self.greedy.largest_score_difference, self.bounds.score),
             ("difference of beam scores", self.beam.largest_score_difference, self.bounds.score),
         )
-        return [
-            *(
-                f"{name}: {value:.4g}, at least {bound:g}"
-                for name, value, bound in least
-                if not value >= bound
-            ),
-            *(f"{name}: {value:.4g}, at most {bound:g}" for name, value, bound in most if not value <= bound),
-        ]
+        return broken_bounds(least, most)
 
     def to_dict(self) -> dict[str, Any]:
         """The part of CERTIFICATE.json."""

@@ -32,6 +32,7 @@ from regard.exports.certificate import (
     compare_outputs,
 )
 from regard.exports.certified_sequences import CertifiedSequences, certified_sequences
+from regard.exports.encoder_certificate import EncoderComparison
 from regard.exports.plain_reference import ContinuationReference, PlainReference, TranslationReference
 from regard.exports.registered_kinds import TRACED_CALLS
 from regard.models.build import base_kind, is_registered
@@ -53,17 +54,25 @@ Generating = EncoderDecoderConfig | DecoderOnlyConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
-    """Another engine: how a model is written for it, and how it is asked."""
+class EncoderTarget:
+    """Another engine: how a model is written for it, and how it is asked; encoders need no more."""
 
     name: str  # in messages
     key: str  # of `regard export --to`
     process: str  # the module that answers a job in a process of its own
-    known: Callable[[ModelConfig], Generating]  # the config, unless the engine does not have a setting
-    most_positions: Callable[[Generating], int | None]
     save: Callable[[LoadedModel, Path, Quantization], None]  # writes the engine's own files
     card: Callable[[LoadedModel, Quantization], str]  # README.md
-    names: Callable[[Tokenizer], Sequence[Hashable]]  # what the engine calls each id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target(EncoderTarget):
+    """Another engine for models that generate text."""
+
+    known: Callable[[ModelConfig], Generating]  # the config, unless the engine does not have a setting
+    most_positions: Callable[[Generating], int | None]
+    names: Callable[[Tokenizer], Sequence[Hashable]] = lambda tokenizer: range(
+        tokenizer.vocab_size
+    )  # what the engine calls each id
     equal_ids: float | None = None  # if it has the tokeniser too: the least share of texts with the same ids
     reads_unknown: bool = True  # False: it leaves out what the vocabulary lacks
     before_text: Callable[[LoadedModel], str] = lambda loaded: ""  # what a text must begin with there
@@ -87,34 +96,54 @@ def export_certified(
         MissingExtra: the engine is not installed.
     """
     config = target.known(loaded.config)
+    return write_if_certified(
+        target,
+        loaded,
+        out,
+        lambda folder: compared(target, loaded, folder, texts, quantization),
+        quantization=quantization,
+        most_positions=target.most_positions(config),
+        notes=notes,
+    )
+
+
+def write_if_certified(
+    target: EncoderTarget,
+    loaded: LoadedModel,
+    out: Path,
+    compare: Callable[[Path], tuple[Comparison | EncoderComparison, dict[str, Any]]],
+    *,
+    quantization: Quantization,
+    most_positions: int | None,
+    notes: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Write the engine's files, `compare` them, and keep them in `out` if they pass; the certificate."""
     if loaded.model.device.type != "cpu":
         raise UserError("a model on a GPU cannot be compared", "load it with device = 'cpu'")
     with tempfile.TemporaryDirectory() as folder:
         target.save(loaded, Path(folder), quantization)
         files = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
-        comparison, facts = compared(target, loaded, Path(folder), texts, quantization)
+        comparison, facts = compare(Path(folder))
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     certificate = {**facts, **notes, "files": hashes, **comparison.to_dict()}
     if comparison.failures:
-        raise failed(target.name, comparison.failures, quantization, config)
-    write_certified(
-        out, files, loaded, config, certificate, most_positions=target.most_positions(config),
-        card=target.card(loaded, quantization),
-    )  # fmt: skip
+        raise failed(target.name, comparison.failures, quantization, loaded.config)
+    card = target.card(loaded, quantization)
+    _write_certified(out, files, loaded, certificate, most_positions=most_positions, card=card)
     return certificate
 
 
-def write_certified(
+def _write_certified(
     out: Path,
     files: Mapping[str, bytes],
     loaded: LoadedModel,
-    config: ModelConfig,
     certificate: Mapping[str, Any],
     *,
     most_positions: int | None,
     card: str,
 ) -> None:
     """Write the folder `out`: the engine's files, and what every export has."""
+    config = loaded.config
     export = {
         "format_version": FORMAT_VERSION,
         "target": certificate["target"],

@@ -140,7 +140,7 @@ print(target.decode([target.token_to_id(piece) for piece in answer.{found}[0]]))
 
 
 def _bounds(config: ModelConfig, quantization: Quantization) -> Bounds:
-    """Those of all engines, but for int8 without VNNI instructions.
+    """The usual bounds, but wider ones for int8 on a processor without VNNI instructions.
 
     There CTranslate2's oneDNN, which it chooses on all processors but Intel's, adds two products in 16 bits,
     which overflow: the differences are twice as large (docs/leaving-and-arriving.md).

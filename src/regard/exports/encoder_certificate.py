@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.exports.certificate import TIE, Quantization
+from regard.exports.certificate import TIE, Quantization, broken_bounds
 
 Rows = np.ndarray  # [outputs, width]: of a text one row, or one for each place
 
@@ -52,14 +52,7 @@ class EncoderComparison:
             ("largest difference of an output", self.largest_difference, self.bounds.largest),
             ("mean difference of outputs", self.mean_difference, self.bounds.mean),
         )
-        return [
-            *(
-                f"{name}: {value:.4g}, at least {bound:g}"
-                for name, value, bound in least
-                if not value >= bound
-            ),
-            *(f"{name}: {value:.4g}, at most {bound:g}" for name, value, bound in most if not value <= bound),
-        ]
+        return broken_bounds(least, most)
 
     def to_dict(self) -> dict[str, Any]:
         """The part of CERTIFICATE.json."""

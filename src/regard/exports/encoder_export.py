@@ -1,11 +1,8 @@
 """An encoder with a head as a folder that another engine reads, if its certificate passes."""
 
 import base64
-import hashlib
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +11,8 @@ import torch
 
 from regard.data.masked_text import split_at_masks
 from regard.decoding.batches import deterministic, padded
-from regard.errors import UserError
 from regard.exports.certificate import Quantization
-from regard.exports.certified_export import facts_of, failed, in_own_process, write_certified
+from regard.exports.certified_export import EncoderTarget, facts_of, in_own_process, write_if_certified
 from regard.exports.certified_sequences import CertifiedSequences, chunks, made_texts, shuffled
 from regard.exports.encoder_certificate import EncoderComparison, Rows, compare_encoders
 from regard.exports.encoder_texts import (
@@ -35,17 +31,6 @@ ROWS = 32  # texts of a batch
 LENGTH = 32  # ids of a sequence that covers a part of the vocabulary
 
 
-@dataclass(frozen=True, kw_only=True)
-class EncoderTarget:
-    """Another engine for encoders; see `certified_export.Target`."""
-
-    name: str
-    key: str
-    process: str
-    save: Callable[[LoadedModel, Path, Quantization], None]
-    card: Callable[[LoadedModel, Quantization], str]
-
-
 def export_encoder(
     target: EncoderTarget,
     loaded: LoadedModel,
@@ -62,21 +47,14 @@ def export_encoder(
         MissingExtra: the engine is not installed.
     """
     config = refuse_other_heads(target.name, loaded.config)
-    if loaded.model.device.type != "cpu":
-        raise UserError("a model on a GPU cannot be compared", "load it with device = 'cpu'")
-    with tempfile.TemporaryDirectory() as folder:
-        target.save(loaded, Path(folder), quantization)
-        files = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
-        comparison, facts = compared(target, loaded, Path(folder), texts, quantization)
-    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    certificate = {**facts, "files": hashes, **comparison.to_dict()}
-    if comparison.failures:
-        raise failed(target.name, comparison.failures, quantization, config)
-    write_certified(
-        out, files, loaded, config, certificate, most_positions=config.position_limit,
-        card=target.card(loaded, quantization),
-    )  # fmt: skip
-    return certificate
+    return write_if_certified(
+        target,
+        loaded,
+        out,
+        lambda folder: compared(target, loaded, folder, texts, quantization),
+        quantization=quantization,
+        most_positions=config.position_limit,
+    )
 
 
 def compared(

@@ -29,7 +29,7 @@ def refuse_other_heads(engine: str, config: ModelConfig) -> EncoderOnlyConfig:
 
     Raises:
         NotExpressible: it has another head, or one that was never trained.
-        UserError: a registered model has these settings, and is none of regard's encoders.
+        UserError: a registered model has these settings, and is not one of regard's encoders.
     """
     assert isinstance(config, EncoderOnlyConfig)
     if base_kind(config) is None:

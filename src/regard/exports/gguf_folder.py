@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.data.tokenizer import Tokenizer
 from regard.exports.certificate import BOUNDS, Bounds, Quantization
 from regard.exports.certified_export import CERTIFICATE, Target, begins, export_certified
 from regard.exports.ctranslate2_layers import norm_epsilon
@@ -199,12 +198,8 @@ Characters that the vocabulary does not have are left out, where regard reads <u
 {unapplied_line(loaded, {"begin"}, "llama.cpp does")}"""
 
 
-def _ids(tokenizer: Tokenizer) -> range:
-    return range(tokenizer.vocab_size)
-
-
 def _bounds(config: ModelConfig, quantization: Quantization) -> Bounds:
-    """Those of all engines, but for gpt2: llama.cpp reads its GELU from a table in float16."""
+    """The usual bounds, but wider ones for gpt2: llama.cpp reads its GELU from a table in float16."""
     usual = BOUNDS[quantization]
     if quantization != "float32" or known(config).positions != "learned":
         return usual
@@ -223,7 +218,6 @@ GGUF = Target(
     most_positions=most_positions,  # type: ignore[arg-type] (of the configs that `known` lets pass)
     save=save,
     card=_card,
-    names=_ids,
     equal_ids=EQUAL_IDS,
     reads_unknown=False,
     bounds=_bounds,

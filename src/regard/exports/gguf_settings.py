@@ -87,7 +87,7 @@ def known(config: ModelConfig) -> DecoderOnlyConfig:
 
 
 def architecture(config: DecoderOnlyConfig) -> Architecture:
-    """Which of its architectures a model has."""
+    """The architecture of llama.cpp that has this model's layers."""
     if config.positions == "learned":
         return "gpt2"
     return "qwen3" if config.qk_norm else "llama"

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.data.tokenizer import Tokenizer
 from regard.errors import FolderError, MissingExtra, RunError
 from regard.exports.certificate import Quantization
 from regard.exports.certified_export import CERTIFICATE, Generating, Target, begins, export_certified
@@ -231,10 +230,6 @@ def _applied(loaded: LoadedModel) -> set[str]:
     return {*loaded.generation, *APPLIED} - {line.split(" = ")[0] for line in unused}
 
 
-def _ids(tokenizer: Tokenizer) -> range:
-    return range(tokenizer.vocab_size)
-
-
 OWN = Target(
     name=ENGINE,
     key="hf",
@@ -243,7 +238,6 @@ OWN = Target(
     most_positions=most_positions,
     save=save,
     card=partial(_card, own=True),
-    names=_ids,
     equal_ids=1.0,
 )
 FAMILY = replace(OWN, known=generating, save=save_family, card=partial(_card, own=False))

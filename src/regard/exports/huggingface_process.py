@@ -96,7 +96,7 @@ class Engine:
         ]
 
     def forced(self, pairs: Sequence[Any]) -> list[list[float]]:
-        """Of outputs and their ends; of texts, all but the first id."""
+        """The log-probabilities of outputs and their end tokens; of texts, those of all ids but the first."""
         if self.translates:
             return self.next_log_probs([(given, [*output, self.end]) for given, output in pairs])
         return self.next_log_probs([(given[:1], [*given[1:], *output]) for given, output in pairs])

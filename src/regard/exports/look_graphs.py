@@ -186,7 +186,7 @@ def save_look_graphs(model: EncoderDecoder | DecoderOnly, folder: Path) -> dict[
     """Write the graphs of a model into a folder. Returns the paths of a look that each graph puts out.
 
     Raises:
-        UserError: an attention has a kernel that is none of regard's.
+        UserError: an attention has a kernel that is not one of regard's.
         RunError: the exporter cannot trace the model.
     """
     refuse_own_kernels(model)
@@ -223,12 +223,12 @@ def save_look_graphs(model: EncoderDecoder | DecoderOnly, folder: Path) -> dict[
 
 
 def refuse_own_kernels(model: nn.Module) -> None:
-    """Raise a UserError if an attention has a kernel that is none of regard's: its weights are not known."""
+    """Raise a UserError if an attention has a kernel that is not one of regard's: its weights are unknown."""
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention) and has_own_kernel(module):
             raise UserError(
                 f"a page cannot compute the weights of {name} ({type(module).__name__}): its attention kernel"
-                " is none of regard's",
+                " is not one of regard's",
                 "make a page without its model",
             )
 

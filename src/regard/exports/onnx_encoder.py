@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from regard.data.masked_text import mask_id, mask_spellings, spaces_begin_words
 from regard.data.tagged import word_prefix
 from regard.exports.certificate import Quantization
-from regard.exports.certified_export import CERTIFICATE
-from regard.exports.encoder_export import EncoderTarget
+from regard.exports.certified_export import CERTIFICATE, EncoderTarget
 from regard.exports.encoder_texts import refuse_other_heads
 from regard.exports.onnx_folder import FILES, FORMAT_VERSION
 from regard.exports.onnx_graphs import ENCODER, EXAMPLE_ROWS, EXAMPLE_SRC_LEN, save_graph

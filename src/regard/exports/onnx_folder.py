@@ -147,10 +147,6 @@ and which stops when as many hypotheses as its size have ended. Its first lines 
 {unapplied_line(loaded, APPLIED, "The loops do")}"""
 
 
-def _ids(tokenizer: Tokenizer) -> range:
-    return range(tokenizer.vocab_size)
-
-
 ONNX = Target(
     name=ENGINE,
     key="onnx",
@@ -159,6 +155,5 @@ ONNX = Target(
     most_positions=most_positions,
     save=save,
     card=_card,
-    names=_ids,
 )
 export_to_onnx = partial(export_certified, ONNX)

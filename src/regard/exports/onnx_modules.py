@@ -29,7 +29,7 @@ AnyModel = TypeVar("AnyModel", bound=nn.Module)
 
 
 def traceable(model: AnyModel) -> AnyModel:
-    """The copy. A part that is none of regard's own stays as it is."""
+    """The copy. A part that is not one of regard's own stays as it is."""
     copied = copy.deepcopy(model).float().eval()
     for parent in list(copied.modules()):
         if isinstance(parent, MultiHeadAttention) and kernel_of(parent) is attention:

@@ -103,7 +103,7 @@ class PlainReference(ABC):
 
     @abstractmethod
     def _limits(self, max_length: int) -> LengthLimits:
-        """The limits of a search for at most so many tokens."""
+        """The limits of a search for at most `max_length` tokens."""
 
     @abstractmethod
     def _searched(self, search: Search, sources: Sequence[Ids], max_length: int) -> list[Hypothesis]: ...

@@ -62,7 +62,7 @@ def normalization_rules(normalize: Normalize) -> dict[str, str]:
 
 
 def outside_rules(marks: Collection[str], normalize: Normalize, letters: Collection[str]) -> dict[str, str]:
-    """The replacements of these marks next to what is no letter; `letters` are categories like "L"."""
+    """The replacements of these marks next to what is not a letter; `letters` are categories like "L"."""
     rules = {run: _replaced(run) for run in _runs(marks, LONGEST_RUN + 1) if len(run) > 1}
     for other in assigned():
         if unicodedata.category(other)[0] in letters or other in marks or other in "\0\n\r":

@@ -21,7 +21,7 @@ NEUTRAL = {"length_penalty": "power", "alpha": 1.0, "repetition_penalty": 1.0}
 def unapplied_defaults(loaded: LoadedModel, applied: Collection[str]) -> dict[str, Any]:
     """The defaults that change outputs, without those in `applied`.
 
-    Scores as the mean log-probability of a token are taken for granted.
+    Every engine ranks hypotheses by the mean log-probability of a token, so that is not listed.
     """
     kind = GenerationSettings if isinstance(loaded.config, EncoderDecoderConfig) else ContinuationSettings
     usual = {field.name: field.default for field in dataclasses.fields(kind)}
@@ -34,7 +34,7 @@ def unapplied_defaults(loaded: LoadedModel, applied: Collection[str]) -> dict[st
 
 
 def unapplied_line(loaded: LoadedModel, applied: Collection[str], who: str) -> str:
-    """A paragraph of Markdown that lists them; empty if there are none."""
+    """A paragraph of Markdown that lists the unapplied defaults; empty if there are none."""
     found = [f"`{name} = {value!r}`" for name, value in unapplied_defaults(loaded, applied).items()]
     if not found:
         return ""

@@ -6,8 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from regard.exports.certificate import Quantization
-from regard.exports.certified_export import CERTIFICATE
-from regard.exports.encoder_export import EncoderTarget
+from regard.exports.certified_export import CERTIFICATE, EncoderTarget
 from regard.exports.encoder_texts import refuse_other_heads
 from regard.exports.onnx_encoder import DOES, save_without_script, script_config
 from regard.exports.web_folder import ENGINE, write_page

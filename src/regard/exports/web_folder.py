@@ -7,7 +7,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from regard.data.tokenizer import Tokenizer
 from regard.exports.certificate import Quantization
 from regard.exports.certified_export import CERTIFICATE, Target, export_certified
 from regard.exports.onnx_folder import APPLIED, loop_config, save_without_loop
@@ -123,10 +122,6 @@ log-probabilities, the end included, and which stops when as many hypotheses as 
 {unapplied_line(loaded, APPLIED, "The page does")}"""
 
 
-def _ids(tokenizer: Tokenizer) -> range:
-    return range(tokenizer.vocab_size)
-
-
 WEB = Target(
     name=ENGINE,
     key="web",
@@ -135,7 +130,6 @@ WEB = Target(
     most_positions=most_positions,
     save=save,
     card=_card,
-    names=_ids,
 )
 
 

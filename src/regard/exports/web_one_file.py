@@ -2,14 +2,13 @@
 
 import base64
 import gzip
-import hashlib
 import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from regard.exports.web_runtime import SCRIPT
-from regard.page.assets import LIVE_POLICY
+from regard.page.assets import LIVE_POLICY, policy_of
 from regard.page.bundle import bundle
 
 PAGE = "page.html"
@@ -27,7 +26,7 @@ def one_file_page(folder: Path) -> str:
     files[WORKER] = worker_script(modules, "engine.js").encode()
     held = held_files(files)
     page = (folder / "index.html").read_text("utf-8")
-    page = META.sub(LIVE_POLICY.format(script=_hash(code), style=_hash(style)), page)
+    page = META.sub(policy_of(LIVE_POLICY, code, style), page)
     page = SERVED.sub("", page).replace("</head>", f"<style>{style}</style>\n</head>")
     return page.replace("</body>", f"{held}\n<script>{code}</script>\n</body>")
 
@@ -48,7 +47,3 @@ def held_files(files: Mapping[str, bytes]) -> str:
 def _held(name: str, content: bytes) -> str:
     packed = base64.b64encode(gzip.compress(content, mtime=0)).decode()
     return f'<script type="application/octet-stream" data-file="{name}">{packed}</script>'
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -78,7 +78,7 @@ class PlannedDecoder:
     def run_steps(
         self, output: PackedLinear, state: SearchState, cache: SlotCache, steps: int
     ) -> StepsTaken | None:
-        """Continue a search by several steps, at most so many (`run_steps`).
+        """Continue a search by at most `steps` steps (`run_steps`).
 
         The cache has then read what the search had at first, and what it gained. None if the model has no
         positions for two steps; then nothing was read.
@@ -95,7 +95,7 @@ class PlannedDecoder:
         return taken
 
     def _inputs(self, cache: SlotCache, steps: int = 1) -> AttentionInputs:
-        """The inputs of so many steps, the first step's rows first."""
+        """The inputs of `steps` steps, the first step's rows first."""
         slots = cache.make_room(self._layers, self._features, steps).flatten()
         lengths, held = (_of_steps(each, steps) for each in (cache.lengths, cache.held))
         positional = None if self._positional is None else self._positional(lengths)

@@ -45,7 +45,7 @@ class DecodingStep:
     pads: ClassVar[bool] = False  # True if memory is taken for each row as for the longest
 
     def slots(self, cache: StackCache | DecoderCache | SlotCache, rows: int) -> SlotCache:
-        """`cache`, of so many rows, converted to the cache of this step; it must not be used any more."""
+        """`cache`, of `rows` rows, converted to this step's kind; the argument must not be used any more."""
         return cache if isinstance(cache, SlotCache) else SlotCache.of(cache, self.window, rows)
 
     def __call__(self, ids: Int64[Tensor, " rows"], cache: SlotCache) -> Float[Tensor, "rows vocab"]:

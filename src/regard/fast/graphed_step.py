@@ -94,7 +94,7 @@ class GraphedStep:
         self._decoder = StaticDecoder(stack, model.output)
 
     def slots(self, cache: StackCache | DecoderCache | StaticCache, rows: int) -> StaticCache:
-        """`cache`, of so many rows, converted to the cache of this step; it must not be used any more."""
+        """`cache`, of `rows` rows, converted to this step's kind; the argument must not be used any more."""
         return cache if isinstance(cache, StaticCache) else StaticCache.of(cache, self._memories, rows)
 
     def __call__(self, ids: Int64[Tensor, " rows"], cache: StaticCache) -> Float[Tensor, "rows vocab"]:

@@ -45,7 +45,7 @@ class PackedMemory:
         )
 
     def _with_room(self, count: int) -> "PackedMemory":
-        """The sources of the rows alone, with room for at least so many positions after them."""
+        """The sources of the rows alone, with room for at least `count` positions after them."""
         old, place = self.starts.unique(return_inverse=True)
         lengths = torch.zeros_like(old).scatter(0, place, self.lengths)
         new = lengths.cumsum(0) - lengths

@@ -55,7 +55,7 @@ def _embedded(
 
 
 def has_packed_states(model: nn.Module, num_sequences: int, longest: int) -> bool:
-    """True if `packed_states` computes what the model does, for so many sequences of at most this length.
+    """True if `packed_states` computes what the model does, for sequences of this number and length at most.
 
     The model is one that `is_known_in_training`.
     """

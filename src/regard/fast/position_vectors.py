@@ -16,7 +16,7 @@ class PositionVectors:
     """Positions -> their vectors. Each is computed by itself, so that it has the same bits in any batch."""
 
     def __init__(self, vectors: Callable[[int, int], Float[Tensor, "len features"]]) -> None:
-        """`vectors` are those of so many positions (its second argument) from the first one on."""
+        """`vectors(first, count)` are the vectors of `count` positions from `first` on."""
         self._vectors = vectors
         self._known, self._table = 0, torch.empty(0, 0)
 

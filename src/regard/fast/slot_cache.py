@@ -13,7 +13,7 @@ from regard.fast.packed_memory import PackedMemory, packed
 from regard.layers.cache import DecoderCache, StackCache
 
 CAPACITY = 32  # positions of each row for which memory is allocated at first
-FREED = 4  # memory is given back when it could hold so many times as much as is in use, and more
+FREED = 4  # memory is given back when it could hold more than this multiple of what is in use
 
 
 class SlotCache:
@@ -26,7 +26,7 @@ class SlotCache:
     """
 
     def __init__(self, memory: PackedMemory | None = None, window: int | None = None, rows: int = 0) -> None:
-        """An empty cache of so many rows; with a memory, of its rows."""
+        """An empty cache of `rows` rows; with a memory, of the memory's rows."""
         rows = rows if memory is None else len(memory.starts)
         self.lengths: Int64[Tensor, " rows"] = torch.zeros(rows, dtype=torch.int64)
         self.held: Int64[Tensor, " rows"] = torch.zeros(rows, dtype=torch.int64)
@@ -74,7 +74,7 @@ class SlotCache:
         return (positions + 1 - self.window).clamp(min=0)
 
     def make_room(self, layers: int, features: int, steps: int = 1) -> Int32[Tensor, "steps rows"]:
-        """Slots for so many more positions of each row; the table has columns for them."""
+        """Slots for `steps` more positions of each row; the table gets columns for them."""
         self._allocate(layers, features)
         while int(self.held.max()) + steps > self.table.size(1):
             self._widen()
@@ -84,7 +84,7 @@ class SlotCache:
         return self._free[:count].view(steps, -1)
 
     def advance(self, steps: int = 1) -> None:
-        """Each row has read so many positions more, which steps have entered in the table."""
+        """Each row has read `steps` more positions, whose slots are in the table."""
         self._free = self._free[steps * len(self.lengths) :]
         self.lengths = self.lengths + steps
         self.held = self.held + steps

@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.layers.cache import DecoderCache, StackCache
 
 LEAST_PLACES, LEAST_POSITIONS, LEAST_SOURCE = 16, 64, 32
-MOST_UNUSED = 4  # a memory is taken if it is at most so many times as large as needed: it is cleared
+MOST_UNUSED = 4  # a free memory is reused up to this multiple of the needed size, since it must be cleared
 UNUSED = -1  # the source of a place that has read none
 
 
@@ -310,7 +310,7 @@ class StaticCache:
 
 
 def places_of_a_step(rows: int) -> int:
-    """How many places a step computes for so many: one of eight sizes between two powers of two."""
+    """How many places a step computes for `rows` rows: one of eight sizes between two powers of two."""
     multiple = max(LEAST_PLACES, _power_of_two(rows, 1) // 8)
     return -(-rows // multiple) * multiple
 

@@ -36,7 +36,7 @@ class Tables:
 
     @classmethod
     def of(cls, entry: InputEmbedding, blocks: Sequence[nn.Module], positions: int) -> "Tables":
-        """The tables of a stack for so many positions."""
+        """The tables of a stack for `positions` positions."""
         added = None if entry.positions is None else entry.positions(0, positions).detach()
         turning = [each for block in blocks for each in block.modules() if isinstance(each, RotaryPositions)]
         return cls(added, {id(each): each.sines_and_cosines(0, positions) for each in turning})

@@ -23,7 +23,7 @@ from regard.layers.scaled_dot_product import (
     for_each_query_head,
 )
 
-FEW_KEYS = 128  # the kernel stores the weights for the backward pass; up to so many keys they are small
+FEW_KEYS = 128  # at most: the kernel stores the weights for the backward pass, which are small up to here
 
 
 def training_attention(

@@ -164,7 +164,7 @@ def _first_tensor(output: Any) -> Tensor | None:
 def _with_plain_attention(model: nn.Module) -> Iterator[None]:
     """A context in which attentions use the plain kernel: a fused one hides its two matrix products.
 
-    Kernels that are none of regard's stay as they are.
+    Kernels that are not one of regard's stay as they are.
     """
     with ExitStack() as undo:
         for module in model.modules():

@@ -46,11 +46,11 @@ def weight_arithmetic(
 
     Raises:
         ConfigError: the recording has no such head, row or column, or lacks one of these parts; or the
-            attention has a kernel that is none of regard's.
+            attention has a kernel that is not one of regard's.
     """
     if name in recording.own_kernels:
         raise ConfigError(
-            f"the arithmetic of {name} is not known: its attention kernel is none of regard's",
+            f"the arithmetic of {name} is not known: its attention kernel is not one of regard's",
             "its recorded weights are those that it used",
         )
     if name in recording.heads and head not in recording.heads[name]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError
-from regard.inspection.figures import GRID_COLOUR, LINE_COLOURS, TEXT_COLOUR, figure_at
+from regard.inspection.figures import LINE_COLOURS, TEXT_COLOUR, figure_at, style_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -138,11 +138,7 @@ def _non_empty(series: Mapping[str, Points]) -> dict[str, Points]:
 
 def _draw(axis: "Axes", panel: _Panel) -> None:
     """Draw a panel: its name at the top left, a legend with each line's last value at the top right."""
-    axis.set_title(panel.label, loc="left", fontsize=10, color=TEXT_COLOUR)
-    axis.grid(axis="y", color=GRID_COLOUR, linewidth=0.6)
-    axis.tick_params(colors=TEXT_COLOUR, length=0)
-    axis.spines[["top", "right", "left"]].set_visible(False)
-    axis.margins(x=0.01)
+    style_axis(axis, panel.label)
     for number, (name, points) in enumerate(panel.series.items()):
         steps, values = zip(*points, strict=True)
         covers = panel.dashed and number > 0

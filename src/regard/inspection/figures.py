@@ -4,10 +4,13 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import MissingExtra, UserError
 from regard.inspection.fonts import font_families
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 TEXT_COLOUR, GRID_COLOUR = "#24292f", "#d0d7de"
 LINE_COLOURS = ("#0969da", "#bc4c00", "#1a7f37", "#8250df")
@@ -99,3 +102,12 @@ def _add_title(figure: Any, title: str, points: int | float) -> None:
     width_needed = text.get_window_extent(FigureCanvasAgg(figure).get_renderer()).width
     if width_needed > max_width:
         text.set_fontsize(max(MIN_TITLE, points * max_width / width_needed))
+
+
+def style_axis(axis: "Axes", name: str) -> None:
+    """A panel with lines: its name at the top left, horizontal grid lines, and only the lower edge."""
+    axis.set_title(name, loc="left", fontsize=10, color=TEXT_COLOUR)
+    axis.grid(axis="y", color=GRID_COLOUR, linewidth=0.6)
+    axis.tick_params(colors=TEXT_COLOUR, length=0)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.margins(x=0.01)

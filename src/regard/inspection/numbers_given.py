@@ -41,7 +41,7 @@ def refuse_other_indices(
         numbers = None
     if numbers is None or not all(map(is_whole, numbers)):
         raise ConfigError(
-            f"{owner}: {what} = {given!r} is no sequence of whole numbers", f"for instance {what}=[0, 2]"
+            f"{owner}: {what} = {given!r} is not a sequence of whole numbers", f"for instance {what}=[0, 2]"
         )
     found = tuple(map(index, numbers))
     if (needs_one and not found) or any(each < 0 or (count is not None and each >= count) for each in found):
@@ -61,7 +61,7 @@ def refuse_other_tokens(positions: Iterable[int], length: int, error: type[UserE
 def refuse_other_count(name: str, value: object, hint: str) -> None:
     """Raise a ConfigError if the setting `name` is not a whole number of 1 or more."""
     if not is_whole(value) or index(cast(SupportsIndex, value)) < 1:
-        raise ConfigError(f"{name} = {value!r} is no whole number of 1 or more", hint)
+        raise ConfigError(f"{name} = {value!r} is not a whole number of 1 or more", hint)
 
 
 def is_whole(value: object) -> bool:

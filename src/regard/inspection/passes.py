@@ -81,7 +81,7 @@ def translation_pass(
     """The pass of an encoder-decoder that predicts `tgt_ids` from `src_ids`, both without special tokens.
 
     Raises:
-        ConfigError: an id is not that of a token, or the model is no encoder-decoder.
+        ConfigError: an id is not that of a token, or the model is not an encoder-decoder.
     """
     _refuse_other_model(model, SequenceToSequence)
     for name, value in (("bos_id", bos_id), ("eos_id", eos_id)):
@@ -152,7 +152,7 @@ def image_pass(model: VisionTransformer, image: Float[Tensor, "1 channels height
     """The pass of a vision transformer; the ids of its "text" number its special tokens and the patches.
 
     Raises:
-        ConfigError: the image has another size than the model reads, or the model is no vision transformer.
+        ConfigError: the image is not of the size that the model reads, or this is not a vision transformer.
     """
     _refuse_other_model(model, VisionTransformer)
     size, channels = model.config.image_size, model.config.channels

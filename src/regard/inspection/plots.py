@@ -17,6 +17,7 @@ from regard.inspection.figures import (
     colour_map,
     figure_at,
     head_line,
+    style_axis,
 )
 from regard.inspection.tick_labels import SMALLEST, fit_labels, label, label_width
 
@@ -157,7 +158,7 @@ def draw_schedule(path: Path, rates: Sequence[float], *, title: str = "") -> Non
     with figure_at(path, 8, 3.2, title=title) as figure:
         axis = figure.subplots()
         axis.plot(range(1, len(rates) + 1), rates, color=LINE_COLOURS[0], linewidth=1.6)
-        _style_axis(axis, "learning rate")
+        style_axis(axis, "learning rate")
         axis.set_xlim(left=0)
         axis.set_ylim(bottom=0)
         axis.set_xlabel("update", color=TEXT_COLOUR)
@@ -241,7 +242,7 @@ def _draw_waves(axis: "Axes", table: np.ndarray) -> None:
             linewidth=1.4,
             label=f"feature {feature}",
         )
-    _style_axis(axis, "waves")
+    style_axis(axis, "waves")
     first = len(table) > MAX_WAVE_POSITIONS
     axis.set_xlabel(f"position (the first {MAX_WAVE_POSITIONS})" if first else "position", color=TEXT_COLOUR)
     axis.legend(
@@ -257,9 +258,7 @@ def _draw_bias(axis: "Axes", bias: np.ndarray, *, causal: bool) -> None:
     offsets = range(1 - length, by_offset.shape[1] - length + 1)
     for head, values in enumerate(by_offset):
         axis.plot(offsets, values, linewidth=1.2, label=f"head {head}", **head_line(head))
-    _style_axis(
-        axis, "bias of a score, for earlier keys" if causal else "bias of a score, in both directions"
-    )
+    style_axis(axis, "bias of a score, for earlier keys" if causal else "bias of a score, in both directions")
     axis.set_xlabel("position of the key - position of the query", color=TEXT_COLOUR)
     columns = math.ceil(len(bias) / 16)
     axis.legend(
@@ -271,11 +270,3 @@ def _draw_bias(axis: "Axes", bias: np.ndarray, *, causal: bool) -> None:
         loc="center left",
         bbox_to_anchor=(1, 0.5),
     )
-
-
-def _style_axis(axis: "Axes", name: str) -> None:
-    axis.set_title(name, loc="left", fontsize=10, color=TEXT_COLOUR)
-    axis.grid(axis="y", color=GRID_COLOUR, linewidth=0.6)
-    axis.tick_params(colors=TEXT_COLOUR, length=0)
-    axis.spines[["top", "right", "left"]].set_visible(False)
-    axis.margins(x=0.01)

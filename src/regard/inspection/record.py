@@ -76,15 +76,15 @@ def record_model(
     The attention of a recurrent decoder has one head with scores, weights, values, mask and output, but no
     queries and keys.
 
-    Of an attention with a kernel that is none of regard's (an `attend` of one's own), weights are what that
-    kernel gives for one-hot values, and scores are not known. If its output is no weighted mean of the
+    For an attention with a kernel that is not one of regard's (an own `attend`), weights are what that
+    kernel gives for one-hot values, and scores are not known. If its output is not a weighted mean of the
     values, that is an error, or with `require_weights` False it has no weights and
     `Recording.no_weights` gives the reason.
 
     Raises:
         ConfigError: a name, part or head is unknown, scores are not known, or two of its blocks or attentions
-            are one module; inside the `with`, the recording exceeds `limit`, or an attention is no weighted
-            mean of its values.
+            are one module; inside the `with`, the recording exceeds `limit`, or an attention is not a
+            weighted mean of its values.
     """
     refuse_shared_modules(model)
     chosen = _chosen(model, names, parts)
@@ -119,7 +119,7 @@ def record_attention(model: nn.Module, names: Sequence[str] | None = None) -> It
     """Record the weights of all attentions, or of those in `names`, without a limit.
 
     Raises:
-        ConfigError: a name is unknown; inside the `with`, an attention is no weighted mean of its values.
+        ConfigError: a name is unknown; inside the `with`, an attention is not a weighted mean of its values.
     """
     with record_model(model, names, limit=sys.maxsize) as recording:
         yield recording
@@ -240,6 +240,6 @@ def _refuse_unknown_scores(
         has_other = name in recording.own_kernels and isinstance(module, MultiHeadAttention)
         if has_other and "scores" in recording.parts_of(name):
             raise ConfigError(
-                f"the scores of {name} are not known: its attention kernel is none of regard's",
+                f"the scores of {name} are not known: its attention kernel is not one of regard's",
                 "record its weights",
             )

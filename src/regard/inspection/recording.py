@@ -61,7 +61,7 @@ class Recording:
     parts_by_name: dict[str, tuple[Recorded, ...]] = field(default_factory=dict)  # of single attentions
     self_attentions: frozenset[str] = frozenset()  # names; their columns grow with their rows
     softcaps: dict[str, float] = field(default_factory=dict)  # of attentions with soft-capped scores
-    own_kernels: frozenset[str] = frozenset()  # attentions whose kernel is none of regard's
+    own_kernels: frozenset[str] = frozenset()  # attentions whose kernel is not one of regard's
     no_weights: dict[str, str] = field(default_factory=dict)  # attentions without weights, and why
     calls_by_module: dict[str, list[ModuleCall]] = field(default_factory=dict)
     events: list[Int64[Tensor, " rows"] | None] = field(default_factory=list)  # selected rows; None: a step

@@ -22,7 +22,7 @@ FLOAT32_BYTES = 4
 class MemoryBudget:
     """Stores calls in a recording of at most `limit` bytes.
 
-    An attention that is no weighted mean is an error, or with `require_weights` False stored without weights.
+    An attention that is not a weighted mean is an error; without `require_weights` it is stored without them.
     """
 
     def __init__(self, recording: Recording, limit: int, *, require_weights: bool = True) -> None:
@@ -129,10 +129,10 @@ def recording_kernel(name: str, module: MultiHeadAttention | SourceAttention, bu
 def _own_weights(
     budget: MemoryBudget, name: str, mix: Callable[[Tensor], Tensor], value: Tensor
 ) -> Tensor | None:
-    """The weights of a kernel that is none of regard's; None if it has none and they are not required.
+    """The weights of a kernel that is not one of regard's; None if it has none and they are not required.
 
     Raises:
-        ConfigError: its output is no weighted mean of the values.
+        ConfigError: its output is not a weighted mean of the values.
     """
     if name in budget.recording.no_weights:
         return None
@@ -141,10 +141,10 @@ def _own_weights(
     except ValueError as error:
         if budget.require_weights:
             raise ConfigError(
-                f"{name} has no weights to record: its attention is no weighted mean of the values",
+                f"{name} has no weights to record: its attention is not a weighted mean of the values",
                 OTHER_PARTS,
             ) from error
-        budget.recording.no_weights[name] = "its attention is no weighted mean of the values"
+        budget.recording.no_weights[name] = "its attention is not a weighted mean of the values"
         return None
 
 

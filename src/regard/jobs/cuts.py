@@ -1,4 +1,4 @@
-"""Where the inputs of a job are cut into parts, and whether they can be read: what who plans looks at."""
+"""What the planning of a job decides: where inputs are cut into parts, and whether they can be read."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -67,7 +67,7 @@ def _difference(old: str, new: str) -> str:
 
 
 def refuse_others_than_lines(inputs: Sequence[InputFile]) -> None:
-    """Raise a DataError if the lines of a file are no texts: a Parquet file has none, CoNLL-U has columns."""
+    """Raise a DataError if a file's lines are not texts: a Parquet file has no lines, CoNLL-U has columns."""
     for file in inputs:
         suffixes = PurePosixPath(file.url.lower()).suffixes
         if PARQUET in suffixes:

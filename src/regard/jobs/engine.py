@@ -40,7 +40,7 @@ class Engine(Protocol):
         ...
 
     def ready(self, tickets: Sequence[Any], seconds: float) -> Sequence[Any]:
-        """Those tickets whose calls have ended, after that time at most."""
+        """The tickets whose calls have ended; waits `seconds` at most for one to end."""
         ...
 
     def result(self, ticket: Any) -> Message:

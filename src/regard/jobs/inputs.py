@@ -29,8 +29,8 @@ def compression_of(name: str) -> Compression | None:
 class InputFile:
     """A file as it was when the job was planned; `stamp`: its ETag, or when it was changed.
 
-    `cuts`: where a file is cut that cannot be cut at any line: the bytes at which members of a compressed
-    file begin, or row groups of a Parquet file.
+    `cuts`: for a file that cannot be cut at any line, the bytes at which it is cut: the beginnings of members
+    of a compressed file, or of row groups of a Parquet file.
     """
 
     url: str
@@ -57,12 +57,12 @@ class InputFile:
         return itertools.pairwise(borders) if self.size else iter(())
 
     def to_dict(self) -> dict[str, Any]:
-        """For the plan."""
+        """The file's entry in `plan.json`."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> "InputFile":
-        """Of the plan."""
+        """The file that `to_dict` described in the plan."""
         return cls(**{**table, "cuts": tuple(table.get("cuts", ()))})
 
 

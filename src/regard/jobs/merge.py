@@ -79,7 +79,7 @@ def _whole(record: PartRecord, storage: Storage) -> IO[bytes]:
 
 
 def _content(plan: Plan, storage: Storage, part: Part, record: PartRecord, before: int) -> Iterator[bytes]:
-    """The output of a part, whose first line is the one after so many."""
+    """The output of a part, after `before` lines of earlier parts."""
     pieces = record.pieces(storage)
     if plan.columns is not None:
         is_first = part.number == 0 or part.begin > 0

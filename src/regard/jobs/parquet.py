@@ -184,7 +184,7 @@ def _parquet(plain: Any, url: str) -> Any:
 
 
 def _error_of(url: str, error: OSError | ValueError) -> Exception:
-    """That the file is damaged, unless it was the file system."""
+    """An error that says that the file is damaged; an error of the file system is returned as it is."""
     if isinstance(error, OSError) and error.errno is not None:
         return error
     reason = " ".join(str(error).split())[:200]

@@ -34,7 +34,7 @@ class PartRecord:
     failed: Sequence[FailedLine]
     engine: Mapping[str, Any]
     suffix: str = "txt"  # of the name of the output
-    counts: Mapping[str, int] = field(default_factory=dict)  # of what is in it, if it is no text
+    counts: Mapping[str, int] = field(default_factory=dict)  # of what is in it, if it is not text
 
     def pieces(self, storage: Storage) -> Iterator[bytes]:
         """The output in pieces.

@@ -1,7 +1,7 @@
 """The plan of a job: which lines of which files belong to which part.
 
-A part is a range of bytes of one file; of a compressed one some of its members, or all. Its output depends on
-its lines alone, so any process may compute any part, again too, and the result is the same.
+A part is a range of bytes of one file; of a compressed file, some or all of its members. The output of a part
+depends only on its lines, so any process may compute it, even twice, with the same result.
 """
 
 import json
@@ -43,16 +43,16 @@ class Part:
 
     @property
     def size(self) -> int:
-        """Its bytes, as they are stored."""
+        """The number of bytes as stored, which may be compressed."""
         return self.end - self.begin
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a job does, by which no two processes may differ.
+    """What a job does: the same for all processes that work on it.
 
-    `model`: a hash of the model folder. `settings`: what else the output depends on. `format`: of an output
-    line: "text", "ranked" (LINE, SCORE, TEXT) or "json"; or "tokens" for the parts of a tokenised corpus.
+    `model`: a hash of the model folder. `settings`: what else the output depends on. `format`: that of an
+    output line: "text", "ranked" (LINE, SCORE, TEXT) or "json"; or "tokens" for a tokenised corpus.
     """
 
     command: str
@@ -66,12 +66,12 @@ class Plan:
 
     @property
     def table(self) -> TableKind | None:
-        """The kind of its inputs and outputs; None if they are lines."""
+        """The kind of table that inputs and outputs are; None if they are lines."""
         return None if self.columns is None or not self.inputs else table_kind(self.inputs[0].url)
 
     @property
     def suffix(self) -> str:
-        """Of the names of its outputs."""
+        """The suffix of the names of output files."""
         return TOKENS_SUFFIX if self.format == TOKENS else self.table or "txt"
 
     def parts(self) -> Iterator[Part]:
@@ -83,7 +83,7 @@ class Plan:
                 number += 1
 
     def parts_of(self, shard: int, shards: int) -> Iterator[Part]:
-        """The parts of shard `shard` (from 1) of `shards`: every so many-th."""
+        """The parts of shard `shard` (from 1) of `shards`: every `shards`-th part."""
         return (part for part in self.parts() if part.number % shards == shard - 1)
 
     def to_dict(self) -> dict[str, Any]:
@@ -101,12 +101,12 @@ class Plan:
         }
 
     def agreed(self, storage: Storage) -> "Plan":
-        """The plan of the output folder, which is this one; it is written if there is none.
+        """The plan in the output folder, which must agree with this one; it is written if there is none.
 
-        Who writes it says where the inputs are cut that cannot be cut at any line.
+        The process that writes it decides at which bytes compressed files and Parquet files are cut.
 
         Raises:
-            DataError: the folder belongs to another job, or a table has not the columns.
+            DataError: the folder belongs to another job, or a table lacks the columns.
         """
         if storage.read(PLAN) is None:
             if self.columns is not None:
@@ -148,7 +148,7 @@ def read_plan(storage: Storage) -> Plan:
             )
         if "tasks" in table:
             raise DataError(
-                f"{where} is that of `regard {table.get('command')}`, whose results are no lines",
+                f"{where} is that of `regard {table.get('command')}`, whose results are scores, not lines",
                 f"`regard jobs status {storage.url}` prints them",
             )
         if unknown := sorted(table.keys() - set(KEYS)):
@@ -164,7 +164,7 @@ def read_plan(storage: Storage) -> Plan:
 
 
 def part_bytes(megabytes: int | float) -> int:
-    """The bytes of a part of so many megabytes."""
+    """The size of a part in bytes, from that in megabytes."""
     return round(megabytes * MIB)
 
 

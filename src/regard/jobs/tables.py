@@ -49,7 +49,7 @@ def kind_of(inputs: Sequence[InputFile]) -> TableKind | None:
     """The kind of the tables of a job; None if there are none.
 
     Raises:
-        DataError: one is no table, or they are of several kinds.
+        DataError: one is not a table, or they are of several kinds.
     """
     first: TableKind | None = None
     for file in inputs:
@@ -113,7 +113,7 @@ class TsvRows(LineRows):
     def _written(self, raw: bytes, result: Result) -> bytes:
         cell = "" if isinstance(result, FailedLine) or result is None else _cell(result)
         line, others = raw.removesuffix(b"\n").removesuffix(b"\r"), len(self.names) - 1
-        if line.count(b"\t") != others:  # it is no row of this table
+        if line.count(b"\t") != others:  # it is not a row of this table
             line = b"\t" * others
         return line + b"\t" + cell.encode("utf-8") + b"\n"
 

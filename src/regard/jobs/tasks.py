@@ -1,4 +1,4 @@
-"""Jobs whose parts are no pieces of files but tasks, each with a name and, once it is done, a record.
+"""Jobs whose parts are not pieces of files but tasks, each with a name and, once it is done, a record.
 
 The tasks of a plan are divided among processes as parts are: shard I of N does task I, I + N and so on.
 """
@@ -36,7 +36,7 @@ class TaskProgress:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Those that are not done."""
+        """The tasks that are not done."""
         done = {record.task for record in self.done}
         return tuple(task for task in self.tasks if task not in done)
 
@@ -109,7 +109,7 @@ def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     known, own = there.get("tasks", {}), here["tasks"]
     common = [{name: tasks[name] for name in known if name in own} for tasks in (known, own)]
     for before, after in ((there.get("settings", {}), here["settings"]), common):
-        old, new = dict(_flat(before)), dict(_flat(after))
+        old, new = dict(flattened(before, ": ")), dict(flattened(after, ": "))
         for name in dict.fromkeys([*old, *new]):
             if old.get(name) != new.get(name):
                 return f"{name} was {old.get(name)!r}, and is {new.get(name)!r}"
@@ -126,11 +126,11 @@ def _other_tasks(known: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     return " and ".join(parts)
 
 
-def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def flattened(table: Mapping[str, Any], separator: str, before: str = "") -> Iterator[tuple[str, Any]]:
     """The values of a table and of tables within, by the names that lead to them."""
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{key}: ")
+            yield from flattened(value, separator, f"{before}{key}{separator}")
         else:
             yield before + key, value
 

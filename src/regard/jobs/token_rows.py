@@ -39,7 +39,7 @@ class TokenRows:
         self._rows, self._writer, self._read = rows, writer, 0
 
     def chunks(self) -> Iterator[tuple[Sequence[Any], Any]]:
-        """Those of the rows."""
+        """The chunks of the underlying rows."""
         return self._rows.chunks()
 
     def text(self, row: Any) -> str:
@@ -47,11 +47,11 @@ class TokenRows:
         return self._rows.text(row)
 
     def head(self) -> bytes:
-        """Nothing."""
+        """Empty: the file has no head."""
         return b""
 
     def written(self, chunk: Any, results: Sequence[Result]) -> bytes:
-        """Nothing: the file is written at the end."""
+        """Empty: results are collected, and `tail` returns the whole file."""
         kept: list[Any] = []
         lines: list[int] = []
         for line, result in enumerate(results, start=self._read + 1):
@@ -65,7 +65,7 @@ class TokenRows:
         return b""
 
     def tail(self) -> bytes:
-        """The file."""
+        """The whole file."""
         return self._writer.to_bytes()
 
     def counts(self) -> Mapping[str, int]:

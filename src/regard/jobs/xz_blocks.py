@@ -56,8 +56,8 @@ class XzStream:
 def read_streams(plain: Any, size: int) -> list[XzStream] | None:
     """The streams of a file of that size, by the indexes at their ends.
 
-    None if it is cut short or damaged, or has so many that a part should not read the indexes of all: then
-    each is a member.
+    None if the file is cut short or damaged, or if reading the indexes of all streams would take a part too
+    long: then each stream is a member.
     """
     streams: list[XzStream] = []
     end = size

@@ -134,4 +134,4 @@ def _refuse_other_outputs(mixed: Tensor, output: Tensor) -> None:
     output = output.float()
     largest = float(output.abs().nan_to_num().max()) if output.numel() else 0.0
     if not torch.allclose(mixed, output, rtol=tolerance, atol=tolerance * largest, equal_nan=True):
-        raise ValueError("the output of this kernel is no weighted mean of the values")
+        raise ValueError("the output of this kernel is not a weighted mean of the values")

@@ -147,7 +147,8 @@ def register_positions(
     It initialises its own layers and parameters when it is made; PyTorch's generator then has the run's seed.
 
     Raises:
-        ConfigError: `where` is none of these, or what is decorated is no such module or cannot be called so.
+        ConfigError: `where` is not one of these, or the decorated class is not such a module or cannot be
+            called in this way.
         UserError: the name is empty, or one of regard's own.
     """
     if where not in ("input", "scores", "queries_and_keys"):
@@ -239,7 +240,7 @@ def made_norm(config: Config, width: int) -> nn.Module:
     """The norm of a config, for states of this width.
 
     Raises:
-        ConfigError: a registered one is no module, or changes the shape of states.
+        ConfigError: a registered one is not a module, or changes the shape of states.
     """
     axes = 4 if config.qk_norm else 3  # queries and keys have heads, too
     made = called_part(NORMS, config.norm, NORMS[config.norm], config, width)
@@ -250,7 +251,7 @@ def made_feed_forward(config: Config) -> nn.Module:
     """The feed-forward network of a config.
 
     Raises:
-        ConfigError: a registered one is no module, or changes the shape of states.
+        ConfigError: a registered one is not a module, or changes the shape of states.
     """
     made = called_part(FEED_FORWARDS, config.activation, FEED_FORWARDS[config.activation], config)
     return _own_or_checked(FEED_FORWARDS, config.activation, made, config.d_model, 3)
@@ -262,7 +263,7 @@ def called_part(
     """What the part of this name makes.
 
     Raises:
-        ConfigError: it is a registered one, and cannot be called so or fails.
+        ConfigError: it is a registered one, and cannot be called in this way or fails.
     """
     if name in registry.own:
         return make(*arguments, **by_name)
@@ -276,7 +277,7 @@ def _own_or_checked(registry: Registry[Any], name: str, made: Any, width: int, a
     """The module; a registered one is tried, and marked as one that initialises itself.
 
     Raises:
-        ConfigError: it is no module, or changes the shape of states.
+        ConfigError: it is not a module, or changes the shape of states.
     """
     if name in registry.own:
         return made

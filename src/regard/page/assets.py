@@ -125,7 +125,7 @@ def one_file(
     """
     code = _checked_content(script() if model is None else model.script, "script")
     style = _checked_content(stylesheet(), "style")
-    policy = (INLINED_POLICY if model is None else LIVE_POLICY).format(script=_hash(code), style=_hash(style))
+    policy = policy_of(INLINED_POLICY if model is None else LIVE_POLICY, code, style)
     data = {
         "json": {"summary": summary} | {path: json.loads(text) for path, text in documents.items()},
         "arrays": {path: base64.b64encode(content).decode() for path, content in arrays.items()},
@@ -176,6 +176,8 @@ def _checked_content(text: str, tag: str) -> str:
     return text
 
 
-def _hash(text: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
+def policy_of(policy: str, code: str, style: str) -> str:
+    """A policy that allows this script and this style sheet, by their hashes."""
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (code, style)]
+    script_hash, style_hash = (f"'sha256-{each}'" for each in hashes)
+    return policy.format(script=script_hash, style=style_hash)

@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -42,5 +43,5 @@ def to_stderr(*, texts: bool = False) -> AccessLog:
 
 
 def _now() -> str:
-    now = time.time()
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
+    now = datetime.fromtimestamp(time.time(), UTC)
+    return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -33,7 +33,7 @@ def load_engine(
     With 0 workers, on a GPU, and on systems other than Linux a thread of this process answers.
 
     Raises:
-        RegardError: the model cannot be loaded, or there cannot be so many workers.
+        RegardError: the model cannot be loaded, or this number of workers is impossible.
     """
     device = choose_device(runtime)
     can_fork = CAN_FORK and device.type == "cpu"

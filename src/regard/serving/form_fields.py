@@ -26,7 +26,7 @@ SOUND_FILE = {
         "Content-Disposition": {"schema": TEXT, "example": 'form-data; name="file"; filename="speech.wav"'}
     },
 }
-SCHEMAS: dict[str, Schema] = {  # of the fields that are no text, or only some texts
+SCHEMAS: dict[str, Schema] = {  # of the fields that are not text, or only some texts
     "alternatives": {"type": "integer", "minimum": 0, "maximum": DEFAULT_LIMITS.candidates - 1},
     "enable_beta_languages": {},  # without effect, whatever it is
     "entries_format": {"enum": ["tsv", "csv"]},

@@ -55,7 +55,7 @@ class GlossaryStore:
         folder: where they are kept; None: in memory, until the server ends.
 
     Raises:
-        FolderError: the folder cannot be read, or a file in it is no glossary.
+        FolderError: the folder cannot be read, or a file in it is not a glossary.
     """
 
     def __init__(self, folder: Path | None = None) -> None:

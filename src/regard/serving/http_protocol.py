@@ -98,7 +98,7 @@ class _LimitedProtocol(H11Protocol):
             self._write_timer = None
 
     def _wait_for(self, what: str, seconds: float) -> None:
-        """Close the connection if `what` has not come after so many seconds from now."""
+        """Close the connection if `what` does not arrive within `seconds` from now."""
         if what == self._waits_for:
             return
         self._waits_for = what

@@ -50,7 +50,7 @@ class Job:
 
     @property
     def is_long(self) -> bool:
-        """True if it has so many pieces that their steps would hold up those of others."""
+        """True if it has many pieces, whose steps together would delay those of other jobs."""
         return len(self.pieces) > MANY_PIECES
 
     def most_tokens(self, number: int) -> int:

@@ -5,7 +5,7 @@ import re
 
 BOM = b"\xef\xbb\xbf"  # some clients send it before UTF-8
 UTF_16 = ("the body is UTF-16, not UTF-8", "send UTF-8")
-OTHERS = {  # how bodies begin that are no text in UTF-8
+OTHERS = {  # how bodies begin that are not text in UTF-8
     b"\x1f\x8b": ("the body is compressed by gzip", "send it as it is"),
     b"\xff\xfe": UTF_16,
     b"\xfe\xff": UTF_16,

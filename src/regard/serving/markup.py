@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-RAW = ("script", "style", "textarea")  # elements whose content is no markup
+RAW = ("script", "style", "textarea")  # elements whose content is not markup
 KEPT = ("code", "pre")  # elements that are not translated, unless a tag in them has translate="yes"
 WITHOUT_END = "area base br col embed hr img input link meta param source track wbr"
 VOID = frozenset(WITHOUT_END.split())
@@ -127,7 +127,7 @@ def _after(source: str, closing: str, start: int) -> int:
 
 
 def _translated(tag: str) -> bool | None:
-    """Whether a tag says that its element is translated; None if it does not say it."""
+    """True or False if a tag says that its element is to be translated, or not; None if it says neither."""
     if "translate" not in tag.lower():
         return None
     attributes: dict[str, str] = {}

@@ -36,7 +36,7 @@ class Slot:
 
     @property
     def languages(self) -> tuple[str, str] | None:
-        """Source and target language, if the name says so: "en-de"."""
+        """Source and target language, if the model's name has them: "en-de"."""
         found = PAIR.fullmatch(self.name)
         return (found[1], found[2]) if found else None
 

@@ -19,13 +19,13 @@ def allowed_origins(given: Iterable[str], *, has_keys: bool) -> frozenset[str]:
     """The origins as browsers write them.
 
     Raises:
-        UserError: one is no origin, or all are allowed without keys.
+        UserError: one is not an origin, or all are allowed without keys.
     """
     found = frozenset(each.lower().removesuffix("/") for each in given)
     for origin in found - {ANY}:
         if not ORIGIN.fullmatch(origin):
             raise UserError(
-                f"--allow-origin {origin} is no origin", "give scheme and host: https://app.example.org"
+                f"--allow-origin {origin} is not an origin", "give scheme and host: https://app.example.org"
             )
     if ANY in found and not has_keys:
         raise UserError(

@@ -4,7 +4,8 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager
 from email.message import Message
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -96,26 +97,19 @@ class ServedRequest:
             HttpProblem: it is too large, or takes too long. ClientGone: it never ends.
         """
         parts, size = [], 0
-        try:
-            async with asyncio.timeout(limits.body_seconds):
-                async for part in self.http.stream():
-                    size += len(part)
-                    if size > limits.body_bytes:
-                        raise _too_large(limits.body_bytes)
-                    parts.append(part)
-        except TimeoutError:
-            raise HttpProblem(
-                408, "the body took too long", "send the request at once", code="timeout"
-            ) from None
-        except ClientDisconnect:
-            raise ClientGone from None
+        async with _in_time(limits):
+            async for part in self.http.stream():
+                size += len(part)
+                if size > limits.body_bytes:
+                    raise _too_large(limits.body_bytes)
+                parts.append(part)
         return b"".join(parts)
 
     async def url_encoded_form(self, limits: ServerLimits) -> dict[str, list[str]]:
         """The fields of a form without files, application/x-www-form-urlencoded, in UTF-8 (as browsers send).
 
         Raises:
-            HttpProblem: it is no such form, too large, or takes too long.
+            HttpProblem: it is not such a form, too large, or takes too long.
         """
         body = await self.body(limits)
         try:
@@ -134,18 +128,12 @@ class ServedRequest:
         """The fields and files of a form, multipart/form-data.
 
         Raises:
-            HttpProblem: it is no form, too large, or takes too long.
+            HttpProblem: it is not a form, too large, or takes too long.
         """
         self.http = Request(self.http.scope, self._counted(limits.upload_bytes))
         try:
-            async with asyncio.timeout(limits.body_seconds):
+            async with _in_time(limits):
                 return await self.http.form(max_files=1, max_fields=FIELDS, max_part_size=limits.body_bytes)
-        except TimeoutError:
-            raise HttpProblem(
-                408, "the body took too long", "send the request at once", code="timeout"
-            ) from None
-        except ClientDisconnect:
-            raise ClientGone from None
         except (MultiPartException, HTTPException, UnicodeDecodeError, ValueError):
             raise HttpProblem(400, "the body is not a form", "send a form, or JSON") from None
 
@@ -188,6 +176,18 @@ class ServedRequest:
             return message
 
         return receive
+
+
+@asynccontextmanager
+async def _in_time(limits: ServerLimits) -> AsyncIterator[None]:
+    """Within it a body is read: a slow client gets an HttpProblem, one that left raises ClientGone."""
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            yield
+    except TimeoutError:
+        raise HttpProblem(408, "the body took too long", "send the request at once", code="timeout") from None
+    except ClientDisconnect:
+        raise ClientGone from None
 
 
 def _too_large(most: int) -> HttpProblem:

@@ -299,7 +299,7 @@ class Scheduler:
         return seconds
 
     def _measure(self, seconds: float, size: int, *, decodes: bool) -> None:
-        """Count the time that so many characters took, for the time that a request has to wait."""
+        """Record the seconds that `size` characters took, to estimate how long a request has to wait."""
         usual = self._seconds_per_character[decodes]
         measured = min(seconds / max(1, size), OUTLIER * usual)
         self._seconds_per_character[decodes] += SMOOTHING * (measured - usual)

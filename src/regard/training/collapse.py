@@ -23,7 +23,7 @@ MIN_RISES = 3  # consecutive rises of the validation loss from the first validat
 MIN_SIGNS = 2  # consecutive validations with a sign of collapse before the run reacts
 MIN_UPDATES = 5  # since the last validation: with fewer, the training loss is no sign of divergence
 MIN_SKIPPED = 5  # updates skipped since the last validation: fewer are no sign of divergence
-DIVERGED = 2.0  # a training loss above so many times that of the first update has diverged
+DIVERGED = 2.0  # a training loss has diverged if it is above this multiple of the first update's
 MAX_TARGETS = 200_000  # targets from which the entropy is computed
 
 

@@ -179,7 +179,7 @@ def _number(name: str, value: Any) -> float:
     if not isinstance(value, str):
         with suppress(TypeError, ValueError, RuntimeError):
             return float(value)
-    raise UserError(f"`validate` returned {name!r} = {value!r}, which is no number", "use floats")
+    raise UserError(f"`validate` returned {name!r} = {value!r}, which is not a number", "use floats")
 
 
 def _mean_loss(objective: Objective, examples: Examples, settings: LoaderSettings) -> Validate:

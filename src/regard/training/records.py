@@ -50,7 +50,7 @@ class Records:
         self._since = began + seconds, tokens
 
     def restart(self, target_tokens: int) -> None:
-        """Measure tokens per second from now on, when so many are counted."""
+        """Measure tokens per second from now on; `target_tokens` have been counted so far."""
         self._since = time.perf_counter(), target_tokens
 
     def cut(self, step: int, collapses: Iterable[dict[str, Any]]) -> None:

@@ -98,8 +98,8 @@ def registered_optimizer(name: str, groups: Groups, options: Mapping[str, Any]) 
     """The optimiser that is registered under this name, of these groups of weights.
 
     Raises:
-        RecipeError: there is none, or it does not have these options; it is no optimiser of PyTorch, or needs
-            what the trainer does not do; or it does not use all weights once, as the groups say.
+        RecipeError: there is none, or it does not have these options; it is not an optimiser of PyTorch, or
+            needs what the trainer does not do; or its groups do not have each weight exactly once.
     """
     refuse_unknown_optimizer(name, options)
     given = [
@@ -147,7 +147,7 @@ class _Weight(NamedTuple):
 
 
 def _refuse_unusable(name: str, made: object) -> None:
-    """Raise a RecipeError for what is no optimiser, or needs more than `step()` for an update."""
+    """Raise a RecipeError for what is not an optimiser, or needs more than `step()` for an update."""
     if not isinstance(made, torch.optim.Optimizer):
         raise RecipeError(
             f"the optimiser {name!r} is {type(made).__name__}, not a torch.optim.Optimizer",

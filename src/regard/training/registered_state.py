@@ -278,7 +278,7 @@ def _of_each() -> frozenset[str]:
 
 
 def _keeps(value: object, own: set[int]) -> bool:
-    """True for an optimiser, a generator, a tensor that is no weight, and lists and dictionaries of these."""
+    """True for an optimiser, a generator, a tensor that is not a weight, and lists and dicts of these."""
     if isinstance(value, torch.optim.Optimizer | torch.Generator):
         return True
     if isinstance(value, Mapping):

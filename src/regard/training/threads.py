@@ -15,7 +15,7 @@ import torch
 # second with two threads and on 5,000 to 10,000 with one; on idle cores on 15,000 and 10,000.
 ROUNDS = 5
 SECONDS = 3.0  # after which no further round begins
-MARGIN = 1.1  # a smaller number of threads may take so many times as long
+MARGIN = 1.1  # a smaller number of threads is taken if it is slower by this factor at most
 
 
 def choose_threads(update: Callable[[], object], most: int) -> int:

@@ -54,7 +54,8 @@ def compare(
 
     Raises:
         DataError: there is no file, one is named twice, files are not aligned, or the
-            tokeniser cannot be used. UserError: a metric lacks what it reads. FolderError: it is no metric.
+            tokeniser cannot be used. UserError: a metric lacks what it reads.
+        FolderError: it is not a metric.
     """
     names = [str(system) for system in systems]
     duplicates = [name for name in names if names.count(name) > 1]

@@ -2,12 +2,13 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.errors import FolderError, UserError
+from regard.jobs.tasks import flattened
 from regard.training.settings import METRICS, TrainingSettings
 from regard.verbs.shared.arguments import checked
 from regard.verbs.training_run.final_scores import best_validation
@@ -64,7 +65,7 @@ def compare_runs(folder: str | Path) -> ComparedRuns:
         raise FolderError(
             f"{folder} has no runs", "name the folder of a sweep, or one with run folders in it"
         )
-    tables = {run: dict(_flat(_recipe_of(run))) for run in found}
+    tables = {run: dict(flattened(_recipe_of(run), ".")) for run in found}
     metrics = {table.get("training.best_metric", TrainingSettings().best_metric) for table in tables.values()}
     metric = metrics.pop() if len(metrics) == 1 else LOSS
     compared = [_compared(run, run.relative_to(path).as_posix(), _different(tables)[run]) for run in found]
@@ -153,7 +154,7 @@ def _recipe_of(run: Path) -> dict[str, Any]:
 
 
 def _different(tables: Mapping[Path, Mapping[str, Any]]) -> dict[Path, dict[str, Any]]:
-    """Of each run's settings those in which some runs differ."""
+    """The settings of each run, without those that are equal in all runs."""
     keys = dict.fromkeys(key for table in tables.values() for key in table)
     varied = [key for key in keys if _varies([table.get(key) for table in tables.values()])]
     return {run: {key: table.get(key) for key in varied} for run, table in tables.items()}
@@ -161,12 +162,3 @@ def _different(tables: Mapping[Path, Mapping[str, Any]]) -> dict[Path, dict[str,
 
 def _varies(values: Sequence[Any]) -> bool:
     return any(value != values[0] for value in values)
-
-
-def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """The settings of a recipe as `--set` names them."""
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{key}.")
-        else:
-            yield before + key, value

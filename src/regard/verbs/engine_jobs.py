@@ -63,7 +63,7 @@ def run_on_engine(
 def placed(
     order: JobOrder, where: ShardOptions | TaskOptions, done: Done | None, *, cpus: int, gpu: bool | None
 ) -> tuple[ShardReport, dict[int, str]]:
-    """Do all that is not done of a job by processes with so many cores each; and why tasks failed, by number.
+    """Do what is left of a job by processes of `cpus` cores each; also returns why tasks failed, by number.
 
     Args:
         gpu: each has one, or none; None: if there are any.
@@ -86,7 +86,7 @@ def refuse_unknown_engine(sharding: ShardOptions | TaskOptions) -> None:
     """Raise a ConfigError or UserError unless the options name a shard, or an engine that there is."""
     on = sharding.on
     if on is not None and on not in (NAME, LOCAL) and not on.startswith(f"{NAME}://"):
-        raise ConfigError(f"on = {on!r} is no engine", "known: ray://HOST:PORT, ray, local")
+        raise ConfigError(f"on = {on!r} is not an engine", "known: ray://HOST:PORT, ray, local")
     if on is not None and sharding.shard is not None:
         raise UserError("both a shard and an engine are given", "leave one of them out: --shard or --on")
     if sharding.processes is not None and on in (None, LOCAL):
@@ -97,7 +97,7 @@ def as_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords of a Python call as JSON: of its dataclasses the fields that are not their defaults.
 
     Raises:
-        UserError: one of them is no text, number, path or tuple of these.
+        UserError: one of them is not text, number, path or tuple of these.
     """
     found: dict[str, Any] = {}
     for name, value in settings.items():

@@ -302,9 +302,9 @@ def read_sets(path: Path) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for name, content in table.items():
         if not re.fullmatch(r"\w[\w.+-]*", name):
-            raise RecipeError(f"{path}: {name!r} is no name of a file", "letters, digits and - _ . + are")
+            raise RecipeError(f"{path}: {name!r} is not a file name", "letters, digits and - _ . + are")
         if not isinstance(content, dict):
-            raise RecipeError(f"{path}: {name} is no table", f"write [{name}], and then its files")
+            raise RecipeError(f"{path}: {name} is not a table", f"write [{name}], and then its files")
         try:
             found[name] = read(EvaluationSet, content, name).paths(path.absolute().parent)
         except RecipeError as error:
@@ -318,7 +318,7 @@ def read_sets(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _refuse_other_lengths(what: str, source: str, references: Sequence[str]) -> None:
-    """Raise a DataError if a reference has not as many lines as the source."""
+    """Raise a DataError if a reference has more or fewer lines than the source."""
     lines = sum(1 for _ in stream_lines(source))
     for reference in references:
         if (others := sum(1 for _ in stream_lines(reference))) != lines:

@@ -95,7 +95,7 @@ class PairScorer(ShowsModel):
         """The score of each line.
 
         Raises:
-            DataError: a line is no pair, or too long.
+            DataError: a line is not a pair, or too long.
         """
         pairs = [_pair(line, number) for number, line in enumerate(lines, start=first)]
         for number, found in enumerate(pair_scores(self.loaded, pairs, self.options), start=first):

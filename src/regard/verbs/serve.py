@@ -31,6 +31,7 @@ from regard.verbs.generation.transcripts import RecordingTranscript
 from regard.verbs.generation.translations import Translation
 from regard.verbs.score import pair_scores, source_ids
 from regard.verbs.shared.answerer import (
+    Answer,
     Answerer,
     AnswerSettings,
     BatchAnswerer,
@@ -57,7 +58,7 @@ SURELY_SHORT = 128  # characters: such a text is not checked for its number of t
 CHARACTERS_OF_A_TOKEN = 3  # about
 SAMPLES_OF_A_CHARACTER = 800  # of a recording, about: 20 characters a second
 MAX_CHARACTERS = 100_000  # of a prompt or a text that is not split
-REQUIRING_BEAM = beam_of(5)  # where the model's own search is no beam
+REQUIRING_BEAM = beam_of(5)  # where the model's own search is not a beam
 RequiredText = tuple[str, ...]  # a text that an answer must have, in one of these forms
 
 
@@ -136,18 +137,22 @@ class GenerationAnswerer(DecodingAnswerer[str, PromptContinuations]):
                 raise DataError(
                     "the prompt is empty, and this model knows no beginning of a text", "write a prompt"
                 )
-        return [[text] for text in texts]
-
-    def joined(
-        self, text: str, pieces: Sequence[str], answers: Sequence[PromptContinuations]
-    ) -> PromptContinuations:
-        return answers[0]
+        return super().pieces(texts)
 
     def size(self, piece: str) -> int:
         return len(piece) + self.generator.settings.max_new_tokens
 
 
-class EmbeddingAnswerer(BatchAnswerer[str, EmbeddedLine]):
+class WholeTextAnswerer(BatchAnswerer[str, Answer]):
+    """An answerer of texts that are not split."""
+
+    def pieces(self, texts: Sequence[str]) -> list[list[str]]:
+        for text in texts:
+            _refuse_long(text)
+        return super().pieces(texts)
+
+
+class EmbeddingAnswerer(WholeTextAnswerer[EmbeddedLine]):
     """Gives each text a vector."""
 
     def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
@@ -155,19 +160,11 @@ class EmbeddingAnswerer(BatchAnswerer[str, EmbeddedLine]):
         self.embedder = Embedder(loaded, runtime=runtime)
         self.embedder.unknown_tokens.switch_off()
 
-    def pieces(self, texts: Sequence[str]) -> list[list[str]]:
-        for text in texts:
-            _refuse_long(text)
-        return [[text] for text in texts]
-
     def answers(self, pieces: Sequence[str], first: int) -> list[EmbeddedLine]:
         return list(self.embedder.answers(pieces, 1))
 
-    def joined(self, text: str, pieces: Sequence[str], answers: Sequence[EmbeddedLine]) -> EmbeddedLine:
-        return answers[0]
 
-
-class ClassAnswerer(BatchAnswerer[str, ClassPrediction]):
+class ClassAnswerer(WholeTextAnswerer[ClassPrediction]):
     """Gives each text its most probable classes."""
 
     def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
@@ -176,16 +173,8 @@ class ClassAnswerer(BatchAnswerer[str, ClassPrediction]):
         self.classifier = Classifier(loaded, options=options, runtime=runtime)
         self.classifier.unknown_tokens.switch_off()
 
-    def pieces(self, texts: Sequence[str]) -> list[list[str]]:
-        for text in texts:
-            _refuse_long(text)
-        return [[text] for text in texts]
-
     def answers(self, pieces: Sequence[str], first: int) -> list[ClassPrediction]:
         return list(self.classifier.answers(pieces, 1))
-
-    def joined(self, text: str, pieces: Sequence[str], answers: Sequence[ClassPrediction]) -> ClassPrediction:
-        return answers[0]
 
 
 class ScoreAnswerer(BatchAnswerer[tuple[str, str], ForcedScore]):
@@ -196,18 +185,10 @@ class ScoreAnswerer(BatchAnswerer[tuple[str, str], ForcedScore]):
     def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
         super().__init__(settings)
         self.loaded, self.options = loaded, PrefixOptions(prefix=settings.prefix)
-        source_ids([""], loaded, settings.prefix)  # refuses a prefix that is no language of the model
-
-    def pieces(self, texts: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-        return [[text] for text in texts]
+        source_ids([""], loaded, settings.prefix)  # refuses a prefix that is not a language of the model
 
     def answers(self, pieces: Sequence[tuple[str, str]], first: int) -> list[ForcedScore]:
         return pair_scores(self.loaded, pieces, self.options)
-
-    def joined(
-        self, text: tuple[str, str], pieces: Sequence[tuple[str, str]], answers: Sequence[ForcedScore]
-    ) -> ForcedScore:
-        return answers[0]
 
 
 class RecordingAnswerer(BatchAnswerer[Recording, RecordingTranscript]):
@@ -228,15 +209,10 @@ class RecordingAnswerer(BatchAnswerer[Recording, RecordingTranscript]):
             raise DataError(
                 "the model was replaced by one of another sampling rate", "send the recording again"
             )
-        return [[recording] for recording in texts]
+        return super().pieces(texts)
 
     def answers(self, pieces: Sequence[Recording], first: int) -> list[RecordingTranscript]:
         return self.transcriber([recording.samples for recording in pieces])
-
-    def joined(
-        self, text: Recording, pieces: Sequence[Recording], answers: Sequence[RecordingTranscript]
-    ) -> RecordingTranscript:
-        return answers[0]
 
     def size(self, piece: Recording) -> int:
         return len(piece.samples) // SAMPLES_OF_A_CHARACTER + 1

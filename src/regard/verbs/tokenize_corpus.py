@@ -201,7 +201,7 @@ def _columns(sharding: ShardOptions, names: Sequence[str]) -> TableColumns | Non
     """
     if sharding.into is not None:
         raise UserError(
-            "into names a column that is added, but a tokenised corpus is no table", "leave it out"
+            "into names a column that is added, but a tokenised corpus is not a table", "leave it out"
         )
     if sharding.column is None:
         return None

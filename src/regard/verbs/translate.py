@@ -198,7 +198,7 @@ class Translator(ShowsModel):
     def _warn_of_tags(self, pieces: Sequence[Sequence[str]], first: int) -> None:
         """Warn once of a text with the tag of a language that is lost.
 
-        It is no token of the model's languages, or its first sentence has it, and another has none.
+        It is not a token of the model's languages, or its first sentence has it, and another has none.
         """
         for number, each in enumerate(pieces, start=first):
             if not self._warns_of_tags:

@@ -57,7 +57,8 @@ def write_folder(
     with os_errors("save", target):
         _refuse_other_folder(target)
         os.makedirs(target.parent, exist_ok=True)
-        _remove_dead_partials(target)
+        for path in dead_partials(target.parent, _hidden_sibling(target, "").name):
+            _remove(path)
         partial = _hidden_sibling(target, f"{os.getpid()}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         try:
@@ -274,18 +275,16 @@ def _unlisted_files(folder: Path) -> set[str]:
     return visible - {MANIFEST, *UNLISTED, *(listed if isinstance(listed, dict) else ())}
 
 
-def _remove_dead_partials(target: Path) -> None:
-    """Removes partial folders that killed writers of `target` left."""
+def dead_partials(folder: Path, begin: str) -> list[Path]:
+    """Partial files and folders of killed processes; their names are `begin`, the PID, and .partial."""
     if os.name == "nt":  # there os.kill would end the process
-        return
-    partials = re.compile(re.escape(_hidden_sibling(target, "").name) + r"(\d{1,9})\.partial")
-    for name in os.listdir(target.parent):
-        if (match := partials.fullmatch(name)) and not is_running(int(match[1])):
-            _remove(target.parent / name)
+        return []
+    name = re.compile(re.escape(begin) + r"(\d{1,9})\.partial")
+    found = [(path, name.fullmatch(path.name)) for path in folder.iterdir()]
+    return [path for path, match in found if match and not _is_running(int(match[1]))]
 
 
-def is_running(pid: int) -> bool:
-    """True if this machine has such a process; not to be asked on Windows, where asking would end it."""
+def _is_running(pid: int) -> bool:
     try:
         with contextlib.suppress(PermissionError):  # the process exists and belongs to another user
             os.kill(pid, 0)

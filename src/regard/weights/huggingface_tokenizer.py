@@ -10,7 +10,7 @@ from typing import Any
 from regard.data import tokenizer_pretrained
 from regard.data.folder_file import read_file
 from regard.data.tokenizer import Tokenizer, TokenizerPair
-from regard.data.tokenizer_pretrained import SpecialTokens
+from regard.data.tokenizer_pretrained import SpecialTokens, template_text, template_token
 from regard.data.tokenizer_sentencepiece import from_sentencepiece
 from regard.errors import DataError, FolderError
 from regard.models.config import ModelConfig
@@ -366,9 +366,9 @@ def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str, adds_
     if config.kind == "encoder_decoder":
         begin = [pieces[number] for number in tokenizer.prefix]
     second = 1 if getattr(config, "num_token_types", 0) > 1 else 0
-    single = [*map(_special, begin), _text("A"), *map(_special, end)]
-    pair = [*map(_special, begin), _text("A"), *map(_special, between), _text("B", second)]
-    pair += [_special(piece, second) for piece in end]
+    single = [*map(template_token, begin), template_text("A"), *map(template_token, end)]
+    pair = [*map(template_token, begin), template_text("A"), *map(template_token, between)]
+    pair += [template_text("B", second), *(template_token(piece, second) for piece in end)]
     numbers = {piece: number for number, piece in pieces.items()}
     content["post_processor"] = {
         "type": "TemplateProcessing",
@@ -379,11 +379,3 @@ def _with_template(tokenizer: Tokenizer, config: ModelConfig, family: str, adds_
         },
     }
     return json.dumps(content, ensure_ascii=False).encode()
-
-
-def _special(piece: str, kind: int = 0) -> dict[str, Any]:
-    return {"SpecialToken": {"id": piece, "type_id": kind}}
-
-
-def _text(name: str, kind: int = 0) -> dict[str, Any]:
-    return {"Sequence": {"id": name, "type_id": kind}}

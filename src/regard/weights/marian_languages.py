@@ -6,6 +6,7 @@ from typing import Any
 
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_file import UNMATCHED
+from regard.data.tokenizer_pretrained import replacement
 
 LANGUAGE = re.compile(rf"(?:{UNMATCHED}| )?(>>[^<>\s]+<<)")  # Marian's; older folders have a space before it
 
@@ -44,7 +45,7 @@ def _with_mark(decoder: Mapping[str, Any]) -> Mapping[str, Any]:
     """The decoder with the step that removes the mark, which those of older folders lack."""
     if _has_mark(decoder):
         return decoder
-    step = {"type": "Replace", "pattern": {"String": UNMATCHED}, "content": ""}
+    step = replacement({"String": UNMATCHED}, "")
     return {"type": "Sequence", "decoders": [step, *decoder.get("decoders", [decoder])]}
 
 

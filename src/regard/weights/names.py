@@ -17,8 +17,8 @@ class Entry:
     """A tensor of ours and its counterpart in a file: one tensor, or several that are stacked in this order.
 
     `widths`: the rows of each of several tensors. `transposed`: the file has inputs before outputs. `shape`:
-    the shape in the file. `offset`: what is added to the numbers of the file. `heads`: the file has query,
-    key and value of each of so many heads; ours has all queries, then keys, then values.
+    the shape in the file. `offset`: what is added to the numbers of the file. `heads`: the number of
+    heads, if the file has query, key and value head by head; ours has all queries, then keys, then values.
     """
 
     ours: str

@@ -83,13 +83,13 @@ def register_family(family: Family) -> None:
     """Make a family of pretrained models known by its name, which config.json has as `model_type`.
 
     Raises:
-        UserError: regard reads this family itself; or it is no instance of `Family`, or a method of it cannot
-            be called as that of `Family`.
+        UserError: regard reads this family itself; or it is not an instance of `Family`, or a method of it
+            cannot be called as that of `Family`.
     """
     if not isinstance(family, Family):
         what = family.__name__ if isinstance(family, type) else type(family).__name__
         raise UserError(
-            f"the family of pretrained models {what} is no instance of Family",
+            f"the family of pretrained models {what} is not an instance of Family",
             "inherit from Family of regard.weights, and pass an instance: register_family(MyFamily())",
         )
     refuse_other_methods(type(family), Family, f"the family of pretrained models {family.name!r}")

@@ -40,7 +40,7 @@ class _Piece:
             return self.opened.get_tensor(name)
 
     def read_rows(self, name: str, first: int, last: int) -> Tensor:
-        """Those of the rows from `first` to before `last` of the tensor that are here."""
+        """The rows `first` to `last` - 1 of the tensor, as far as this file has them."""
         begin, end = max(first, self.first) - self.first, min(last, self.last) - self.first
         if begin >= end:  # the library refuses to slice a tensor without rows
             return (self.read_rows(name, self.first, self.first + 1) if self.shape[0] else self.read(name))[

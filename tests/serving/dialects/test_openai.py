@@ -446,7 +446,7 @@ def test_a_bias_bans_a_token_or_boosts_it():
     assert controls_of("generate", logit_bias={"2": -99.5}) == {"boost": ("a=-99.5",)}
     assert controls_of("translate", logit_bias={"2": 100.0}) == {"boost": ("a=100",)}
     for name in ("4", "-1", "x", "²", "1" * 10, ""):
-        with pytest.raises(HttpProblem, match=f"logit_bias: {name} is no token") as refused:
+        with pytest.raises(HttpProblem, match=f"logit_bias: {name} is not a token") as refused:
             controls_of("generate", logit_bias={name: 1.0})
         assert refused.value.parameter == "logit_bias"
     for name in ("0", "1", "3"):

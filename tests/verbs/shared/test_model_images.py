@@ -142,7 +142,7 @@ def test_a_photo_is_shown_as_the_model_reads_it(photos, vision_folder):
     ("images", "message"),
     [
         ([np.zeros((2, 3, 5, 5), np.uint8)], "image 1: an array of 4 dimensions is not one image"),
-        (np.zeros((3, 5, 5), np.uint8), "images: an array of uint8 and 3 dimensions is no array of images"),
+        (np.zeros((3, 5, 5), np.uint8), "images: an array of uint8 and 3 dimensions is not an array of"),
         ([np.zeros((3, 5, 5))], "image 1: an array of float64"),
         ([np.zeros((4, 5, 5), np.uint8)], "image 1: images of 4 channels, but the model reads 3"),
         (["nothing.jpg"], "no such file"),

@@ -105,7 +105,7 @@ def test_what_is_asked_of_a_whole_line_is_not_asked_of_each_sentence(untrained, 
 
 
 def test_a_wrong_split_is_named_and_summaries_are_of_whole_texts(untrained):
-    with pytest.raises(ConfigError, match="split = 'maybe' is none of auto, on, off"):
+    with pytest.raises(ConfigError, match="split = 'maybe' is not one of auto, on, off"):
         Splitter("maybe", UNSET, lambda lines: [])
     with pytest.raises(TypeError, match="split"):
         Summarizer(untrained, split="on")

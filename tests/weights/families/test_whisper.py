@@ -164,5 +164,5 @@ def test_a_file_may_lack_the_head_but_has_no_bias_of_keys(tmp_path):
 
 
 def test_a_window_that_is_no_whole_second_is_not_written():
-    with pytest.raises(FolderError, match="no whole number of seconds"):
+    with pytest.raises(FolderError, match="not a whole number of seconds"):
         to_huggingface(random_model(CONFIG), "whisper")

@@ -229,7 +229,7 @@ def test_the_encoder_must_be_named_and_be_that_of_the_metric(tmp_path, in_this_p
 
 
 def test_an_encoder_for_anything_else_is_refused(tmp_path):
-    with pytest.raises(FolderError, match="no metric of COMET"):
+    with pytest.raises(FolderError, match="not a metric of COMET"):
         convert(FIXTURES / "fairseq" / "shared", out=tmp_path / "out", trust_pickle=True, encoder=ENCODER)
     with pytest.raises(FolderError, match="to = 'hf' reads none"):
         convert("en-de", out=tmp_path / "out", to="hf", encoder=ENCODER)

@@ -85,7 +85,7 @@ def test_so_is_a_file_that_is_no_checkpoint_of_it(tmp_path, file, beside):
 def test_only_a_metric_of_comet_has_an_encoder_of_its_own(tmp_path):
     made(tmp_path, ("model.npz",))
     for toolkit in (None, toolkit_of(tmp_path)):
-        with pytest.raises(FolderError, match="this is no metric of COMET") as caught:
+        with pytest.raises(FolderError, match="this is not a metric of COMET") as caught:
             with_encoder(toolkit, tmp_path)
         assert caught.value.hint
     assert with_encoder(Comet(), tmp_path).encoder == tmp_path

@@ -48,7 +48,7 @@ def test_a_table_of_sinusoids_may_be_there_and_other_numbers_may_not(tmp_path):
         drop_sinusoids(tensors, "pe", tmp_path)
         assert list(tensors) == ["other"]
     for table in (sinusoids(1, 6, 4, "interleaved"), sinusoids(0, 6, 4, "split")):
-        with pytest.raises(FolderError, match="'pe' are no sinusoidal positions"):
+        with pytest.raises(FolderError, match="'pe' are not sinusoidal positions"):
             drop_sinusoids({"pe": table}, "pe", tmp_path)
 
 

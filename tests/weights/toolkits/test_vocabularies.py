@@ -79,7 +79,7 @@ def test_dictionaries_of_fairseq(tmp_path):
         refused("no source_lang and target_lang", read, *languages)
     refused(r"dict\.xx\.txt: line 2 has #fairseq:overwrite", read, xx="a 9\n<s> 3 #fairseq:overwrite\n")
     for wrong in ("a 9\na 3", "a 9\nb x", "a 9\nb", "a 9\n<pad> 3"):
-        refused(r"dict\.xx\.txt: line 2 is no new token with its count", read, xx=wrong)
+        refused(r"dict\.xx\.txt: line 2 is not a new token with its count", read, xx=wrong)
 
 
 def test_settings_of_fairseq_are_args_or_parts_of_cfg(tmp_path):
@@ -213,4 +213,4 @@ def test_tied_tensors_are_equal_and_positions_are_sinusoids(tmp_path):
     assert list(tensors) == ["a"]
     refused("'a' differs from 'c'", drop_equal, {"a": one}, "a", "c", tmp_path)
     refused("'a' differs from 'b'", drop_equal, {"a": one, "b": 2 * one}, "a", "b", tmp_path)
-    refused("'pe' are no sinusoidal positions", drop_sinusoids, {"pe": torch.zeros(1, 4, 8)}, "pe", tmp_path)
+    refused("'pe' are not sinusoidal positions", drop_sinusoids, {"pe": torch.zeros(1, 4, 8)}, "pe", tmp_path)

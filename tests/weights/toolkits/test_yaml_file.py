@@ -1,4 +1,4 @@
-"""YAML of toolkits: every scalar is a text, and what is no table is refused by the file's name."""
+"""YAML of toolkits: every scalar is a text, and what is not a table is refused by the file's name."""
 
 import builtins
 

@@ -84,7 +84,7 @@ class Model:
         return self.target.decode([number for number in ids if number not in dropped], False)
 
     def longest(self, length: int) -> int:
-        """The greatest number of tokens that are put out for so many."""
+        """The greatest number of output tokens for a text of `length` tokens."""
         limits, most = self.config["max_new_tokens"], self.config["most_positions"] or math.inf
         given = 1 if self.encoder else length  # tokens that the decoder reads first
         allowed = math.ceil(limits["ratio"] * length + limits["offset"])

@@ -152,7 +152,7 @@ function utf8(bytes, options = {}) {
   return new TextDecoder("utf-8", { ignoreBOM: true, ...options }).decode(Uint8Array.from(bytes));
 }
 
-/** Runs of pieces such as <0xC3> as text; of bytes that are no text, a replacement character for each. */
+/** Runs of pieces such as <0xC3> as text; of bytes that are not text, a replacement character for each. */
 function spelledBytes(pieces) {
   const found = [];
   let run = [];

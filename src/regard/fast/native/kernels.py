@@ -57,7 +57,7 @@ def has_int8() -> bool:
 
 
 def threads_for(multiplications: int) -> int:
-    """How many of PyTorch's threads share so many multiplications."""
+    """The number of threads that share a kernel of `multiplications` multiplications."""
     return torch.get_num_threads() if multiplications >= constant("worth") else 1
 
 

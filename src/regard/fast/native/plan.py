@@ -127,7 +127,7 @@ class Plan:
     """All kernels that `path` calls, as one call."""
 
     def __init__(self, features: int, path: Callable[[PlannedResult], PlannedResult]) -> None:
-        """`path` is called once, with a `PlannedResult` of so many features, or of ids (1).
+        """`path` is called once, with a `PlannedResult` of `features` features, or of ids (1).
 
         Raises:
             UnsupportedPart: it calls something that is not a kernel, or does not return a kernel's result.
@@ -252,7 +252,7 @@ def allocated(noted: Sequence[PlannedCall], input_features: int) -> tuple[ctypes
 
 
 def _gap(held: Sequence[tuple[int, int]], features: int) -> int:
-    """The first free offset for so many features between those in use."""
+    """The first free offset with room for `features` features between those in use."""
     offset = 0
     for start, width in held:
         if start - offset >= features:

@@ -209,7 +209,7 @@ class ShortAttention(torch.autograd.Function):
 
 
 def fits(device: torch.device, longest: int, width: int) -> bool:
-    """True if the kernels can compute heads of this width and so many positions on this GPU."""
+    """True if the kernels can compute heads of this width, and `longest` positions, on this GPU."""
     longest = _tile(longest)
     shared = torch.cuda.get_device_properties(device).shared_memory_per_block_optin
     return longest <= LONGEST and width in WIDTHS and BYTES * longest * width <= shared

@@ -64,7 +64,7 @@ class LinearCrossEntropy(torch.autograd.Function):
 
     As `native.cross_entropy.LinearCrossEntropy`: the gradients are computed in the forward pass, and the
     second sum has none. Products are in `dtype`, sums of float32. Rows whose label is IGNORED do not
-    count; another label that is no class gives NaN.
+    count; another label that is not a class gives NaN.
     """
 
     @staticmethod

@@ -107,7 +107,7 @@ class Drops(NamedTuple):
 
     @property
     def kind(self) -> int:
-        """Whether elements are dropped, and where the seed is."""
+        """The kernel's constant for these: nothing is dropped, or where the seed is."""
         if not self.p:
             return NONE
         return SEED_IN_MEMORY.value if isinstance(self.seed, Tensor) else SEED_GIVEN

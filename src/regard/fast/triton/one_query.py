@@ -7,7 +7,7 @@ import triton.language as tl
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-AT_A_TIME = 8192  # bytes of keys, and of values, but at least so many positions
+AT_A_TIME = 8192  # bytes of keys, and of values; LEAST_POSITIONS at least
 LEAST_POSITIONS, MOST_POSITIONS = 16, 64
 LEAST_QUERIES = 16  # of a product; the query heads of a group are its rows
 

@@ -6,7 +6,7 @@ What regard has not is refused by name: formality, style rules, context, XML.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from starlette.responses import Response
 
@@ -69,16 +69,13 @@ class DeepLDialect(Dialect):
         self._glossaries, self._files, self._characters = glossaries, KeptFiles(), 0
 
     def routes(self) -> list[Route]:
-        def route(method: str, path: str, handler: Any, about: str, **more: Any) -> Route:
-            return Route(method=method, path=path, handler=handler, about=about, **more)
-
         return [
-            route("POST", "/v2/translate", self.translate, "Translate texts.", form=True),
-            route("GET", "/v2/languages", self.languages, "List the languages.", query=("type",)),
-            route("GET", "/v2/usage", self.usage, "How many characters were translated since the start."),
-            route("POST", "/v2/document", self.upload, "Translate a plain-text document.", form=True),
-            route("POST", "/v2/document/{}", self.document, "The state of a document.", form=True),
-            route("POST", "/v2/document/{}/result", self.result, "The content of a document.", form=True),
+            Route("POST", "/v2/translate", self.translate, "Translate texts.", form=True),
+            Route("GET", "/v2/languages", self.languages, "List the languages.", query=("type",)),
+            Route("GET", "/v2/usage", self.usage, "How many characters were translated since the start."),
+            Route("POST", "/v2/document", self.upload, "Translate a plain-text document.", form=True),
+            Route("POST", "/v2/document/{}", self.document, "The state of a document.", form=True),
+            Route("POST", "/v2/document/{}/result", self.result, "The content of a document.", form=True),
             *DeepLGlossaries(self._glossaries).routes(),
         ]
 

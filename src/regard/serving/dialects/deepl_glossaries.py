@@ -1,7 +1,7 @@
 """DeepL's glossaries: version 2, of one pair of languages each, and version 3, of several."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,8 @@ from regard.serving.models import ModelStore
 FIELDS = ("name", "source_lang", "target_lang", "entries", "entries_format")
 LANGUAGES = ("source_lang", "target_lang")
 TSV = "text/tab-separated-values"
+CREATED: Mapping[str, Any] = {"success": 201, "statuses": (456,)}
+GONE: Mapping[str, Any] = {"success": 204}
 # that a target language may have; no model here tells them apart
 VARIANTS = {"en-gb", "en-us", "es-419", "pt-br", "pt-pt", "zh-hans", "zh-hant"}
 
@@ -46,21 +48,17 @@ class DeepLGlossaries:
         self._store = store
 
     def routes(self) -> list[Route]:
-        def route(method: str, path: str, handler: Any, about: str, **more: Any) -> Route:
-            return Route(method=method, path=path, handler=handler, about=about, **more)
-
-        created, gone = {"success": 201, "statuses": (456,)}, {"success": 204}
         return [
-            route("GET", "/v2/glossary-language-pairs", self.pairs, "The languages of glossaries."),
-            route("GET", "/v2/glossaries", self.list_single, "The glossaries of one pair of languages."),
-            route("POST", "/v2/glossaries", self.create_single, "Keep a glossary.", form=True, **created),
-            route("GET", "/v2/glossaries/{}", self.get_single, "A glossary."),
-            route("DELETE", "/v2/glossaries/{}", self.delete_single, "Remove a glossary.", **gone),
-            route("GET", "/v2/glossaries/{}/entries", self.single_entries, "Its entries, as TSV."),
-            route("GET", "/v3/glossaries", self.list_all, "All glossaries."),
-            route("POST", "/v3/glossaries", self.create, "Keep a glossary.", body=NewGlossary, **created),
-            route("GET", "/v3/glossaries/{}", self.get, "A glossary."),
-            route(
+            Route("GET", "/v2/glossary-language-pairs", self.pairs, "The languages of glossaries."),
+            Route("GET", "/v2/glossaries", self.list_single, "The glossaries of one pair of languages."),
+            Route("POST", "/v2/glossaries", self.create_single, "Keep a glossary.", form=True, **CREATED),
+            Route("GET", "/v2/glossaries/{}", self.get_single, "A glossary."),
+            Route("DELETE", "/v2/glossaries/{}", self.delete_single, "Remove a glossary.", **GONE),
+            Route("GET", "/v2/glossaries/{}/entries", self.single_entries, "Its entries, as TSV."),
+            Route("GET", "/v3/glossaries", self.list_all, "All glossaries."),
+            Route("POST", "/v3/glossaries", self.create, "Keep a glossary.", body=NewGlossary, **CREATED),
+            Route("GET", "/v3/glossaries/{}", self.get, "A glossary."),
+            Route(
                 "PATCH",
                 "/v3/glossaries/{}",
                 self.change,
@@ -68,15 +66,15 @@ class DeepLGlossaries:
                 body=ChangedGlossary,
                 statuses=(456,),
             ),
-            route("DELETE", "/v3/glossaries/{}", self.delete, "Remove a glossary.", **gone),
-            route(
+            Route("DELETE", "/v3/glossaries/{}", self.delete, "Remove a glossary.", **GONE),
+            Route(
                 "GET",
                 "/v3/glossaries/{}/entries",
                 self.entries,
                 "The entries of a dictionary, as TSV.",
                 query=LANGUAGES,
             ),
-            route(
+            Route(
                 "PUT",
                 "/v3/glossaries/{}/dictionaries",
                 self.replace,
@@ -84,13 +82,13 @@ class DeepLGlossaries:
                 body=Entries,
                 statuses=(456,),
             ),
-            route(
+            Route(
                 "DELETE",
                 "/v3/glossaries/{}/dictionaries",
                 self.remove,
                 "Remove a dictionary.",
                 query=LANGUAGES,
-                **gone,
+                **GONE,
             ),
         ]
 

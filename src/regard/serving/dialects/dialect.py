@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -49,19 +49,20 @@ class Call:
         return decoded(await self.request.body(self.service.limits), kind)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Route:
     """An operation: a method and a path, which may have a variable part, "{}".
 
-    `open`: it needs no key. `body` and `answer` are types, `about` a line, `query` the names of fields in the
-    address, `texts` the types of an answer that is no JSON if a field says so, and `success` the status of a
-    request that is answered, for the OpenAPI document.
+    `about`: a line. `open`: it needs no key. `body` and `answer` are types, `query` the names of fields in
+    the address, `texts` the types of an answer that is not JSON if a field says so, and `success` the status
+    of a request that is answered, for the OpenAPI document.
     """
 
     method: str
     path: str
     handler: Handler
-    about: str = ""
+    about: str
+    _: KW_ONLY
     open: bool = False
     while_draining: bool = False
     own_key: bool = False  # the handler checks the key, which is in the body

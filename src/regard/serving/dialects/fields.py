@@ -22,7 +22,7 @@ class Fields:
         """The text of this name.
 
         Raises:
-            HttpProblem: it is no text, or given twice.
+            HttpProblem: it is not text, or given twice.
         """
         value = self._one(name)
         if value is None:
@@ -113,7 +113,7 @@ async def uploaded_text(file: UploadFile, name: str | None = None) -> str:
     """The text of an uploaded file; `name` replaces its own.
 
     Raises:
-        HttpProblem: it is no plain text in UTF-8.
+        HttpProblem: it is not plain text in UTF-8.
     """
     if not (name or file.filename or "").lower().endswith(".txt"):
         raise HttpProblem(400, "only plain-text files (.txt) are supported", "save it as UTF-8 text")

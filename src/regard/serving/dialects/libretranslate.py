@@ -33,31 +33,15 @@ class LibreTranslateDialect(Dialect):
         self._files = KeptFiles()
 
     def routes(self) -> list[Route]:
-        def post(path: str, handler: Any, about: str) -> Route:
-            return Route(method="POST", path=path, handler=handler, about=about, own_key=True, form=True)
-
+        of_post: dict[str, Any] = {"own_key": True, "form": True}
         return [
-            post("/translate", self.translate, "Translate texts."),
-            post("/detect", self.detect, "Detect the language of a text."),
-            post("/suggest", self.suggest, "Refused: nothing is stored."),
-            post("/translate_file", self.translate_file, "Translate a plain-text file."),
-            Route(
-                method="GET",
-                path="/download_file/{}",
-                handler=self.download,
-                about="Fetch a translated file.",
-                open=True,
-            ),
-            Route(
-                method="GET",
-                path="/languages",
-                handler=self.languages,
-                about="List the languages.",
-                open=True,
-            ),
-            Route(
-                method="GET", path="/frontend/settings", handler=self.settings, about="The limits.", open=True
-            ),
+            Route("POST", "/translate", self.translate, "Translate texts.", **of_post),
+            Route("POST", "/detect", self.detect, "Detect the language of a text.", **of_post),
+            Route("POST", "/suggest", self.suggest, "Refused: nothing is stored.", **of_post),
+            Route("POST", "/translate_file", self.translate_file, "Translate a plain-text file.", **of_post),
+            Route("GET", "/download_file/{}", self.download, "Fetch a translated file.", open=True),
+            Route("GET", "/languages", self.languages, "List the languages.", open=True),
+            Route("GET", "/frontend/settings", self.settings, "The limits.", open=True),
         ]
 
     def error(self, problem: HttpProblem, request_id: str) -> Response:

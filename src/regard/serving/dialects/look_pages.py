@@ -20,10 +20,10 @@ class LookPages(Dialect):
     def routes(self) -> list[Route]:
         about = "The page of `regard look`, and what it asks for."
         return [
-            Route(method="GET", path="/look", handler=self.first, about="The page of the first model."),
-            Route(method="GET", path="/look/", handler=self.first, about="The page of the first model."),
-            Route(method="GET", path="/look/{}", handler=self.passed_on, about=about),
-            Route(method="POST", path="/look/{}", handler=self.passed_on, about=about),
+            Route("GET", "/look", self.first, "The page of the first model."),
+            Route("GET", "/look/", self.first, "The page of the first model."),
+            Route("GET", "/look/{}", self.passed_on, about),
+            Route("POST", "/look/{}", self.passed_on, about),
         ]
 
     def error(self, problem: HttpProblem, request_id: str) -> Response:

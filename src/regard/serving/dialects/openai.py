@@ -59,11 +59,11 @@ class OpenAIDialect(Dialect):
 
     def routes(self) -> list[Route]:
         def post(path: str, handler: Any, body: Any, about: str, streams: bool = False) -> Route:
-            return Route(method="POST", path=path, handler=handler, body=body, about=about, streams=streams)
+            return Route("POST", path, handler, about, body=body, streams=streams)
 
         return [
-            Route(method="GET", path="/v1/models", handler=self.models, about="List the models."),
-            Route(method="GET", path="/v1/models/{}", handler=self.model, about="A model.", statuses=(404,)),
+            Route("GET", "/v1/models", self.models, "List the models."),
+            Route("GET", "/v1/models/{}", self.model, "A model.", statuses=(404,)),
             post(
                 "/v1/completions",
                 self.completions,
@@ -325,7 +325,7 @@ def _biased(biases: dict[str, float], engine: Engine) -> dict[str, Any]:
         if not (name.isascii() and name.isdecimal() and len(name) < 10 and int(name) < tokenizer.vocab_size):
             raise HttpProblem(
                 400,
-                f"logit_bias: {name[:20]} is no token",
+                f"logit_bias: {name[:20]} is not a token",
                 "name tokens by their ids",
                 parameter="logit_bias",
             )

@@ -51,15 +51,7 @@ async def translations(call: Call) -> Response:
 
 
 def _route(path: str, handler: Any, about: str) -> Route:
-    return Route(
-        method="POST",
-        path=path,
-        handler=handler,
-        form=True,
-        about=about,
-        texts=("text/plain",),
-        statuses=(501,),
-    )
+    return Route("POST", path, handler, about, form=True, texts=("text/plain",), statuses=(501,))
 
 
 AUDIO_ROUTES = (

@@ -20,21 +20,14 @@ class OperationsDialect(Dialect):
     name: ClassVar[str] = "operations"
 
     def routes(self) -> list[Route]:
-        def get(path: str, handler: Any, about: str, **more: Any) -> Route:
-            return Route(method="GET", path=path, handler=handler, about=about, while_draining=True, **more)
-
+        health: dict[str, Any] = {"open": True, "while_draining": True, "answer": Health}
         return [
-            get("/health", self.live, "The same as /health/live.", open=True, answer=Health),
-            get("/health/live", self.live, "The process answers.", open=True, answer=Health),
-            get(
-                "/health/ready",
-                self.ready,
-                "Requests are answered now.",
-                open=True,
-                answer=Health,
-                statuses=(503,),
+            Route("GET", "/health", self.live, "The same as /health/live.", **health),
+            Route("GET", "/health/live", self.live, "The process answers.", **health),
+            Route(
+                "GET", "/health/ready", self.ready, "Requests are answered now.", statuses=(503,), **health
             ),
-            get("/metrics", self.metrics, "Metrics in Prometheus' format."),
+            Route("GET", "/metrics", self.metrics, "Metrics in Prometheus' format.", while_draining=True),
         ]
 
     def error(self, problem: HttpProblem, request_id: str) -> Response:

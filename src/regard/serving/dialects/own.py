@@ -51,15 +51,8 @@ class OwnDialect(Dialect):
 
     def routes(self) -> list[Route]:
         def post(verb: str, handler: Any, body: Any, answer: Any, about: str, streams: bool = False) -> Route:
-            return Route(
-                method="POST",
-                path=f"{PREFIX}/{verb}",
-                handler=handler,
-                body=body,
-                answer=answer,
-                about=about,
-                streams=streams,
-            )
+            path = f"{PREFIX}/{verb}"
+            return Route("POST", path, handler, about, body=body, answer=answer, streams=streams)
 
         return [
             post("translate", self.translate, TranslateRequest, TranslateResponse, "Translate texts.", True),
@@ -67,13 +60,7 @@ class OwnDialect(Dialect):
             post("embed", self.embed, EmbedRequest, EmbedResponse, "Embed texts as vectors."),
             post("classify", self.classify, ClassifyRequest, ClassifyResponse, "Classify texts."),
             post("score", self.score, ScoreRequest, ScoreResponse, "Score given translations."),
-            Route(
-                method="GET",
-                path=f"{PREFIX}/models",
-                handler=self.models,
-                answer=ModelsResponse,
-                about="List the models.",
-            ),
+            Route("GET", f"{PREFIX}/models", self.models, "List the models.", answer=ModelsResponse),
         ]
 
     def error(self, problem: HttpProblem, request_id: str) -> Response:

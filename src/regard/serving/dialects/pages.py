@@ -22,14 +22,14 @@ class Pages(Dialect):
         self._document = ENCODER.encode(document(dialects, "regard serve", version("regard")))
 
     def routes(self) -> list[Route]:
-        def get(path: str, handler: Any, about: str) -> Route:
-            return Route(method="GET", path=path, handler=handler, about=about, open=True)
-
         return [
-            get("/openapi.json", self.openapi, "This document."),
-            get("/", self.file("index.html"), "The page."),
-            get("/docs", self.file("docs.html"), "The operations as a page."),
-            *(get(f"/page/{name}", self.file(name), "A file of the page.") for name in page_files()),
+            Route("GET", "/openapi.json", self.openapi, "This document.", open=True),
+            Route("GET", "/", self.file("index.html"), "The page.", open=True),
+            Route("GET", "/docs", self.file("docs.html"), "The operations as a page.", open=True),
+            *(
+                Route("GET", f"/page/{name}", self.file(name), "A file of the page.", open=True)
+                for name in page_files()
+            ),
         ]
 
     def error(self, problem: HttpProblem, request_id: str) -> Response:

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import platform
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from regard.errors import DataError, UserError
 from regard.verbs.generation.candidates import TranslationCandidate
 from regard.verbs.shared.precision import with_precision
 from regard.verbs.shared.runtime import Precision
-from regard.weights.folder import is_running
+from regard.weights.folder import dead_partials
 
 COMPRESSIONS = (".bz2", ".xz", ".zst", ".zip", ".lz4")  # that are not written
 
@@ -75,7 +74,9 @@ def write_lines(
     try:
         with _naming(output):
             if not special:
-                _remove_dead_partials(output.parent, hidden)
+                with suppress(PermissionError):  # a folder that may be written to and not be listed
+                    for path in dead_partials(output.parent, hidden):
+                        path.unlink(missing_ok=True)
             plain = partial.open("wb")
         with plain, _text_file(plain, gzipped=output.suffix == ".gz") as file:
             for translation in translations:
@@ -92,17 +93,6 @@ def write_lines(
             raise DataError(f"{output}: {error.strerror}", "choose another --output") from None
         raise
     return count
-
-
-def _remove_dead_partials(folder: Path, begin: str) -> None:
-    """Remove the files that killed processes of this machine have left; their names begin with `begin`."""
-    if os.name == "nt":  # there asking for a process would end it
-        return
-    name = re.compile(re.escape(begin) + r"(\d{1,9})\.partial")
-    with suppress(PermissionError):  # a folder that may be written to and not be listed
-        for path in folder.iterdir():
-            if (match := name.fullmatch(path.name)) and not is_running(int(match[1])):
-                path.unlink(missing_ok=True)
 
 
 def check_output(input: str | Path | None, output: Path | None) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from regard.counted import counted
 from regard.data.image_files import has_image_name
 from regard.data.tables import (
     LABEL_NAMES,
@@ -116,7 +117,7 @@ def roles_of(table: Table, task: TableTask | None, wanted: Sequence[str]) -> Rol
         needed = 1 if task == "language_model" else 2
         if len(named) != needed:
             raise DataError(
-                f"{len(named)} column{'s' * (len(named) != 1)} named for a task of kind {task}",
+                f"{counted(len(named), 'column')} named for a task of kind {task}",
                 "name one column, the text" if needed == 1 else "name two columns: --columns FIRST,SECOND",
             )
         return Roles(task=task, columns=_distinct(named, columns))

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from regard.counted import counted
 from regard.data.corpus import Corpus, Pair
 from regard.data.corpus_statistics import CorpusStatistics
 from regard.data.duplicates import pair_digest, text_digest
@@ -346,7 +347,7 @@ def _percent(share: float) -> str:
 def _count(sampled: int, scale: float, noun: str) -> str:
     """The estimated number of lines or pairs in a corpus, from that in its sample: "about 40 lines"."""
     count = round(sampled * scale)
-    return f"{'about ' if scale > 1 else ''}{count:,} {noun}{'s' if count != 1 else ''}"
+    return f"{'about ' if scale > 1 else ''}{counted(count, noun)}"
 
 
 def _places(file: str, lines: Sequence[int], count: int | None = None) -> str:

@@ -1,7 +1,6 @@
 """`regard new` for image files: a folder of class folders, or a table of paths and labels."""
 
 import math
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.counted import counted
 from regard.data.files import file_digest
 from regard.data.image_files import has_image_name, size_and_channels
 from regard.data.images import ImageExamples
@@ -27,7 +27,7 @@ from regard.verbs.proposals.published import (
     RecipeSection,
     adapted,
 )
-from regard.verbs.proposals.recipe_location import RecipeLocation
+from regard.verbs.proposals.recipe_location import RecipeLocation, relative_to
 from regard.verbs.proposals.run_plan import MIN_STEPS, RESERVED
 from regard.verbs.proposals.template import head
 from regard.verbs.proposals.training_speed import measure_image_speed
@@ -88,7 +88,7 @@ def new_images(
         [_data_section(plan), *(_section(part, location) for part in PART_COMMENTS if part in images)]
     )
     size = plan.image_size
-    cores = "" if plan.threads is None else f" of {plan.threads} core{'s' * (plan.threads > 1)}"
+    cores = "" if plan.threads is None else f" of {counted(plan.threads, 'core')}"
     return WrittenRecipe(
         text=adapted(IMAGES.text(), head(location.name, about), data, plan.changes),
         counts={part: len(each) for part, each in images.items()},
@@ -196,12 +196,7 @@ def _split(train: LabelledImageFiles) -> dict[str, LabelledImageFiles]:
 
 def _relative(file: Path, location: RecipeLocation) -> str:
     """The path of an image relative to the folder of the recipe's data, if both share a folder."""
-    path, base = file.resolve(), location.data.resolve()
-    try:
-        shared = os.path.commonpath([path, base])
-    except ValueError:  # two drives
-        return str(path)
-    text = str(path) if shared == path.anchor else Path(os.path.relpath(path, base)).as_posix()
+    text = relative_to(location.data, file)
     try:
         text.encode()
     except UnicodeEncodeError:

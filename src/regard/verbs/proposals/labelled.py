@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from regard.counted import counted
 from regard.data.tables import Table, format_of, is_number, open_table
 from regard.errors import DataError, did_you_mean
 from regard.verbs.proposals.input_files import InputFiles, path_of
@@ -149,8 +150,8 @@ def _check_classes(parts: Mapping[str, LabelledTexts]) -> list[str]:
                 )
     once = sorted(label for label, count in counts.items() if count == 1)
     shown = ", ".join(map(repr, once[:5])) + (", ..." if len(once) > 5 else "")
-    plural = "labels occur" if len(once) > 1 else "label occurs"
-    return [f"{len(once)} {plural} once, too rarely to be learned: {shown}"] if once else []
+    occur = counted(len(once), "label occurs", "labels occur")
+    return [f"{occur} once, too rarely to be learned: {shown}"] if once else []
 
 
 def _check_numbers(parts: Mapping[str, LabelledTexts]) -> list[str]:
@@ -187,7 +188,7 @@ def _conflicts(train: LabelledTexts) -> list[str]:
     for text, label, _ in train.rows:
         labels.setdefault(text, set()).add(label)
     count = sum(len(each) > 1 for each in labels.values())
-    some = f"{count:,} different text{'s occur' if count > 1 else ' occurs'}"
+    some = counted(count, "different text occurs", "different texts occur")
     return [f"{some} with several labels: no model can get all of them right"] if count else []
 
 

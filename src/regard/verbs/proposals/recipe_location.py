@@ -39,12 +39,7 @@ class RecipeLocation:
         path = Path(file).expanduser()
         if not path.exists() and is_spec(file):
             return file
-        path, base = path.resolve(), self.recipe.parent.resolve()
-        try:
-            shared = os.path.commonpath([path, base])
-        except ValueError:  # two drives
-            return str(path)
-        return str(path) if shared == path.anchor else Path(os.path.relpath(path, base)).as_posix()
+        return relative_to(self.recipe.parent, path)
 
     def write(self, fill: Callable[[Path], str]) -> None:
         """Write the data folder, which `fill` fills, and the recipe, whose text `fill` returns.
@@ -65,6 +60,16 @@ class RecipeLocation:
             ) from None
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def relative_to(folder: Path, file: Path) -> str:
+    """The path of `file`, relative to `folder` if both are below one folder other than the root."""
+    path, base = file.resolve(), folder.resolve()
+    try:
+        shared = os.path.commonpath([path, base])
+    except ValueError:  # two drives
+        return str(path)
+    return str(path) if shared == path.anchor else Path(os.path.relpath(path, base)).as_posix()
 
 
 def location_for(out: str | Path | None, files: Sequence[str]) -> RecipeLocation:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from regard.counted import counted
 from regard.data.catalogue import is_spec
 from regard.data.corpus import Corpus
 from regard.errors import DataError
@@ -97,7 +98,7 @@ def _proposed(
 
 def _summary(proposal: RunPlan, budget: Budget) -> str:
     count = budget.cores or proposal.threads
-    cores = "" if count is None or budget.device.type != "cpu" else f" of {count} core{'s' * (count > 1)}"
+    cores = "" if count is None or budget.device.type != "cpu" else f" of {counted(count, 'core')}"
     limit = "" if budget.has_minutes else "; at most an hour, since --minutes is not set"
     return (
         f"a model of {proposal.parameters / 1e6:.1f} M parameters, {proposal.max_steps:,} updates"
@@ -108,7 +109,7 @@ def _summary(proposal: RunPlan, budget: Budget) -> str:
 def minutes_in_words(minutes: float) -> str:
     if minutes < 1:
         return f"about {60 * minutes:.0f} seconds"
-    return f"about {minutes:.0f} minute{'s' * (round(minutes) > 1)}"
+    return f"about {counted(round(minutes), 'minute')}"
 
 
 def _expected_score(expected: tuple[float, float] | None) -> str:

@@ -63,17 +63,18 @@ class Answerer(ABC, Generic[Piece, Answer]):
     def __init__(self, settings: AnswerSettings) -> None:
         self.settings = settings
 
-    @abstractmethod
     def pieces(self, texts: Sequence[Any]) -> list[list[Piece]]:
-        """The pieces of each text.
+        """The pieces of each text; by default it is one piece.
 
         Raises:
             DataError: a text is too long for the model, or empty where it must not be.
         """
+        return [[text] for text in texts]
 
-    @abstractmethod
     def joined(self, text: Any, pieces: Sequence[Piece], answers: Sequence[Answer]) -> Answer:
         """The answer to a text, joined from the answers to its pieces."""
+        [answer] = answers
+        return answer
 
     def size(self, piece: Piece) -> int:
         """The work of a piece, in characters: a server forms batches by it."""

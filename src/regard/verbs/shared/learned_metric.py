@@ -73,7 +73,7 @@ class LearnedMetric:
         model: the folder of a metric, which `regard convert` writes, or what `regard.load` returns.
 
     Raises:
-        FolderError: the model is no metric.
+        FolderError: the model is not a metric.
     """
 
     def __init__(self, model: AnyModel, runtime: Runtime = DEFAULT_RUNTIME) -> None:
@@ -171,7 +171,7 @@ class LearnedMetric:
         return vectors
 
     def _hash(self) -> str:
-        """Of the files that determine the scores, from the manifest; equal on all machines."""
+        """A hash of the files that determine the scores, from the manifest; equal on all machines."""
         if self.loaded.folder is None:
             raise FolderError(
                 f"{self.loaded.path} has no manifest", "convert it: regard convert DIR --out DIR"
@@ -192,7 +192,7 @@ def open_metrics(
     """The metrics of these folders, one or several, which must have different names.
 
     Raises:
-        FolderError: a model is no metric, or two have the same name.
+        FolderError: a model is not a metric, or two have the same name.
         UserError: a metric reads what `others` lacks.
     """
     metrics = [LearnedMetric(each, runtime) for each in several_models(models)]

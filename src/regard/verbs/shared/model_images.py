@@ -111,7 +111,7 @@ def _of_array(config: ImageConfig, images: np.ndarray, name: str) -> Iterator[Fi
     """Images of one array. Grey ones get three equal channels if the model reads colours."""
     if images.dtype != np.uint8 or images.ndim != 4:
         raise DataError(
-            f"{name}: an array of {images.dtype} and {images.ndim} dimensions is no array of images",
+            f"{name}: an array of {images.dtype} and {images.ndim} dimensions is not an array of images",
             "give bytes (uint8, 0 to 255): images x channels x height x width",
         )
     refuse_narrow(images.shape[2], images.shape[3], name)

@@ -27,7 +27,7 @@ class Splitter:
     ) -> None:
         if split not in get_args(SplitMode):
             raise ConfigError(
-                f"split = {split!r} is none of {', '.join(get_args(SplitMode))}", "split = 'auto'"
+                f"split = {split!r} is not one of {', '.join(get_args(SplitMode))}", "split = 'auto'"
             )
         self.split, self.is_long = split, is_long
         self.whole = next((name for name in WHOLE_LINE_CONTROLS if controls.is_set(name)), "")

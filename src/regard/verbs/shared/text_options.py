@@ -93,7 +93,7 @@ class SpeechOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ChatOptions:
-    """Whether prompts are messages to a chat model."""
+    """Prompts as messages to a chat model, or as text to continue."""
 
     chat: bool = keyword(False, "Answer each prompt as a user's message, by the model's chat template.")
     system: str | None = keyword(

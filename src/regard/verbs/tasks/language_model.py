@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, cast
 
 import torch
 
+from regard.counted import counted
 from regard.data.documents import Documents, DocumentSettings
 from regard.data.examples import Examples
 from regard.data.loader import Loader
@@ -308,8 +309,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
             )
             return ScoreReport(scores=_scores(_score(model, stream, recipe), stream, recipe))
 
-    plural = "" if len(lengths) == 1 else "s"
-    size = f"{len(lengths):,} document{plural}, {sum(lengths):,} characters"
+    size = f"{counted(len(lengths), 'document')}, {sum(lengths):,} characters"
     return HeldOutData(size=size, evaluate=evaluate)
 
 
@@ -386,7 +386,7 @@ def _short_parts(documents: Iterable[str]) -> Iterator[str]:
 
 def _print_size(part: str, stream: TokenStream, say: Say) -> None:
     report = stream.report
-    documents = f"{report.documents:,} document{'' if report.documents == 1 else 's'}"
+    documents = counted(report.documents, "document")
     unknown = f"; {report.unknown:,} tokens are unknown" if report.unknown else ""
     size = f"{report.characters:,} characters, {report.tokens:,} tokens"
     say(f"{PART_NAMES[part]}: {documents}, {size}{unknown}")

@@ -288,7 +288,7 @@ def _cut(words: Sequence[list[int]], max_pieces: int) -> Iterator[list[list[int]
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> MaskedLanguageModel:
     """Read all texts into memory, and train the tokeniser unless `folder` has one.
 
-    `limit`: keep at most so many training texts, for a dry run.
+    `limit`: the most training texts that are kept, for a dry run.
 
     Raises:
         RecipeError: whole words are masked, and the tokeniser has none.

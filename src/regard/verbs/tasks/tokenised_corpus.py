@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.counted import counted
 from regard.data.checksums import dump_with_checksum, load_with_checksum
 from regard.data.streamed_texts import StreamedTexts
 from regard.data.text_part import TextPart
@@ -69,8 +70,7 @@ class TokenisedCorpus:
         else:
             size = f"{totals['tokens']:,} tokens"
         unit = "pairs" if "pairs" in totals else "documents"
-        count = len(self.index.parts)
-        parts = f"{totals[unit]:,} {unit} in {count:,} part{'s' * (count != 1)}"
+        parts = f"{totals[unit]:,} {unit} in {counted(len(self.index.parts), 'part')}"
         return f"training: {parts}, {size}{counts_of_skipped(skipped)}"
 
 

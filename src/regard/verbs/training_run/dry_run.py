@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from regard import console
+from regard.counted import counted
 from regard.data.batch import Batch
 from regard.data.loader import Loader
 from regard.errors import RunError, Stopped
@@ -147,15 +148,14 @@ def _estimates(
     yield f"an update: {seconds:.2g} s for {targets:,.0f} targets, the mean of {len(updates)}"
     total = seconds * training.max_steps
     count = validations_after(0, training) if task.has_validation else 0
-    plural = "" if count == 1 else "s"
     line = f"the run: {console.duration(total)} for {training.max_steps:,} updates"
     if not count:
         line += ", without validation"
     elif math.isnan(task.dry_run_share):
-        line += f", and {count} validation{plural}, which were not timed"
+        line += f", and {counted(count, 'validation')}, which were not timed"
     else:
         validations = count * validation / task.dry_run_share
-        line += f", {console.duration(validations)} at most for {count} validation{plural}:"
+        line += f", {console.duration(validations)} at most for {counted(count, 'validation')}:"
         line += f" {console.duration(total + validations)} in all"
     yield f"{line} (on this machine, as busy as it is now)"
     if training.refit:

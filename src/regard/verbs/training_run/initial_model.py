@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from regard.counted import counted
 from regard.data.tokenizer import TokenizerPair
 from regard.data.tokenizer_extension import ExtensionSettings
 from regard.distributed.group import SINGLE, Group
@@ -308,6 +309,5 @@ def _label_weights(config: ModelConfig) -> set[str]:
 
 def _hardware(device: torch.device, group: Group) -> str:
     """The device, threads and workers of a run, in words."""
-    count = torch.get_num_threads()
-    threads = f"{count} thread{'s' if count > 1 else ''}"
+    threads = counted(torch.get_num_threads(), "thread")
     return f"{device}, {threads}" if group.size == 1 else f"{device}, {group.size} workers of {threads}"

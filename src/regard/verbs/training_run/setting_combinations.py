@@ -45,7 +45,7 @@ def setting_combinations(values: Sequence[str]) -> dict[str, tuple[str, ...]]:
         name = ",".join(f"{short[key]}={_in_a_name(value)}" for key, value in pairs)
         if name in runs or len(name) > MOST_CHARACTERS:
             raise RecipeError(
-                f"--sweep: {name} is no name for one run", "give other values, or fewer settings"
+                f"--sweep: {name} is not a name for one run", "give other values, or fewer settings"
             )
         runs[name] = tuple(f"{key}={value}" for key, value in pairs)
     return runs

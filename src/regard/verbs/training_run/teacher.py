@@ -91,7 +91,7 @@ def training_objective(task: Task, training: TrainingSettings, teacher: LoadedMo
 
 
 def _has_dropout(task: Task, training: TrainingSettings) -> bool:
-    """Whether two passes of the model can differ."""
+    """True if two passes of the model can differ, by dropout."""
     adapter = training.adapter is not None and training.adapter.dropout > 0
     return adapter or has_dropout(task.config)
 

@@ -9,7 +9,7 @@ from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFun
 def attention_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
     """`attention/NAME` for each attention with weights, inputs if it has queries and keys, and `hidden/NAME`.
 
-    Of a kernel that is none of regard's there are no queries, keys and biases: a reader would compute other
+    A kernel that is not one of regard's has no queries, keys and biases here: a reader would compute other
     weights from them.
     """
     found: dict[str, ResourceFunction] = {}

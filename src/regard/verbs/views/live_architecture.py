@@ -21,7 +21,7 @@ CHECKED = ((2, 2), (8, 6), (2, 13))
 def architecture_by_length(pass_of: Callable[[int, int], ForcedPass]) -> Any | None:
     """The resource `architecture` with {"polynomial": [1, s, t, s^2, s t, t^2]} for each number that varies.
 
-    `pass_of` makes a pass of s source ids and t target ids. None if a number is no such polynomial.
+    `pass_of` makes a pass of s source ids and t target ids. None if a number is not such a polynomial.
     """
     found = [asdict(architecture_of(pass_of(*lengths))) for lengths in (*LENGTHS, *CHECKED)]
     inverse = np.linalg.inv(np.array([_terms(*lengths) for lengths in LENGTHS], float))
@@ -49,5 +49,5 @@ def _joined(values: list[Any], inverse: np.ndarray) -> Any:
     factors = [round(float(each)) for each in inverse @ np.array(values[: len(LENGTHS)], float)]
     for lengths, value in zip((*LENGTHS, *CHECKED), values, strict=True):
         if sum(factor * term for factor, term in zip(factors, _terms(*lengths), strict=True)) != value:
-            raise ValueError("a number is no polynomial of the lengths")
+            raise ValueError("a number is not a polynomial of the lengths")
     return {"polynomial": factors}

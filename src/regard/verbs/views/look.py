@@ -215,7 +215,7 @@ def _summary(recorded: RecordedPass, paths: Sequence[str]) -> dict[str, Any]:
 
 
 def _slow_of(recorded: RecordedPass, paths: Iterable[str]) -> list[str]:
-    """Those of these resources that take long."""
+    """The paths of the resources that take long to compute."""
     found = operation_counts(recorded)
     return [path for path in paths if found.get(path, 0) > SLOW_OPERATIONS]
 

@@ -23,7 +23,7 @@ class RecordedPass:
 
     The recording has queries, keys, values and masks, but no weights, whose memory grows with the square of
     the length: `weights` computes those of one attention. Weights are recorded of the attentions whose kernel
-    is none of regard's; `no_weights` has those of them that have no weights.
+    is not one of regard's; `no_weights` has those of them that have no weights.
     """
 
     def __init__(self, run: InspectedRun) -> None:
@@ -76,9 +76,9 @@ class RecordedPass:
 
     @cached_property
     def no_weights(self) -> dict[str, str]:
-        """The attentions without weights, which are no weighted means of their values, and why.
+        """The attentions without weights, which are not weighted means of their values, and why.
 
-        The pass runs for it only if a kernel is none of regard's.
+        The pass runs for it only if a kernel is not one of regard's.
         """
         return dict(self.recording.no_weights) if any(map(self.has_own_kernel, self.sites)) else {}
 

@@ -103,6 +103,7 @@ class BERT(Family):
         "cls.predictions.decoder.bias": "cls.predictions.bias",
     }
     heads: ClassVar[Mapping[str, Head]] = HEADS
+    has_token_types: ClassVar[bool] = True
     offset = 0  # the row of the first position in the position table
     default_pad = 0  # the padding id of a config.json that names none
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {  # head -> patterns of unused tensors
@@ -194,8 +195,8 @@ class BERT(Family):
     def in_family_form(
         self, config: EncoderOnlyConfig, tensors: Mapping[str, Tensor]
     ) -> tuple[EncoderOnlyConfig, Mapping[str, Tensor]]:
-        """Adds a zero token type if the model has none; pooling is written to a separate file."""
-        if not config.num_token_types:
+        """A sentence encoder without its pooling, which another file has; a zero token type if needed."""
+        if self.has_token_types and not config.num_token_types:
             config = dataclasses.replace(config, num_token_types=1)
             types = {"encoder.input.token_types.weight": torch.zeros(1, config.d_model)}
             tensors = {**tensors, **types}

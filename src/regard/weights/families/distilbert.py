@@ -1,10 +1,7 @@
 """DistilBERT (Sanh et al. 2019)."""
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
-
-from torch import Tensor
 
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.weights.families.bert import BERT, class_name, head_of, label_table, labelled
@@ -28,6 +25,7 @@ class DistilBERT(BERT):
     name = "distilbert"
     prefix = "distilbert"
     class_prefix = "DistilBert"
+    has_token_types: ClassVar = False
     ties: ClassVar = {"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"}
     unused: ClassVar = dict.fromkeys(
         ("classification", "regression", "tokens", "spans", "none"), (r"^vocab_",)
@@ -90,14 +88,6 @@ class DistilBERT(BERT):
             "tie_word_embeddings": True,
             **label_table(config, labels),
         }
-
-    def in_family_form(
-        self, config: EncoderOnlyConfig, tensors: Mapping[str, Tensor]
-    ) -> tuple[EncoderOnlyConfig, Mapping[str, Tensor]]:
-        """A sentence encoder as an encoder without a head; its pooling is written to a separate file."""
-        if config.head == "pooled" and not config.pooler:
-            config = dataclasses.replace(config, head="none", pooling="cls", pooler=True, normalised=False)
-        return config, tensors
 
     def table(self, config: EncoderOnlyConfig) -> list[Entry]:
         embeddings = "distilbert.embeddings"

@@ -1,10 +1,7 @@
 """ModernBERT (Warner et al. 2024)."""
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
-
-from torch import Tensor
 
 from regard.errors import FolderError
 from regard.models.encoder_only import EncoderOnlyConfig
@@ -35,6 +32,7 @@ class ModernBERT(BERT):
     name = "modernbert"
     prefix = "model"
     class_prefix = "ModernBert"
+    has_token_types: ClassVar = False
     ties: ClassVar = {"decoder.weight": "model.embeddings.tok_embeddings.weight"}
     unused: ClassVar = {"none": (r"^head\.", r"^decoder\.")}
 
@@ -138,14 +136,6 @@ class ModernBERT(BERT):
             **write_rotary_by_type(config, BASES),
             **label_table(config, labels),
         }
-
-    def in_family_form(
-        self, config: EncoderOnlyConfig, tensors: Mapping[str, Tensor]
-    ) -> tuple[EncoderOnlyConfig, Mapping[str, Tensor]]:
-        """Pooling is written to a separate file."""
-        if config.head == "pooled" and not config.pooler:
-            config = dataclasses.replace(config, head="none", pooling="cls", pooler=True, normalised=False)
-        return config, tensors
 
     def written_activation(self, config: EncoderOnlyConfig) -> str:
         """The name of the head's activation."""

@@ -133,7 +133,7 @@ class Whisper(Family):
         seconds, rest = divmod(config.samples_at_once, config.sampling_rate)
         if rest:
             raise FolderError(
-                f"a window of {config.samples_at_once} samples is no whole number of seconds",
+                f"a window of {config.samples_at_once} samples is not a whole number of seconds",
                 "transformers has no other windows",
             )
         table = {

@@ -18,10 +18,19 @@ from regard.weights.toolkits.decoding import search_settings
 from regard.weights.toolkits.eole_vocabulary import read_tokenizers
 from regard.weights.toolkits.settings import Settings
 from regard.weights.toolkits.toolkit import Toolkit, ToolkitCheckpoint
-from regard.weights.toolkits.torch_names import attention, cross_attention, drop_equal, drop_sinusoids
+from regard.weights.toolkits.torch_names import (
+    EmbeddingNames,
+    attention,
+    cross_attention,
+    drop_sinusoids,
+    refuse_unequal_sides,
+)
 
 CONFIG, VOCABULARY, WEIGHTS = "config.json", "vocab.json", "model.*.safetensors"
-SOURCE, TARGET, OUTPUT = "src_emb.embeddings.weight", "tgt_emb.embeddings.weight", "generator.weight"
+SOURCE = "src_emb.embeddings.weight"
+EMBEDDINGS = EmbeddingNames(
+    source=SOURCE, target="tgt_emb.embeddings.weight", output="generator.weight", shared=SOURCE
+)
 SIDES = {"encoder": "src", "decoder": "tgt"}
 ACTIVATIONS = {
     "relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu_tanh", "silu": "silu", "gated-silu": "swiglu",
@@ -131,12 +140,7 @@ def _config(
     stacks = [_stack(model, name, positions, tensors) for name in SIDES]
     encoder, decoder = stacks
     layers = {f"num_{name}_layers": stack.pop("layers") for name, stack in zip(SIDES, stacks, strict=True)}
-    for name in encoder:
-        if encoder[name] != decoder[name]:
-            raise FolderError(
-                f"{model.where}: {name} = {encoder[name]!r} in the encoder, {decoder[name]!r} in the decoder",
-                "only models with equal settings on both sides are supported",
-            )
+    refuse_unequal_sides(encoder, decoder, encoder, model.where)
     in_pairs = bool(encoder.pop("in_pairs", False))
     joint = model.take(bool, "share_embeddings", False)
     output_tied = model.take(bool, "share_decoder_embeddings", False)
@@ -271,10 +275,7 @@ def _weights(
     for side in SIDES.values():
         if config.positions == "sinusoidal":
             drop_sinusoids(tensors, f"{side}_emb.pe.pe", path, layout=config.position_layout)
-    if config.tied in ("all", "target"):
-        drop_equal(tensors, OUTPUT, SOURCE if config.tied == "all" else TARGET, path)
-    if config.tied in ("all", "embeddings"):
-        drop_equal(tensors, TARGET, SOURCE, path)
+    EMBEDDINGS.drop_tied(tensors, config.tied, path)
     for name in [name for name in tensors if name.endswith(".layer_scalar")]:  # a block's output times it
         if not torch.equal(tensors[name], torch.ones_like(tensors[name])):
             raise FolderError(f"{path}: {name!r} is not 1", "layers with a factor are not supported")
@@ -289,12 +290,7 @@ def _weights(
 
 def _table(config: EncoderDecoderConfig) -> list[Entry]:
     """regard's name of each weight, and eole's."""
-    shared = config.tied in ("all", "embeddings")
-    entries = [same("decoder.input.embedding.weight", SOURCE if shared else TARGET)]
-    if not shared:
-        entries.append(same("encoder.input.embedding.weight", SOURCE))
-    if config.tied in ("embeddings", "none"):
-        entries.append(same("output.weight", OUTPUT))
+    entries = EMBEDDINGS.entries(config.tied)
     if config.output_bias:
         entries.append(same("output.bias", "generator.bias"))
     for side, count in (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers)):

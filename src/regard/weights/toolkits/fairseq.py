@@ -17,7 +17,7 @@ from regard.weights.toolkits.fairseq_dictionary import EOS, PAD, UNK, read_token
 from regard.weights.toolkits.fairseq_settings import MODEL_UNUSED, OF_TRAINING
 from regard.weights.toolkits.settings import Settings
 from regard.weights.toolkits.toolkit import Toolkit, ToolkitCheckpoint, checkpoint_file
-from regard.weights.toolkits.torch_names import HINT, attention, cross_attention, drop_equal
+from regard.weights.toolkits.torch_names import HINT, EmbeddingNames, attention, cross_attention
 
 CHECKPOINTS = ("model.pt", "checkpoint_best.pt", "checkpoint_last.pt")
 SIDES = ("encoder", "decoder")
@@ -37,8 +37,8 @@ NEVER_SET = (
     "adaptive_softmax_cutoff", "encoder_layers_to_keep", "decoder_layers_to_keep", "xformers_att_config",
     "encoder_xformers_att_config", "decoder_xformers_att_config",
 )  # fmt: skip
-SOURCE, TARGET = "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"
-OUTPUT = "decoder.output_projection.weight"
+TARGET, OUTPUT = "decoder.embed_tokens.weight", "decoder.output_projection.weight"
+EMBEDDINGS = EmbeddingNames(source="encoder.embed_tokens.weight", target=TARGET, output=OUTPUT, shared=TARGET)
 OLD_NAMES = [
     *((rf"\.layer_norms\.{number}\.", f".{name}.") for number, name in
       (("0", "self_attn_layer_norm"), ("2", "final_layer_norm"))),
@@ -79,11 +79,12 @@ class Fairseq(Toolkit):
         if tokenizer not in (None, "space", "None"):
             unused = (*unused, f"tokenizer = {tokenizer} (give texts that it has tokenised)")
         settings.finish()
+        EMBEDDINGS.drop_tied(tensors, config.tied, file)
         return ToolkitCheckpoint(
             path=file,
             config=config,
             table=_table(config),
-            tensors=_without_ties(tensors, config, file),
+            tensors=tensors,
             source=source,
             target=target,
             generation=generation,
@@ -202,20 +203,8 @@ def _both(settings: Settings, kind: type, name: str, default: Any) -> Any:
     return encoder
 
 
-def _without_ties(tensors: dict[str, Tensor], config: EncoderDecoderConfig, file: Path) -> dict[str, Tensor]:
-    if config.tied in ("all", "target"):
-        drop_equal(tensors, OUTPUT, TARGET, file)
-    if config.tied == "all":
-        drop_equal(tensors, SOURCE, TARGET, file)
-    return tensors
-
-
 def _table(config: EncoderDecoderConfig) -> list[Entry]:
-    entries = [same("decoder.input.embedding.weight", TARGET)]
-    if config.tied != "all":
-        entries.append(same("encoder.input.embedding.weight", SOURCE))
-    if config.tied == "none":
-        entries.append(same("output.weight", OUTPUT))
+    entries = EMBEDDINGS.entries(config.tied)
     for side, count in (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers)):
         for number in range(count):
             entries += _block(config, f"{side}.blocks.{number}", f"{side}.layers.{number}", side)

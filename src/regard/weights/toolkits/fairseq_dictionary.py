@@ -40,7 +40,7 @@ def _dictionary(path: Path) -> dict[str, int]:
             continue
         if not token or not count.isdigit() or token in found:
             raise FolderError(
-                f"{path}: line {number} is no new token with its count: {line[:40]!r}",
+                f"{path}: line {number} is not a new token with its count: {line[:40]!r}",
                 "is it a dictionary of fairseq?",
             )
         found[token] = len(found)

@@ -8,19 +8,28 @@ from torch import Tensor
 
 from regard.errors import FolderError
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.weights.names import Entry, linear, same
+from regard.weights.names import Entry, linear
 from regard.weights.pickled import read_pickle, refuse_untrusted
 from regard.weights.toolkits.decoding import search_settings
 from regard.weights.toolkits.joeynmt_vocabulary import SpecialSymbols, read_tokenizer
 from regard.weights.toolkits.settings import Settings
 from regard.weights.toolkits.toolkit import Toolkit, ToolkitCheckpoint, checkpoint_file
-from regard.weights.toolkits.torch_names import attention, cross_attention, drop_equal, drop_sinusoids
+from regard.weights.toolkits.torch_names import (
+    EmbeddingNames,
+    attention,
+    cross_attention,
+    drop_sinusoids,
+    refuse_unequal_sides,
+)
 from regard.weights.toolkits.yaml_file import read_yaml_table
 
 CONFIG = "config.yaml"
 CHECKPOINTS = ("best.ckpt", "latest.ckpt")
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu"}
-SOURCE, TARGET, OUTPUT = "src_embed.lut.weight", "trg_embed.lut.weight", "decoder.output_layer.weight"
+SOURCE = "src_embed.lut.weight"
+EMBEDDINGS = EmbeddingNames(
+    source=SOURCE, target="trg_embed.lut.weight", output="decoder.output_layer.weight", shared=SOURCE
+)
 NOT_OF_THE_MODEL = (
     "name", "joeynmt_version", "model_dir", "use_cuda", "fp16", "random_seed", "num_workers", "training",
     "normalization",
@@ -91,12 +100,8 @@ def _config(
     output = model.take(bool, "tied_softmax", False)
     sides = [_side(model.section(name), name, tensors) for name in ("encoder", "decoder")]
     encoder, decoder = sides
-    for name in ("d_model", "num_heads", "d_ff", "activation", "norm_position", "scaled_embedding"):
-        if encoder[name] != decoder[name]:
-            raise FolderError(
-                f"{model.where}: {name} = {encoder[name]!r} in the encoder, {decoder[name]!r} in the decoder",
-                "only models with equal settings on both sides are supported",
-            )
+    equal = ("d_model", "num_heads", "d_ff", "activation", "norm_position", "scaled_embedding")
+    refuse_unequal_sides(encoder, decoder, equal, model.where)
     model.finish()
     layers = {f"num_{side}_layers": table.pop("layers") for side, table in zip(SIDES, sides, strict=True)}
     return EncoderDecoderConfig(
@@ -161,20 +166,12 @@ def _weights(tensors: dict[str, Tensor], config: EncoderDecoderConfig, file: Pat
     """The weights without those that are tied to others, and without the positions, which are fixed."""
     for side in SIDES:
         drop_sinusoids(tensors, f"{side}.pe.pe", file)
-    if config.tied in ("all", "target"):
-        drop_equal(tensors, OUTPUT, TARGET, file)
-    if config.tied in ("all", "embeddings"):
-        drop_equal(tensors, TARGET, SOURCE, file)
+    EMBEDDINGS.drop_tied(tensors, config.tied, file)
     return tensors
 
 
 def _table(config: EncoderDecoderConfig) -> list[Entry]:
-    shared = config.tied in ("all", "embeddings")
-    entries = [same("decoder.input.embedding.weight", SOURCE if shared else TARGET)]
-    if not shared:
-        entries.append(same("encoder.input.embedding.weight", SOURCE))
-    if config.tied in ("embeddings", "none"):
-        entries.append(same("output.weight", OUTPUT))
+    entries = EMBEDDINGS.entries(config.tied)
     for side, count in (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers)):
         for number in range(count):
             entries += _block(config, f"{side}.blocks.{number}", f"{side}.layers.{number}", side)

@@ -8,7 +8,7 @@ from typing import Any
 from regard.data.folder_file import read_file
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_file import SPACES
-from regard.data.tokenizer_pretrained import SpecialTokens, pipeline_parts
+from regard.data.tokenizer_pretrained import SpecialTokens, pipeline_parts, replacement
 from regard.data.tokenizer_sentencepiece import from_sentencepiece
 from regard.data.tokenizer_toolkits import from_characters, from_subword_nmt, from_words
 from regard.errors import FolderError
@@ -32,7 +32,7 @@ class SpecialSymbols:
 
     @classmethod
     def of(cls, data: Settings) -> "SpecialSymbols":
-        """Those that the settings of the data name, else the usual ones."""
+        """The symbols that the section `data` names; JoeyNMT's defaults for those that it does not name."""
         data.ignore("special_symbols")
         table = data.table.get("special_symbols")
         settings = Settings(table if isinstance(table, Mapping) else {}, data.where, "data.special_symbols.")
@@ -116,9 +116,9 @@ def _normalised(content: dict[str, Any], settings: Settings) -> dict[str, Any]:
     decoding: list[dict[str, Any]] = []
     if settings.take(bool, "normalize", False):
         steps.append({"type": "NFKC"})
-        steps += [_replace({"String": old}, new) for old, new in UNICODE.items()]
-        steps.append(_replace({"Regex": SPACES}, " "))
-        decoding = [_replace({"String": old}, new) for old, new in BEFORE_PUNCTUATION.items()]
+        steps += [replacement({"String": old}, new) for old, new in UNICODE.items()]
+        steps.append(replacement({"Regex": SPACES}, " "))
+        decoding = [replacement({"String": old}, new) for old, new in BEFORE_PUNCTUATION.items()]
         steps += [*decoding, {"type": "Strip", "strip_left": True, "strip_right": True}]
     if settings.take(bool, "lowercase", False):
         steps.append({"type": "Lowercase"})
@@ -132,7 +132,3 @@ def _normalised(content: dict[str, Any], settings: Settings) -> dict[str, Any]:
         parts = [before, {"type": "Fuse"}, *decoding]
         changed["decoder"] = pipeline_parts("decoders", parts)
     return changed
-
-
-def _replace(pattern: Mapping[str, str], content: str) -> dict[str, Any]:
-    return {"type": "Replace", "pattern": dict(pattern), "content": content}

@@ -67,7 +67,7 @@ def with_encoder(toolkit: Toolkit | None, encoder: Path) -> Toolkit:
     """
     if not isinstance(toolkit, Comet):
         raise FolderError(
-            f"encoder = {encoder}, but this is no metric of {Comet.title}",
+            f"encoder = {encoder}, but this is not a metric of {Comet.title}",
             "such a folder has hparams.yaml and checkpoints/model.ckpt; leave encoder out for others",
         )
     return Comet(encoder)

@@ -23,11 +23,15 @@ from regard.weights.toolkits.marian_vocabulary import find_vocabularies, read_to
 from regard.weights.toolkits.npz import read_npz
 from regard.weights.toolkits.settings import Settings
 from regard.weights.toolkits.toolkit import NEVER, Toolkit, ToolkitCheckpoint, with_row
+from regard.weights.toolkits.torch_names import EmbeddingNames
 from regard.weights.toolkits.yaml_file import as_table, parse_yaml, read_yaml_table
 
 CONFIG = "special:model.yml"
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "silu"}
 OUTPUT = "decoder_ff_logit_out"
+EMBEDDINGS = EmbeddingNames(
+    source="encoder_Wemb", target="decoder_Wemb", output=f"{OUTPUT}_Wt", shared="Wemb"
+)
 STACKS = ("encoder", "decoder")
 # settings of other types of models and of training
 WITHOUT_EFFECT = (
@@ -70,7 +74,7 @@ class Marian(Toolkit):
         settings = Settings(as_table(parse_yaml(written, where), where), where)
         tensors = _tensors(arrays)
         tied = _tied(settings)
-        source, target = _embeddings(tied)
+        source, target = EMBEDDINGS.of_sides(tied)
         _refuse_missing(tensors, file, source, target)
         rows = tensors[source].shape[0], tensors[target].shape[0]
         _refuse_contradictions(settings, tensors, rows)
@@ -117,7 +121,7 @@ def _tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
 
 
 def _tied(settings: Settings) -> Tied:
-    """Which embeddings are one matrix, by regard's name."""
+    """The value of regard's `tied`: which embeddings are one matrix."""
     take = settings.take
     everything = take(bool, "tied-embeddings-all", False)
     both_sides = take(bool, "tied-embeddings-src", False) or everything
@@ -125,11 +129,6 @@ def _tied(settings: Settings) -> Tied:
     if both_sides:
         return "all" if output else "embeddings"
     return "target" if output else "none"
-
-
-def _embeddings(tied: str) -> tuple[str, str]:
-    """The names of the embeddings of source and target."""
-    return ("Wemb", "Wemb") if tied in ("all", "embeddings") else ("encoder_Wemb", "decoder_Wemb")
 
 
 def _refuse_missing(tensors: Mapping[str, Tensor], file: Path, *names: str) -> None:
@@ -155,7 +154,7 @@ def _config(settings: Settings, tied: Tied, rows: tuple[int, int]) -> EncoderDec
     must_be(
         "transformer-decoder-autoreg",
         "self-attention",
-        hint="SSRU (rnn) and average attention are no self-attention: train a model with self-attention",
+        hint="SSRU (rnn) and average attention are not self-attention: train a model with self-attention",
     )
     for name in ("right-left", "ulr", "transformer-no-projection", "transformer-pool", "transformer-no-bias",
                  "transformer-no-affine", "transformer-train-position-embeddings",
@@ -251,13 +250,7 @@ def _with_start(
 
 
 def _table(config: EncoderDecoderConfig) -> list[Entry]:
-    source, target = _embeddings(config.tied)
-    entries = [same("decoder.input.embedding.weight", target)]
-    if config.tied in ("target", "none"):
-        entries.append(same("encoder.input.embedding.weight", source))
-    if config.tied in ("embeddings", "none"):
-        entries.append(same("output.weight", f"{OUTPUT}_Wt"))
-    entries.append(same("output.bias", f"{OUTPUT}_b"))
+    entries = [*EMBEDDINGS.entries(config.tied), same("output.bias", f"{OUTPUT}_b")]
     for side, count in (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers)):
         for number in range(count):
             entries += _block(config, f"{side}.blocks.{number}", f"{side}_l{number + 1}", side)

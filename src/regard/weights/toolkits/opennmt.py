@@ -18,12 +18,18 @@ from regard.weights.toolkits.decoding import search_settings
 from regard.weights.toolkits.eole_vocabulary import read_tokenizers
 from regard.weights.toolkits.settings import Settings
 from regard.weights.toolkits.toolkit import Toolkit, ToolkitCheckpoint, checkpoint_file
-from regard.weights.toolkits.torch_names import attention, cross_attention, drop_equal, drop_sinusoids
+from regard.weights.toolkits.torch_names import EmbeddingNames, attention, cross_attention, drop_sinusoids
 
 STEPS = "*_step_*.pt"
-EMBEDDINGS = "embeddings.make_embedding"
-SOURCE, TARGET = (f"{side}.{EMBEDDINGS}.emb_luts.0.weight" for side in ("encoder", "decoder"))
-OUTPUT, OUTPUT_BIAS = "generator.weight", "generator.bias"
+EMBEDDING_MODULE = "embeddings.make_embedding"
+TARGET = f"decoder.{EMBEDDING_MODULE}.emb_luts.0.weight"
+EMBEDDINGS = EmbeddingNames(
+    source=f"encoder.{EMBEDDING_MODULE}.emb_luts.0.weight",
+    target=TARGET,
+    output="generator.weight",
+    shared=TARGET,
+)
+OUTPUT_BIAS = "generator.bias"
 OLD_NAMES = [
     (r"\.layer_norm((_\d+)?)\.a_2$", r".layer_norm\1.weight"),
     (r"\.layer_norm((_\d+)?)\.b_2$", r".layer_norm\1.bias"),
@@ -183,20 +189,13 @@ def _config(
 
 def _weights(tensors: dict[str, Tensor], config: EncoderDecoderConfig, path: Path) -> dict[str, Tensor]:
     for side in ("encoder", "decoder"):
-        drop_sinusoids(tensors, f"{side}.{EMBEDDINGS}.pe.pe", path, layout=config.position_layout)
-    if config.tied in ("all", "target"):
-        drop_equal(tensors, OUTPUT, TARGET, path)
-    if config.tied in ("all", "embeddings"):
-        drop_equal(tensors, SOURCE, TARGET, path)
+        drop_sinusoids(tensors, f"{side}.{EMBEDDING_MODULE}.pe.pe", path, layout=config.position_layout)
+    EMBEDDINGS.drop_tied(tensors, config.tied, path)
     return tensors
 
 
 def _table(config: EncoderDecoderConfig) -> list[Entry]:
-    entries = [same("decoder.input.embedding.weight", TARGET), same("output.bias", OUTPUT_BIAS)]
-    if config.tied in ("target", "none"):
-        entries.append(same("encoder.input.embedding.weight", SOURCE))
-    if config.tied in ("embeddings", "none"):
-        entries.append(same("output.weight", OUTPUT))
+    entries = [*EMBEDDINGS.entries(config.tied), same("output.bias", OUTPUT_BIAS)]
     for side, layers, count in (
         ("encoder", "transformer", config.num_encoder_layers),
         ("decoder", "transformer_layers", config.num_decoder_layers),

@@ -18,12 +18,17 @@ from regard.weights.toolkits.decoding import search_settings
 from regard.weights.toolkits.segmentation import segmentation
 from regard.weights.toolkits.settings import Settings
 from regard.weights.toolkits.toolkit import Toolkit, ToolkitCheckpoint, refuse_other_size, tokenizer_of
-from regard.weights.toolkits.torch_names import drop_equal, drop_sinusoids
+from regard.weights.toolkits.torch_names import EmbeddingNames, drop_sinusoids, refuse_unequal_sides
 from regard.weights.toolkits.yaml_file import read_yaml_table
 
 CONFIG, BEST = "config", "params.best"
-SOURCE, TARGET = "embedding_source.embedding.weight", "embedding_target.embedding.weight"
-OUTPUT = "output_layer.weight"
+SOURCE = "embedding_source.embedding.weight"
+EMBEDDINGS = EmbeddingNames(
+    source=SOURCE,
+    target="embedding_target.embedding.weight",
+    output="output_layer.weight",
+    shared=SOURCE,
+)
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")  # ids 0 to 3
 PAD, UNK, BOS, EOS = range(4)
 TIED: dict[str, Tied] = {
@@ -96,13 +101,7 @@ def _config(settings: Settings) -> EncoderDecoderConfig:
     stacks = [_stack(settings.section(f"config_{side}")) for side in ("encoder", "decoder")]
     encoder, decoder = stacks
     layers = {"num_encoder_layers": encoder.pop("layers"), "num_decoder_layers": decoder.pop("layers")}
-    for name in encoder:
-        if encoder[name] != decoder[name]:
-            raise FolderError(
-                f"{settings.where}: {name} = {encoder[name]!r} in the encoder,"
-                f" {decoder[name]!r} in the decoder",
-                "only models with equal settings on both sides are supported",
-            )
+    refuse_unequal_sides(encoder, decoder, encoder, settings.where)
     for side, size in zip(("source", "target"), sizes, strict=True):
         embedding = settings.section(f"config_embed_{side}")
         embedding.ignore("dropout", "allow_sparse_grad")
@@ -129,7 +128,7 @@ def _config(settings: Settings) -> EncoderDecoderConfig:
 def _stack(settings: Settings) -> dict[str, Any]:
     """The settings of the encoder or the decoder, by regard's names."""
     take, must_be = settings.take, settings.must_be
-    must_be("decoder_type", "transformer", hint="SSRU is no self-attention: only transformer is supported")
+    must_be("decoder_type", "transformer", hint="SSRU is not self-attention: only transformer is supported")
     must_be("use_lhuc", False)
     must_be("block_prepended_cross_attention", False)
     settings.ignore("depth_key_value")  # the width of the encoder, or 0
@@ -167,10 +166,7 @@ def _weights(tensors: dict[str, Tensor], config: EncoderDecoderConfig, file: Pat
     if config.positions == "sinusoidal":
         for side in ("encoder", "decoder"):
             drop_sinusoids(tensors, f"{side}.pos_embedding.weight", file, layout="split")
-    if config.tied in ("all", "target"):
-        drop_equal(tensors, OUTPUT, TARGET, file)
-    if config.tied in ("all", "embeddings"):
-        drop_equal(tensors, TARGET, SOURCE, file)
+    EMBEDDINGS.drop_tied(tensors, config.tied, file)
     width = config.d_model
     found = {}
     for name, tensor in tensors.items():
@@ -189,13 +185,7 @@ def _weights(tensors: dict[str, Tensor], config: EncoderDecoderConfig, file: Pat
 
 
 def _table(config: EncoderDecoderConfig) -> list[Entry]:
-    shared = config.tied in ("all", "embeddings")
-    entries = [same("decoder.input.embedding.weight", SOURCE if shared else TARGET)]
-    if not shared:
-        entries.append(same("encoder.input.embedding.weight", SOURCE))
-    if config.tied in ("embeddings", "none"):
-        entries.append(same("output.weight", OUTPUT))
-    entries.append(same("output.bias", "output_layer.bias"))
+    entries = [*EMBEDDINGS.entries(config.tied), same("output.bias", "output_layer.bias")]
     for side, count in (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers)):
         for number in range(count):
             entries += _block(config, f"{side}.blocks.{number}", f"{side}.layers.{number}", side)

@@ -1,18 +1,70 @@
-"""What the checkpoints of toolkits written in PyTorch share: names of layers, tied and fixed tensors."""
+"""What the checkpoints of several toolkits share: names of layers, tied and fixed tensors."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.errors import FolderError
 from regard.layers.positions import Layout, sinusoids
-from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig, Tied
 from regard.weights.families.family import widths
-from regard.weights.names import Entry, linear, stacked_tensors
+from regard.weights.names import Entry, linear, same, stacked_tensors
 
 HINT = "the settings describe another model than the weights"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingNames:
+    """A toolkit's names of the matrices that a model may tie: both embeddings and the output layer."""
+
+    source: str
+    target: str
+    output: str
+    shared: str  # the matrix that serves both sides, if they share one
+
+    def of_sides(self, tied: Tied) -> tuple[str, str]:
+        """The names of the embeddings of source and target; one name if they are one matrix."""
+        if tied in ("all", "embeddings"):
+            return self.shared, self.shared
+        return self.source, self.target
+
+    def entries(self, tied: Tied) -> list[Entry]:
+        """The entries of the matrices that a model tied in this way has."""
+        source, target = self.of_sides(tied)
+        entries = [same("decoder.input.embedding.weight", target)]
+        if source != target:
+            entries.append(same("encoder.input.embedding.weight", source))
+        if tied in ("embeddings", "none"):
+            entries.append(same("output.weight", self.output))
+        return entries
+
+    def drop_tied(self, tensors: dict[str, Tensor], tied: Tied, where: Path) -> None:
+        """Removes the matrices that are tied to others.
+
+        Raises:
+            FolderError: one differs, although the settings tie it.
+        """
+        kept = self.of_sides(tied)
+        if tied in ("all", "target"):
+            drop_equal(tensors, self.output, kept[1], where)
+        for name in {self.source, self.target}.difference(kept):
+            drop_equal(tensors, name, self.shared, where)
+
+
+def refuse_unequal_sides(
+    encoder: Mapping[str, Any], decoder: Mapping[str, Any], names: Iterable[str], where: str
+) -> None:
+    """Raises a FolderError if a setting of `names` differs between encoder and decoder."""
+    for name in names:
+        if encoder[name] != decoder[name]:
+            raise FolderError(
+                f"{where}: {name} = {encoder[name]!r} in the encoder, {decoder[name]!r} in the decoder",
+                "only models with equal settings on both sides are supported",
+            )
 
 
 def attention(
@@ -66,4 +118,4 @@ def drop_sinusoids(
     if not torch.allclose(
         table, sinusoids(0, len(table), table.size(1), layout), atol=2e-3
     ):  # float32 angles
-        raise FolderError(f"{where}: {name!r} are no sinusoidal positions", HINT)
+        raise FolderError(f"{where}: {name!r} are not sinusoidal positions", HINT)
