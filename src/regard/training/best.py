@@ -11,8 +11,7 @@ def better(metrics: Mapping[str, float], settings: TrainingSettings, state: Trai
     """For each selection metric, True if it is better than ever; with two metrics, if it is not worse.
 
     Two metrics follow the code of Velickovic et al. 2018: on small validation sets accuracies often tie.
-    Of models that all have a score of 0 or an error rate of 100 %, as models have at first, the one with the
-    least loss is best.
+    Of models that have nothing right, as at first, the one with the least loss is best.
     """
     best = [state.best_value, state.second_value]
     either = settings.second_metric is not None
