@@ -74,7 +74,12 @@ class TranslationAnswerer(DecodingAnswerer[str, Translation]):
             source_attentions(self.translator.model)  # refuses a model without any
 
     def running(self) -> RunningAnswers[str, Translation]:
-        return self.translator.running(alignments=self.settings.alignments)
+        asked = self.settings
+        return self.translator.running(alignments=asked.alignments, alternatives=asked.alternatives or 0)
+
+    @property
+    def records_alternatives(self) -> bool:
+        return self.translator.records_alternatives
 
     def most_tokens(self, piece: str) -> int:
         return self.translator.most_tokens(len(piece) // CHARACTERS_OF_A_TOKEN + 1)
@@ -120,7 +125,11 @@ class GenerationAnswerer(DecodingAnswerer[str, PromptContinuations]):
         )
 
     def running(self) -> RunningAnswers[str, PromptContinuations]:
-        return self.generator.running()
+        return self.generator.running(alternatives=self.settings.alternatives)
+
+    @property
+    def records_alternatives(self) -> bool:
+        return self.generator.records_alternatives
 
     def most_tokens(self, piece: str) -> int:
         return self.generator.most_tokens(len(piece) // CHARACTERS_OF_A_TOKEN + 1)

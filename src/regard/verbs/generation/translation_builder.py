@@ -15,6 +15,7 @@ from regard.verbs.generation.candidates import (
     combinations,
     in_step,
 )
+from regard.verbs.generation.scored_tokens import named
 from regard.verbs.generation.search_results import selected_texts
 from regard.verbs.generation.sources import SourceEncoder
 from regard.verbs.generation.translations import Translation
@@ -83,6 +84,7 @@ class TranslationBuilder:
                 tokens=tuple(tokenizer.tokens(found[place].ids)),
                 token_log_probs=tuple(found[place].token_log_probs),
                 alignment=self._alignment(src_ids, found[place].ids),
+                alternatives=named(tokenizer, found[place].alternatives[: len(found[place].ids)]),
             )
             for place, text, score in selected_texts(self._settings, texts, self._n_best)
         ]

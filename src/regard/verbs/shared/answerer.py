@@ -32,6 +32,8 @@ class AnswerSettings:
         prefix: the text before each source, such as >>fra<<; None: the model's own.
         chat: prompts are conversations, as `ServedModel.rendered` returns them.
         alignments: candidates of a translation have alignments to the source.
+        alternatives: each token comes with so many of the most probable tokens in its place, and the parts of
+            a text come with their tokens; None: neither.
     """
 
     task: Task
@@ -41,6 +43,7 @@ class AnswerSettings:
     split: SplitMode = "auto"
     chat: bool = False
     alignments: bool = False
+    alternatives: int | None = None
     speech: SpeechOptions = ANY_SPEECH
 
 
@@ -95,6 +98,11 @@ class DecodingAnswerer(Answerer[Piece, Answer]):
     @abstractmethod
     def longest_answer(self) -> int:
         """The greatest number of tokens of the answer to a piece."""
+
+    @property
+    def records_alternatives(self) -> bool:
+        """True if tokens can come with the most probable ones in their place."""
+        return False
 
 
 class BatchAnswerer(Answerer[Piece, Answer]):
