@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from regard.data.chat_template import Message
 from regard.data.sound import sound_of
+from regard.data.tokenizer import Tokenizer
 from regard.decoding.batches import deterministic
 from regard.decoding.scoring import ForcedScore
 from regard.errors import ConfigError, DataError, FolderError
@@ -81,6 +82,9 @@ class TranslationAnswerer(DecodingAnswerer[str, Translation]):
     def records_alternatives(self) -> bool:
         return self.translator.records_alternatives
 
+    def count_unknown(self, piece: str) -> int:
+        return self.translator.count_unknown(piece)
+
     def most_tokens(self, piece: str) -> int:
         return self.translator.most_tokens(len(piece) // CHARACTERS_OF_A_TOKEN + 1)
 
@@ -131,6 +135,9 @@ class GenerationAnswerer(DecodingAnswerer[str, PromptContinuations]):
     def records_alternatives(self) -> bool:
         return self.generator.records_alternatives
 
+    def count_unknown(self, piece: str) -> int:
+        return self.generator.prompts.encode([piece])[0].count(self.generator.tokenizer.unk_id)
+
     def most_tokens(self, piece: str) -> int:
         return self.generator.most_tokens(len(piece) // CHARACTERS_OF_A_TOKEN + 1)
 
@@ -169,6 +176,9 @@ class EmbeddingAnswerer(BatchAnswerer[str, EmbeddedLine]):
             _refuse_long(text)
         return [[text] for text in texts]
 
+    def count_unknown(self, piece: str) -> int:
+        return _count_unknown(self.embedder.tokenizer, piece)
+
     def answers(self, pieces: Sequence[str], first: int) -> list[EmbeddedLine]:
         return list(self.embedder.answers(pieces, 1))
 
@@ -190,6 +200,9 @@ class ClassAnswerer(BatchAnswerer[str, ClassPrediction]):
             _refuse_long(text)
         return [[text] for text in texts]
 
+    def count_unknown(self, piece: str) -> int:
+        return _count_unknown(self.classifier.tokenizer, piece)
+
     def answers(self, pieces: Sequence[str], first: int) -> list[ClassPrediction]:
         return list(self.classifier.answers(pieces, 1))
 
@@ -209,6 +222,11 @@ class ScoreAnswerer(BatchAnswerer[tuple[str, str], ForcedScore]):
 
     def pieces(self, texts: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
         return [[text] for text in texts]
+
+    def count_unknown(self, piece: tuple[str, str]) -> int:
+        """Those of both texts."""
+        tokenizers = self.loaded.tokenizers
+        return _count_unknown(tokenizers.source, piece[0]) + _count_unknown(tokenizers.target, piece[1])
 
     def answers(self, pieces: Sequence[tuple[str, str]], first: int) -> list[ForcedScore]:
         return pair_scores(self.loaded, pieces, self.options)
@@ -381,6 +399,10 @@ def tasks_of(loaded: LoadedModel) -> tuple[Task, ...]:
     if isinstance(model, SpeechToText):
         return ("transcribe",)
     raise FolderError(f"{loaded.path}: this model cannot be served", f"it {use_of(loaded)}")
+
+
+def _count_unknown(tokenizer: Tokenizer, text: str) -> int:
+    return tokenizer.encode(text.strip()).count(tokenizer.unk_id)
 
 
 def _refuse_long(text: str) -> None:

@@ -268,6 +268,10 @@ class Translator(ShowsModel):
 
         return RunningAnswers(batch, queue, answer)
 
+    def count_unknown(self, piece: str) -> int:
+        """How many tokens of a piece the model does not know."""
+        return self._sources.count_unknown(piece)
+
     def too_long(self, pieces: Sequence[str]) -> list[bool]:
         """True for each piece of which only the beginning would be read."""
         return self._sources.are_long(pieces)

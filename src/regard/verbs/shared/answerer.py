@@ -78,6 +78,10 @@ class Answerer(ABC, Generic[Piece, Answer]):
     def joined(self, text: Any, pieces: Sequence[Piece], answers: Sequence[Answer]) -> Answer:
         """The answer to a text, joined from the answers to its pieces."""
 
+    def count_unknown(self, piece: Piece) -> int:
+        """How many tokens of a piece the model does not know: its answer ignores what they stand for."""
+        return 0
+
     def size(self, piece: Piece) -> int:
         """The work of a piece, in characters: a server forms batches by it."""
         return len(str(piece)) + 1
