@@ -20,7 +20,8 @@ class RecordedStep(NamedTuple):
 
     @property
     def tokens(self) -> RankedTokens:
-        return tuple(zip(self.ids.tolist(), self.log_probs.tolist(), strict=True))
+        possible = np.isfinite(self.log_probs)  # a small vocabulary has fewer than `count`
+        return tuple(zip(self.ids[possible].tolist(), self.log_probs[possible].tolist(), strict=True))
 
 
 class Alternatives:
