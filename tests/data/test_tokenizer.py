@@ -377,3 +377,14 @@ def test_unseen_captions_come_back_exactly(kind):
     texts = [pair.target for pair in open_corpus(CorpusSettings(**names), LinePolicy(), Path())]
     for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
         assert tokenizer.decode(ids) == unicodedata.normalize("NFC", text) or tokenizer.unk_id in ids
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_id_has_the_characters_that_it_stands_for(kind):
+    text = "the red dog, the cat ☃ runs"
+    tokenizer = train_tokenizer([text, "a dog"], kind, TokenizerSettings(kind=kind, vocab_size=300))
+    spans = tokenizer.spans(text)
+    assert len(spans) == len(tokenizer.encode(text))
+    assert spans == sorted(spans)
+    covered = {place for begin, end in spans for place in range(begin, end)}
+    assert {place for place, character in enumerate(text) if not character.isspace()} <= covered

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from regard.serving.answer_types import ANSWERS, TEXT_ANSWERS
-from regard.serving.dialects.deepl import IMPOSSIBLE
+from regard.serving.dialects.deepl import IMPOSSIBLE, TAG_FIELDS
 from regard.serving.dialects.openai_audio import GRANULARITIES, NEUTRAL, TRANSLATIONS
 from regard.serving.form_fields import FORMS, MULTIPART, URLENCODED
 from regard.serving.run import dialects
@@ -32,6 +32,10 @@ FIELDS = {  # of each name a value that the server takes
     "api_key": "a",
     "formality": "default",
     "tag_handling": "html",
+    "ignore_tags": "x",
+    "splitting_tags": "y",
+    "non_splitting_tags": "z",
+    "outline_detection": "1",
     "split_sentences": "1",
     "model_type": "latency_optimized",
     "filename": "a.txt",
@@ -115,6 +119,8 @@ def test_a_form_needs_what_is_required_and_takes_the_rest(document, included, tr
             assert sent(server, asked, others, multipart=several).status in (400, 404, 415), name
     for name in {*schema["properties"]} - {*least, "glossary_id", "glossary_ids"}:
         more = {**least, name: values[name]}
+        if name in TAG_FIELDS:
+            more["tag_handling"] = "html"
         if name == GRANULARITIES:
             assert sent(server, asked, more, multipart=several).status == 400
             more["response_format"] = "verbose_json"

@@ -101,6 +101,15 @@ class Tokenizer:
                 raise _surrogate(texts) from error
         return [[*self.prefix, *self._known(encoding.ids)] for encoding in found]
 
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """The characters of each id of `encode(text)`: begin, and end excluded; of a prefix none."""
+        with translated_panics("encode this text"):
+            encoding = self._backend.encode(text, add_special_tokens=False)
+        spans = [(0, 0)] * len(self.prefix)
+        for number, span in zip(encoding.ids, encoding.offsets, strict=True):
+            spans += [span] * len(self._known([number]))
+        return spans
+
     def encode_rendered(self, text: str) -> list[int]:
         """The ids of a text that a chat template wrote: special tokens that it spells are themselves."""
         if self._spelling is None:

@@ -117,6 +117,7 @@ class Search(ABC):
             log_prob=sum(each) if self.changes_scores else total,
             score=total / self.length_penalty(length),
             token_log_probs=each,
+            alternatives=rows.alternatives_of(row, len(each)),
         )
 
     def at_a_stop(
@@ -160,10 +161,14 @@ class Search(ABC):
         free = constraints.is_free(rows)
         forced = np.full(len(rows.sentence), FREE) if free else constraints.forced(rows)
         fallback = np.where(forced == FREE, self.eos_id, forced)
-        found = rows.top_candidates(self.bos_id, size + len(banned), fallback)
+        recorded = rows.alternatives
+        asked = size + len(banned) if recorded is None else max(size + len(banned), recorded.count)
+        found = rows.top_candidates(self.bos_id, asked, fallback)
         if found is None:
             return None
         values, ids, fallback_log_probs = found
+        if recorded is not None:
+            recorded.record(values, ids)
         values, ids = without(banned, size, values, ids)
         forced_rows = np.flatnonzero(forced != FREE)
         if len(forced_rows):
@@ -220,6 +225,8 @@ class Search(ABC):
         shift: Float[Tensor, "rows 1"] | None = None,
     ) -> SelectedTokens:
         """The next tokens that `rank` selects by these log-probabilities, which are changed in place."""
+        if rows.alternatives is not None:
+            rows.alternatives.rank(log_probs)
         prepared = self.prepare(log_probs, rows, constraints, shift)
         return self.settle(prepared, rows.live(), *rank(prepared.log_probs))
 

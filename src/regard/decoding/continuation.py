@@ -263,4 +263,5 @@ def _by_read(prompts: Sequence[Prompt], batch: Sequence[int]) -> list[list[int]]
 def without_prompt(hypothesis: Hypothesis, length: int) -> Hypothesis:
     """The hypothesis without its first tokens, a prompt of this length."""
     ids, log_probs = hypothesis.ids[length:], hypothesis.token_log_probs[length:]
-    return replace(hypothesis, ids=ids, token_log_probs=log_probs)
+    alternatives = hypothesis.alternatives[length:]
+    return replace(hypothesis, ids=ids, token_log_probs=log_probs, alternatives=alternatives)

@@ -46,6 +46,8 @@ class Hypothesis:
     log_prob: float  # nats, the end included
     score: float  # log_prob, changed by the rules, over the length penalty
     token_log_probs: list[float] = field(repr=False)  # the last is the end's
+    # of each of these the most probable tokens, ids and log-probabilities; empty unless they are recorded
+    alternatives: list[tuple[tuple[int, float], ...]] = field(default_factory=list, repr=False)
 
 
 @runtime_checkable

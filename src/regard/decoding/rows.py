@@ -6,18 +6,28 @@ free row, one of the same sentence if there is any, so that little of the cache 
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
+from regard.decoding.alternatives import Alternatives, RankedTokens
 from regard.decoding.step import LogitStepper, RankingStepper, SearchingStepper, Stepper, multiple_of
 from regard.fast.largest import CandidateTensors
 from regard.fast.native.search import StepsTaken
 
 SPARE = -1
 MOST_PAUSE = 7  # steps
+
+
+class TakenToken(NamedTuple):
+    """A token of a row, its log-probability, and the most probable tokens at its step, if recorded."""
+
+    token: int
+    log_prob: float
+    alternatives: RankedTokens
 
 
 def round_up(count: int, multiple: int) -> int:
@@ -30,6 +40,8 @@ class HypothesisRows:
     A search that starts with all of its sentences has rows of one length. In a batch that sentences join
     (`running_batch.py`) `length` is the greatest, and tokens after the length of a row have no meaning.
     """
+
+    alternatives: Alternatives | None = None  # if they are recorded
 
     def __init__(
         self, stepper: Stepper, sentences: int, begun: Int64[np.ndarray, "sentences length"] | None = None
@@ -53,6 +65,10 @@ class HypothesisRows:
         self._found: CandidateTensors | None = None  # the next step's candidates, if `run_steps` found them
         self.select(np.arange(sentences), self.rank)
 
+    def record_alternatives(self, count: int) -> None:
+        """Record the `count` most probable tokens at each step from now on."""
+        self.alternatives = Alternatives(count, len(self.sentence))
+
     @property
     def ids(self) -> Int64[np.ndarray, "rows length"]:
         """The tokens so far."""
@@ -70,6 +86,16 @@ class HypothesisRows:
     def log_probs_of(self, row: int) -> list[float]:
         """The log-probabilities of the tokens of this row."""
         return self._token_log_probs[row, : self.lengths[row]].tolist()
+
+    def alternatives_of(self, row: int, length: int) -> list[RankedTokens]:
+        """See `Alternatives.of_row`; empty if they are not recorded."""
+        return [] if self.alternatives is None else self.alternatives.of_row(row, length)
+
+    def taken(self, row: int, begin: int) -> list[TakenToken]:
+        """The tokens of this row from the place `begin` on."""
+        ids, log_probs = self.ids_of(row), self.log_probs_of(row)
+        alternatives = self.alternatives_of(row, len(ids)) or [()] * len(ids)
+        return [*map(TakenToken, ids[begin:], log_probs[begin:], alternatives[begin:])]
 
     def lengths_by_sentence(self, sentences: int) -> Int64[np.ndarray, " sentences"]:
         """The length of the hypotheses of each sentence; 0 where there are none."""
@@ -174,6 +200,8 @@ class HypothesisRows:
         )
         self._source = self.sentence
         self.length = int(self.lengths.max())
+        if self.alternatives is not None:
+            self.alternatives.join(new)
 
     def _widen(self, width: int) -> None:
         """Make room for `width` tokens in each row."""
@@ -209,6 +237,8 @@ class HypothesisRows:
         self._ids, self._token_log_probs = self._ids[origin], self._token_log_probs[origin]
         if len(origin):
             self.stepper.select(torch.from_numpy(origin))
+        if self.alternatives is not None:
+            self.alternatives.move(origin)
 
     def append(
         self,
@@ -225,6 +255,8 @@ class HypothesisRows:
         self._ids[rows, self.lengths], self._token_log_probs[rows, self.lengths] = appended, gained
         self.lengths = self.lengths + 1
         self.length += 1
+        if self.alternatives is not None:
+            self.alternatives.append()
         if scores is not None:
             gained = np.zeros(len(rows))
             gained[slots] = scores

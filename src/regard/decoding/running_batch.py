@@ -35,8 +35,9 @@ from regard.decoding.batches import deterministic, max_positions, min_source_len
 from regard.decoding.continuation import Prompt, without_prompt
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.prompt_stepper import PromptStepper, prompt_stepper
+from regard.decoding.rows import TakenToken
 from regard.decoding.running_group import Answer, Arrival, Group, JoinedGroup, group_of
-from regard.decoding.running_search import can_join
+from regard.decoding.running_search import can_join, records_alternatives
 from regard.decoding.step import ModelStepper, Parts, Stepper, stepper_of
 from regard.errors import ConfigError, RegardError, RunError, UserError
 from regard.fast.decoding_step import fast_step
@@ -85,14 +86,30 @@ class RunningBatch(ABC):
     """What translations and continuations share. It is true while a request is unfinished."""
 
     def __init__(
-        self, strategy: Search, models: Sequence[nn.Module], *, arrival_tokens: int = ARRIVAL_TOKENS
+        self,
+        strategy: Search,
+        models: Sequence[nn.Module],
+        *,
+        arrival_tokens: int = ARRIVAL_TOKENS,
+        alternatives: int = 0,
     ) -> None:
-        """Between two steps `arrival_tokens` tokens of arrivals are read, or a layer of a longer one."""
+        """Between two steps `arrival_tokens` tokens of arrivals are read, or a layer of a longer one.
+
+        `alternatives`: so many of the most probable tokens are recorded at each step.
+
+        Raises:
+            ConfigError: alternatives are not recorded by this search.
+        """
         if arrival_tokens < 1:
             raise ConfigError(
                 f"arrival_tokens is {arrival_tokens}, but must be at least 1", f"{ARRIVAL_TOKENS} would do"
             )
-        self.strategy, self.arrival_tokens = strategy, arrival_tokens
+        if alternatives and not records_alternatives(strategy):
+            raise ConfigError(
+                f"{type(strategy).__name__} does not record the alternatives of a token",
+                "greedy search, sampling and beam search do",
+            )
+        self.strategy, self.arrival_tokens, self.alternatives = strategy, arrival_tokens, alternatives
         self._models = list(models)
         self._waiting: deque[Arrival] = deque()
         self._arriving: Arriving | None = None
@@ -182,10 +199,19 @@ class RunningBatch(ABC):
 
         Those of greedy search and of samples only grow.
         """
+        group = self._group_of(ticket)
+        return [] if group is None else group.generated(ticket)
+
+    def taken(self, ticket: int, begin: int) -> list[TakenToken]:
+        """The tokens of the first hypothesis of `generated`, from the place `begin` on."""
+        group = self._group_of(ticket)
+        return [] if group is None else group.taken(ticket, begin)
+
+    def _group_of(self, ticket: int) -> Group | None:
         for group in self._groups:
             if any(each.ticket == ticket for each in group.arrivals):
-                return group.generated(ticket)
-        return []
+                return group
+        return None
 
     def _leave(self) -> None:
         """Drop the requests that were cancelled."""
@@ -244,7 +270,7 @@ class RunningBatch(ABC):
                 if isinstance(group, JoinedGroup) and group.can_join(stepper):
                     group.join(stepper, arrivals)
                     return
-        self._groups.append(group_of(self.strategy, stepper, arrivals))
+        self._groups.append(group_of(self.strategy, stepper, arrivals, self.alternatives))
 
     def _split(self, group: Group, error: RegardError) -> None:
         """A request of this group has failed: begin each of them again, alone."""
@@ -287,11 +313,12 @@ class RunningTranslations(RunningBatch):
         pad_id: int = 0,
         eos_id: int = 3,
         arrival_tokens: int = ARRIVAL_TOKENS,
+        alternatives: int = 0,
     ) -> None:
         self.models = [models] if isinstance(models, SequenceToSequence) else list(models)
         if not self.models:
             raise ConfigError("an ensemble needs at least one model")
-        super().__init__(strategy, self.models, arrival_tokens=arrival_tokens)
+        super().__init__(strategy, self.models, arrival_tokens=arrival_tokens, alternatives=alternatives)
         self._pad_id, self._eos_id = pad_id, eos_id
         self._most, self._shortest = max_positions(self.models), min_source_length(self.models)
 
@@ -340,9 +367,10 @@ class RunningContinuations(RunningBatch):
         *,
         max_context: int | None = None,
         arrival_tokens: int = ARRIVAL_TOKENS,
+        alternatives: int = 0,
     ) -> None:
         """`max_context`: as in `continue_all`."""
-        super().__init__(strategy, [model], arrival_tokens=arrival_tokens)
+        super().__init__(strategy, [model], arrival_tokens=arrival_tokens, alternatives=alternatives)
         self.model, self.max_context = model, max_context
 
     def add(self, prompts: Sequence[Prompt], *, max_new_tokens: int) -> list[int]:

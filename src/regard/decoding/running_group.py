@@ -10,7 +10,7 @@ from regard.decoding.base_search import DecodingLoop, Search, SearchSteps
 from regard.decoding.constrained import ConstrainedBeamSearch
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import Hypothesis, Request
-from regard.decoding.rows import HypothesisRows
+from regard.decoding.rows import HypothesisRows, TakenToken
 from regard.decoding.running_search import can_join, can_run, running
 from regard.decoding.speculative import SpeculativeDecoding
 from regard.decoding.step import CacheStepper, Stepper
@@ -48,6 +48,10 @@ class Group(ABC):
     def generated(self, ticket: int) -> list[list[int]]:
         """The unfinished hypotheses of a request, without its prefix."""
 
+    @abstractmethod
+    def taken(self, ticket: int, begin: int) -> list[TakenToken]:
+        """The tokens of a request's first unfinished hypothesis, from token `begin` after its prefix."""
+
     @property
     @abstractmethod
     def num_rows(self) -> int:
@@ -62,11 +66,15 @@ class Group(ABC):
 class JoinedGroup(Group):
     """Requests of one running search; others can join it if the model has a fast step."""
 
-    def __init__(self, search: Search, stepper: Stepper, arrivals: Sequence[Arrival]) -> None:
-        """The stepper has read the arrivals."""
+    def __init__(
+        self, search: Search, stepper: Stepper, arrivals: Sequence[Arrival], alternatives: int = 0
+    ) -> None:
+        """The stepper has read the arrivals. `alternatives` tokens are recorded at each step."""
         self.arrivals, self._stepper = list(arrivals), stepper
         self._joins = can_join(search) and not any(each.alone for each in arrivals)
         self._running = running(search, stepper, [each.request for each in arrivals])
+        if alternatives:
+            self._running.rows.record_alternatives(alternatives)
 
     @property
     def num_rows(self) -> int:
@@ -108,8 +116,13 @@ class JoinedGroup(Group):
         self.arrivals = [self.arrivals[place] for place in places.tolist()]
 
     def generated(self, ticket: int) -> list[list[int]]:
-        place = next(place for place, each in enumerate(self.arrivals) if each.ticket == ticket)
-        return self._running.generated(place)
+        return self._running.generated(self._place(ticket))
+
+    def taken(self, ticket: int, begin: int) -> list[TakenToken]:
+        return self._running.taken(self._place(ticket), begin)
+
+    def _place(self, ticket: int) -> int:
+        return next(place for place, each in enumerate(self.arrivals) if each.ticket == ticket)
 
 
 class SeparateGroup(Group):
@@ -148,12 +161,18 @@ class SeparateGroup(Group):
         self.arrivals = [each for each in self.arrivals if each.ticket not in tickets]
 
     def generated(self, ticket: int) -> list[list[int]]:
-        if self._rows is None:
-            return []
+        rows, prefix = self._rows_of(ticket)
+        return [] if self._rows is None else [self._rows.ids_of(row)[prefix:] for row in rows]
+
+    def taken(self, ticket: int, begin: int) -> list[TakenToken]:
+        rows, prefix = self._rows_of(ticket)
+        return self._rows.taken(rows[0], prefix + begin) if self._rows is not None and rows else []
+
+    def _rows_of(self, ticket: int) -> tuple[list[int], int]:
+        """The rows of a request, and the length of its prefix."""
         place = next(place for place, each in enumerate(self._of_step) if each.ticket == ticket)
-        begin = len(self._of_step[place].request.prefix)
-        rows = np.flatnonzero(self._rows.sentence == place).tolist()
-        return [self._rows.ids_of(row)[begin:] for row in rows]
+        prefix = len(self._of_step[place].request.prefix)
+        return [] if self._rows is None else np.flatnonzero(self._rows.sentence == place).tolist(), prefix
 
 
 def _steps(search: Search, stepper: Stepper, requests: Sequence[Request]) -> SearchSteps:
@@ -163,6 +182,8 @@ def _steps(search: Search, stepper: Stepper, requests: Sequence[Request]) -> Sea
     return search(stepper, requests)
 
 
-def group_of(search: Search, stepper: Stepper, arrivals: Sequence[Arrival]) -> Group:
+def group_of(search: Search, stepper: Stepper, arrivals: Sequence[Arrival], alternatives: int = 0) -> Group:
     """A group of these requests, which the stepper has read."""
-    return (JoinedGroup if can_run(search) else SeparateGroup)(search, stepper, arrivals)
+    if can_run(search):
+        return JoinedGroup(search, stepper, arrivals, alternatives)
+    return SeparateGroup(search, stepper, arrivals)

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int64
 
 from regard.decoding.base_search import DecodingLoop, RequestConstraints, Search, in_order
 from regard.decoding.hypothesis import Hypothesis, Request
-from regard.decoding.rows import SPARE
+from regard.decoding.rows import SPARE, TakenToken
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.step import CacheStepper, Stepper
@@ -69,6 +69,14 @@ class RunningSearch(ABC):
         of_request = np.flatnonzero(rows.sentence == place)
         order = of_request[np.argsort(rows.rank[of_request])].tolist()
         return [rows.ids_of(row)[self.constraints.prefix_lengths[place] :] for row in order]
+
+    def taken(self, place: int, begin: int) -> list[TakenToken]:
+        """The tokens of the first unfinished hypothesis of a request, from token `begin` after its prefix."""
+        of_request = np.flatnonzero(self.rows.sentence == place)
+        if not len(of_request):
+            return []
+        row = int(of_request[np.argmin(self.rows.rank[of_request])])
+        return self.rows.taken(row, int(self.constraints.prefix_lengths[place]) + begin)
 
 
 class RunningLoop(RunningSearch):
@@ -129,6 +137,11 @@ class RunningBeam(RunningSearch):
 def can_join(search: object) -> bool:
     """True if requests can join this search while it runs: known of three of regard's own."""
     return type(search) in (GreedySearch, Sampling, BeamSearch)
+
+
+def records_alternatives(search: object) -> bool:
+    """True if the most probable tokens at each step of this search can be recorded."""
+    return can_join(search)
 
 
 def can_run(search: object) -> bool:

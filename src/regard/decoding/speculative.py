@@ -113,8 +113,9 @@ class SingleRow(HypothesisRows):
         self.sentence, self.rank = np.zeros(1, np.int64), np.array([rank])
         self.set([])
 
-    def set(self, generated: Sequence[int]) -> None:
+    def set(self, generated: Sequence[int], log_probs: Sequence[float] = ()) -> None:
         self._ids = np.array([generated], np.int64).reshape(1, -1)
+        self._token_log_probs = np.array([log_probs], np.float64).reshape(1, -1)
         self.length, self.lengths = len(generated), np.array([len(generated)])
 
 
@@ -181,7 +182,7 @@ class SpeculativeDecoding(DecodingLoop):
                     found[sample] = self._hypothesis(request, generated, each)
                     return
                 generated.append(token)
-                one.row.set(generated)
+                one.row.set(generated, each)
                 yield one.row
                 if self._is_over(request, generated, longest):
                     found[sample] = self._hypothesis(request, generated, each)

@@ -32,7 +32,7 @@ class OpenAIModels(Answer):
 class CompletionLogprobs(Answer):
     tokens: list[str]
     token_logprobs: list[float]
-    top_logprobs: None
+    top_logprobs: list[dict[str, float]] | None
     text_offset: list[int]
 
 
@@ -52,11 +52,14 @@ class Completion(Answer):
     usage: Usage
 
 
-class TokenLogprob(Answer):
+class RankedToken(Answer):
     token: str
     logprob: float
     bytes: list[int]
-    top_logprobs: list[Any]
+
+
+class TokenLogprob(RankedToken):
+    top_logprobs: list[RankedToken]
 
 
 class ChatLogprobs(Answer):

@@ -35,6 +35,7 @@ SCHEMAS: dict[str, Schema] = {  # of the fields that are not text, or only some 
     "format": {"enum": ["text", "html"]},
     "glossary_ids": TEXTS,
     "name": NOT_EMPTY,
+    "outline_detection": {"enum": ["0", "1"]},
     "preserve_formatting": {},
     "show_billed_characters": {},
     "response_format": {"enum": list(openai_audio.FORMATS)},

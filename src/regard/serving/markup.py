@@ -1,32 +1,19 @@
 """HTML: the texts between its tags, which are translated one by one.
 
 Tags, comments, and elements such as scripts and code stay as they are; so does what `translate="no"` or the
-class `notranslate` keeps from being translated. A sentence with a tag inside is translated in parts.
+class `notranslate` keeps from being translated. A sentence with inline tags is translated as a whole where
+the model can align it, else in parts.
 """
 
-import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby, repeat
 
-RAW = ("script", "style", "textarea")  # elements whose content is not markup
-KEPT = ("code", "pre")  # elements that are not translated, unless a tag in them has translate="yes"
-WITHOUT_END = "area base br col embed hr img input link meta param source track wbr"
-VOID = frozenset(WITHOUT_END.split())
-BLOCKS = (
-    "address article aside blockquote details div dl fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6"
-    " header hgroup hr main menu nav ol p pre search section table ul"
-)
-CLOSES = {  # open elements that the tag of another one ends
-    "li": ("li",),
-    "option": ("option",),
-    "optgroup": ("option", "optgroup"),
-    **dict.fromkeys(("dd", "dt"), ("dd", "dt")),
-    **dict.fromkeys(("td", "th"), ("td", "th")),
-    "tr": ("td", "th", "tr"),
-    **dict.fromkeys(("tbody", "thead", "tfoot"), ("td", "th", "tr", "tbody", "thead", "tfoot")),
-    **dict.fromkeys(BLOCKS.split(), ("p",)),
-}
+from regard.serving.inline_tags import SpanLinks
+from regard.serving.passages import Item, ItemKind, Passage, balanced
+from regard.serving.tag_rules import CLOSES, HTML_RULES, KEPT, RAW, VOID, TagRules
+
 OPENING = re.compile(r"<(?=[a-zA-Z/!?])")
 NAME = re.compile(r"</?([a-zA-Z][^\s/>]*)")
 STOP = re.compile(r">|=\s*(['\"])")
@@ -34,24 +21,36 @@ ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"
 
 
 class Markup:
-    """A piece of HTML; `texts` are those to translate."""
+    """A piece of HTML; `texts` are those to translate.
 
-    def __init__(self, source: str) -> None:
-        self._parts = list(_parts(source))
-        self.texts = [html.unescape(part).strip() for part, is_text in self._parts if is_text]
+    `whole`: sentences with inline tags are one text each, whose translation is given with its alignment.
+    """
 
-    def filled(self, translations: Sequence[str]) -> str:
-        """The HTML with these texts."""
-        rest = iter(translations)
-        return "".join(_framed(part, next(rest)) if is_text else part for part, is_text in self._parts)
+    def __init__(self, source: str, rules: TagRules = HTML_RULES, *, whole: bool = False) -> None:
+        self._parts = [*_passages(_items(source, rules), rules, whole=whole)]
+        self._passages = [part for part in self._parts if isinstance(part, Passage)]
+        self.texts = [passage.text for passage in self._passages]
+
+    @property
+    def has_inline_tags(self) -> bool:
+        """True if the translation of a text is needed with its alignment."""
+        return any(passage.has_tags for passage in self._passages)
+
+    def filled(self, translations: Sequence[str], links: Sequence[SpanLinks] | None = None) -> str:
+        """The HTML with these texts; `links`: the alignments of texts and translations."""
+        given = zip(translations, repeat(()) if links is None else links, strict=links is not None)
+        return "".join(
+            part.filled(*next(given)) if isinstance(part, Passage) else part for part in self._parts
+        )
 
 
 class _OpenElements:
     """The elements that are open at a place, each with whether it is kept from being translated."""
 
-    def __init__(self) -> None:
+    def __init__(self, ignored: Collection[str] = ()) -> None:
         self._open: list[tuple[str, bool]] = []
         self._counts: Counter[str] = Counter()
+        self._ignored = ignored  # names of elements that are kept
 
     @property
     def kept(self) -> bool:
@@ -67,7 +66,7 @@ class _OpenElements:
         while self._open and self._open[-1][0] in CLOSES.get(name, ()):
             self._close()
         if name not in VOID:
-            own = _translated(tag)
+            own = False if name in self._ignored else _translated(tag)
             self._open.append((name, self.kept or name in KEPT if own is None else not own))
             self._counts[name] += 1
 
@@ -77,25 +76,28 @@ class _OpenElements:
         return name
 
 
-def _parts(source: str) -> Iterator[tuple[str, bool]]:
-    """Each part, and True if it is a text to translate, which has letters or digits."""
-    place, elements = 0, _OpenElements()
+def _items(source: str, rules: TagRules) -> Iterator[Item]:
+    """The texts, tags and comments, and what is not translated."""
+    place, elements = 0, _OpenElements(rules.ignored)
     while place < len(source):
         opening = OPENING.search(source, place)
         start = opening.start() if opening else len(source)
-        text = source[place:start]
-        if text:
-            yield text, not elements.kept and any(character.isalnum() for character in html.unescape(text))
+        if text := source[place:start]:
+            yield Item(text, "kept" if elements.kept else "text")
         if not opening:
             return
-        place = _end(source, start)
+        place, kept = _end(source, start), elements.kept
+        kind: ItemKind = "empty" if source.startswith("<!--", start) and not kept else "kept"
+        name = ""
         if found := NAME.match(source, start, place):
             tag, name = source[start:place], found[1].lower()
             if name in RAW and not tag.startswith("</"):
                 place = _end_of_raw(source, place, name)
             else:
                 elements.read(tag, name)
-        yield source[start:place], False
+                if not kept and not elements.kept:
+                    kind = "closing" if tag.startswith("</") else "empty" if name in VOID else "opening"
+        yield Item(source[start:place], kind, name)
 
 
 def _end(source: str, start: int) -> int:
@@ -138,12 +140,9 @@ def _translated(tag: str) -> bool | None:
     return {"no": False, "yes": True, "": True}.get(attributes.get("translate", "-").strip().lower())
 
 
-def _framed(part: str, translation: str) -> str:
-    """The translation between the white space of the part."""
-    text = html.unescape(part)
-    before, after = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
-    if not part.startswith(before):
-        before = before.replace("\u00a0", "&nbsp;")
-    if not part.endswith(after):
-        after = after.replace("\u00a0", "&nbsp;")
-    return before + html.escape(translation, quote=False) + after
+def _passages(items: Iterable[Item], rules: TagRules, *, whole: bool) -> Iterator[str | Passage]:
+    """What stays as it is, and what is translated: what has letters or digits."""
+    for splits, some in groupby(items, lambda item: item.splits(rules, whole=whole)):
+        for run in [[item] for item in some] if splits else balanced([*some]):
+            is_text = any(character.isalnum() for item in run for character in item.text)
+            yield Passage(run) if is_text else "".join(item.source for item in run)

@@ -26,6 +26,7 @@ from regard.serving.request_parts import (
     refuse_missing,
 )
 from regard.serving.scheduler import Closed, DeadlinePassed, Job, failure_of
+from regard.verbs.generation.scored_tokens import TextPart, scored_tokens
 from regard.verbs.serve import ServedModel
 from regard.verbs.shared.answerer import Answerer, AnswerSettings, Recording, Task
 
@@ -234,7 +235,7 @@ class Service:
         begun = time.monotonic()
         engine.runner.submit(job)
         found: dict[int, Any] = {}
-        known, sent = 0, ""
+        known, yielded, sent = 0, 0, ""
         try:
             while isinstance(item := await _in_time(request, job.deadline, queue.get()), tuple):
                 found[item[0]] = item[1]
@@ -242,15 +243,24 @@ class Service:
                     known += 1
                 answers = [found[place] for place in range(known)]
                 whole = answerer.joined(text, pieces[:known], answers).text if answers else ""
-                if len(whole) > len(sent):
-                    yield whole[len(sent) :]
-                    sent = whole
+                if known > yielded:
+                    part = _part(answerer, whole[len(sent) :], answers[yielded:])
+                    yielded, sent = known, max(whole, sent, key=len)
+                    if part or isinstance(part, TextPart):
+                        yield part
             if item is not None:
                 raise failure_of(item)
             request.output_tokens = sum(len(each.candidates[0].tokens) for each in found.values())
         finally:
             self._note_queue(request, begun, [job])
             engine.runner.cancel(job)
+
+
+def _part(answerer: Answerer[Any, Any], text: str, answers: Sequence[Any]) -> str:
+    """A part of a translation; if that was asked for, with the tokens of these answers."""
+    if answerer.settings.alternatives is None:
+        return text
+    return TextPart(text, [token for each in answers for token in scored_tokens(each.candidates[0])])
 
 
 async def _in_time(request: ServedRequest, deadline: float, awaited: Awaitable[T]) -> T:

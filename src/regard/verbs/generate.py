@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from regard.decoding.continuation import (
 )
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.running_batch import RunningContinuations
+from regard.decoding.running_search import records_alternatives
 from regard.errors import ConfigError
 from regard.models.decoder_only import DecoderOnly
 from regard.training.threads import unchanged_threads
@@ -25,6 +26,7 @@ from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.prompts import Asked, prompts_of, refuse_non_prompts, single
 from regard.verbs.generation.running_answers import RunningAnswers, TextReader, width_of
+from regard.verbs.generation.scored_tokens import Alternatives, named, naming
 from regard.verbs.generation.search_results import samples_for, selected_texts
 from regard.verbs.generation.text_parts import CharacterStream, UpToStop, before_stop, in_characters
 from regard.verbs.shared.any_model import AnyModel, open_model
@@ -52,6 +54,7 @@ class Continuation:
     log_prob: float  # nats
     tokens: tuple[str, ...]
     token_log_probs: tuple[float, ...]  # the end's too, where there is one
+    alternatives: tuple[Alternatives, ...] = ()  # of each token, if they were asked for
 
     @property
     def log_probs_of_tokens(self) -> tuple[float, ...]:
@@ -83,7 +86,13 @@ class PromptContinuations:
     def to_dict(self) -> dict[str, Any]:
         """The line of `regard generate --json`."""
         continuations = [
-            {**asdict(each), "tokens": list(each.tokens), "token_log_probs": list(each.token_log_probs)}
+            {
+                "text": each.text,
+                "score": each.score,
+                "log_prob": each.log_prob,
+                "tokens": list(each.tokens),
+                "token_log_probs": list(each.token_log_probs),
+            }
             for each in self.continuations
         ]
         found = {"line": self.line, "prompt": self.prompt, "continuations": continuations}
@@ -201,6 +210,7 @@ class Generator(TextVerb[Asked, PromptContinuations]):
                 log_prob=found[place].log_prob,
                 tokens=tuple(self.tokenizer.tokens(found[place].ids)),
                 token_log_probs=tuple(found[place].token_log_probs),
+                alternatives=named(self.tokenizer, found[place].alternatives[: len(found[place].ids)]),
             )
             for place, text, score in selected_texts(self.settings, texts, self.num)
         )
@@ -209,12 +219,26 @@ class Generator(TextVerb[Asked, PromptContinuations]):
         """How many tokens all hypotheses of a prompt of this length can have together."""
         return width_of(self._strategy) * (prompt_len + self.settings.max_new_tokens)
 
-    def running(self) -> RunningAnswers[str, PromptContinuations]:
+    @property
+    def records_alternatives(self) -> bool:
+        """True if continuations can have the most probable tokens at each step."""
+        return records_alternatives(self._strategy)
+
+    def running(self, *, alternatives: int | None = None) -> RunningAnswers[str, PromptContinuations]:
         """Texts of many requests, continued together; each has the continuations that it has alone.
 
-        A conversation comes as the text that `prompts` makes of it.
+        A conversation comes as the text that `prompts` makes of it. Continuations have so many `alternatives`
+        of each token, and parts of a text their tokens; None: neither.
+
+        Raises:
+            ConfigError: the search records no alternatives.
         """
-        batch = RunningContinuations(self._strategy, self.model, max_context=self.settings.max_context)
+        batch = RunningContinuations(
+            self._strategy,
+            self.model,
+            max_context=self.settings.max_context,
+            alternatives=alternatives or 0,
+        )
 
         def queue(text: str, place: int) -> int:
             prompt = self._prompt_of(text, place)
@@ -229,7 +253,8 @@ class Generator(TextVerb[Asked, PromptContinuations]):
             return TextReader(
                 CharacterStream(self.tokenizer, self._prompt_of(text, 0).ids),
                 UpToStop(self.settings.stop),
-                lambda answer: answer.continuations[0].text,
+                lambda answer: answer.continuations[0],
+                None if alternatives is None else naming(self.tokenizer),
             )
 
         return RunningAnswers(batch, queue, answer, reader)

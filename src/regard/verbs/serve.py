@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from regard.data.chat_template import Message
 from regard.data.sound import sound_of
+from regard.data.tokenizer import Tokenizer
 from regard.decoding.batches import deterministic
 from regard.decoding.scoring import ForcedScore
 from regard.errors import ConfigError, DataError, FolderError
@@ -75,7 +76,15 @@ class TranslationAnswerer(DecodingAnswerer[str, Translation]):
             source_attentions(self.translator.model)  # refuses a model without any
 
     def running(self) -> RunningAnswers[str, Translation]:
-        return self.translator.running(alignments=self.settings.alignments)
+        asked = self.settings
+        return self.translator.running(alignments=asked.alignments, alternatives=asked.alternatives or 0)
+
+    @property
+    def records_alternatives(self) -> bool:
+        return self.translator.records_alternatives
+
+    def count_unknown(self, piece: str) -> int:
+        return self.translator.count_unknown(piece)
 
     def most_tokens(self, piece: str) -> int:
         return self.translator.most_tokens(len(piece) // CHARACTERS_OF_A_TOKEN + 1)
@@ -121,7 +130,14 @@ class GenerationAnswerer(DecodingAnswerer[str, PromptContinuations]):
         )
 
     def running(self) -> RunningAnswers[str, PromptContinuations]:
-        return self.generator.running()
+        return self.generator.running(alternatives=self.settings.alternatives)
+
+    @property
+    def records_alternatives(self) -> bool:
+        return self.generator.records_alternatives
+
+    def count_unknown(self, piece: str) -> int:
+        return self.generator.prompts.encode([piece])[0].count(self.generator.tokenizer.unk_id)
 
     def most_tokens(self, piece: str) -> int:
         return self.generator.most_tokens(len(piece) // CHARACTERS_OF_A_TOKEN + 1)
@@ -160,6 +176,9 @@ class EmbeddingAnswerer(WholeTextAnswerer[EmbeddedLine]):
         self.embedder = Embedder(loaded, runtime=runtime)
         self.embedder.unknown_tokens.switch_off()
 
+    def count_unknown(self, piece: str) -> int:
+        return _count_unknown(self.embedder.tokenizer, piece)
+
     def answers(self, pieces: Sequence[str], first: int) -> list[EmbeddedLine]:
         return list(self.embedder.answers(pieces, 1))
 
@@ -172,6 +191,9 @@ class ClassAnswerer(WholeTextAnswerer[ClassPrediction]):
         options = ClassificationOptions(top=settings.count)
         self.classifier = Classifier(loaded, options=options, runtime=runtime)
         self.classifier.unknown_tokens.switch_off()
+
+    def count_unknown(self, piece: str) -> int:
+        return _count_unknown(self.classifier.tokenizer, piece)
 
     def answers(self, pieces: Sequence[str], first: int) -> list[ClassPrediction]:
         return list(self.classifier.answers(pieces, 1))
@@ -186,6 +208,11 @@ class ScoreAnswerer(BatchAnswerer[tuple[str, str], ForcedScore]):
         super().__init__(settings)
         self.loaded, self.options = loaded, PrefixOptions(prefix=settings.prefix)
         source_ids([""], loaded, settings.prefix)  # refuses a prefix that is not a language of the model
+
+    def count_unknown(self, piece: tuple[str, str]) -> int:
+        """Those of both texts."""
+        tokenizers = self.loaded.tokenizers
+        return _count_unknown(tokenizers.source, piece[0]) + _count_unknown(tokenizers.target, piece[1])
 
     def answers(self, pieces: Sequence[tuple[str, str]], first: int) -> list[ForcedScore]:
         return pair_scores(self.loaded, pieces, self.options)
@@ -348,6 +375,10 @@ def tasks_of(loaded: LoadedModel) -> tuple[Task, ...]:
     if isinstance(model, SpeechToText):
         return ("transcribe",)
     raise FolderError(f"{loaded.path}: this model cannot be served", f"it {use_of(loaded)}")
+
+
+def _count_unknown(tokenizer: Tokenizer, text: str) -> int:
+    return tokenizer.encode(text.strip()).count(tokenizer.unk_id)
 
 
 def _refuse_long(text: str) -> None:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from regard import console
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.running_search import records_alternatives
 from regard.decoding.settings import GenerationSettings
 from regard.inspection.alignment import source_attentions
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -240,17 +241,23 @@ class Translator(ShowsModel):
         limit = min(self._strategy.limits.longest(src_len), self._decoder.positions)
         return src_len + width_of(self._strategy) * limit
 
-    def running(self, *, alignments: bool = False) -> RunningAnswers[str, Translation]:
+    @property
+    def records_alternatives(self) -> bool:
+        """True if candidates can have the most probable tokens at each step."""
+        return records_alternatives(self._strategy)
+
+    def running(self, *, alignments: bool = False, alternatives: int = 0) -> RunningAnswers[str, Translation]:
         """Pieces of many texts, decoded together; each has the translation that it has alone.
 
-        With `alignments` the candidates have theirs.
+        With `alignments` the candidates have theirs, and so many `alternatives` of each token.
 
         Raises:
-            ConfigError: the model has no attention to its source, or another engine decodes.
+            ConfigError: the model has no attention to its source, or its search records no alternatives, or
+                another engine decodes.
         """
         if alignments:
             source_attentions(self.model)
-        batch = self._decoder.running()
+        batch = self._decoder.running(alternatives=alternatives)
 
         def queue(piece: str, place: int) -> int:
             [ticket] = batch.add([self._sources.ids_of(piece)], first_index=place)
@@ -260,6 +267,10 @@ class Translator(ShowsModel):
             return self._translations.of_piece(1, piece, found, alignments=alignments)
 
         return RunningAnswers(batch, queue, answer)
+
+    def count_unknown(self, piece: str) -> int:
+        """How many tokens of a piece the model does not know."""
+        return self._sources.count_unknown(piece)
 
     def too_long(self, pieces: Sequence[str]) -> list[bool]:
         """True for each piece of which only the beginning would be read."""

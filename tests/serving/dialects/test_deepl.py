@@ -6,9 +6,11 @@ import deepl
 import pytest
 
 from regard.serving.dialects import pairs
-from regard.serving.dialects.deepl import IMPOSSIBLE, _glossary_ids, _handling
+from regard.serving.dialects.deepl import IMPOSSIBLE, TAG_FIELDS, _glossary_ids, _handling
 from regard.serving.dialects.fields import Fields
 from regard.serving.http_error import HttpProblem
+from regard.serving.tag_rules import HTML_RULES, TagRules
+from regard.verbs.serve import ServedModel
 from regard.verbs.translate import Translator
 from tests.serving import asking
 from tests.serving.asking import ask, post
@@ -182,13 +184,13 @@ def given(is_form=False, **values):
 @pytest.mark.parametrize(
     ("values", "handling"),
     [
-        ({}, (False, "auto")),
-        ({"tag_handling": "", "split_sentences": "", "formality": ""}, (False, "auto")),
-        ({"tag_handling": "html", "split_sentences": "1"}, (True, "auto")),
-        ({"split_sentences": "0"}, (False, "off")),
-        ({"formality": "prefer_less", "model_type": "latency_optimized"}, (False, "auto")),
-        ({"formality": "prefer_more", "model_type": "prefer_quality_optimized"}, (False, "auto")),
-        ({"formality": "default", "context": "", "outline_detection": "0"}, (False, "auto")),
+        ({}, (None, "auto")),
+        ({"tag_handling": "", "split_sentences": "", "formality": ""}, (None, "auto")),
+        ({"tag_handling": "html", "split_sentences": "1"}, (HTML_RULES, "auto")),
+        ({"split_sentences": "0"}, (None, "off")),
+        ({"formality": "prefer_less", "model_type": "latency_optimized"}, (None, "auto")),
+        ({"formality": "prefer_more", "model_type": "prefer_quality_optimized"}, (None, "auto")),
+        ({"formality": "default", "context": "", "outline_detection": "0"}, (None, "auto")),
     ],
     ids=str,
 )
@@ -198,8 +200,81 @@ def test_what_is_possible_is_html_or_not_and_split_or_not(values, handling, is_f
 
 @pytest.mark.parametrize("neutral", [None, "", [], False])
 def test_a_field_that_asks_for_nothing_impossible_is_accepted(neutral):
-    assert _handling(given(**dict.fromkeys(IMPOSSIBLE, neutral), split_sentences=None)) == (False, "auto")
-    assert _handling(given(outline_detection=0, split_sentences=0)) == (False, "off")
+    assert _handling(given(**dict.fromkeys(IMPOSSIBLE, neutral), split_sentences=None)) == (None, "auto")
+    assert _handling(given(outline_detection=0, split_sentences=0)) == (None, "off")
+
+
+TAGS = [
+    ({"ignore_tags": "X, y"}, {"ignored": frozenset("xy")}),
+    ({"ignore_tags": ["x", "y,z"]}, {"ignored": frozenset("xyz")}),
+    ({"splitting_tags": "x"}, {"splitting": frozenset("x")}),
+    ({"non_splitting_tags": "br,"}, {"inline": frozenset(["br"])}),
+    ({"outline_detection": False, "splitting_tags": "p"}, {"outline": False, "splitting": frozenset("p")}),
+    *(({"outline_detection": value}, {"outline": True}) for value in (True, "1", 1, "true", None, "")),
+    *(({"outline_detection": value}, {"outline": False}) for value in (False, "0", 0)),
+]
+
+
+@pytest.mark.parametrize(("values", "rules"), TAGS, ids=str)
+def test_tags_have_the_rules_that_fields_give_them(values, rules):
+    assert _handling(given(**values, tag_handling="html")) == (TagRules(**rules), "auto")
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "message"),
+    [
+        *(({name: value}, name, "is for HTML") for name in TAG_FIELDS[:3] for value in ("x", ["x"])),
+        ({"outline_detection": "1"}, "outline_detection", "is for HTML"),
+        ({"outline_detection": 2, "tag_handling": "html"}, "outline_detection", "must be 0 or 1"),
+        ({"ignore_tags": "<x>", "tag_handling": "html"}, "ignore_tags", "no name of a tag"),
+        ({"ignore_tags": "x", "splitting_tags": "x", "tag_handling": "html"}, "ignore_tags", "two lists"),
+        (
+            {"non_splitting_tags": "x", "splitting_tags": "x", "tag_handling": "html"},
+            "non_splitting_tags",
+            "two lists",
+        ),
+    ],
+    ids=str,
+)
+def test_tags_that_cannot_be_honoured_are_refused_by_name(values, name, message):
+    with pytest.raises(HttpProblem, match=message) as refused:
+        _handling(given(**values))
+    assert refused.value.parameter == name
+
+
+def html_of(client, page, **fields):
+    return client.translate_text(page, source_lang="EN", target_lang="DE", tag_handling="html", **fields).text
+
+
+def test_tags_split_or_not_as_the_client_says(client):
+    """What is inline may come at another place; the text is that of the whole sentence."""
+    whole, one, two = (
+        client.translate_text(text, source_lang="EN", target_lang="DE").text
+        for text in ("I have two brothers.", "I have", "two brothers.")
+    )
+    parts, page = f"{one} <x>{two}</x>", "I have <x>two brothers.</x>"
+    assert whole != f"{one} {two}"
+    assert html_of(client, page).replace("<x>", "").replace("</x>", "") == whole
+    assert html_of(client, page, splitting_tags=["x"]) == parts
+    assert html_of(client, page, ignore_tags="x") == f"{one} <x>two brothers.</x>"
+    block = page.replace("x>", "p>")
+    assert html_of(client, block) == parts.replace("x>", "p>")
+    for fields in ({"non_splitting_tags": ["p"]}, {"outline_detection": False}):
+        assert html_of(client, block, **fields).replace("<p>", "").replace("</p>", "") == whole
+    assert html_of(client, block, outline_detection=False, splitting_tags="p") == parts.replace("x>", "p>")
+
+
+def test_a_model_that_cannot_align_translates_in_parts_and_refuses_what_needs_it(client, monkeypatch):
+    monkeypatch.setattr(ServedModel, "aligns", False)
+    one, two = (
+        client.translate_text(text, source_lang="EN", target_lang="DE").text
+        for text in ("I have", "two brothers.")
+    )
+    page = "I have <x>two brothers.</x>"
+    assert html_of(client, page) == f"{one} <x>{two}</x>"
+    for name, value in (("non_splitting_tags", "p"), ("outline_detection", False)):
+        with pytest.raises(deepl.DeepLException, match=f"{name} is not supported"):
+            html_of(client, page, **{name: value})
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)

@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import re
 import threading
 import urllib.error
 from urllib.parse import urlencode, urlsplit
@@ -102,6 +103,19 @@ def test_html_keeps_its_tags_and_translates_the_texts_between(included):
     assert answer == page.replace("<p class='a'>Thank you.", f"<p class='a'>{first}").replace(
         "Yes &amp; no", second.replace("&", "&amp;")
     )
+
+
+def test_a_sentence_with_inline_tags_is_translated_as_a_whole(included):
+    page = "<p>I have <b id='a'>two</b> <a href='b?c&d'>brothers</a>.</p><p>Where is <i>he?</i></p>"
+    body = {"q": page, "source": "en", "target": "de", "format": "html"}
+    answer = post(included, "/translate", body).json["translatedText"]
+    first, second = (
+        each.text
+        for each in Translator(asking.included(), threads=1).texts(["I have two brothers.", "Where is he?"])
+    )
+    assert re.sub("<[^>]*>", "", answer.replace("</p><p>", "|")) == f"{first}|{second}"
+    assert sorted(re.findall("<[^>]*>", answer)) == sorted(re.findall("<[^>]*>", page))
+    assert "<b id='a'>zwei</b> <a href='b?c&d'>Brüder</a>" in answer
 
 
 def test_too_many_texts_are_refused_before_a_language_is_detected(included, monkeypatch):

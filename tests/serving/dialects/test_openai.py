@@ -11,8 +11,9 @@ import openai
 import pytest
 
 from regard.errors import DataError, RunError
-from regard.serving.dialects.openai import Asked, _controls, _most_tokens, _texts
-from regard.serving.dialects.openai_shapes import CompletionShape, Shape, TextLimit, text_offsets
+from regard.serving.dialects import openai_controls
+from regard.serving.dialects.openai import Asked, _most_tokens, _texts
+from regard.serving.dialects.openai_shapes import CompletionShape, Shape, TextLimit, TextOffsets
 from regard.serving.dialects.openai_types import ChatRequest, Sampling
 from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
@@ -128,8 +129,6 @@ def test_a_stream_ends_with_done(included):
     for more in ({}, {"logprobs": False}):
         found = post(included, "/v1/chat/completions", {**body, **more})
         assert found.content.endswith(b"data: [DONE]\n\n")
-    refused = post(included, "/v1/chat/completions", {**body, "logprobs": True})
-    assert (refused.status, refused.json["error"]["param"]) == (400, "logprobs")
 
 
 def test_completions_are_those_of_the_python_call(writer, generating):
@@ -306,10 +305,10 @@ REFUSED = [
     ("/v1/chat/completions", {"messages": USER, "n": 0}, "n"),
     ("/v1/chat/completions", {"messages": USER, "n": 10**9}, "n"),
     ("/v1/chat/completions", {"messages": USER, "n": 2, "stream": True}, "stream with several answers"),
-    ("/v1/chat/completions", {"messages": USER, "logprobs": True, "stream": True}, "stream with logprobs"),
-    ("/v1/completions", {"prompt": "a", "logprobs": 0, "stream": True}, "stream with logprobs"),
-    ("/v1/completions", {"prompt": "a", "logprobs": 1}, "logprobs above 0"),
+    ("/v1/chat/completions", {"messages": USER, "logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+    ("/v1/completions", {"prompt": "a", "logprobs": 6}, "logprobs"),
     ("/v1/completions", {"prompt": "a", "logprobs": 0, "echo": True}, "echo with logprobs"),
+    ("/v1/completions", {"prompt": "a", "logprobs": 0, "echo": True, "stream": True}, "echo with logprobs"),
     ("/v1/completions", {"prompt": "a", "best_of": 2}, "best_of"),
     ("/v1/completions", {"prompt": "a", "n": 2, "best_of": 1}, "best_of"),
     ("/v1/chat/completions", {"messages": USER, "logit_bias": {"x": 1}}, "logit_bias"),
@@ -338,11 +337,9 @@ REFUSED = [
     ("/v1/chat/completions", {"messages": USER, "max_tokens": 2, "max_completion_tokens": 3}, "max_tokens"),
     ("/v1/chat/completions", {"messages": [{**USER[0], "refusal": "no"}]}, "refusal"),
     ("/v1/completions", {}, "prompt"),
-    ("/v1/completions", {"prompt": "a", "stream": True, "logprobs": 0}, "logprobs"),
     ("/v1/completions", {"prompt": [1, 2]}, "tokens"),
     ("/v1/completions", {"prompt": "a", "suffix": "b"}, "suffix"),
     ("/v1/completions", {"prompt": "a", "best_of": 5}, "best_of"),
-    ("/v1/completions", {"prompt": "a", "logprobs": 2}, "logprobs"),
     ("/v1/embeddings", {"input": "a"}, "embed"),
 ]
 
@@ -361,7 +358,7 @@ REFUSED = [
     ],
 )
 def test_offsets_are_places_in_the_text(tokens, text, offsets):
-    assert text_offsets(tokens, text) == offsets
+    assert TextOffsets().next(tokens, text) == offsets
 
 
 def text_of(tokens, *, ended, parts=()):
@@ -438,7 +435,7 @@ class Tokens:
 def controls_of(task, most=None, **fields):
     model = MadeModel()
     model.loaded = SimpleNamespace(tokenizers=SimpleNamespace(target=Tokens()))
-    return _controls(Sampling(model="a", **fields), most, Engine(model, Runner()), task)
+    return openai_controls.controls_of(Sampling(model="a", **fields), most, Engine(model, Runner()), task)
 
 
 def test_a_bias_bans_a_token_or_boosts_it():
@@ -549,7 +546,7 @@ def test_a_stream_ends_with_the_error_unless_the_client_is_gone(error, kind):
 def test_a_kind_of_completions_must_write_its_choices():
     shape = Shape("a", 1, TextLimit(most=4, stops=False))
     for missing in (
-        lambda: shape.choice(0, 0, None, logprobs=False),
+        lambda: shape.choice(0, 0, None),
         lambda: shape.delta("a"),
         lambda: shape.last_delta("stop"),
     ):

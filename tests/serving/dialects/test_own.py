@@ -65,7 +65,7 @@ def test_a_translation_is_streamed_by_sentence(included):
     answer = post(included, "/api/v1/translate", {"text": text, "stream": True})
     assert answer.headers["Content-Type"].startswith("text/event-stream")
     *parts, done = answer.events()
-    assert done == b'{"done":true}'
+    assert json.loads(done) == {"done": True, "unknown_tokens": 0}
     assert len(parts) == 2
     whole = post(included, "/api/v1/translate", {"text": text}).json["translations"][0]["text"]
     assert "".join(json.loads(part)["text"] for part in parts) == whole
@@ -292,3 +292,33 @@ def test_a_model_without_attention_to_its_source_refuses_alignments(serving, wit
     refused = post(server, "/api/v1/translate", {"text": "1", "alignments": True})
     assert (refused.status, refused.json["parameter"]) == (400, "alignments")
     assert ask(server, "GET", "/api/v1/models").json["models"][0]["aligns"] is False
+
+
+def test_an_answer_says_how_many_tokens_of_its_text_are_unknown(
+    included, generating, serving, encoder_folder
+):
+    """The commands warn of them on a terminal."""
+    texts = ["Thank you.", "Thank you. 東京 is a city. Ψ", ""]
+    source = regard.load().tokenizers.source
+    wanted = [source.encode(text).count(source.unk_id) for text in texts]
+    assert (wanted[0], wanted[2], wanted[1] > 1) == (0, 0, True)
+
+    def unknown(server, verb, name, **body):
+        found = post(server, f"/api/v1/{verb}", body).json[name]
+        return [each["unknown_tokens"] for each in found]
+
+    assert unknown(included, "translate", "translations", text=texts) == wanted
+    assert unknown(included, "score", "scores", text=texts, translation=["Ja."] * 3) == wanted
+    assert unknown(included, "score", "scores", text=["Yes."], translation=texts[1:2])[0] > 0
+    for text, number in zip(texts, wanted, strict=True):
+        events = post(included, "/api/v1/translate", {"text": text, "stream": True}).events()
+        assert json.loads(events[-1]) == {"done": True, "unknown_tokens": number}
+    prompts = ["To be", "To ☃☃ be"]
+    assert unknown(generating, "generate", "results", prompt=prompts, max_new_tokens=2) == [0, 2]
+    body = {"prompt": prompts[1], "max_new_tokens": 2, "stream": True}
+    last = post(generating, "/api/v1/generate", body).events()[-1]
+    assert json.loads(last) == {"done": True, "unknown_tokens": 2}
+    server = serving({"vectors": encoder_folder("classification", ("a", "b"))})
+    films = ["a good film .", "a ☃ film ."]
+    assert unknown(server, "classify", "results", text=films) == [0, 1]
+    assert post(server, "/api/v1/embed", {"text": films}).json["unknown_tokens"] == [0, 1]

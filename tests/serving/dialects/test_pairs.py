@@ -18,9 +18,11 @@ from regard.serving.dialects.pairs import (
     targets_by_source,
     translated,
 )
+from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
 from regard.serving.limits import ServerLimits
-from tests.serving.made_models import request_of, service_with
+from regard.serving.tag_rules import TagRules
+from tests.serving.made_models import MadeModel, Runner, request_of, service_with
 
 SERVICE = service_with(dict.fromkeys(["chat", "en-de", "de-en", "en-fr", "en-de.large", "fr-de"]))
 MODELS = SERVICE.models
@@ -113,14 +115,15 @@ def test_terms_that_a_model_cannot_output_are_named_and_other_errors_stay_their_
     ("given", "parts", "found", "count"),
     [
         ({}, [MARKED], [[MARKED.upper()]], 1),
-        ({"is_html": True}, ["one", "two"], [["ONE<b>TWO</b>"]], 1),
+        ({"rules": TagRules(splitting=frozenset("b"))}, ["one", "two"], [["ONE<b>TWO</b>"]], 1),
         ({"alternatives": 2}, [MARKED], [[MARKED.upper()] * 3], 3),
     ],
 )
 def test_a_text_is_translated_as_it_is_and_once_unless_more_is_asked_for(
     monkeypatch, given, parts, found, count
 ):
-    service, asked = service_with({"en-de": None}), []
+    service, asked = service_with({"en-de": Engine(MadeModel(), Runner())}), []
+    monkeypatch.setattr(MadeModel, "aligns", True)
 
     async def answer(request, slot, settings, texts, required):
         asked.append((settings.count, settings.split, texts, required))

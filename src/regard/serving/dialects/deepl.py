@@ -3,10 +3,11 @@
 What regard has not is refused by name: formality, style rules, context, XML.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from starlette.responses import Response
 
@@ -19,8 +20,10 @@ from regard.serving.glossary_entries import Dictionary, occurring
 from regard.serving.http_error import HttpProblem, unsupported
 from regard.serving.kept_files import KeptFile, KeptFiles
 from regard.serving.languages import language_name
+from regard.serving.tag_rules import TagRules
 from regard.verbs.shared.text_options import SplitMode
 
+TAG_NAME = re.compile(r"[a-z][^\s/<>]*")
 LIMIT = 10**12  # characters: there is no quota
 SPLITS: dict[str, SplitMode] = {"1": "auto", "0": "off"}
 # of formatting nothing is ever corrected; characters are always shown, and there are no beta languages
@@ -33,17 +36,14 @@ IMPOSSIBLE = {
     "translation_memory_id": "there is no translation memory",
     "translation_memory_threshold": "there is no translation memory",
     "tag_handling_version": "there is one version",
-    "outline_detection": "it is for XML",
-    "splitting_tags": "it is for XML",
-    "non_splitting_tags": "it is for XML",
-    "ignore_tags": "it is for XML",
     "output_format": "a document keeps its format",
 }
-OFF = (("outline_detection", "0"), ("outline_detection", 0))  # asks for what is done here anyway
+TAG_FIELDS = ("splitting_tags", "non_splitting_tags", "ignore_tags", "outline_detection")
+OUTLINE = {"": True, "1": True, "true": True, "0": False, "false": False}  # values of outline_detection
 MOST_GLOSSARIES = 5  # of a request
 FIELDS = (
     *("text", "source_lang", "target_lang", "split_sentences", "formality", "tag_handling", "model_type"),
-    *("glossary_id", "glossary_ids", *WITHOUT_EFFECT, *IMPOSSIBLE),
+    *("glossary_id", "glossary_ids", *WITHOUT_EFFECT, *TAG_FIELDS, *IMPOSSIBLE),
 )
 DOCUMENT_FIELDS = ("file", *(name for name in FIELDS if name != "text"))
 
@@ -54,7 +54,7 @@ class Asked:
 
     target: str
     sources: list[str]
-    is_html: bool
+    rules: TagRules | None  # None: no HTML
     split: SplitMode
     glossaries: list[Dictionary]
     model_type: str | None = None  # that was asked for
@@ -159,13 +159,13 @@ class DeepLDialect(Dialect):
 
     async def _asked(self, call: Call, fields: Fields, texts: list[str]) -> Asked:
         """What a request asks for; refuses what cannot be honoured."""
-        is_html, split = _handling(fields)
+        rules, split = _handling(fields)
         target, sources = await _languages(call, fields, texts)
         glossaries = self._dictionaries(fields, target)
         return Asked(
             target=target,
             sources=sources,
-            is_html=is_html,
+            rules=rules,
             split=split,
             glossaries=glossaries,
             model_type=fields.text("model_type"),
@@ -196,7 +196,7 @@ class DeepLDialect(Dialect):
             texts,
             asked.sources,
             asked.target,
-            is_html=asked.is_html,
+            rules=asked.rules,
             split=asked.split,
             entries=entries,
         )
@@ -224,10 +224,10 @@ def _glossary_ids(fields: Fields) -> list[str]:
     return found
 
 
-def _handling(fields: Fields) -> tuple[bool, SplitMode]:
-    """True for HTML, and how texts are split; refuses what cannot be honoured."""
+def _handling(fields: Fields) -> tuple[TagRules | None, SplitMode]:
+    """The rules of HTML, None for plain text, and how texts are split; refuses what cannot be honoured."""
     for name, why in IMPOSSIBLE.items():
-        if fields.given(name) not in (None, "", [], False) and (name, fields.given(name)) not in OFF:
+        if fields.given(name) not in (None, "", [], False):
             raise unsupported(name, why)
     if (fields.text("formality") or "default") not in ("default", "prefer_more", "prefer_less"):
         raise unsupported("formality", "no model here can choose it")
@@ -237,9 +237,7 @@ def _handling(fields: Fields) -> tuple[bool, SplitMode]:
         )
     if kind not in (None, *MODEL_TYPES):
         raise wrong("model_type", f"must be {' or '.join(MODEL_TYPES)}")
-    tags = fields.text("tag_handling")
-    if tags not in (None, "", "html"):
-        raise unsupported("tag_handling other than html", "no other markup is read", of="tag_handling")
+    rules = _tag_rules(fields)
     given = fields.given("split_sentences")
     split = "1" if given in (None, "") else str(given)
     if split not in SPLITS:
@@ -248,7 +246,46 @@ def _handling(fields: Fields) -> tuple[bool, SplitMode]:
             "a line break always ends a sentence",
             of="split_sentences",
         )
-    return tags == "html", SPLITS[split]
+    return rules, SPLITS[split]
+
+
+def _tag_rules(fields: Fields) -> TagRules | None:
+    """What tags do; None for plain text."""
+    tags = fields.text("tag_handling")
+    if tags not in (None, "", "html"):
+        raise unsupported("tag_handling other than html", "no other markup is read", of="tag_handling")
+    splitting, inline, ignored = (_names(fields, name) for name in TAG_FIELDS[:3])
+    outline = OUTLINE.get(_lowered(fields.given("outline_detection")))
+    if outline is None:
+        raise wrong("outline_detection", "must be 0 or 1")
+    if both := (inline & splitting) or ((inline | splitting) & ignored):
+        raise HttpProblem(
+            400,
+            f"{min(both)[:20]} is in two lists of tags",
+            "leave it out of one",
+            parameter="non_splitting_tags" if inline & splitting else "ignore_tags",
+        )
+    if tags:
+        return TagRules(ignored=ignored, splitting=splitting, inline=inline, outline=outline)
+    for name in TAG_FIELDS:
+        if fields.given(name) not in (None, "", [], False, 0, "0", "false"):
+            raise HttpProblem(400, f"{name} is for HTML", "send tag_handling = html, too", parameter=name)
+    return None
+
+
+def _names(fields: Fields, name: str) -> frozenset[str]:
+    """The tags of a field: a list, or a text with commas."""
+    given = fields.texts(name) or []
+    listed = ",".join([given] if isinstance(given, str) else given).split(",")
+    names = frozenset(each.strip().lower() for each in listed if each.strip())
+    for each in sorted(names):
+        if not TAG_NAME.fullmatch(each):
+            raise wrong(name, f"has {each[:20]!r}, which is no name of a tag")
+    return names
+
+
+def _lowered(value: Any) -> str:
+    return "" if value is None else str(value).lower()
 
 
 async def _languages(call: Call, fields: Fields, texts: list[str]) -> tuple[str, list[str]]:

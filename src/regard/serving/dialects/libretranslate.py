@@ -14,6 +14,7 @@ from regard.serving.http_error import HttpProblem
 from regard.serving.kept_files import KeptFiles
 from regard.serving.languages import detected, language_name
 from regard.serving.request import ServedRequest
+from regard.serving.tag_rules import HTML_RULES
 
 FIELDS = ("q", "source", "target", "format", "alternatives", "api_key")
 DETECT_FIELDS = ("q", "api_key")
@@ -71,7 +72,7 @@ class LibreTranslateDialect(Dialect):
             [each for each, _ in found],
             target,
             alternatives=alternatives,
-            is_html=kind == "html",
+            rules=HTML_RULES if kind == "html" else None,
         )
         body: dict[str, Any] = {"translatedText": [each[0] for each in answers]}
         if source == "auto":

@@ -17,10 +17,10 @@ from regard.errors import RegardError
 from regard.serving.dialects.controls import checked_controls, count_in, refuse_set
 from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_response, json_response
 from regard.serving.dialects.openai_audio import AUDIO_ROUTES
+from regard.serving.dialects.openai_controls import controls_of
 from regard.serving.dialects.openai_messages import conversation, last_user_message
 from regard.serving.dialects.openai_shapes import ChatShape, CompletionShape, Shape, TextLimit
 from regard.serving.dialects.openai_types import (
-    BIAS,
     IMPOSSIBLE,
     IN_MESSAGES,
     ChatRequest,
@@ -32,7 +32,7 @@ from regard.serving.dialects.openai_types import (
     StreamOptions,
     Usage,
 )
-from regard.serving.dialects.own import DIGITS, count_output, listed
+from regard.serving.dialects.own import DIGITS, count_output
 from regard.serving.event_stream import DONE, EventStream, event
 from regard.serving.http_error import HttpProblem, problem_of, unsupported
 from regard.serving.models import Engine, Slot
@@ -48,7 +48,6 @@ TYPES = {  # of an error, by its HTTP status
     429: "rate_limit_error",
 }
 WHY = "no model here does that"
-NEUTRAL = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}  # values that do not ask for sampling
 TIERS = (None, "auto", "default")  # values of service_tier; all mean the only tier
 
 
@@ -97,31 +96,24 @@ class OpenAIDialect(Dialect):
         refuse_set({"suffix": body.suffix}, {"suffix": "no model here fills in the text before a suffix"})
         if body.best_of is not None and body.best_of != (body.n or 1):
             raise unsupported("best_of", "only as many texts are computed as are returned")
-        if body.logprobs:
+        if body.echo and body.logprobs is not None:
             raise unsupported(
-                "logprobs above 0",
-                "only the log-probabilities of the chosen tokens are known",
-                "logprobs = 0",
-                of="logprobs",
+                "echo with logprobs", "the log-probabilities of a prompt are not computed", of="echo"
             )
-        asked = await Asked.of(call, body, body.max_tokens)
+        asked = await Asked.of(call, body, body.max_tokens, logprobs=body.logprobs)
         if body.prompt is None and asked.settings.task == "translate":
             raise HttpProblem(400, "prompt is missing", "send the text to translate", parameter="prompt")
         prompts = _texts(body.prompt, "prompt")
         if body.stream:
             return await asked.stream(prompts, CompletionShape(*asked.shape, prompts if body.echo else None))
-        if body.echo and body.logprobs is not None:
-            raise unsupported(
-                "echo with logprobs", "the log-probabilities of a prompt are not computed", of="echo"
-            )
         found = await call.service.answer(call.request, asked.slot, asked.settings, prompts)
         shape = CompletionShape(*asked.shape, prompts if body.echo else None)
-        return asked.whole(prompts, found.answers, shape, logprobs=body.logprobs is not None)
+        return asked.whole(prompts, found.answers, shape)
 
     async def chat(self, call: Call) -> Any:
         body = await call.body(ChatRequest)
         _refuse_chat(body)
-        asked = await Asked.of(call, body, _most_tokens(body), chat=True)
+        asked = await Asked.of(call, body, _most_tokens(body), chat=True, logprobs=_top_logprobs(body))
         if asked.settings.task == "translate":
             texts = [last_user_message(body.messages)]
         elif asked.engine.model.has_chat:
@@ -137,7 +129,7 @@ class OpenAIDialect(Dialect):
         if body.stream:
             return await asked.stream(texts, ChatShape(*asked.shape))
         found = await call.service.answer(call.request, asked.slot, asked.settings, texts)
-        return asked.whole(texts, found.answers, ChatShape(*asked.shape), logprobs=bool(body.logprobs))
+        return asked.whole(texts, found.answers, ChatShape(*asked.shape))
 
     async def embeddings(self, call: Call) -> Response:
         body = await call.body(EmbeddingRequest)
@@ -160,14 +152,31 @@ class Asked:
     """A request for completions or a chat completion: its body, its model and regard's settings for it."""
 
     def __init__(
-        self, call: Call, body: Sampling, slot: Slot, engine: Engine, settings: AnswerSettings
+        self,
+        call: Call,
+        body: Sampling,
+        slot: Slot,
+        engine: Engine,
+        settings: AnswerSettings,
+        logprobs: int | None = None,
     ) -> None:
         self.call, self.body, self.slot, self.engine, self.settings = call, body, slot, engine, settings
+        self.logprobs = logprobs  # the number of most probable tokens; None: no log-probabilities
         self.created = int(time.time())
 
     @classmethod
-    async def of(cls, call: Call, body: Sampling, most: int | None, *, chat: bool = False) -> "Asked":
+    async def of(
+        cls,
+        call: Call,
+        body: Sampling,
+        most: int | None,
+        *,
+        chat: bool = False,
+        logprobs: int | None = None,
+    ) -> "Asked":
         """The request in `body`, whose answers have at most `most` tokens (None: the model's own limit).
+
+        `logprobs`: how many of the most probable tokens come with each token; None: no log-probabilities.
 
         Raises:
             HttpProblem: a field cannot be honoured, or is beyond the server's limits.
@@ -177,26 +186,36 @@ class Asked:
         engine = await call.service.models.engine(slot)
         task: Task = "translate" if "translate" in engine.model.tasks else "generate"
         limits = call.service.limits
-        values = _controls(body, most, engine, task)
+        values = controls_of(body, most, engine, task)
         settings = AnswerSettings(
             task=task,
             controls=checked_controls(values, limits, {"max_new_tokens": _length_field(body)}),
             count=count_in("n", body.n or 1, limits),
             chat=chat and task == "generate" and engine.model.has_chat,
+            alternatives=logprobs if logprobs or body.stream else None,
         )
-        return cls(call, body, slot, engine, settings)
+        asked = cls(call, body, slot, engine, settings, logprobs)
+        if logprobs and not asked.answerer.records_alternatives:
+            name = "top_logprobs" if chat else "logprobs"
+            raise unsupported(f"{name} above 0", "this search records no other tokens of a step", of=name)
+        return asked
 
     @property
-    def shape(self) -> tuple[str, int, TextLimit]:
-        """The arguments of a `Shape`: the model's name, the time, and when a text is cut."""
-        controls = self.settings.controls
-        return (
-            self.slot.name,
-            self.created,
-            TextLimit(
-                most=self._most(), stops=bool(controls.stop), searched=self.settings.task == "translate"
-            ),
+    def answerer(self) -> DecodingAnswerer[Any, Any]:
+        """What answers with these settings."""
+        answerer = self.engine.model.answerer(self.settings)
+        assert isinstance(answerer, DecodingAnswerer)
+        return answerer
+
+    @property
+    def shape(self) -> tuple[str, int, TextLimit, int | None]:
+        """The arguments of a `Shape`."""
+        limit = TextLimit(
+            most=self._most(),
+            stops=bool(self.settings.controls.stop),
+            searched=self.settings.task == "translate",
         )
+        return self.slot.name, self.created, limit, self.logprobs
 
     def usage(self, texts: Sequence[str], completion_tokens: int) -> Usage:
         prompt_tokens = sum(self.engine.model.count_tokens(text) for text in texts)
@@ -206,16 +225,11 @@ class Asked:
             total_tokens=prompt_tokens + completion_tokens,
         )
 
-    def whole(
-        self, texts: Sequence[str], answers: Sequence[Any], shape: Shape, *, logprobs: bool
-    ) -> Response:
+    def whole(self, texts: Sequence[str], answers: Sequence[Any], shape: Shape) -> Response:
         """The response with all choices, those of the first text first."""
         candidates = [(place, each) for place, answer in enumerate(answers) for each in _candidates(answer)]
         count_output(self.call, [each for _, each in candidates])
-        choices = [
-            shape.choice(number, place, each, logprobs=logprobs)
-            for number, (place, each) in enumerate(candidates)
-        ]
+        choices = [shape.choice(number, place, each) for number, (place, each) in enumerate(candidates)]
         usage = self.usage(texts, sum(len(each.tokens) for _, each in candidates))
         return json_response({**shape.head(), "choices": choices, "usage": usage})
 
@@ -223,7 +237,7 @@ class Asked:
         """The response as a stream of events.
 
         Raises:
-            HttpProblem: the request asks for several answers or for log-probabilities.
+            HttpProblem: the request asks for several answers.
         """
         if len(texts) > 1 or self.settings.count > 1:
             raise unsupported(
@@ -232,9 +246,6 @@ class Asked:
                 "n = 1, one prompt",
                 of="stream",
             )
-        logprobs = getattr(self.body, "logprobs", None)
-        if logprobs is not None and logprobs is not False:
-            raise unsupported("stream with logprobs", "they are known at the end only", of="logprobs")
         parts = await self.call.service.parts(self.call.request, self.slot, self.settings, texts[0])
         return EventStream(self._events(texts, parts, shape))
 
@@ -268,8 +279,7 @@ class Asked:
 
         Tokenising the text again finds this: a stream has the text only.
         """
-        answerer = self.engine.model.answerer(self.settings)
-        if isinstance(answerer, TranslationAnswerer):
+        if isinstance(answerer := self.answerer, TranslationAnswerer):
             pieces = [piece.strip() for piece in answerer.translator.pieces([text])[0]]
         else:
             pieces = [text]
@@ -278,67 +288,7 @@ class Asked:
 
     def _most(self) -> int:
         """The greatest number of tokens of a text, or of a sentence of a translation."""
-        answerer = self.engine.model.answerer(self.settings)
-        assert isinstance(answerer, DecodingAnswerer)
-        return answerer.longest_answer
-
-
-def _controls(body: Sampling, most: int | None, engine: Engine, task: Task) -> dict[str, Any]:
-    """regard's decoding controls with the meaning of a request's fields, by name.
-
-    Raises:
-        HttpProblem: a field has a value that no control has.
-    """
-    values: dict[str, Any] = {
-        "presence_penalty": body.presence_penalty,
-        "frequency_penalty": body.frequency_penalty,
-        "repetition_penalty": body.repetition_penalty,
-        "max_new_tokens": most,
-        "seed": body.seed,
-    }
-    sampling = {"top_p": body.top_p, "top_k": body.top_k, "min_p": body.min_p}
-    if body.top_p == 0:
-        raise HttpProblem(400, "top_p = 0 leaves no token", "temperature = 0 is greedy", parameter="top_p")
-    if task == "generate":
-        values |= sampling | {"temperature": body.temperature}
-    elif body.temperature in (None, 0, 1) and all(
-        value in (None, NEUTRAL[name]) for name, value in sampling.items()
-    ):
-        values.pop("seed")  # a translation is searched, not sampled, unless a field asks for samples
-    else:
-        values |= sampling | {"temperature": body.temperature, "sample": True}
-    if body.stop:
-        values["stop"] = tuple(listed(body.stop))
-    values |= _biased(body.logit_bias or {}, engine)
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _biased(biases: dict[str, float], engine: Engine) -> dict[str, Any]:
-    """The controls `boost` and `ban` for a `logit_bias`, which maps token ids to biases.
-
-    The controls take texts, so a token must be the only token of its text. A text without a space before it
-    also stands for the form with one: with a byte-level BPE a bias of "cat" applies to " cat", too.
-    """
-    tokenizer = engine.model.loaded.tokenizers.target
-    boosts, bans = [], []
-    for name, bias in biases.items():
-        if not (name.isascii() and name.isdecimal() and len(name) < 10 and int(name) < tokenizer.vocab_size):
-            raise HttpProblem(
-                400,
-                f"logit_bias: {name[:20]} is not a token",
-                "name tokens by their ids",
-                parameter="logit_bias",
-            )
-        text = tokenizer.decode([int(name)])
-        if not text.strip() or [int(name)] not in [tokenizer.encode(each) for each in (text, " " + text)]:
-            raise unsupported(
-                f"logit_bias of token {name}",
-                "it is not a text of its own",
-                "choose another token",
-                of="logit_bias",
-            )
-        (bans if bias <= -BIAS else boosts).append(text if bias <= -BIAS else f"{text}={bias:g}")
-    return {"boost": tuple(boosts) or None, "ban": tuple(bans) or None}
+        return self.answerer.longest_answer
 
 
 def _refuse_options(body: Sampling) -> None:
@@ -386,7 +336,18 @@ def _refuse_chat(body: ChatRequest) -> None:
         raise unsupported("parallel_tool_calls", WHY)
     for message in body.messages:
         refuse_set({name: getattr(message, name) for name in IN_MESSAGES}, dict.fromkeys(IN_MESSAGES, WHY))
-    refuse_set(fields, {**reasons, "top_logprobs": "only those of the chosen tokens are known"})
+    refuse_set(fields, reasons)
+
+
+def _top_logprobs(body: ChatRequest) -> int | None:
+    """How many of the most probable tokens come with each token; None: no log-probabilities."""
+    if body.logprobs:
+        return body.top_logprobs or 0
+    if body.top_logprobs is not None:
+        raise HttpProblem(
+            400, "top_logprobs is for logprobs", "send logprobs = true, too", parameter="top_logprobs"
+        )
+    return None
 
 
 def _texts(given: Any, name: str) -> list[str]:

@@ -5,6 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from regard.verbs.generation.scored_tokens import ScoredToken, TextPart, scored_tokens
+
+LEAST = -9999.0  # OpenAI's number for a token that is impossible, since JSON has no infinity
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextLimit:
@@ -36,15 +40,16 @@ class Shape:
 
     prefix, kind, chunk_kind = "", "", ""
 
-    def __init__(self, model: str, created: int, limit: TextLimit) -> None:
-        self.model, self.created, self.limit = model, created, limit
+    def __init__(self, model: str, created: int, limit: TextLimit, logprobs: int | None = None) -> None:
+        """`logprobs`: how many of the most probable tokens come with each; None: no log-probabilities."""
+        self.model, self.created, self.limit, self.logprobs = model, created, limit, logprobs
         self.id = f"{self.prefix}-{secrets.token_hex(12)}"
 
     def head(self, *, chunk: bool = False) -> dict[str, Any]:
         kind = self.chunk_kind if chunk else self.kind
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
 
-    def choice(self, number: int, place: int, candidate: Any, *, logprobs: bool) -> dict[str, Any]:
+    def choice(self, number: int, place: int, candidate: Any) -> dict[str, Any]:
         raise NotImplementedError
 
     def first_deltas(self) -> list[dict[str, Any]]:
@@ -62,27 +67,54 @@ class CompletionShape(Shape):
 
     prefix, kind, chunk_kind = "cmpl", "text_completion", "text_completion"
 
-    def __init__(self, model: str, created: int, limit: TextLimit, echoed: Sequence[str] | None) -> None:
-        super().__init__(model, created, limit)
+    def __init__(
+        self,
+        model: str,
+        created: int,
+        limit: TextLimit,
+        logprobs: int | None = None,
+        echoed: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(model, created, limit, logprobs)
         self.echoed = echoed
+        self._offsets, self._streamed = TextOffsets(), ""
 
-    def choice(self, number: int, place: int, candidate: Any, *, logprobs: bool) -> dict[str, Any]:
+    def choice(self, number: int, place: int, candidate: Any) -> dict[str, Any]:
         before = self.echoed[place] if self.echoed else ""
         return {
             "index": number,
             "text": before + candidate.text,
             "finish_reason": self.limit.finish_reason(candidate),
-            "logprobs": _completion_logprobs(candidate) if logprobs else None,
+            "logprobs": self._logprobs(scored_tokens(candidate), candidate.text, TextOffsets()),
         }
 
     def first_deltas(self) -> list[dict[str, Any]]:
         return [self.delta(self.echoed[0])] if self.echoed else []
 
     def delta(self, part: str) -> dict[str, Any]:
-        return {"index": 0, "text": part, "finish_reason": None, "logprobs": None}
+        self._streamed += part
+        logprobs = self._logprobs(_tokens_of(part), self._streamed, self._offsets)
+        return {"index": 0, "text": str(part), "finish_reason": None, "logprobs": logprobs}
 
     def last_delta(self, reason: str) -> dict[str, Any]:
         return {"index": 0, "text": "", "finish_reason": reason, "logprobs": None}
+
+    def _logprobs(
+        self, tokens: Sequence[ScoredToken], text: str, offsets: "TextOffsets"
+    ) -> dict[str, Any] | None:
+        """The log-probabilities of tokens; None if they are not asked for.
+
+        The taken token is among the most probable ones, or after them, so that there may be one more.
+        """
+        if self.logprobs is None:
+            return None
+        names = [each.token for each in tokens]
+        return {
+            "tokens": names,
+            "token_logprobs": [each.log_prob for each in tokens],
+            "top_logprobs": [_by_text(each) for each in tokens] if self.logprobs else None,
+            "text_offset": offsets.next(names, text),
+        }
 
 
 class ChatShape(Shape):
@@ -90,12 +122,12 @@ class ChatShape(Shape):
 
     prefix, kind, chunk_kind = "chatcmpl", "chat.completion", "chat.completion.chunk"
 
-    def choice(self, number: int, place: int, candidate: Any, *, logprobs: bool) -> dict[str, Any]:
+    def choice(self, number: int, place: int, candidate: Any) -> dict[str, Any]:
         return {
             "index": number,
             "message": {"role": "assistant", "content": candidate.text, "refusal": None},
             "finish_reason": self.limit.finish_reason(candidate),
-            "logprobs": _chat_logprobs(candidate) if logprobs else None,
+            "logprobs": self._logprobs(scored_tokens(candidate)),
         }
 
     def first_deltas(self) -> list[dict[str, Any]]:
@@ -103,45 +135,60 @@ class ChatShape(Shape):
         return [{"index": 0, "delta": delta, "finish_reason": None, "logprobs": None}]
 
     def delta(self, part: str) -> dict[str, Any]:
-        return {"index": 0, "delta": {"content": part}, "finish_reason": None, "logprobs": None}
+        logprobs = self._logprobs(_tokens_of(part))
+        return {"index": 0, "delta": {"content": str(part)}, "finish_reason": None, "logprobs": logprobs}
 
     def last_delta(self, reason: str) -> dict[str, Any]:
         return {"index": 0, "delta": {}, "finish_reason": reason, "logprobs": None}
 
+    def _logprobs(self, tokens: Sequence[ScoredToken]) -> dict[str, Any] | None:
+        """The log-probabilities of tokens; None if they are not asked for."""
+        if self.logprobs is None:
+            return None
+        content = [
+            {**_named(each.token, each.log_prob), "top_logprobs": [_named(*one) for one in each.alternatives]}
+            for each in tokens
+        ]
+        return {"content": content, "refusal": None}
 
-def _completion_logprobs(candidate: Any) -> dict[str, Any]:
-    log_probs = list(candidate.log_probs_of_tokens)
-    return {
-        "tokens": list(candidate.tokens),
-        "token_logprobs": log_probs,
-        "top_logprobs": None,
-        "text_offset": text_offsets(candidate.tokens, candidate.text),
-    }
 
-
-def text_offsets(tokens: Sequence[str], text: str) -> list[int]:
-    """The place in `text` at which each token begins.
+class TextOffsets:
+    """The places of tokens in a text that comes in parts.
 
     A space at the beginning of a token may be missing in the text, as that of its first token is.
     """
-    offsets, end = [], 0
-    for token in tokens:
-        bare = token.strip()
-        places = [place for place in (text.find(token, end), text.find(bare, end)) if place >= 0]
-        begin = min(places, default=end)
-        offsets.append(begin)
-        end = begin + len(token if text.startswith(token, begin) else bare) if places else end
-    return offsets
+
+    def __init__(self) -> None:
+        self._end = 0  # of the last token
+
+    def next(self, tokens: Sequence[str], text: str) -> list[int]:
+        """The place at which each of the next tokens begins; `text` is what is known so far."""
+        offsets, end = [], self._end
+        for token in tokens:
+            bare = token.strip()
+            places = [place for place in (text.find(token, end), text.find(bare, end)) if place >= 0]
+            begin = min(places, default=end)
+            offsets.append(begin)
+            end = begin + len(token if text.startswith(token, begin) else bare) if places else end
+        self._end = end
+        return offsets
 
 
-def _chat_logprobs(candidate: Any) -> dict[str, Any]:
-    content = [
-        {
-            "token": token,
-            "logprob": log_prob,
-            "bytes": list(token.encode("utf-8", "replace")),
-            "top_logprobs": [],
-        }
-        for token, log_prob in zip(candidate.tokens, candidate.log_probs_of_tokens, strict=True)
-    ]
-    return {"content": content, "refusal": None}
+def _tokens_of(part: str) -> Sequence[ScoredToken]:
+    return part.tokens if isinstance(part, TextPart) else ()
+
+
+def _by_text(token: ScoredToken) -> dict[str, float]:
+    """The most probable tokens and the taken one; of equal texts the more probable."""
+    found: dict[str, float] = {}
+    for text, log_prob in (*token.alternatives, (token.token, token.log_prob)):
+        found.setdefault(text, max(log_prob, LEAST))
+    return found
+
+
+def _named(token: str, log_prob: float) -> dict[str, Any]:
+    return {
+        "token": token,
+        "logprob": max(log_prob, LEAST),
+        "bytes": list(token.encode("utf-8", "replace")),
+    }

@@ -1,7 +1,7 @@
 """regard's own dialect, below /api/v1: everything that the Python calls can do, strictly typed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -33,9 +33,11 @@ from regard.serving.dialects.own_types import (
     TranslateRequest,
     TranslateResponse,
 )
+from regard.serving.engine import Engine
 from regard.serving.event_stream import EventStream, event
 from regard.serving.http_error import HttpProblem, problem_of, unsupported
 from regard.serving.models import Slot
+from regard.serving.service import LONG, Answered, length_of
 from regard.verbs.classify import ClassPrediction
 from regard.verbs.generation.translations import Translation
 from regard.verbs.shared.answerer import AnswerSettings, Task
@@ -87,7 +89,8 @@ class OwnDialect(Dialect):
             return await self._stream(call, slot, settings, body.text)
         found = await call.service.answer(call.request, slot, settings, listed(body.text))
         count_output(call, [candidate for each in found.answers for candidate in each.candidates])
-        translations = [_translated(each) for each in found.answers]
+        unknown = await _unknown(found.engine, settings, [_sentences(each) for each in found.answers])
+        translations = [_translated(*each) for each in zip(found.answers, unknown, strict=True)]
         precision = found.engine.model.precision
         return json_response(
             TranslateResponse(model=slot.name, precision=precision, translations=translations)
@@ -108,24 +111,27 @@ class OwnDialect(Dialect):
             return await self._stream(call, slot, settings, prompts)
         found = await call.service.answer(call.request, slot, settings, listed(prompts))
         count_output(call, [candidate for each in found.answers for candidate in each.continuations])
+        unknown = await _unknown(found.engine, settings, [[each] for each in listed(prompts)])
         results = [
-            GeneratedTexts(continuations=[_candidate(one) for one in each.continuations])
-            for each in found.answers
+            GeneratedTexts(
+                continuations=[_candidate(one) for one in each.continuations], unknown_tokens=number
+            )
+            for each, number in zip(found.answers, unknown, strict=True)
         ]
         precision = found.engine.model.precision
         return json_response(GenerateResponse(model=slot.name, precision=precision, results=results))
 
     async def embed(self, call: Call) -> Response:
         body = await call.body(EmbedRequest)
-        found = await self._answered(call, body, "embed")
+        found, unknown = await self._answered(call, body, "embed")
         vectors = [[round(x, DIGITS) for x in each.vector.tolist()] for each in found.answers]
-        return json_response(EmbedResponse(model=found.slot.name, vectors=vectors))
+        return json_response(EmbedResponse(model=found.slot.name, vectors=vectors, unknown_tokens=unknown))
 
     async def classify(self, call: Call) -> Response:
         body = await call.body(ClassifyRequest)
         top = min(body.top, call.service.limits.classes)
-        found = await self._answered(call, body, "classify", count=top)
-        results = [_classified(each) for each in found.answers]
+        found, unknown = await self._answered(call, body, "classify", count=top)
+        results = [_classified(*each) for each in zip(found.answers, unknown, strict=True)]
         return json_response(ClassifyResponse(model=found.slot.name, results=results))
 
     async def score(self, call: Call) -> Response:
@@ -140,11 +146,12 @@ class OwnDialect(Dialect):
             )
         slot = call.service.slot(body.model, "score")
         settings = AnswerSettings(task="score", prefix=body.prefix)
-        found = await call.service.answer(
-            call.request, slot, settings, list(zip(sources, targets, strict=True))
-        )
+        pairs = list(zip(sources, targets, strict=True))
+        found = await call.service.answer(call.request, slot, settings, pairs)
+        unknown = await _unknown(found.engine, settings, [[pair] for pair in pairs])
         scores = [
-            Score(log_prob=each.log_prob, token_log_probs=each.token_log_probs) for each in found.answers
+            Score(log_prob=each.log_prob, token_log_probs=each.token_log_probs, unknown_tokens=number)
+            for each, number in zip(found.answers, unknown, strict=True)
         ]
         return json_response(ScoreResponse(model=slot.name, scores=scores))
 
@@ -158,10 +165,14 @@ class OwnDialect(Dialect):
             )
         )
 
-    async def _answered(self, call: Call, body: Any, task: Task, count: int = 1) -> Any:
+    async def _answered(
+        self, call: Call, body: Any, task: Task, count: int = 1
+    ) -> tuple[Answered, list[int]]:
+        """The answers, and how many tokens of each text are unknown."""
         slot = call.service.slot(body.model, task)
         settings = AnswerSettings(task=task, count=count)
-        return await call.service.answer(call.request, slot, settings, listed(body.text))
+        found = await call.service.answer(call.request, slot, settings, listed(body.text))
+        return found, await _unknown(found.engine, settings, [[text] for text in listed(body.text)])
 
     async def _stream(self, call: Call, slot: Slot, settings: AnswerSettings, text: Any) -> EventStream:
         if not isinstance(text, str):
@@ -177,7 +188,9 @@ class OwnDialect(Dialect):
                 400, "stream is for one answer", "leave out stream or the count", parameter="stream"
             )
         parts = await call.service.parts(call.request, slot, settings, text)
-        return EventStream(_events(call, parts))
+        engine = await call.service.models.engine(slot)
+        pieces = engine.model.answerer(settings).pieces([text])
+        return EventStream(_events(parts, *await _unknown(engine, settings, pieces)))
 
 
 async def _prompts(call: Call, slot: Slot, body: Any) -> Any:
@@ -198,15 +211,30 @@ async def _prompts(call: Call, slot: Slot, body: Any) -> Any:
     return await asyncio.to_thread(lambda: [*map(rendered, body.prompt)])
 
 
-async def _events(call: Call, parts: AsyncIterator[str]) -> AsyncIterator[bytes]:
-    """{"text": part} for each part, then {"done": true}; an error comes as {"error": ...}."""
+async def _events(parts: AsyncIterator[str], unknown: int) -> AsyncIterator[bytes]:
+    """{"text": part} for each part, then {"done": true, ...}; an error comes as {"error": ...}."""
     try:
         async for part in parts:
             yield event(ENCODER.encode({"text": part}))
-        yield event(ENCODER.encode({"done": True}))
+        yield event(ENCODER.encode({"done": True, "unknown_tokens": unknown}))
     except RegardError as error:
         problem = problem_of(error)
         yield event(ENCODER.encode({"error": problem.message, "hint": problem.hint}))
+
+
+async def _unknown(engine: Engine, settings: AnswerSettings, texts: Sequence[Sequence[Any]]) -> list[int]:
+    """How many tokens of each text, given in pieces, are unknown; of long texts counted in a thread."""
+    count = engine.model.answerer(settings).count_unknown
+
+    def counted() -> list[int]:
+        return [sum(map(count, pieces)) for pieces in texts]
+
+    is_long = sum(length_of(piece) for pieces in texts for piece in pieces) >= LONG
+    return await asyncio.to_thread(counted) if is_long else counted()
+
+
+def _sentences(translation: Translation) -> list[str]:
+    return [each.source for each in translation.sentences] or [translation.source]
 
 
 def listed(texts: str | list[str]) -> list[str]:
@@ -234,21 +262,22 @@ def _candidate(one: Any) -> Candidate:
     )
 
 
-def _translated(translation: Translation) -> TranslatedText:
+def _translated(translation: Translation, unknown: int) -> TranslatedText:
     return TranslatedText(
         text=translation.text,
         candidates=[_candidate(each) for each in translation.candidates],
         sentences=[Sentence(source=each.source, text=each.text) for each in translation.sentences],
+        unknown_tokens=unknown,
     )
 
 
-def _classified(prediction: ClassPrediction) -> ClassifiedText:
+def _classified(prediction: ClassPrediction, unknown: int) -> ClassifiedText:
     classes = [
         ClassProbability(label=each.label, probability=round(each.probability, DIGITS))
         for each in prediction.candidates
     ]
     value = None if prediction.value is None else float(f"{prediction.value:.6g}")
-    return ClassifiedText(classes=classes, value=value)
+    return ClassifiedText(classes=classes, value=value, unknown_tokens=unknown)
 
 
 def _info(slot: Slot, *, looks: bool) -> ModelInfo:

@@ -36,6 +36,9 @@ class ScoreRequest(Strict):
 
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
+Unknown = Annotated[
+    int, msgspec.Meta(ge=0, description="How many tokens of the text the model does not know.")
+]
 Alignments = Annotated[
     bool, msgspec.Meta(description="Which source tokens each token of a candidate comes from.")
 ]
@@ -88,6 +91,7 @@ class TranslatedText(msgspec.Struct, kw_only=True):
     text: str
     candidates: list[Candidate]
     sentences: list[Sentence]
+    unknown_tokens: Unknown
 
 
 class TranslateResponse(msgspec.Struct, kw_only=True):
@@ -98,6 +102,7 @@ class TranslateResponse(msgspec.Struct, kw_only=True):
 
 class GeneratedTexts(msgspec.Struct, kw_only=True):
     continuations: list[Candidate]
+    unknown_tokens: Unknown  # of the prompt
 
 
 class GenerateResponse(msgspec.Struct, kw_only=True):
@@ -109,6 +114,7 @@ class GenerateResponse(msgspec.Struct, kw_only=True):
 class EmbedResponse(msgspec.Struct, kw_only=True):
     model: str
     vectors: list[list[float]]
+    unknown_tokens: list[Unknown]  # of each text
 
 
 class ClassProbability(msgspec.Struct, kw_only=True):
@@ -119,6 +125,7 @@ class ClassProbability(msgspec.Struct, kw_only=True):
 class ClassifiedText(msgspec.Struct, kw_only=True):
     classes: list[ClassProbability]
     value: float | None
+    unknown_tokens: Unknown
 
 
 class ClassifyResponse(msgspec.Struct, kw_only=True):
@@ -129,6 +136,7 @@ class ClassifyResponse(msgspec.Struct, kw_only=True):
 class Score(msgspec.Struct, kw_only=True):
     log_prob: float
     token_log_probs: list[float]
+    unknown_tokens: Unknown  # of both texts
 
 
 class ScoreResponse(msgspec.Struct, kw_only=True):

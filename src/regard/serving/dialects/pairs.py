@@ -2,17 +2,21 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from regard.errors import ConfigError
+from regard.serving.dialects.aligned import span_links
 from regard.serving.dialects.controls import MOST_PHRASES
 from regard.serving.dialects.dialect import Call
 from regard.serving.dialects.own import count_output
 from regard.serving.glossary_entries import forms_of
-from regard.serving.http_error import HttpProblem
+from regard.serving.http_error import HttpProblem, unsupported
 from regard.serving.languages import detected_among
 from regard.serving.markup import Markup
 from regard.serving.models import ModelStore, Slot
+from regard.serving.tag_rules import TagRules
 from regard.verbs.serve import RequiredText
 from regard.verbs.shared.answerer import AnswerSettings
 from regard.verbs.shared.text_options import SplitMode
@@ -95,29 +99,33 @@ async def translated(
     target: str,
     *,
     alternatives: int = 0,
-    is_html: bool = False,
+    rules: TagRules | None = None,
     split: SplitMode = "auto",
     entries: Entries | None = None,
 ) -> list[list[str]]:
     """The translation and the alternatives of each text; the texts may be in different languages.
 
+    With `rules` the texts are HTML.
+
     `entries` gives the entries of a glossary, source and target terms, that hold in a sentence. The
     translation of the sentence has all of its target terms.
 
     Raises:
-        HttpProblem: a model cannot output a term.
+        HttpProblem: a model cannot output a term, or leave tags among words.
     """
-    pages = [Markup(text) for text in texts] if is_html else []
-    parts = [page.texts for page in pages] if is_html else [[text] for text in texts]
     settings = AnswerSettings(task="translate", count=1 + alternatives, split=split)
     found: list[list[str]] = [[] for _ in texts]
     for source in dict.fromkeys(sources):
         slot = model_between(call.service.models, source, target)
         places = [place for place, each in enumerate(sources) if each == source]
-        flat = [part for place in places for part in parts[place]]
+        pages = [] if rules is None else await _pages(call, slot, [texts[place] for place in places], rules)
+        parts = [page.texts for page in pages] or [[texts[place]] for place in places]
+        flat = [part for some in parts for part in some]
+        aligned = any(page.has_inline_tags for page in pages)
+        asked = replace(settings, alignments=aligned)
         required = None if entries is None else partial(_terms, entries)
         try:
-            answered = await call.service.answer(call.request, slot, settings, flat, required)
+            answered = await call.service.answer(call.request, slot, asked, flat, required)
         except ConfigError as error:
             if entries is None:
                 raise
@@ -129,13 +137,38 @@ async def translated(
             ) from None
         count_output(call, [one for each in answered.answers for one in each.candidates])
         rest = iter(answered.answers)
-        for place in places:
-            its_parts = [next(rest) for _ in parts[place]]
-            if is_html:
-                found[place] = [pages[place].filled([each.text for each in its_parts])]
-            else:
+        for number, place in enumerate(places):
+            its_parts = [next(rest) for _ in parts[number]]
+            if rules is None:
                 found[place] = [one.text for one in its_parts[0].candidates]
+            else:
+                found[place] = [_filled(pages[number], its_parts)]
     return found
+
+
+async def _pages(call: Call, slot: Slot, texts: Sequence[str], rules: TagRules) -> list[Markup]:
+    """The texts as HTML: sentences with inline tags are whole if the model can align them.
+
+    Raises:
+        HttpProblem: the rules name inline tags, and it cannot.
+    """
+    whole = (await call.service.models.engine(slot)).model.aligns
+    if not whole and (rules.inline or not rules.outline):
+        name = "non_splitting_tags" if rules.inline else "outline_detection"
+        raise unsupported(
+            name,
+            f"{slot.name} has no attention to its source to place tags by, so that each tag splits",
+        )
+    return [Markup(text, rules, whole=whole) for text in texts]
+
+
+def _filled(page: Markup, translations: Sequence[Any]) -> str:
+    """The page with these translations of its texts."""
+    links = [
+        span_links(text, each) if page.has_inline_tags else []
+        for text, each in zip(page.texts, translations, strict=True)
+    ]
+    return page.filled([each.text for each in translations], links)
 
 
 def _terms(entries: Entries, sentence: str) -> tuple[RequiredText, ...]:

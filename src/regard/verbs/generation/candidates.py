@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from regard.verbs.generation.alignments import TokenAlignment, joined_alignment
+from regard.verbs.generation.scored_tokens import Alternatives
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,7 @@ class TranslationCandidate:
     token_log_probs: tuple[float, ...]  # with that of the end, if there is one
     parts: tuple["TranslationCandidate", ...] = ()  # of a line that was split: those of its sentences
     alignment: TokenAlignment | None = None  # if it was asked for
+    alternatives: tuple[Alternatives, ...] = ()  # of each token, if they were asked for
 
     @property
     def log_probs_of_tokens(self) -> tuple[float, ...]:
@@ -81,4 +83,5 @@ def as_one(text: str, candidates: Sequence[TranslationCandidate]) -> Translation
         alignment=joined_alignment(
             [each.alignment for each in candidates], [len(each.tokens) for each in candidates]
         ),
+        alternatives=tuple(each for candidate in candidates for each in candidate.alternatives),
     )

@@ -70,7 +70,7 @@ class EngineDecoder:
             decoded(range(len(sources)))
         return found
 
-    def running(self) -> NoReturn:
+    def running(self, *, alternatives: int = 0) -> NoReturn:
         """Raise a ConfigError: there is no running batch."""
         raise ConfigError("another engine has no running batch", "take engine = 'regard'")
 

@@ -79,9 +79,15 @@ class PooledDecoder:
                 decoded=decoded,
             )
 
-    def running(self) -> RunningTranslations:
-        """A new running batch."""
-        return RunningTranslations(self._strategy, self._model, pad_id=self._pad_id, eos_id=self._eos_id)
+    def running(self, *, alternatives: int = 0) -> RunningTranslations:
+        """A new running batch; `alternatives`: see `RunningBatch`."""
+        return RunningTranslations(
+            self._strategy,
+            self._model,
+            pad_id=self._pad_id,
+            eos_id=self._eos_id,
+            alternatives=alternatives,
+        )
 
     def _pool(self, lines: int) -> DecodingPool[Job, list[list[Hypothesis]]] | None:
         """The workers, started when there are enough lines for them, and again when the model has changed.

@@ -37,6 +37,16 @@ class Prefix:
         before = [self.before(text.strip()) for text in texts]
         return [self.first(ids, tokenizer) for ids in tokenizer.encode_batch(before)]
 
+    def spans(self, text: str, tokenizer: Tokenizer) -> list[tuple[int, int]]:
+        """The characters of each of the `encoded` ids in the text; those of the prefix have none."""
+        bare, before = text.strip(), len(self.text)
+        found = [
+            (max(0, min(begin - before, len(bare))), max(0, min(end - before, len(bare))))
+            for begin, end in tokenizer.spans(self.before(bare))
+        ]
+        begin = len(tokenizer.prefix)
+        return [*found[:begin], *[(0, 0)] * len(self.ids), *found[begin:]]
+
     def first(self, ids: list[int], tokenizer: Tokenizer) -> list[int]:
         """`ids` with the tokens of the prefix, after those that the tokeniser puts before every text."""
         begin = len(tokenizer.prefix)

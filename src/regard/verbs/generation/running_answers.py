@@ -4,16 +4,26 @@ A text's answer is that of the text alone, to the bit (`decoding/running_batch.p
 """
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from regard.decoding.base_search import Search
 from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.rows import TakenToken
 from regard.decoding.running_batch import RunningBatch
 from regard.errors import ConfigError
+from regard.verbs.generation.scored_tokens import ScoredText, ScoredToken, TextPart, scored_tokens
 from regard.verbs.generation.text_parts import CharacterStream, UpToStop
 
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
+
+
+@runtime_checkable
+class AnsweredText(ScoredText, Protocol):
+    """A text with its tokens."""
+
+    @property
+    def text(self) -> str: ...
 
 
 def width_of(strategy: Search) -> int:
@@ -25,14 +35,27 @@ class TextReader(Generic[Answer]):
     """The text of an answer, in parts as its tokens are generated."""
 
     def __init__(
-        self, characters: CharacterStream, up_to_stop: UpToStop, text_of: Callable[[Answer], str]
+        self,
+        characters: CharacterStream,
+        up_to_stop: UpToStop,
+        text_of: Callable[[Answer], AnsweredText],
+        scored: Callable[[Sequence[TakenToken]], Sequence[ScoredToken]] | None = None,
     ) -> None:
-        """`text_of`: the text of the answer when it is known."""
-        self._characters, self._up_to_stop, self._text_of = characters, up_to_stop, text_of
+        """`text_of`: the text of the answer when it is known. With `scored` parts have their tokens."""
+        self._characters, self._up_to_stop = characters, up_to_stop
+        self._text_of, self._scored = text_of, scored
         self._read = self._sent = 0  # tokens; characters
 
-    def read(self, ids: Sequence[int]) -> str:
+    def next(self, batch: RunningBatch, ticket: int) -> str:
         """What is known by all tokens so far, and was not known before."""
+        begin = self._read
+        text = self.read(ids[0]) if (ids := batch.generated(ticket)) else ""
+        if self._scored is None or self._read == begin:
+            return text
+        return TextPart(text, self._scored(batch.taken(ticket, begin)))
+
+    def read(self, ids: Sequence[int]) -> str:
+        """The text that is known by all tokens so far, and was not known before."""
         new = "".join(map(self._characters.push, ids[self._read :]))
         self._read = max(self._read, len(ids))
         text = "" if self._up_to_stop.stopped else self._up_to_stop.push(new)
@@ -41,7 +64,9 @@ class TextReader(Generic[Answer]):
 
     def rest(self, answer: Answer) -> str:
         """What was not known before the end."""
-        return self._text_of(answer)[self._sent :]
+        found = self._text_of(answer)
+        text = found.text[self._sent :]
+        return text if self._scored is None else TextPart(text, scored_tokens(found)[self._read :])
 
 
 class RunningAnswers(Generic[Piece, Answer]):
@@ -122,10 +147,9 @@ class RunningAnswers(Generic[Piece, Answer]):
             if reader is not None and not isinstance(answer, Exception):
                 self._part(ticket, reader.rest(answer))
         for ticket, reader in self._readers.items():
-            if ids := self._batch.generated(ticket):
-                self._part(ticket, reader.read(ids[0]))
+            self._part(ticket, reader.next(self._batch, ticket))
         return done
 
     def _part(self, ticket: int, text: str) -> None:
-        if text:
+        if text or (isinstance(text, TextPart) and text.tokens):
             self.parts.append((ticket, text))

@@ -32,6 +32,14 @@ class SourceEncoder:
         """The ids of one line, truncated without a warning."""
         return self._encoded([line])[0][: self.most]
 
+    def count_unknown(self, line: str) -> int:
+        """How many tokens of a line are unknown."""
+        return self.ids_of(line).count(self._tokenizer.unk_id)
+
+    def spans_of(self, line: str) -> list[tuple[int, int]]:
+        """The characters of each token of `ids_of(line)` in the line without outer white space."""
+        return self._prefix.spans(line[: self.max_characters], self._tokenizer)[: self.most]
+
     def are_long(self, lines: Sequence[str], *, above: int = 0) -> list[bool]:
         """True for each line of which only the beginning would be read, or with more tokens than `above`.
 

@@ -15,11 +15,14 @@ from regard.verbs.generation.candidates import (
     combinations,
     in_step,
 )
+from regard.verbs.generation.scored_tokens import named
 from regard.verbs.generation.search_results import selected_texts
 from regard.verbs.generation.sources import SourceEncoder
 from regard.verbs.generation.translations import Translation
 from regard.verbs.shared.runtime import Precision
 from regard.verbs.shared.sentence_splitting import edges, joined
+
+ReadSource = tuple[Sequence[int], Sequence[tuple[int, int]]]  # ids, and the characters of each
 
 
 class TranslationBuilder:
@@ -45,9 +48,10 @@ class TranslationBuilder:
     ) -> Translation:
         """The translation of a piece; empty if the piece is."""
         empty = not piece or piece.isspace()
-        src_ids = self._sources.ids_of(piece) if alignments else None
-        candidates = [] if empty else self._candidates(hypotheses, src_ids)
-        candidates = candidates or [replace(EMPTY_CANDIDATE, alignment=self._alignment(src_ids, ()))]
+        source = self._sources if alignments else None
+        read = None if source is None else (source.ids_of(piece), source.spans_of(piece))
+        candidates = [] if empty else self._candidates(hypotheses, read)
+        candidates = candidates or [replace(EMPTY_CANDIDATE, alignment=self._alignment(read, ()))]
         precision = self._precision
         return self._answer(line=number, source=piece, candidates=tuple(candidates), precision=precision)
 
@@ -70,9 +74,9 @@ class TranslationBuilder:
         return replace(sentences[0], source=line, candidates=tuple(candidates), sentences=bare)
 
     def _candidates(
-        self, found: Sequence[Hypothesis], src_ids: Sequence[int] | None = None
+        self, found: Sequence[Hypothesis], read: ReadSource | None = None
     ) -> list[TranslationCandidate]:
-        """The candidates; with `src_ids`, those of the piece, they have alignments."""
+        """The candidates; with what the model has `read` of the piece they have alignments."""
         tokenizer = self._tokenizers.target
         texts = [tokenizer.decode(each.ids) for each in found]
         return [
@@ -82,13 +86,15 @@ class TranslationBuilder:
                 log_prob=found[place].log_prob,
                 tokens=tuple(tokenizer.tokens(found[place].ids)),
                 token_log_probs=tuple(found[place].token_log_probs),
-                alignment=self._alignment(src_ids, found[place].ids),
+                alignment=self._alignment(read, found[place].ids),
+                alternatives=named(tokenizer, found[place].alternatives[: len(found[place].ids)]),
             )
             for place, text, score in selected_texts(self._settings, texts, self._n_best)
         ]
 
-    def _alignment(self, src_ids: Sequence[int] | None, tgt_ids: Sequence[int]) -> TokenAlignment | None:
-        """The alignment of a candidate; None without `src_ids`."""
-        if src_ids is None:
+    def _alignment(self, read: ReadSource | None, tgt_ids: Sequence[int]) -> TokenAlignment | None:
+        """The alignment of a candidate; None without a source."""
+        if read is None:
             return None
-        return token_alignment(self._model, self._tokenizers, src_ids, tgt_ids)
+        src_ids, spans = read
+        return token_alignment(self._model, self._tokenizers, src_ids, tgt_ids, spans)

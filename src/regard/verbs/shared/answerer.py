@@ -32,6 +32,8 @@ class AnswerSettings:
         prefix: the text before each source, such as >>fra<<; None: the model's own.
         chat: prompts are conversations, as `ServedModel.rendered` returns them.
         alignments: candidates of a translation have alignments to the source.
+        alternatives: each token comes with so many of the most probable tokens in its place, and the parts of
+            a text come with their tokens; None: neither.
     """
 
     task: Task
@@ -41,6 +43,7 @@ class AnswerSettings:
     split: SplitMode = "auto"
     chat: bool = False
     alignments: bool = False
+    alternatives: int | None = None
     speech: SpeechOptions = ANY_SPEECH
 
 
@@ -76,6 +79,10 @@ class Answerer(ABC, Generic[Piece, Answer]):
         [answer] = answers
         return answer
 
+    def count_unknown(self, piece: Piece) -> int:
+        """How many tokens of a piece the model does not know: its answer ignores what they stand for."""
+        return 0
+
     def size(self, piece: Piece) -> int:
         """The work of a piece, in characters: a server forms batches by it."""
         return len(str(piece)) + 1
@@ -96,6 +103,11 @@ class DecodingAnswerer(Answerer[Piece, Answer]):
     @abstractmethod
     def longest_answer(self) -> int:
         """The greatest number of tokens of the answer to a piece."""
+
+    @property
+    def records_alternatives(self) -> bool:
+        """True if tokens can come with the most probable ones in their place."""
+        return False
 
 
 class BatchAnswerer(Answerer[Piece, Answer]):
