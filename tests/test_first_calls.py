@@ -16,7 +16,7 @@ checked = jaxtyping.jaxtyped(typechecker=first_calls)  # as the import hook writ
 
 @pytest.mark.parametrize("turn", [1, 2])
 def test_the_first_calls_of_each_test_are_checked(turn):
-    with pytest.raises(jaxtyping.TypeCheckError, match="parameter 'tgt_len'"):
+    with pytest.raises(jaxtyping.TypeCheckError, match="parameter tgt_len='three'"):
         causal_mask("three")
     for _ in range(FIRST + 5):
         causal_mask(3)
@@ -34,7 +34,7 @@ def test_functions_of_one_place_are_counted_together(turn):
         return inner
 
     for _ in range(FIRST):
-        with pytest.raises(jaxtyping.TypeCheckError, match="parameter 'number'"):
+        with pytest.raises(jaxtyping.TypeCheckError, match="parameter number='three'"):
             outer()("three")
     assert outer()("three") == "three"
 
@@ -48,7 +48,7 @@ def test_functions_of_one_name_and_other_annotations_have_checks_of_their_own():
         return inner
 
     assert outer(int)(3) == 3
-    with pytest.raises(jaxtyping.TypeCheckError, match="parameter 'value'"):
+    with pytest.raises(jaxtyping.TypeCheckError, match="parameter value=3"):
         outer(str)(3)
 
 
@@ -58,7 +58,7 @@ def test_results_and_shapes_are_checked():
         return x[:, 0]
 
     half(torch.ones(3, 3))
-    with pytest.raises(jaxtyping.TypeCheckError, match="return value"):
+    with pytest.raises(jaxtyping.TypeCheckError, match="dimension width is 2 which does not"):
         half(torch.ones(2, 3))
 
 
@@ -76,5 +76,5 @@ def test_a_dataclass_is_checked_when_it_is_made():
     for kind in (Base, Below):
         begin_test()
         assert kind(3).size == 3
-        with pytest.raises(jaxtyping.TypeCheckError, match="parameter 'size'"):
+        with pytest.raises(jaxtyping.TypeCheckError, match="parameter size='three'"):
             kind("three")

@@ -194,7 +194,9 @@ def test_a_loss_can_be_learned_away(shape):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    assert loss.item() < 0.1
+        if loss.item() < 0.1:
+            return
+    pytest.fail(f"the loss is still {loss.item():.2f}")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Sweeps of trainings: each run is that of its settings, done once; what is stopped resumes."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,58 +12,83 @@ from regard.verbs import sweep as module
 from regard.verbs.recipes import recipe_path
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.sweep import sweep
-from regard.verbs.train import train
+from regard.verbs.train import TrainResult, train
 from regard.verbs.training_run.model_check import refuse_impossible_model
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from tests.verbs.test_train import RECIPE
 
 AXES = ["training.seed=1,2", "training.schedule.learning_rate=1e-3,2e-2"]
 FAST = {"threads": 1, "quiet": True}
+SHORT = {"overrides": ["training.max_steps=2"], **FAST}
 
 
-@pytest.fixture
-def recipe(tmp_path):
-    path = tmp_path / "small.toml"
+def write_recipe(folder):
+    path = folder / "small.toml"
     path.write_text(RECIPE.replace("max_steps = 8", "max_steps = 4"))
     return path
 
 
 @pytest.fixture
+def recipe(tmp_path):
+    return write_recipe(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """A sweep whose runs are trained here, and its folder."""
+    folder = tmp_path_factory.mktemp("swept")
+    return sweep(write_recipe(folder), AXES, out=folder / "out", **SHORT), folder / "out"
+
+
+@pytest.fixture
 def trained(monkeypatch):
     """The names of the runs that were trained; a test may let some of them fail."""
-    seen = []
+    return watched(monkeypatch, train)
 
-    def watched(recipe, *, out, **settings):
+
+@pytest.fixture
+def copied(monkeypatch, swept):
+    """The same for tests to which it does not matter what a run has learned: each is a copy of one."""
+
+    def copy(recipe, *, out, **settings):
+        shutil.copytree(swept[1] / "seed=1,learning_rate=1e-3", out)
+        return TrainResult(run=out, model=out / "best", steps=2, metrics={"BLEU": 1.0})
+
+    return watched(monkeypatch, copy)
+
+
+def watched(monkeypatch, do):
+    seen, fails = [], {}
+
+    def train_watched(recipe, *, out, **settings):
         seen.append(out.name)
-        if error := watched.fails.get(out.name):
+        if error := fails.get(out.name):
             raise error
-        return train(recipe, out=out, **settings)
+        return do(recipe, out=out, **settings)
 
-    watched.fails = {}
-    monkeypatch.setattr(module, "train", watched)
-    return seen, watched.fails
+    monkeypatch.setattr(module, "train", train_watched)
+    return seen, fails
 
 
-def test_each_run_is_that_of_its_settings(recipe, tmp_path):
-    found = sweep(recipe, AXES, out=tmp_path / "out", overrides=["training.max_steps=4"], **FAST)
+def digests(folder, names):
+    return [checkpoint_digest(RunFolder(folder / name).latest()) for name in names]
+
+
+def test_each_run_is_that_of_its_settings(recipe, tmp_path, swept):
+    found, folder = swept
     assert found.missing == ()
     assert {each.task for each in found.done} == {
         f"seed={seed},learning_rate={rate}" for seed in (1, 2) for rate in ("1e-3", "2e-2")
     }
     losses = [each.scores["validation loss"] for each in found.done]
     assert losses == sorted(losses)
-    sets = ["training.max_steps=4", "training.seed=2", "training.schedule.learning_rate=2e-2"]
+    sets = [*SHORT["overrides"], "training.seed=2", "training.schedule.learning_rate=2e-2"]
     train(recipe, out=tmp_path / "alone", overrides=sets, **FAST)
-    digests = []
-    for folder in (tmp_path / "alone", tmp_path / "out" / "seed=2,learning_rate=2e-2"):
-        checkpoint = RunFolder(folder).latest()
-        assert checkpoint is not None
-        digests.append(checkpoint_digest(checkpoint))
-    assert digests[0] == digests[1]
+    assert digests(tmp_path, ["alone"]) == digests(folder, ["seed=2,learning_rate=2e-2"])
 
 
-def test_a_sweep_that_was_stopped_resumes(recipe, tmp_path, trained):
-    seen, fails = trained
+def test_a_sweep_that_was_stopped_resumes(recipe, tmp_path, copied):
+    seen, fails = copied
     fails["seed=2"] = Interrupted(15, "stopped")
     with pytest.raises(Interrupted):
         sweep(recipe, ["training.seed=1,2,3"], out=tmp_path / "out", **FAST)
@@ -76,8 +102,8 @@ def test_a_sweep_that_was_stopped_resumes(recipe, tmp_path, trained):
     assert len(seen) == 4
 
 
-def test_a_run_that_fails_is_named_and_the_others_are_done(recipe, tmp_path, trained):
-    seen, fails = trained
+def test_a_run_that_fails_is_named_and_the_others_are_done(recipe, tmp_path, copied):
+    seen, fails = copied
     fails["seed=1"] = RunError("the loss is not finite", "a smaller learning rate")
     with pytest.raises(RunError, match=r"1 of 2 runs failed, the first is seed=1: the loss is not finite"):
         sweep(recipe, ["training.seed=1,2"], out=tmp_path / "out", **FAST)
@@ -85,8 +111,8 @@ def test_a_run_that_fails_is_named_and_the_others_are_done(recipe, tmp_path, tra
     assert (progress.missing, seen) == (("seed=1",), ["seed=1", "seed=2"])
 
 
-def test_shards_divide_the_runs(recipe, tmp_path, trained):
-    seen, _ = trained
+def test_shards_divide_the_runs(recipe, tmp_path, copied):
+    seen, _ = copied
     first = sweep(recipe, ["training.seed=1,2,3"], out=tmp_path / "out", shard="1/2", **FAST)
     assert (seen, first.missing) == (["seed=1", "seed=3"], ("seed=2",))
     assert sweep(recipe, ["training.seed=1,2,3"], out=tmp_path / "out", shard="2/2", **FAST).missing == ()
@@ -99,12 +125,11 @@ def test_shards_divide_the_runs(recipe, tmp_path, trained):
     assert len(seen) == 3
 
 
-def test_an_engine_trains_the_same_runs(recipe, tmp_path, engine, trained):
+def test_an_engine_trains_the_same_runs(recipe, tmp_path, engine, swept, trained):
     seen, fails = trained
-    sweep(recipe, AXES, out=tmp_path / "here", overrides=["training.max_steps=4"], **FAST)
     fails["seed=1,learning_rate=2e-2"] = RunError("the loss is not finite", "a smaller learning rate")
     records = []
-    arguments = {"out": tmp_path / "out", "overrides": ["training.max_steps=4"], "on": "ray", **FAST}
+    arguments = {"out": tmp_path, "on": "ray", **SHORT}
     with pytest.raises(
         RunError, match=r"1 of 4 runs failed, the first is seed=1,learning_rate=2e-2: the loss"
     ):
@@ -113,18 +138,12 @@ def test_an_engine_trains_the_same_runs(recipe, tmp_path, engine, trained):
     assert len(records) == 3
     fails.clear()
     found = sweep(recipe, AXES, **arguments)
-    assert (found.missing, len(seen)) == ((), 4 + 4 + 1)
-    for name in found.tasks:
-        digests = []
-        for where in ("here", "out"):
-            checkpoint = RunFolder(tmp_path / where / name).latest()
-            assert checkpoint is not None
-            digests.append(checkpoint_digest(checkpoint))
-        assert digests[0] == digests[1]
+    assert (found.missing, len(seen)) == ((), 4 + 1)
+    assert digests(tmp_path, found.tasks) == digests(swept[1], found.tasks)
 
 
-def test_an_engine_continues_where_values_came_in_another_order(recipe, tmp_path, engine, trained):
-    seen, fails = trained
+def test_an_engine_continues_where_values_came_in_another_order(recipe, tmp_path, engine, copied):
+    seen, fails = copied
     fails["seed=2"] = RunError("the loss is not finite", "a smaller learning rate")
     with pytest.raises(RunError, match="1 of 3 runs failed"):
         sweep(recipe, ["training.seed=1,2,3"], out=tmp_path / "out", on="ray", **FAST)
@@ -216,8 +235,8 @@ def test_the_model_of_a_recipe_that_comes_with_regard_is_not_refused(name):
     [["model.d_ff=32", "training.seed=1"], ["training.seed=1", "model.d_ff=0x20"]],
     ids=["order", "spelling"],
 )
-def test_a_run_that_is_there_under_another_name_is_not_trained_again(recipe, tmp_path, trained, again):
-    seen, _ = trained
+def test_a_run_that_is_there_under_another_name_is_not_trained_again(recipe, tmp_path, copied, again):
+    seen, _ = copied
     sweep(recipe, ["training.seed=1", "model.d_ff=32"], out=tmp_path / "out", **FAST)
     before = [*seen]
     with pytest.raises(DataError, match=r"already, as seed=1,d_ff=32"):
@@ -225,8 +244,8 @@ def test_a_run_that_is_there_under_another_name_is_not_trained_again(recipe, tmp
     assert seen == before
 
 
-def test_values_are_added_to_a_sweep(recipe, tmp_path, trained):
-    seen, _ = trained
+def test_values_are_added_to_a_sweep(recipe, tmp_path, copied):
+    seen, _ = copied
     sweep(recipe, ["training.seed=1,2"], out=tmp_path / "out", **FAST)
     found = sweep(recipe, ["training.seed=3,1"], out=tmp_path / "out", **FAST)
     assert seen == ["seed=1", "seed=2", "seed=3"]
@@ -234,15 +253,15 @@ def test_values_are_added_to_a_sweep(recipe, tmp_path, trained):
     assert sweep(recipe, ["training.seed=2"], out=tmp_path / "out", **FAST) == found
 
 
-def test_shards_of_added_values_do_each_run_once(recipe, tmp_path, trained):
-    seen, _ = trained
+def test_shards_of_added_values_do_each_run_once(recipe, tmp_path, copied):
+    seen, _ = copied
     sweep(recipe, ["training.seed=1"], out=tmp_path / "out", **FAST)
     for shard in ("1/2", "2/2"):
         sweep(recipe, ["training.seed=2,3,4"], out=tmp_path / "out", shard=shard, **FAST)
     assert sorted(seen) == ["seed=1", "seed=2", "seed=3", "seed=4"]
 
 
-def test_a_sweep_of_other_settings_is_refused_in_words(recipe, tmp_path, trained):
+def test_a_sweep_of_other_settings_is_refused_in_words(recipe, tmp_path, copied):
     sweep(recipe, ["training.seed=1"], out=tmp_path / "out", **FAST)
     message = r"has a sweep of training\.seed, and this one is of training\.label_smoothing"
     with pytest.raises(DataError, match=message) as raised:
@@ -250,7 +269,7 @@ def test_a_sweep_of_other_settings_is_refused_in_words(recipe, tmp_path, trained
     assert "--out" in raised.value.hint
 
 
-def test_an_engine_adds_no_values_and_says_which_differ(recipe, tmp_path, engine, trained):
+def test_an_engine_adds_no_values_and_says_which_differ(recipe, tmp_path, engine, copied):
     sweep(recipe, ["training.seed=1,2"], out=tmp_path / "out", **FAST)
     with pytest.raises(DataError, match="another job: seed=2 only in the folder and seed=3 only in this one"):
         sweep(recipe, ["training.seed=1,3"], out=tmp_path / "out", on="ray", **FAST)
