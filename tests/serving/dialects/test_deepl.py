@@ -215,7 +215,7 @@ TAGS = [
 ]
 
 
-@pytest.mark.parametrize(("values", "rules"), TAGS, ids=str)
+@pytest.mark.parametrize(("values", "rules"), TAGS, ids=[str(values) for values, _ in TAGS])
 def test_tags_have_the_rules_that_fields_give_them(values, rules):
     assert _handling(given(**values, tag_handling="html")) == (TagRules(**rules), "auto")
 
