@@ -2,10 +2,12 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from regard.errors import did_you_mean
+from regard.layers.feedforward import Activation
 from regard.peer_names import PEER_NAMES, keys_called
 from regard.verbs.recipe_keys import model_sections, recipe_sections
 
@@ -52,6 +54,10 @@ def test_the_tables_of_the_docs_and_the_hints_agree():
             "'num_decoder_layers' or 'num_encoder_layers'",
         ),
         ("layers", ["layers_of_cake"], "did you mean 'layers_of_cake'?"),
+        ("rope", ["rotary", "none", "learned"], "did you mean 'rotary'?"),
+        ("swish", get_args(Activation), "did you mean 'silu'?"),
+        ("--num-return-sequences", ["--num", "--n-best"], "did you mean '--n-best' or '--num'?"),
+        ("--num-return-sequences", ["--num", "--noise"], "did you mean '--num'?"),
     ],
 )
 def test_a_hint_names_what_others_call_so_if_it_is_known_here(name, known, hint):

@@ -141,6 +141,11 @@ PEER_NAMES = {  # a key of recipes, and its names elsewhere
     "decoding.max_new_tokens": "max_length max_len max_decode_length max_output_length max_tokens",
     "decoding.stop": "stop_strings stop_words stop_sequences",
 }
+PEER_VALUES = {  # names that are not keys of recipes, and what they are elsewhere
+    "rotary": "rope rotary_embedding",
+    "silu": "swish",
+    "num": "num_return_sequences n_best nbest",
+}
 _OURS: dict[str, list[str]] = {}
 for _key, _names in PEER_NAMES.items():
     for _name in _names.split():
@@ -160,8 +165,9 @@ def keys_called(name: str) -> list[str]:
 
 
 def called_so(name: str, known: Iterable[str]) -> list[str]:
-    """The names in `known` (keys without their section) that another toolkit calls `name`."""
+    """The names in `known` (keys without their section, values) that another toolkit calls `name`."""
     leaves = {key.rpartition(".")[2] for key in keys_called(name)}
+    leaves |= {ours for ours, names in PEER_VALUES.items() if _normal(name) in names.split()}
     return [each for each in known if _normal(each) in leaves]
 
 
