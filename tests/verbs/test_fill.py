@@ -1,6 +1,7 @@
 """Masked tokens: the predictions of transformers for the same ids; other words are tokenised as usual."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import tokenizers
@@ -156,3 +157,10 @@ def test_what_is_printed_is_what_was_found(ours):
     ]
     [nothing] = Filler(ours)([" "])
     assert output_lines(nothing) == ""
+
+
+def test_a_line_end_is_escaped_so_that_a_guess_is_one_line(ours):
+    [found] = Filler(ours, top=1)(["[MASK]"])
+    odd = replace(found, masks=((replace(found.masks[0][0], token="a\tb\n"),),))
+    [line] = output_lines(odd).splitlines()
+    assert line.split("\t")[2] == r"a\tb\n"

@@ -28,6 +28,7 @@ from regard.verbs.shared.text_verb import TextVerb, one_or_several
 from regard.verbs.tasks.text import logits_of
 
 OPTIONS = FillingOptions()
+ESCAPED = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r"})  # in the columns of guesses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,11 +187,14 @@ def _pairs(filled: FilledLine) -> Guesses:
 
 
 def output_lines(filled: FilledLine, *, as_json: bool = False) -> str:
-    """LINE, MASK, TOKEN, PROBABILITY, separated by tabs, for each guess; or a line of JSON."""
+    """LINE, MASK, TOKEN, PROBABILITY, separated by tabs, for each guess; or a line of JSON.
+
+    A token that is a tab or a line end is written as `\\t`, `\\n` or `\\r`, so that a guess is one line.
+    """
     if as_json:
         return json.dumps(filled.to_dict(), ensure_ascii=False) + "\n"
     return "".join(
-        f"{filled.line}\t{number}\t{each.token}\t{each.probability:.4f}\n"
+        f"{filled.line}\t{number}\t{each.token.translate(ESCAPED)}\t{each.probability:.4f}\n"
         for number, guesses in enumerate(filled.masks, start=1)
         for each in guesses
     )
