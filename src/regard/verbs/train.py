@@ -235,8 +235,10 @@ def _write_recipe(run: RunFolder, source: RecipeFile, say: Say) -> None:
         run.write_text("recipe.toml", source.text)
         return
     refuse_another_recipe(run, old, source.table)
-    if changed := change_length(run, source):
+    changed = change_length(run, source)
+    if old.get("training") != source.table.get("training"):
         run.write_text(RESOLVED, saved)
+    if changed:
         say(changed)
 
 

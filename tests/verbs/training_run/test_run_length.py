@@ -1,4 +1,4 @@
-"""A run is made longer or shorter by another max_steps, and by nothing else."""
+"""A run is made longer or shorter by another max_steps, and by nothing else; it may keep more checkpoints."""
 
 import json
 import shutil
@@ -76,6 +76,14 @@ def test_a_run_is_made_shorter_but_not_than_its_step(recipe, run):
     with pytest.raises(FolderError, match=r"training\.seed"):
         train(recipe, out=run, overrides=["training.max_steps=12", "training.seed=5"])
     assert json.loads((run / "resolved.json").read_text())["recipe"]["training"]["max_steps"] == 8
+
+
+def test_a_run_that_keeps_more_checkpoints_is_the_same_run(recipe, run):
+    train(recipe, out=run, overrides=["training.keep=3", "training.max_steps=16"])
+    assert [each.step for each in RunFolder(run).checkpoints()] == [16, 12, 8]
+    train(recipe, out=run, overrides=["training.keep=2", "training.max_steps=16"])
+    saved = json.loads((run / "resolved.json").read_text())["recipe"]["training"]
+    assert (saved["keep"], saved["max_steps"]) == (2, 16)
 
 
 @pytest.mark.parametrize("overrides", [[], ["training.max_steps=12"]])

@@ -1,4 +1,4 @@
-"""Resuming a run with another `training.max_steps`, which makes it longer or shorter."""
+"""Resuming a run that becomes longer or shorter (`training.max_steps`), or keeps other checkpoints."""
 
 import copy
 import shlex
@@ -15,7 +15,9 @@ DISTRIBUTED = "distributed"  # the section of a recipe that may differ when a ru
 
 
 def refuse_another_recipe(run: RunFolder, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Compare the recipe of a run with a new one; `training.max_steps` and `[distributed]` may differ.
+    """Compare the recipe of a run with a new one.
+
+    `[distributed]` and `max_steps` and `keep` of `[training]` may differ.
 
     Raises:
         FolderError: other settings differ; the message names them.
@@ -33,6 +35,7 @@ def _without_length(table: Mapping[str, Any]) -> dict[str, Any]:
     rest.pop(DISTRIBUTED, None)
     if isinstance(rest.get("training"), dict):
         rest["training"].pop("max_steps", None)
+        rest["training"].pop("keep", None)  # changes what stays on disk alone
     return rest
 
 
