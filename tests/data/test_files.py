@@ -134,6 +134,15 @@ def test_a_file_of_another_compression_is_named_with_how_to_recompress_it(
     assert (by_new.value.message, by_new.value.hint) == (caught.value.message, caught.value.hint)
 
 
+@pytest.mark.parametrize("name", ["a letter.DOCX", "table.xlsx", "a.odt", "book.epub"])
+def test_a_document_of_several_files_is_not_to_be_unpacked(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"PK\x03\x04\xff\x00")
+    with pytest.raises(DataError, match=f"a {path.suffix[1:].lower()} document, which is not read") as caught:
+        list(read_lines(path))
+    assert caught.value.hint == "save it as text in UTF-8"
+
+
 def test_names_with_spaces_are_quoted_in_the_command_that_recompresses_a_file(tmp_path):
     path = tmp_path / "a file.xz"
     path.write_bytes(lzma.compress(LETTERS))

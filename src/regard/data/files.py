@@ -26,6 +26,7 @@ COMPRESSED = {  # first bytes -> a compression that is not read, and the command
     b"PK\x03\x04": ("ZIP", "unzip -p"),
 }
 SUFFIXES = (".xz", ".bz2", ".zst", ".zip")  # of files that are compressed by these
+DOCUMENTS = (".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub")  # ZIP files of several parts
 STDIN = "standard input"
 MAX_LINE_BYTES = 1 << 24  # a longer line is not a sentence, and must not fill the memory
 
@@ -112,6 +113,11 @@ def line_text(raw: bytes, place: str, number: int | None) -> str:
 
 def refuse_compressed(head: bytes, place: str) -> None:
     """Raises a DataError if `head`, which is not text, begins a file or stream of another compression."""
+    if place.lower().endswith(DOCUMENTS) and head.startswith(b"PK"):
+        kind = Path(place).suffix[1:].lower()
+        raise DataError(
+            f"{place}: a {kind} document, which is not read", "save it as text in UTF-8"
+        ) from None
     for magic, (kind, command) in COMPRESSED.items():
         if head.startswith(magic):
             if place == STDIN:
