@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def parse_record(line: str) -> dict[str, Any]:
+def parse_record(line: str, *, refuses_duplicates: bool = True) -> dict[str, Any]:
     """The record of one line.
 
     NaN and Infinity, which many programs write although JSON has no such numbers, are read as floats.
 
     Raises:
-        ValueError: the line is not JSON, or not an object; or an object has a key twice.
+        ValueError: the line is not JSON, or not an object; or an object has a key twice, unless it may.
     """
     try:
-        record = json.loads(line, object_pairs_hook=without_duplicates)
+        record = json.loads(line, object_pairs_hook=without_duplicates if refuses_duplicates else None)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON ({str(error).splitlines()[0]})") from None
     if not isinstance(record, dict):

@@ -151,7 +151,7 @@ class JsonRows(LineRows):
     def text(self, row: bytes) -> str:
         """The text under a key, or the texts."""
         try:
-            record = parse_record(super().text(row))
+            record = parse_record(super().text(row), refuses_duplicates=False)
             if self.columns.into in record:
                 raise ValueError(f"{self.columns.into!r} is there already")
             return "\t".join(text_field(record, key) for key in self.columns.texts)
@@ -167,7 +167,7 @@ class JsonRows(LineRows):
         field = f"{json.dumps(self.columns.into)}: {json.dumps(value, ensure_ascii=False)}}}\n"
         try:
             line = super().text(raw).strip()
-            record = parse_record(line)
+            record = parse_record(line, refuses_duplicates=False)
         except (DataError, ValueError):
             return "{" + field
         if self.columns.into in record:
@@ -180,7 +180,7 @@ def refuse_missing_keys(file: InputFile, columns: TableColumns) -> None:
     rows, names = JsonRows(file, 0, file.size, columns), dict[str, None]()
     for raw in itertools.islice(read_piece(file, 0, file.size), LOOKED_AT):
         try:
-            record = parse_record(LineRows.text(rows, raw))
+            record = parse_record(LineRows.text(rows, raw), refuses_duplicates=False)
         except (DataError, ValueError):
             continue
         if columns.into in record:
