@@ -25,7 +25,7 @@ def test_each_text_is_a_line_of_numbers(capsys, model, file):
     expected = "".join(output_lines(each) for each in Embedder(model)(LINES))
     assert run(["embed", "--model", model, "--input", file]) == 0
     assert capsys.readouterr().out == expected
-    assert run(["embed", "--model", model, LINES[0] + "\n", *LINES[2:]]) == 0
+    assert run(["embed", "--model", model, LINES[0] + "\n\n", *LINES[2:]]) == 0
     assert capsys.readouterr().out == expected
     assert [len(line.split("\t")) for line in expected.splitlines()] == [16] * 4
     assert run(["embed", "--model", model, "--input", file, "--json"]) == 0

@@ -66,7 +66,7 @@ def test_a_file_called_conllu_is_conllu(capsys, model, tmp_path):
 
 def test_texts_are_tagged_line_by_line(capsys, model, tmp_path):
     (tmp_path / "a.txt").write_text("the cat.\n\n")
-    assert run(["tag", "the cat.\n", "--model", str(model)]) == 0
+    assert run(["tag", "the cat.\n\n", "--model", str(model)]) == 0
     of_text = capsys.readouterr().out
     assert run(["tag", "--input", str(tmp_path / "a.txt"), "--model", str(model)]) == 0
     assert capsys.readouterr().out == of_text

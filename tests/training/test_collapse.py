@@ -251,7 +251,7 @@ def test_a_run_that_diverges_is_judged_at_any_age_and_starts_again(shards, tmp_p
         validate_every=5,
         save_every=5,
         collapse=CollapseSettings(),
-        schedule=ScheduleSettings(warmup_steps=1, learning_rate=1e4),
+        schedule=ScheduleSettings(warmup_steps=1, learning_rate=1e3),
     )
     _, state = trained(shards, tmp_path, short, scores=lambda *_: {"loss": 9.0}, entropy=1.0)
     assert state.step == short.max_steps
