@@ -161,17 +161,21 @@ import os, signal, sys
 from regard.cli import main
 from regard.decoding.step import ModelStepper
 signal.signal(signal.SIGINT, signal.default_int_handler)
-usual, steps = ModelStepper.step, 0
-def step(*arguments, **named):
-    global steps
-    steps += 1
-    if steps == 20:
-        print("interrupted at 20", flush=True)
-        os.kill(os.getpid(), signal.SIGINT)
-    elif steps > 20:
-        print("continued", flush=True)
-    return usual(*arguments, **named)
-ModelStepper.step = step
+steps = 0
+def counted(usual):
+    def step(*arguments, **named):
+        global steps
+        steps += 1
+        if steps == 20:
+            print("interrupted at 20", flush=True)
+            os.kill(os.getpid(), signal.SIGINT)
+        elif steps > 20:
+            print("continued", flush=True)
+        return usual(*arguments, **named)
+    return step
+ModelStepper.step = counted(ModelStepper.step)
+ModelStepper.top_candidates = counted(ModelStepper.top_candidates)
+ModelStepper.run_steps = lambda *given: None
 main()
 """
 

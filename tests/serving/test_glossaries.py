@@ -18,6 +18,7 @@ def test_a_folder_gives_the_same_glossaries_after_a_restart(tmp_path):
     folder = tmp_path / "new" / "glossaries"
     store = GlossaryStore(folder)
     made = [store.create(f"name {number}", ONE) for number in range(3)]
+    assert len({each.created for each in made}) == 3
     store.change(
         made[1].id, name="other", merged={PAIR: Dictionary({"a": "x"}), BACK: Dictionary({"b": "a"})}
     )

@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,7 @@ class GlossaryStore:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder, self._lock = folder, threading.Lock()
         self._glossaries: dict[str, Glossary] = {}
+        self._latest = datetime.min.replace(tzinfo=UTC)
         if folder is not None:
             found = [_read(file) for file in _files(folder)]
             self._glossaries = {each.id: each for each in sorted(found, key=lambda each: each.created)}
@@ -86,7 +87,9 @@ class GlossaryStore:
         Raises:
             HttpProblem: there is no room, or the name is wrong. RunError: it cannot be written.
         """
-        created = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        with self._lock:  # all times differ, so that their order is the same after a restart
+            self._latest = max(datetime.now(UTC), self._latest + timedelta(milliseconds=1))
+        created = self._latest.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         made = Glossary(
             id=str(uuid.uuid4()), name=_checked_name(name), created=created, dictionaries=dictionaries
         )
