@@ -25,7 +25,7 @@ def test_numbers_that_json_does_not_have_are_read_as_floats():
         ("", "not JSON"),
         ('{"text": "a"', "not JSON"),
         ("[" * 100_000, "not JSON"),
-        ('{"text": "a", "text": "b"}', "the key 'text' occurs twice"),
+        ('{"text": "a", "text": "b"}', "^the key 'text' occurs twice"),
         ('["a"]', "a JSON list, not an object"),
         ('"a"', "a JSON str, not an object"),
     ],

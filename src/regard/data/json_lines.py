@@ -16,7 +16,7 @@ def parse_record(line: str, *, refuses_duplicates: bool = True) -> dict[str, Any
     """
     try:
         record = json.loads(line, object_pairs_hook=without_duplicates if refuses_duplicates else None)
-    except (ValueError, RecursionError) as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"not JSON ({str(error).splitlines()[0]})") from None
     if not isinstance(record, dict):
         raise ValueError(f"a JSON {type(record).__name__}, not an object")

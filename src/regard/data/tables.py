@@ -262,7 +262,7 @@ def is_number(text: str) -> bool:
 
 def _is_object(line: str) -> bool:
     try:
-        parse_record(line)
+        parse_record(line, refuses_duplicates=False)
     except ValueError:
         return False
     return True
@@ -276,7 +276,7 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         try:
             record = parse_record(line)
         except ValueError as error:
-            hint = "give one JSON object per line: jq -c '.[]' turns a list into such lines"
+            hint = "give one JSON object per line, with each key once; jq -c '.[]' turns a list into such lines"
             raise DataError(f"{path}:{number}: {error}", hint) from None
         yield number, dict(_flat(record))
 

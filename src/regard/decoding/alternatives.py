@@ -53,7 +53,7 @@ class Alternatives:
         self._next = None
 
     def join(self, rows: int) -> None:
-        """Append so many rows."""
+        """Append new rows, which have no steps yet."""
         self._steps += [None] * rows
 
     def move(self, origin: Int64[np.ndarray, " rows"]) -> None:

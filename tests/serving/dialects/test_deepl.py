@@ -226,7 +226,7 @@ def test_tags_have_the_rules_that_fields_give_them(values, rules):
         *(({name: value}, name, "is for HTML") for name in TAG_FIELDS[:3] for value in ("x", ["x"])),
         ({"outline_detection": "1"}, "outline_detection", "is for HTML"),
         ({"outline_detection": 2, "tag_handling": "html"}, "outline_detection", "must be 0 or 1"),
-        ({"ignore_tags": "<x>", "tag_handling": "html"}, "ignore_tags", "no name of a tag"),
+        ({"ignore_tags": "<x>", "tag_handling": "html"}, "ignore_tags", "not a name of a tag"),
         ({"ignore_tags": "x", "splitting_tags": "x", "tag_handling": "html"}, "ignore_tags", "two lists"),
         (
             {"non_splitting_tags": "x", "splitting_tags": "x", "tag_handling": "html"},

@@ -280,7 +280,7 @@ def _names(fields: Fields, name: str) -> frozenset[str]:
     names = frozenset(each.strip().lower() for each in listed if each.strip())
     for each in sorted(names):
         if not TAG_NAME.fullmatch(each):
-            raise wrong(name, f"has {each[:20]!r}, which is no name of a tag")
+            raise wrong(name, f"has {each[:20]!r}, which is not a name of a tag")
     return names
 
 
