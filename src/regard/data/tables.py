@@ -276,7 +276,9 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
         try:
             record = parse_record(line)
         except ValueError as error:
-            hint = "give one JSON object per line, with each key once; jq -c '.[]' turns a list into such lines"
+            hint = (
+                "give one JSON object per line, with each key once; jq -c '.[]' turns a list into such lines"
+            )
             raise DataError(f"{path}:{number}: {error}", hint) from None
         yield number, dict(_flat(record))
 
