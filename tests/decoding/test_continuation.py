@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from regard.decoding.base_search import DecodingLoop
 from regard.decoding.continuation import (
     ContinuationSettings,
     continue_all,
     prompts_of,
     stream,
 )
+from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.rows import HypothesisRows
 from regard.decoding.rules import BannedTokens
 from regard.decoding.search import GreedySearch

@@ -1,6 +1,5 @@
 from regard.decoding.any_module import ModuleStepper as ModuleStepper
 from regard.decoding.any_module import decode as decode
-from regard.decoding.base_search import DecodingLoop as DecodingLoop
 from regard.decoding.base_search import Search as Search
 from regard.decoding.base_search import StopCondition as StopCondition
 from regard.decoding.batches import decode_all as decode_all
@@ -8,6 +7,7 @@ from regard.decoding.batches import decode_stream as decode_stream
 from regard.decoding.continuation import ContinuationSettings as ContinuationSettings
 from regard.decoding.continuation import continue_all as continue_all
 from regard.decoding.continuation import prompts_of as prompts_of
+from regard.decoding.decoding_loop import DecodingLoop as DecodingLoop
 from regard.decoding.hypothesis import Hypothesis as Hypothesis
 from regard.decoding.hypothesis import LengthPenalty as LengthPenalty
 from regard.decoding.hypothesis import Power as Power

@@ -3,10 +3,11 @@
 import dataclasses
 from typing import Any
 
-from regard.decoding.base_search import DecodingLoop, Search
+from regard.decoding.base_search import Search
 from regard.decoding.constrained import ConstrainedBeamSearch
 from regard.decoding.control_fields import SEARCH_CONTROLS
 from regard.decoding.controls import Controls, boosted
+from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import LengthPenalty, Power, Wu
 from regard.decoding.penalties import FrequencyPenalty, PhraseBoost, PresencePenalty, RepetitionPenalty

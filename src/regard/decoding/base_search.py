@@ -1,7 +1,7 @@
 """The step that all searches share: rules, forced tokens, and the ends of hypotheses."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -14,7 +14,7 @@ from regard.decoding.hypothesis import Hypothesis, LengthPenalty, Power, Request
 from regard.decoding.penalties import RepetitionPenalty
 from regard.decoding.ranking import TopCandidates, without, without_choice
 from regard.decoding.request_constraints import FREE, RequestConstraints
-from regard.decoding.rows import SPARE, HypothesisRows
+from regard.decoding.rows import HypothesisRows
 from regard.decoding.rules import NO_TOKEN, BannedTokens, BanningRule, GeneratedTokens, LengthLimits, Rule
 from regard.decoding.search_checks import apply_rule, check_search
 from regard.decoding.step import Stepper
@@ -321,84 +321,6 @@ class Search(ABC):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecodingLoop(Search):
-    """Greedy decoding or sampling: `n_best` independent hypotheses, each by the first token of a ranking."""
-
-    on_logits: ClassVar[bool] = True
-
-    @abstractmethod
-    def ranking(self, requests: Sequence[Request]) -> Callable[[HypothesisRows], Ranking]:
-        """The ranking of next tokens at each step."""
-
-    def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        return answer_of(self.run(stepper, requests, at_once=True))
-
-    def run(self, stepper: Stepper, requests: Sequence[Request], at_once: bool = False) -> SearchSteps:
-        """As a call, step by step; `at_once`: by several steps where that is possible."""
-        found: list[dict[int, Hypothesis]] = [{} for _ in requests]
-        yield from self.steps(stepper, requests, found, at_once)
-        return [in_order(each) for each in found]
-
-    def run_steps(self, rows: HypothesisRows, constraints: RequestConstraints) -> None:
-        """Do what several steps would, if that is possible: if no hypothesis ends by them."""
-
-    def steps(
-        self,
-        stepper: Stepper,
-        requests: Sequence[Request],
-        found: list[dict[int, Hypothesis]],
-        at_once: bool = False,
-    ) -> Iterator[HypothesisRows]:
-        """The rows after each step; finished hypotheses go to `found`, by request and sample."""
-        constraints, rank = RequestConstraints(requests, self.limits, self.eos_id), self.ranking(requests)
-        rows = self.rows(stepper, requests)
-        self.sample(rows, np.arange(len(requests)))
-        while len(rows.live()):
-            if at_once:
-                self.run_steps(rows, constraints)
-            self.step(rows, constraints, rank(rows), found)
-            yield rows
-            self.end_stopped(rows, constraints, found)
-
-    def sample(self, rows: HypothesisRows, sentences: Int64[np.ndarray, " new"]) -> None:
-        """Repeat the only row of each of these sentences for every sample."""
-        if self.n_best > 1:
-            repeats = np.where(np.isin(rows.sentence, sentences), self.n_best, rows.sentence != SPARE)
-            parents = np.repeat(np.arange(len(repeats)), repeats)
-            first = np.searchsorted(parents, parents)
-            rows.select(parents, rows.rank[parents] + np.arange(len(parents)) - first)
-
-    def step(
-        self,
-        rows: HypothesisRows,
-        constraints: RequestConstraints,
-        rank: Ranking,
-        found: list[dict[int, Hypothesis]],
-    ) -> None:
-        """Append a token to each row that does not end by it."""
-        live = rows.live()
-        chosen = self.next_tokens(rows, constraints, rank)
-        values, ids, own = (part[live, 0] for part in chosen)
-        possible, ends = np.isfinite(values), self.is_end(ids) & ~constraints.in_prompt(rows)[live]
-        done = possible & ends
-        for row, value in zip(live[done].tolist(), own[done].tolist(), strict=True):
-            ended = self.hypothesis(rows, constraints, row, value, value)
-            found[rows.sentence[row]][int(rows.rank[row])] = ended
-        on = possible & ~ends
-        slots = rows.select(live[on], rows.rank[live[on]])
-        rows.append(slots, ids[on], own[on])
-
-    def end_stopped(
-        self, rows: HypothesisRows, constraints: RequestConstraints, found: list[dict[int, Hypothesis]]
-    ) -> None:
-        """Finish the rows that have generated a stop text, or as much as they may."""
-        stopped = self.at_a_stop(rows, constraints)
-        for row in stopped.tolist():
-            found[rows.sentence[row]][int(rows.rank[row])] = self.stopped(rows, constraints, row)
-        drop(rows, stopped)
-
-
 def _names_tokens(rule: Rule) -> bool:
     """True if the rule forbids only tokens that it names; a subclass of another `__call__` may do more."""
     return type(rule) is BannedTokens or (
@@ -413,11 +335,6 @@ def answer_of(steps: SearchSteps) -> list[list[Hypothesis]]:
             next(steps)
         except StopIteration as end:
             return end.value
-
-
-def in_order(found: dict[int, Hypothesis]) -> list[Hypothesis]:
-    """The hypotheses in the order of their samples."""
-    return [found[sample] for sample in sorted(found)]
 
 
 def drop(rows: HypothesisRows, finished: Int64[np.ndarray, " finished"]) -> None:

@@ -13,9 +13,10 @@ from typing import ClassVar
 import torch
 
 from regard.decoding.assembly import assembled, score_by
-from regard.decoding.base_search import DecodingLoop, Search
+from regard.decoding.base_search import Search
 from regard.decoding.batches import LENGTH_MULTIPLE, deterministic
 from regard.decoding.controls import Controls
+from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.hypothesis import Hypothesis, Request, noise_of
 from regard.decoding.phrases import Words
 from regard.decoding.prompt_stepper import PromptStepper, prompt_stepper

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.decoding.base_search import DecodingLoop, Search, SearchSteps
+from regard.decoding.base_search import Search, SearchSteps
 from regard.decoding.constrained import ConstrainedBeamSearch
+from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.rows import HypothesisRows, TakenToken

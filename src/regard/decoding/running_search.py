@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from regard.decoding.base_search import DecodingLoop, RequestConstraints, Search, in_order
+from regard.decoding.base_search import RequestConstraints, Search
+from regard.decoding.decoding_loop import DecodingLoop, in_order
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.rows import SPARE, TakenToken
 from regard.decoding.sampling import Sampling

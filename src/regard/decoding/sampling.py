@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float, Float64, Int64, UInt64
 from torch import Tensor
 
-from regard.decoding.base_search import DecodingLoop, Ranked
+from regard.decoding.base_search import Ranked
+from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.hypothesis import Request
 from regard.decoding.rows import HypothesisRows
 from regard.decoding.search_checks import refuse_other_count

@@ -13,14 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from regard.decoding.base_search import (
-    DecodingLoop,
-    Ranking,
-    RequestConstraints,
-    Search,
-    SelectedTokens,
-    drop,
-)
+from regard.decoding.base_search import Ranking, RequestConstraints, Search, SelectedTokens, drop
+from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.hypothesis import Hypothesis, Request, best_first
 from regard.decoding.ranking import TopCandidates
 from regard.decoding.rows import HypothesisRows

@@ -15,7 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.decoding.base_search import DecodingLoop, Ranking, RequestConstraints, Search
+from regard.decoding.base_search import Ranking, RequestConstraints, Search
+from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.rows import HypothesisRows
 from regard.decoding.step import RewindableStepper, Stepper

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from regard import console
-from regard.decoding.base_search import DecodingLoop
 from regard.decoding.continuation import (
     ContinuationSettings,
     Prompt,
@@ -15,6 +14,7 @@ from regard.decoding.continuation import (
     prompt_of,
     stream,
 )
+from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.running_batch import RunningContinuations
 from regard.decoding.running_search import records_alternatives

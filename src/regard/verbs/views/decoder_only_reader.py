@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from regard.decoding.base_search import DecodingLoop, Search
+from regard.decoding.base_search import Search
 from regard.decoding.continuation import ContinuationSettings, Prompt, continue_all, prompt_of, start
 from regard.decoding.control_fields import Beam, BeamSize
 from regard.decoding.controls import controls_with
+from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.prompt_stepper import prompt_stepper
 from regard.decoding.step import Stepper
 from regard.errors import DataError

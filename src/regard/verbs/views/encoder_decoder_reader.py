@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import torch
 
-from regard.decoding.base_search import DecodingLoop, Search
+from regard.decoding.base_search import Search
 from regard.decoding.batches import deterministic, max_positions, padded
 from regard.decoding.control_fields import Beam, BeamSize
 from regard.decoding.controls import controls_with
+from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.hypothesis import Request as DecodingRequest
 from regard.decoding.scoring import forced_scores

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.base_search import DecodingLoop, Search
+from regard.decoding.base_search import Search
 from regard.decoding.batches import deterministic
+from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.step import Stepper
 from regard.models.build import count_parameters
