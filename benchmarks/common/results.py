@@ -10,7 +10,6 @@ from typing import Any
 from benchmarks.common.machine import machine, now, versions
 
 FOLDER = Path(__file__).parent.parent / "results"
-ACCUMULATED = ("quality",)  # parts whose rows are taken one by one, on whatever machine there is
 
 
 @dataclass(kw_only=True)
@@ -50,11 +49,7 @@ class Result:
 
     def write(self, *, quick: bool) -> Path:
         """Write the file; where there are results of another processor, into a folder of this one's name."""
-        name = f"{self.part}{'-quick' if quick else ''}.json"
-        path = FOLDER / name
-        elsewhere = not quick and self.part not in ACCUMULATED
-        if elsewhere and path.is_file() and read(path).machine["cpu"] != self.machine["cpu"]:
-            path = FOLDER / re.sub(r"\W+", "-", self.machine["cpu"].lower()).strip("-") / name
+        path = file_of(self.part, self.machine["cpu"], quick=quick)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", "utf-8")
         return path
@@ -73,6 +68,15 @@ class Result:
             f" {self.machine['memory_gib']} GiB; load before {self.machine['load_before']}; {packages}."
             f" Settings: {settings}."
         )
+
+
+def file_of(part: str, cpu: str, *, quick: bool) -> Path:
+    """The file of a processor's results: in a folder of its name where there are another's."""
+    name = f"{part}{'-quick' if quick else ''}.json"
+    path = FOLDER / name
+    if quick or not path.is_file() or read(path).machine["cpu"] == cpu:
+        return path
+    return FOLDER / re.sub(r"\W+", "-", cpu.lower()).strip("-") / name
 
 
 def read(path: Path) -> Result:

@@ -1,7 +1,7 @@
 """The stored rows of the quality comparison: each training is stored when it is done.
 
-A row of `results/quality.json` is one training: corpus, minutes, system and seed; or, without a
-score, why there was none, which is tried again the next time.
+A row of `results/quality.json`, or of the file of another processor, is one training: corpus, minutes,
+system and seed; or, without a score, why there was none, which is tried again the next time.
 """
 
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ class Pieces:
         self.write()
 
     def _reread(self) -> None:
-        path = results.FOLDER / f"quality{'-quick' if self._quick else ''}.json"
+        path = results.file_of("quality", machine()["cpu"], quick=self._quick)
         if path.exists():
             self.result = results.read(path)
 

@@ -1,6 +1,7 @@
 """Quality within a budget: what is counted, what is kept, and when a difference counts."""
 
 import argparse
+import json
 import signal
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from benchmarks import quality
 from benchmarks.common import report, results
+from benchmarks.common.machine import machine
 from benchmarks.common.memory import busy_seconds
 from benchmarks.common.unfit import Unfit
 from benchmarks.systems import budget as budgets
@@ -212,6 +214,16 @@ class TestPieces:
         bench("regard", "clipped")
         bench("regard", "clipped")
         assert (Copy.trained, Clipped.trained) == (1, 1)
+
+    def test_a_training_of_another_processor_is_done_again_and_stored_apart(self, bench):
+        bench("clipped")
+        path = results.FOLDER / "quality.json"
+        stored = path.read_text().replace(json.dumps(machine()["cpu"]), '"Chip B"')
+        path.write_text(stored)
+        bench("clipped")
+        assert Clipped.trained == 2
+        assert path.read_text() == stored
+        assert len(list(results.FOLDER.rglob("quality.json"))) == 2
 
     def test_another_budget_is_another_training(self, bench):
         bench("clipped")
