@@ -26,6 +26,7 @@ PLANNED = (  # in the order of their numbers in plan.c
 KERNELS = (  # of fast/native/
     *("linear", "top_candidates", "attend_to_memory", "norm", "activate"),
     *("add_dropped", "post_norm", "post_norm_backward", "relu_dropped", "relu_dropped_backward"),
+    *("activate_dropped", "activate_dropped_backward"),
     *("attention_forward", "attention_backward", "cross_entropy"),
 )
 PRODUCTS = (
@@ -164,6 +165,7 @@ def _show_kernels() -> None:
 
     from regard.fast.native import (
         activation,
+        activation_training,
         attention,
         attention_training,
         cross_entropy,
@@ -198,7 +200,8 @@ def _show_kernels() -> None:
 
         return called
 
-    for room in (activation, attention, attention_training, cross_entropy, linear, norm, residual, rotary):
+    trained = (activation_training, attention_training, cross_entropy, residual)
+    for room in (activation, attention, linear, norm, rotary, *trained):
         room.kernel = seen  # type: ignore[assignment]
     plan.kernel = one_by_one  # type: ignore[assignment]
 

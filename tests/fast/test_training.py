@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from regard.fast import dropout, fusible, training, training_attention
@@ -10,7 +11,7 @@ from regard.fast.native.kernels import available
 from regard.fast.training import fuse, unfuse
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import RESIDUALS, DecoderBlock, PostNorm
-from regard.layers.feedforward import FeedForward
+from regard.layers.feedforward import FeedForward, feed_forward
 from regard.layers.masks import causal_mask, padding_mask
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -29,6 +30,7 @@ def decoder_block(position, p):
     )
 
 
+ACTIVATED = "ActivateDroppedBackward"
 FUSED = {"AddNormBackward", "AddDroppedBackward", "FeedForwardReLUBackward", "TrainingAttentionBackward"}
 
 
@@ -40,7 +42,7 @@ def fused_in(out):
         if node is not None and node not in seen:
             seen.add(node)
             waiting += [before for before, _ in node.next_functions]
-    return {node.name() for node in seen} & FUSED
+    return {node.name() for node in seen} & (FUSED | {ACTIVATED})
 
 
 def learned(made, *, fused, monkeypatch):
@@ -127,6 +129,37 @@ def test_a_global_hook_is_called():
     finally:
         listening.remove()
     assert can_be_fused(x, map_)
+
+
+@pytest.mark.parametrize("kind", ["gelu", "gelu_tanh", "quick_gelu", "silu", "swiglu", "geglu", "geglu_tanh"])
+@pytest.mark.parametrize("p", [0.0, 0.2])
+def test_activations_with_kernels_differ_by_rounding_alone(kind, p, monkeypatch):
+    torch.manual_seed(0)
+    made, x = feed_forward(kind, WIDTH, 50, dropout=p), torch.randn(2, 3, WIDTH, requires_grad=True)
+
+    def results():
+        torch.manual_seed(1)
+        made.zero_grad()
+        out = made(x)
+        gradients = torch.autograd.grad(out.square().sum(), [x, *made.parameters()])
+        return fused_in(out), [out.detach(), *gradients]
+
+    fuse(made)
+    kernels, fast = results()
+    assert kernels == {ACTIVATED}
+    monkeypatch.setattr(training, "can_be_fused", lambda *given: False)
+    kernels, plain = results()
+    assert ACTIVATED not in kernels
+    torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-4)
+
+
+def test_an_activation_without_a_kernel_is_called():
+    made, x = FeedForward(WIDTH, 48, F.elu), torch.randn(2, 3, WIDTH, requires_grad=True)
+    expected = made(x)
+    fuse(made)
+    out = made(x)
+    assert not fused_in(out)
+    torch.testing.assert_close(out, expected)
 
 
 @pytest.mark.parametrize("frozen", ["inner", "outer"])

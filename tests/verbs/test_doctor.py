@@ -128,7 +128,7 @@ def test_the_doctor_tells_which_forms_a_model_takes_and_why():
     assert forms_of(model)["decoding on a CPU"] == "plain: decoder.blocks.0.feed_forward: it has a hook"
     found = forms_of(translator(activation="gelu", norm="rms", positions="alibi"))
     assert found["decoding on a CPU"] == "plain: encoder: positions are a bias of scores"
-    assert found["training on a CPU"].startswith("fused: 3 of 10 sub-layers; plain: encoder.blocks.0.")
+    assert found["training on a CPU"].startswith("fused: 5 of 10 sub-layers; plain: encoder.blocks.0.")
     config = EncoderOnlyConfig(
         vocab_size=9, d_model=8, num_heads=2, d_ff=8, num_layers=1, head="masked_language_model"
     )

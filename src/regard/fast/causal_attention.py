@@ -1,7 +1,7 @@
-"""Causal self-attention in training on a GPU, without a mask in memory.
+"""Causal self-attention in training: on a GPU without a mask in memory, on a CPU by half of the products.
 
-PyTorch's fastest kernels (flash attention, Dao et al. 2022) take no mask, but know causal attention by name.
-The models give a mask, so the attentions whose masks are always causal are found in the model.
+PyTorch's fastest kernels on a GPU (flash attention, Dao et al. 2022) take no mask, but know causal attention
+by name. The models give a mask, so the attentions whose masks are always causal are found in the model.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.fast.gpu_training import short_attention
 from regard.fast.packed_rows import packed_attention
-from regard.fast.training_attention import training_attention
+from regard.fast.training_attention import FEW_CAUSAL_KEYS, training_attention
 from regard.fast.unchanged import class_is_unchanged
 from regard.layers.scaled_dot_product import Key, Mask, Mixed, PositionBias, Query, Value
 from regard.models.decoder_only import DecoderOnly
@@ -61,7 +61,7 @@ def causal_training_attention(
         and key.size(2) == length
     )
     if not is_causal:
-        return training_attention(query, key, value, mask, position_bias, dropout)
+        return training_attention(query, key, value, mask, position_bias, dropout, few_keys=FEW_CAUSAL_KEYS)
     found = short_attention(query, key, value, mask, dropout)
     if found is not None:
         return found

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.fast.int8 import Int8Linear
-from regard.fast.native.activation import QUICK_GELU, activate, kind_of
+from regard.fast.native.activation import activate, kind_of
 from regard.fast.native.embedding import plan_embedding
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.norm import PackedNorm
@@ -19,7 +19,7 @@ from regard.fast.native.plan import PlannedResult, Rows, UnsupportedPart, add
 from regard.fast.training import plain_type
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.block import PostNorm, PreNorm, SandwichNorm
-from regard.layers.feedforward import FeedForward, GatedFeedForward, quick_gelu
+from regard.layers.feedforward import FeedForward, GatedFeedForward
 from regard.layers.norm import RMSNorm
 from regard.layers.stacked import StackedLinear
 from regard.models.parts import InputEmbedding
@@ -93,7 +93,7 @@ def _gated(module: GatedFeedForward) -> RowLayer:
 
 
 def _activation(module: FeedForward | GatedFeedForward) -> int:
-    kind = QUICK_GELU if module.activation is quick_gelu else kind_of(module.activation)
+    kind = kind_of(module.activation)
     if kind is None:
         name = getattr(module.activation, "__name__", module.activation)
         raise UnsupportedPart(f"there is no kernel for the activation {name}")

@@ -23,6 +23,8 @@ from regard.fast.fusible import can_be_fused, is_on_gpu
 from regard.fast.half_copies import copies_are_used, normed_of
 from regard.fast.half_weights import HALF_FORMS
 from regard.fast.linear_cross_entropy import output_layer
+from regard.fast.native.activation import kind_of
+from regard.fast.native.activation_training import ActivateDropped
 from regard.fast.native.residual import AddDropped, AddNorm, DropoutBits, FeedForwardReLU
 from regard.fast.packed_rows import FusedRotaryPositions
 from regard.fast.training_attention import training_attention
@@ -154,14 +156,16 @@ def _are_alike(x: Tensor, y: Tensor) -> bool:
 
 
 class FusedFeedForward(FeedForward):
-    """`FeedForward` with biases and ReLU: bias, activation and dropout in one pass over memory."""
+    """`FeedForward` with activation and dropout in one pass over memory; with ReLU, the bias, too."""
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         if is_on_gpu(x) and _is_fast(self.dropout) and class_is_unchanged(FeedForward):
             found = gpu_training.fed_forward(self, x)
             return super().forward(x) if found is None else found
         if not self._can_be_fused(x):
-            return super().forward(x)
+            hidden = self.inner(x)
+            found = _activated(self, hidden, FeedForward)
+            return self.outer(self.dropout(self.activation(hidden)) if found is None else found)
         rows = x.reshape(-1, x.size(-1))
         p = self.dropout.p
         dropped = dropout_bits((*x.shape[:-1], self.inner.out_features), p) if p else DropoutBits(None)
@@ -180,6 +184,34 @@ class FusedFeedForward(FeedForward):
         )
 
 
+class FusedGatedFeedForward(GatedFeedForward):
+    """`GatedFeedForward` with activation, product and dropout in one pass over memory."""
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        both = self.gate_inner(x)
+        found = _activated(self, both, GatedFeedForward)
+        if found is None:
+            gate, inner = both.chunk(2, dim=-1)
+            found = self.dropout(self.activation(gate) * inner)
+        return self.outer(found)
+
+
+def _activated(
+    module: FeedForward | GatedFeedForward, hidden: Tensor, kind: type[nn.Module]
+) -> Tensor | None:
+    """Activation and dropout of a network; None if a kernel may not replace them."""
+    activation, dropout = kind_of(module.activation), module.dropout
+    if activation is None or not (
+        _is_fast(dropout) and class_is_unchanged(kind) and can_be_fused(hidden, dropout)
+    ):
+        return None
+    gated, p = kind is GatedFeedForward, dropout.p
+    shape = (*hidden.shape[:-1], hidden.size(-1) // (1 + gated))
+    return ActivateDropped.apply(
+        hidden, activation, gated, dropout_bits(shape, p) if p else DropoutBits(None)
+    )
+
+
 FUSED_FORMS: dict[type[nn.Module], type[nn.Module]] = {
     nn.Dropout: FastDropout,
     PostNorm: FusedPostNorm,
@@ -187,6 +219,7 @@ FUSED_FORMS: dict[type[nn.Module], type[nn.Module]] = {
     SandwichNorm: FusedSandwichNorm,
     ReorderedNorm: FusedReorderedNorm,
     FeedForward: FusedFeedForward,
+    GatedFeedForward: FusedGatedFeedForward,
 }
 GPU_FORMS = HALF_FORMS | {RotaryPositions: FusedRotaryPositions}
 PLAIN_FORMS = {
@@ -227,11 +260,11 @@ def _why_not_fused(module: nn.Module) -> str | None:
         return None if plain_attend(module) is attention else "its attend was exchanged"
     if any(map(has_hooks, module.children())):
         return "a part of it has a hook"
-    if isinstance(module, FeedForward):
+    if isinstance(module, FeedForward) and module.activation is F.relu:
         known = _is_known_linear(module.inner) and _is_known_linear(module.outer)
-        if module.activation is not F.relu:
-            return "its activation is not ReLU"
         return None if known else "its linear layers are not plain ones with bias"
+    if isinstance(module, (FeedForward, GatedFeedForward)):
+        return "its activation has no kernel" if kind_of(module.activation) is None else None
     if isinstance(module, PostNorm):
         return None if _is_known_norm(module.norm) else "its norm is not a layer norm with gain and bias"
     return None

@@ -70,6 +70,17 @@ def test_masks_of_any_breadth_forbid_to_look(p):
         agree(given, mask, p)
 
 
+@pytest.mark.parametrize("length", [40, 130])
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_keys_that_a_mask_forbids_to_all_tiles_so_far_are_left_out(length, p):
+    """Their weights in memory are not read: here they are not numbers."""
+    given = parts(2, 2, 1, length, length)
+    lengths = padding_mask(torch.tensor([length, length - 33]), length)
+    step = causal_mask(length) & (torch.arange(length) != 3)  # within reach, and forbidden
+    for mask in (causal_mask(length), lengths, lengths & causal_mask(length), step):
+        agree(given, mask, p)
+
+
 def test_parts_of_a_projection_may_be_given_and_gradients_too():
     whole = torch.randn(2, 7, 3 * 4 * 16, requires_grad=True)
     query, key, value = (part.unflatten(2, (4, 16)).transpose(1, 2) for part in whole.chunk(3, dim=2))

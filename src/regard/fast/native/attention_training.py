@@ -10,6 +10,8 @@ from torch.autograd.function import once_differentiable
 
 from regard.fast.native.kernels import constant, kernel, threads_for
 
+MANY_KEYS = 128
+
 
 class _View(ctypes.Structure):
     _fields_ = [
@@ -25,7 +27,7 @@ class _Attention(ctypes.Structure):
         *[(name, _View) for name in ("query", "key", "value", "out")],
         ("mask", ctypes.c_void_p),
         *[(name, ctypes.c_long) for name in ("mask_batch", "mask_head", "mask_query")],
-        ("bits", ctypes.c_void_p), ("weights", ctypes.c_void_p),
+        ("bits", ctypes.c_void_p), ("weights", ctypes.c_void_p), ("reach", ctypes.c_void_p),
         *[(name, ctypes.c_long) for name in (
             "batch", "groups", "heads_per_group", "queries", "keys", "padded_keys", "d",
         )],
@@ -55,11 +57,12 @@ class TrainingAttention(torch.autograd.Function):
     ) -> Float[Tensor, "batch heads tgt_len d_head"]:
         query, key, value = map(_beside, (query, key, value))
         batch, heads, queries, _ = query.shape
-        padded_keys = -(-key.size(2) // constant("lanes")) * constant("lanes")
+        padded_keys = _padded(key.size(2))
         out = _like(query)
         weights = query.new_empty(batch, heads, queries, padded_keys)
         ctx.dropping = dropped, kept
-        all_, scratch = _all(query, key, value, weights, *ctx.dropping, pieces=1)
+        reach = torch.empty(batch, heads, -(-queries // constant("tile_rows")), dtype=torch.int32)
+        all_, scratch = _all(query, key, value, weights, reach, *ctx.dropping, rows=constant("tile_rows"))
         all_.out = _view(out)
         if mask is not None:
             mask = _beside(mask).expand(batch, heads, queries, key.size(2))
@@ -68,16 +71,16 @@ class TrainingAttention(torch.autograd.Function):
             all_.bits = bits.data_ptr()
         kernel("attention_forward")(ctypes.addressof(all_))
         del scratch
-        ctx.save_for_backward(query, key, value, weights)
+        ctx.save_for_backward(query, key, value, weights, reach)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        query, key, value, weights = ctx.saved_tensors
+        query, key, value, weights, reach = ctx.saved_tensors
         gradient = _beside(gradient)
         gradients = [_like(each) for each in (query, key, value)]
-        all_, scratch = _all(query, key, value, weights, *ctx.dropping, pieces=2)
+        all_, scratch = _all(query, key, value, weights, reach, *ctx.dropping, rows=2 * query.size(2))
         to = _Attention(*map(_view, (*gradients, gradient)))
         kernel("attention_backward")(ctypes.addressof(all_), ctypes.addressof(to))
         del scratch
@@ -85,20 +88,36 @@ class TrainingAttention(torch.autograd.Function):
 
 
 def _all(
-    query: Tensor, key: Tensor, value: Tensor, weights: Tensor, dropped: int, kept: float, *, pieces: int
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    weights: Tensor,
+    reach: Tensor,
+    dropped: int,
+    kept: float,
+    *,
+    rows: int,
 ) -> tuple[_Attention, Tensor]:
-    """The argument of both kernels, and the scratch memory that it points to (`pieces` for each head)."""
+    """The argument of both kernels, and the scratch memory of each thread, with `rows` of weights."""
     batch, heads, queries, d = query.shape
     groups, keys, padded_keys = key.size(1), key.size(2), weights.size(3)
     threads = threads_for(weights.numel() * d)
-    scratch = query.new_empty(threads, (d + pieces * queries) * padded_keys)
+    scratch = query.new_empty(threads, (d + rows) * padded_keys)
     all_ = _Attention(
-        *map(_view, (query, key, value)), weights=weights.data_ptr(), batch=batch, groups=groups,
-        heads_per_group=heads // groups, queries=queries, keys=keys, padded_keys=padded_keys, d=d,
+        *map(_view, (query, key, value)), weights=weights.data_ptr(), reach=reach.data_ptr(),
+        batch=batch, groups=groups, heads_per_group=heads // groups, queries=queries, keys=keys,
+        padded_keys=padded_keys, d=d,
         scale=d**-0.5, kept=kept, dropped=dropped, threads=threads,
         scratch=scratch.data_ptr(), part=scratch.size(1),
     )  # fmt: skip
     return all_, scratch
+
+
+def _padded(keys: int) -> int:
+    """The floats of a row of weights. Rows of a power of two would share few places of the cache."""
+    lanes = constant("lanes")
+    vectors = -(-keys // lanes)
+    return (vectors + (vectors % 4 == 0 and keys >= MANY_KEYS)) * lanes
 
 
 def _beside(x: Tensor) -> Tensor:
