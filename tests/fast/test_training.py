@@ -35,14 +35,19 @@ FUSED = {"AddNormBackward", "AddDroppedBackward", "FeedForwardReLUBackward", "Tr
 
 
 def fused_in(out):
-    """The kernels that stand in the graph behind `out`."""
+    """The kernels of blocks that stand in the graph behind `out`."""
+    return kernels_behind(out) & (FUSED | {ACTIVATED})
+
+
+def kernels_behind(out):
+    """The names of what stands in the graph behind `out`."""
     seen, waiting = set(), [out.grad_fn]
     while waiting:
         node = waiting.pop()
         if node is not None and node not in seen:
             seen.add(node)
             waiting += [before for before, _ in node.next_functions]
-    return {node.name() for node in seen} & (FUSED | {ACTIVATED})
+    return {node.name() for node in seen}
 
 
 def learned(made, *, fused, monkeypatch):

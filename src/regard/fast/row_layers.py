@@ -114,7 +114,7 @@ def row_norm(module: nn.Module) -> RowNorm:
     if type(module) is nn.LayerNorm and module.weight is not None:
         bias = None if module.bias is None else module.bias.detach()
         return PackedNorm(module.weight.detach(), bias, module.eps, center=True)
-    if type(module) is RMSNorm and module.weight is not None and module.eps is not None:
+    if plain_type(module) is RMSNorm and module.weight is not None and module.eps is not None:
         return PackedNorm(module.weight.detach(), None, module.eps, center=False)
     raise UnsupportedPart(f"{type(module).__name__} is not a norm with a kernel")
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.fast import gpu_training
 from regard.fast.bfloat16_products import BFLOAT16_FORMS, linear_layers_are_replaced
 from regard.fast.causal_attention import causal_attentions, causal_training_attention
+from regard.fast.cpu_training import CPU_FORMS
 from regard.fast.dropout import FastDropout, dropout_bits
 from regard.fast.fusible import can_be_fused, is_on_gpu
 from regard.fast.half_copies import copies_are_used, normed_of
@@ -223,7 +224,9 @@ FUSED_FORMS: dict[type[nn.Module], type[nn.Module]] = {
 }
 GPU_FORMS = HALF_FORMS | {RotaryPositions: FusedRotaryPositions}
 PLAIN_FORMS = {
-    fused: plain for forms in (FUSED_FORMS, BFLOAT16_FORMS, GPU_FORMS) for plain, fused in forms.items()
+    fused: plain
+    for forms in (FUSED_FORMS, BFLOAT16_FORMS, CPU_FORMS, GPU_FORMS)
+    for plain, fused in forms.items()
 }
 
 
@@ -284,7 +287,8 @@ def fuse(model: nn.Module) -> None:
     Within `bfloat16_products` and on a GPU linear layers get theirs too, except the output layer, whose loss
     is computed with it.
     """
-    forms, on_gpu = dict(FUSED_FORMS), any(map(is_on_gpu, model.parameters()))
+    on_gpu = any(map(is_on_gpu, model.parameters()))
+    forms = FUSED_FORMS if on_gpu else FUSED_FORMS | CPU_FORMS
     if linear_layers_are_replaced():
         forms |= BFLOAT16_FORMS
     elif on_gpu:
