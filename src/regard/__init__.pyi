@@ -3351,6 +3351,7 @@ def translate_file(
     rules: Sequence[str] = (),
     search: str | None = None,
     as_json: bool = False,
+    file_format: Literal["lines", "srt", "vtt", "html"] | None = None,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -3363,13 +3364,15 @@ def translate_file(
     threads: int | None = None,
     precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> int:
-    """Translate a file line by line into another, which appears when it is complete; returns the line count.
+    """Translate a file into another, which appears when it is complete; returns the line count.
 
     Args:
-        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text, except of
+            subtitles and HTML.
         output: the file to write, gzipped if its name ends with .gz; not the input.
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         as_json: write a line of JSON for each line.
+        file_format: lines, srt, vtt or html; by the file's name by default.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         early_stopping: Stop a beam when as many hypotheses as its size have finished.
         heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
@@ -3425,6 +3428,9 @@ def translate_file(
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
             "bfloat16" on a GPU.
+
+    Raises:
+        UserError: the name says that the file has a format that is not read.
     """
 
 
