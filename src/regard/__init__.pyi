@@ -891,7 +891,8 @@ class Generator(_Generator):
             frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
             no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
             no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-            ban: Never output this text.
+            ban: Never output this text as words of their own, however cut into tokens; longer words may
+                contain it.
             boost: Add X to the logits of this text (below 0: subtract).
             min_new_tokens: The least number of new tokens.
             max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -994,7 +995,8 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -1240,7 +1242,8 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -1760,7 +1763,8 @@ def generate_shard(
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -1929,7 +1933,8 @@ def summarize_shard(
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2108,7 +2113,8 @@ def translate_shard(
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2235,7 +2241,8 @@ class Summarizer(_Summarizer):
             frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
             no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
             no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-            ban: Never output this text.
+            ban: Never output this text as words of their own, however cut into tokens; longer words may
+                contain it.
             boost: Add X to the logits of this text (below 0: subtract).
             min_new_tokens: The least number of new tokens.
             max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2338,7 +2345,8 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2594,7 +2602,8 @@ def summarize_file(
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2996,7 +3005,8 @@ class Translator(_Translator):
             frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
             no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
             no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-            ban: Never output this text.
+            ban: Never output this text as words of their own, however cut into tokens; longer words may
+                contain it.
             boost: Add X to the logits of this text (below 0: subtract).
             min_new_tokens: The least number of new tokens.
             max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -3114,7 +3124,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -3396,7 +3407,8 @@ def translate_file(
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
