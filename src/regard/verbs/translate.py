@@ -21,7 +21,14 @@ from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.engine import EngineDecoder, refuse_device
 from regard.verbs.generation.languages import in_languages
 from regard.verbs.generation.pooled_decoding import PooledDecoder
-from regard.verbs.generation.prefixes import lost_tag, reads_languages, source_prefix, spelled_language
+from regard.verbs.generation.prefixes import (
+    known_tags,
+    lost_tag,
+    reads_languages,
+    source_prefix,
+    spelled_language,
+    unknown_tag,
+)
 from regard.verbs.generation.running_answers import RunningAnswers, width_of
 from regard.verbs.generation.search_results import samples_for, translation_search
 from regard.verbs.generation.sources import SourceEncoder
@@ -44,6 +51,7 @@ from regard.verbs.shared.texts import OneOrSeveral, several
 
 ONE_TEXT = "put it into a list: [text]; Translator.texts([text]) splits it into sentences"
 MAX_CHARACTERS = 5000  # of a line; the rest is left out, with a warning
+MOST_TAGS = 10  # in a warning
 OPTIONS = TranslationOptions()
 Join = Callable[[str, Sequence[str], Sequence[Translation]], Translation]
 
@@ -127,6 +135,9 @@ class Translator(ShowsModel):
         are_long = partial(self._sources.are_long, above=self.settings.split_above)
         self._splitter = WholeTexts() if split is None else Splitter(split, self.settings, are_long)
         self._warns_of_tags, self._reads_languages = True, reads_languages(tokenizers.source)
+        self._tags = known_tags(tokenizers.source)
+        if tag := unknown_tag(prefix.text, self._tags):
+            console.warn(f"prefix: {self._of_unknown(tag)}")
         self._translations = TranslationBuilder(
             self.answer, self.precision, self.model, tokenizers, self._sources, self.settings, options.n_best
         )
@@ -217,6 +228,10 @@ class Translator(ShowsModel):
         for number, each in enumerate(pieces, start=first):
             if not self._warns_of_tags:
                 return
+            if tag := unknown_tag(each[0], self._tags):
+                console.warn(f"line {number}: {self._of_unknown(tag)}")
+                self._warns_of_tags = False
+                return
             if self._reads_languages and (tag := spelled_language(each[0])):
                 reason = f"line {number} begins with {tag}, which the model reads as text there"
             elif self.options.prefix is None and (tag := lost_tag(each)):
@@ -225,6 +240,12 @@ class Translator(ShowsModel):
                 continue
             console.warn(f"{reason}: give --prefix '{tag}' in its place, for each sentence")
             self._warns_of_tags = False
+
+    def _of_unknown(self, tag: str) -> str:
+        """What a warning says of a tag that is none of the model's."""
+        first, more = self._tags[:MOST_TAGS], len(self._tags) - MOST_TAGS
+        rest = f" and {more} more" if more > 0 else ""
+        return f"{tag} is no tag of this model, which knows {', '.join(first)}{rest}"
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         """The pieces of each text that are translated alone: sentences, or lines; at least one."""
