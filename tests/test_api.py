@@ -122,6 +122,7 @@ COMMANDS = [  # command, the calls that it stands for, options without a keyword
 ]
 RENAMED = {
     "for": "targets",
+    "format": "file_format",
     "json": "as_json",
     "label": "labels",
     "head": "heads",

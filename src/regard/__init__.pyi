@@ -891,7 +891,8 @@ class Generator(_Generator):
             frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
             no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
             no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-            ban: Never output this text.
+            ban: Never output this text as words of their own, however cut into tokens; longer words may
+                contain it.
             boost: Add X to the logits of this text (below 0: subtract).
             min_new_tokens: The least number of new tokens.
             max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -994,7 +995,8 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -1240,7 +1242,8 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -1760,7 +1763,8 @@ def generate_shard(
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -1929,7 +1933,8 @@ def summarize_shard(
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2108,7 +2113,8 @@ def translate_shard(
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2235,7 +2241,8 @@ class Summarizer(_Summarizer):
             frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
             no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
             no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-            ban: Never output this text.
+            ban: Never output this text as words of their own, however cut into tokens; longer words may
+                contain it.
             boost: Add X to the logits of this text (below 0: subtract).
             min_new_tokens: The least number of new tokens.
             max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2338,7 +2345,8 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2594,7 +2602,8 @@ def summarize_file(
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2996,7 +3005,8 @@ class Translator(_Translator):
             frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
             no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
             no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-            ban: Never output this text.
+            ban: Never output this text as words of their own, however cut into tokens; longer words may
+                contain it.
             boost: Add X to the logits of this text (below 0: subtract).
             min_new_tokens: The least number of new tokens.
             max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -3114,7 +3124,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -3351,6 +3362,7 @@ def translate_file(
     rules: Sequence[str] = (),
     search: str | None = None,
     as_json: bool = False,
+    file_format: Literal["lines", "srt", "vtt", "html"] | None = None,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -3363,13 +3375,15 @@ def translate_file(
     threads: int | None = None,
     precision: Literal["float32", "bfloat16", "int8"] = "float32",
 ) -> int:
-    """Translate a file line by line into another, which appears when it is complete; returns the line count.
+    """Translate a file into another, which appears when it is complete; returns the line count.
 
     Args:
-        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text, except of
+            subtitles and HTML.
         output: the file to write, gzipped if its name ends with .gz; not the input.
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         as_json: write a line of JSON for each line.
+        file_format: lines, srt, vtt or html; by the file's name by default.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         early_stopping: Stop a beam when as many hypotheses as its size have finished.
         heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
@@ -3393,7 +3407,8 @@ def translate_file(
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -3425,6 +3440,9 @@ def translate_file(
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
             "bfloat16" on a GPU.
+
+    Raises:
+        UserError: the name says that the file has a format that is not read.
     """
 
 

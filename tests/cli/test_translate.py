@@ -1,5 +1,6 @@
 """`regard translate`: a line out for each line in, as soon as it can be."""
 
+import html
 import json
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from regard import console
 from regard.cli import run
 from regard.cli.translate import _note_demonstration
-from regard.verbs.translate import translate
+from regard.errors import UserError
+from regard.verbs.translate import translate, translate_file
 from tests.warm_process import start_python
 
 
@@ -163,3 +165,66 @@ def test_controls_that_contradict_are_refused_with_both_names(capsys, untrained,
     error, hint = capsys.readouterr().err.splitlines()
     assert all(name in error for name in named), error
     assert hint.startswith("hint: ")
+
+
+SUBTITLES = "1\n00:00:01,000 --> 00:00:02,500\n4 5 6\n\n2\n00:00:03,000 --> 00:00:06,000\n1 2 3\n"
+
+
+def test_subtitles_and_html_keep_everything_but_their_texts(capsys, untrained, tmp_path):
+    documents = {"a.srt": SUBTITLES, "a.SRT.gz": SUBTITLES, "a.html": "<h1>4 5 6</h1>\n<p lang=x>1 2 3</p>\n"}
+    words = {text: translate(text, model=untrained).strip() for text in ("4 5 6", "1 2 3")}
+    for name, content in documents.items():
+        (tmp_path / name).write_text(content)
+        expected = content
+        for text, translation in words.items():
+            expected = expected.replace(text, html.escape(translation, quote=False))
+        if "srt" in name.lower():
+            expected = html.unescape(expected)
+        arguments = ["translate", "--model", str(untrained), "--input", str(tmp_path / name)]
+        assert run(arguments) == 0
+        assert capsys.readouterr().out == expected
+        assert run([*arguments, "--output", str(tmp_path / "out")]) == 0
+        assert (tmp_path / "out").read_text() == expected
+        assert translate_file(tmp_path / name, tmp_path / "out", model=untrained) == expected.count("\n")
+        assert (tmp_path / "out").read_text() == expected
+
+
+def test_a_format_overrides_the_name_of_the_file(capsys, untrained, tmp_path):
+    (tmp_path / "a.html").write_text("1 2 3\n")
+    (tmp_path / "b.txt").write_text("<p>1 2 3</p>\n")
+    translation = translate("1 2 3", model=untrained)
+    arguments = ["translate", "--model", str(untrained), "--input"]
+    assert run([*arguments, str(tmp_path / "a.html"), "--format", "lines"]) == 0
+    assert capsys.readouterr() == (f"{translation}\n", "")
+    assert run([*arguments, str(tmp_path / "b.txt"), "--format", "html"]) == 0
+    assert capsys.readouterr().out == f"<p>{html.escape(translation.strip(), quote=False)}</p>\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [
+        ("a.csv", "--column NAME --output DIR translates a column, after it is written as .tsv"),
+        ("a.jsonl.gz", "--column NAME --output DIR translates a column;"),
+        ("a.po", "lines of a file or as HTML"),
+        ("a.JSON", "lines of a file or as HTML"),
+    ],
+)
+def test_other_formats_are_refused_by_name_with_a_way_out(capsys, untrained, tmp_path, name, way_out):
+    (tmp_path / name).write_text("1 2 3\n")
+    arguments = ["translate", "--model", str(untrained), "--input", str(tmp_path / name)]
+    assert run(arguments) == 2
+    error = capsys.readouterr().err
+    assert way_out in error
+    assert "--format lines translates each line" in error
+    with pytest.raises(UserError, match=name):
+        translate_file(tmp_path / name, tmp_path / "out", model=untrained)
+
+
+def test_what_lines_alone_have_is_refused_for_documents(capsys, untrained, tmp_path):
+    (tmp_path / "a.srt").write_text(SUBTITLES)
+    arguments = ["translate", "--model", str(untrained), "--input", str(tmp_path / "a.srt")]
+    for option in (["--json"], ["--n-best", "2"]):
+        assert run([*arguments, *option]) == 2
+        assert f"{option[0]} is for lines" in capsys.readouterr().err
+    assert run([*arguments, "--format", "srt", "--shard", "1/1", "--output", str(tmp_path / "out")]) == 2
+    assert "--format srt is not for a job" in capsys.readouterr().err

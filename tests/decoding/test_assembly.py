@@ -3,6 +3,7 @@
 import pytest
 
 from regard.decoding.assembly import assembled, filters_of, rules_of
+from regard.decoding.banned_words import BannedWords
 from regard.decoding.constrained import ConstrainedBeamSearch
 from regard.decoding.controls import Controls
 from regard.decoding.diverse import DiverseBeamSearch
@@ -78,7 +79,6 @@ def test_filters_are_applied_in_the_order_of_transformers(given, filters):
         ({"presence_penalty": 0.5}, PresencePenalty(penalty=0.5)),
         ({"frequency_penalty": 0.5}, FrequencyPenalty(penalty=0.5)),
         ({"boost": ("ab=2",)}, PhraseBoost(phrases=((10, 11),), strength=2.0)),
-        ({"ban": ("ab", "c")}, BannedPhrases(phrases=((10, 11), (12,)))),
         ({"no_repeat_ngram_size": 2}, NoRepeatNGrams(size=2)),
         ({"no_repeat_source_ngram_size": 3}, NoRepeatSourceNGrams(size=3)),
     ],
@@ -86,6 +86,15 @@ def test_filters_are_applied_in_the_order_of_transformers(given, filters):
 def test_what_is_weighed_and_forbidden_is_a_rule_of_each_control(given, rule):
     rules = rules_of(Controls(**given), MARKS, (0, 2), 0, Letters())
     assert set(rules) == {BannedTokens(ids=(0, 2)), rule}
+
+
+def test_a_ban_forbids_the_usual_tokens_of_a_text_and_all_others_that_spell_it():
+    tokenizer = Letters()
+    assert rules_of(Controls(ban=("ab", "c")), MARKS, (0, 2), 0, tokenizer) == (
+        BannedTokens(ids=(0, 2)),
+        BannedPhrases(phrases=((10, 11), (12,))),
+        BannedWords(("ab", "c"), tokenizer, after=10),
+    )
 
 
 def test_a_least_length_and_a_forced_first_token_are_rules_too_the_forced_one_last():

@@ -70,6 +70,8 @@ def test_old_files_load_and_mean_what_they_meant():
         ({"ban": ("a",), "must_contain": ("b|a",)}, ("ban", "must_contain")),
         ({"boost": ("a",)}, ("boost = 'a'", "TEXT=X")),
         ({"ban": ("",)}, ("ban", "empty")),
+        ({"stop": ("a\0",)}, ("stop has a NUL",)),
+        ({"must_contain": ("a\0",)}, ("must_contain has a NUL",)),
         ({"min_p": 1.5}, ("min_p is 1.5", "at most 1")),
         ({"typical_p": 0.0}, ("typical_p is 0.0", "at least 1e-06")),
         ({"repetition_penalty": 0.0}, ("repetition_penalty is 0.0", "at least 1e-06")),

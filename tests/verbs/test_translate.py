@@ -145,6 +145,17 @@ def test_a_split_text_whose_first_sentence_alone_has_a_tag_is_named_once(untrain
     assert "not all have" not in capsys.readouterr().err
 
 
+def test_a_tag_that_the_model_does_not_know_is_named_once(untrained, monkeypatch, capsys):
+    monkeypatch.setattr("regard.verbs.translate.known_tags", lambda tokenizer: ["<2de>", "<2fr>"])
+    list(Translator(untrained)(["<2de> 1", "<2dee> 1", "<2xx> 2", "3"]))
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "no tag" in line]
+    assert warnings == [
+        "warning: line 2: <2dee> is no tag of this model, which knows <2de>, <2fr>",
+    ]
+    Translator(untrained, prefix="<2xx>")
+    assert "prefix: <2xx> is no tag of this model" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("kind", ["bpe", "bytebpe", "unigram", "words", "characters", "extended"])
 @pytest.mark.parametrize("tag", [">>fr<<", "<2fr>", "__fr__"])
 def test_a_tag_as_prefix_is_the_tag_of_the_training_lines(kind, tag):

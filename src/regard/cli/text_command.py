@@ -98,17 +98,20 @@ def lines_of(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
-def chunks_of(lines: Sequence[str] | None, input: Path | None, waits: str) -> Iterator[Sequence[str]]:
+def chunks_of(
+    lines: Sequence[str] | None, input: Path | None, waits: str, *, notes: bool = True
+) -> Iterator[Sequence[str]]:
     """The lines that are given, or those of the file, or of standard input, in chunks.
 
-    `waits`: what is printed to a user at a terminal who has given neither.
+    `waits`: what is printed to a user at a terminal who has given neither. `notes`: a file with markup is
+    noted.
     """
     from regard.verbs.shared.lines import arriving, chunks, stream_lines
 
     if lines is not None:
         return chunks(lines)
     if input is not None:
-        return chunks(stream_lines(input))
+        return chunks(stream_lines(input, notes=notes))
     if sys.stdin.isatty():
         click.echo(f"{waits}; Ctrl-D ends", err=True)
     return arriving(0)

@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -12,25 +12,38 @@ from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.text_command import check_text, lines_of
 from regard.cli.translation_options import print_answers, translation_command
-from regard.verbs.shared.text_options import ShardOptions, TranslationOptions
+from regard.errors import UserError
+from regard.verbs.shared.file_formats import format_to_translate, refuse_line_options
+from regard.verbs.shared.text_options import FileFormat, ShardOptions, TranslationOptions
+
+FORMAT = click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(get_args(FileFormat)),
+    help="Translate lines, or the texts of subtitles or HTML; their times and tags stay. [default: by the"
+    " file's name; lines of standard input]",
+)
 
 
 @click.command("translate", cls=Command)
-@translation_command("Translate", options.model, TranslationOptions)
+@translation_command("Translate", options.model, TranslationOptions, FORMAT)
 def command(
     text: str | None,
     input: Place | None,
     output: Place | None,
     sharding: ShardOptions,
     as_json: bool,
+    file_format: FileFormat | None,
     **settings: Any,
 ) -> None:
     """Translate a text, a file or what comes through a pipe.
 
     Without TEXT and --input standard input is read. Each line of input gives a line of output, in the same
-    order, as soon as it is translated; an empty line gives an empty line.
+    order, as soon as it is translated; an empty line gives an empty line. Subtitles (.srt, .vtt) and HTML
+    keep everything but their texts.
     """
     check_text(text, input)
+    kind = _format(file_format, sharding, input, as_json=as_json, n_best=settings["options"].n_best)
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
 
     with importing():
@@ -50,7 +63,21 @@ def command(
     else:
         check_compression(places[1])
     translator = Translator(**settings)
-    print_answers(translator, lines, *places, as_json=as_json, waits="type a line to translate it")
+    waits = "type a line to translate it"
+    print_answers(translator, lines, *places, as_json=as_json, waits=waits, file_format=kind)
+
+
+def _format(
+    given: FileFormat | None, sharding: ShardOptions, input: Place | None, *, as_json: bool, n_best: int
+) -> FileFormat:
+    """What is translated; refuses a format that is not read, and options that it has not."""
+    if sharding.is_job:
+        if given not in (None, "lines"):
+            raise UserError(f"--format {given} is not for a job", "leave --shard and --on out")
+        return "lines"
+    kind = format_to_translate(input, given)
+    refuse_line_options(kind, as_json=as_json, n_best=n_best)
+    return kind
 
 
 @functools.cache  # once a process

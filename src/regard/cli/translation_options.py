@@ -14,22 +14,25 @@ from regard.cli.options import Decorator
 from regard.cli.text_command import chunks_of, input_option, text_argument, write_output
 from regard.errors import Interrupted
 from regard.verbs.shared.runtime import DecodingRuntime
-from regard.verbs.shared.text_options import SummaryOptions
+from regard.verbs.shared.text_options import FileFormat, SummaryOptions
 
 if TYPE_CHECKING:
     from regard.verbs.generation.translations import Translation
     from regard.verbs.translate import Translator
 
 
-def translation_command(does: str, model: Decorator, fields: type[SummaryOptions]) -> Decorator:
+def translation_command(
+    does: str, model: Decorator, fields: type[SummaryOptions], *more: Decorator
+) -> Decorator:
     """The argument and the options of a command; `does` is its verb in the help of --input.
 
-    `model`: its option --model. `fields`: what its keyword argument `options` holds.
+    `model`: its option --model. `fields`: what its keyword argument `options` holds. `more`: other options.
     """
     return options.stacked(
         text_argument(),
         model,
         input_option(f"{does} each line of a file", PLACE),
+        *more,
         click.option(
             "--output",
             type=PLACE,
@@ -53,23 +56,31 @@ def print_answers(
     *,
     as_json: bool,
     waits: str,
+    file_format: FileFormat | None = None,
 ) -> None:
     """Print or write the outputs for `lines`, else for the file `input`, else for standard input.
 
+    `file_format`: what they are if not lines; None: it is not known, and lines of a file may be noted.
     `waits`: the prompt on stderr if lines are typed at a terminal. Raises Interrupted at Ctrl-C if `output`
     is given: the file is then not written.
     """
     from regard import console
+    from regard.verbs.generation.translated_document import document_lines
     from regard.verbs.shared.lines import count_of, stream_lines
 
-    if lines is not None:
+    if file_format not in (None, "lines"):
+        given = [lines] if lines is not None else chunks_of(None, input, waits, notes=False)
+        source = (line for chunk in given for line in chunk)
+        _write(document_lines(translator, source, file_format), output)
+    elif lines is not None:
         _print(translator, translator.texts(lines), output, as_json)
     elif input is not None:
         visible = console.notes_to_terminal() and not (output is None and console.is_terminal())
         total = count_of(input) if visible else 0
         with console.LinesProgress(total) if total else nullcontext() as progress:
             done = progress.advance if progress else None
-            _print(translator, translator(stream_lines(input), done=done), output, as_json)
+            read = stream_lines(input, notes=file_format is None)
+            _print(translator, translator(read, done=done), output, as_json)
     else:
         _print(translator, translator.in_chunks(chunks_of(None, None, waits)), output, as_json)
 
@@ -77,14 +88,20 @@ def print_answers(
 def _print(
     translator: "Translator", answers: "Iterable[Translation]", output: Path | None, as_json: bool
 ) -> None:
-    """Write to a file, which appears when it is complete, or to standard output one by one."""
+    """Write as lines."""
     from regard.verbs.generation.translations import output_lines
-    from regard.verbs.generation.translations import write_lines as write_file
 
     ranked = translator.options.n_best > 1
+    _write((output_lines(each, ranked=ranked, as_json=as_json) for each in answers), output)
+
+
+def _write(texts: Iterable[str], output: Path | None) -> None:
+    """Write to a file, which appears when it is complete, or to standard output one by one."""
+    from regard.verbs.generation.translations import write_texts
+
     if output is not None:
         try:
-            write_file(answers, output, ranked=ranked, as_json=as_json)
+            write_texts(texts, output)
         except KeyboardInterrupt:
             hint = (
                 "the same command starts at the first line; --shard 1/1 keeps each part that is done,"
@@ -92,4 +109,4 @@ def _print(
             )
             raise Interrupted(signal.SIGINT, f"interrupted; {output} was not written", hint) from None
     else:
-        write_output(output_lines(each, ranked=ranked, as_json=as_json) for each in answers)
+        write_output(texts)

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+from regard.decoding.banned_words import BannedWords
 from regard.decoding.base_search import Search
 from regard.decoding.constrained import ConstrainedBeamSearch
 from regard.decoding.control_fields import SEARCH_CONTROLS
@@ -137,6 +138,8 @@ def rules_of(
     if controls.ban:
         banned = tuple(form for text in controls.ban for form in phrases(tokenizer, text, "ban"))
         found.append(BannedPhrases(phrases=banned))
+        assert tokenizer is not None  # phrases has refused it
+        found.append(BannedWords(controls.ban, tokenizer, after=banned[0][0]))
     if least:
         found.append(MinimumLength(length=least, eos_id=special.eos_id, others=special.ends))
     if controls.no_repeat_ngram_size:

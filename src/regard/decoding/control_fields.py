@@ -180,7 +180,11 @@ class TextControls:
         least=0,
         most=MOST_TOKENS,
     )
-    ban: tuple[str, ...] = control("Never output this text.", (), metavar="TEXT")
+    ban: tuple[str, ...] = control(
+        "Never output this text as words of their own, however cut into tokens; longer words may contain it.",
+        (),
+        metavar="TEXT",
+    )
     boost: tuple[str, ...] = control(
         "Add X to the logits of this text (below 0: subtract).", (), metavar="TEXT=X"
     )

@@ -42,6 +42,8 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         for name in TEXTS:
             if any(not text for text in getattr(self, name)):
                 raise ConfigError(f"{name} has an empty text", f"leave it out of {name}")
+            if any("\0" in text for text in getattr(self, name)):
+                raise ConfigError(f"{name} has a NUL character", f"leave it out of {name}")
             if any(len(text) > MOST_CHARACTERS for text in getattr(self, name)):
                 raise ConfigError(
                     f"{name} has a text of more than {MOST_CHARACTERS:,} characters", "shorten it"

@@ -13,6 +13,7 @@ from regard.verbs.jobs import EVERYTHING, Done, run_job
 from regard.verbs.line_jobs import JOBS, SUMMARY
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.arguments import checked
+from regard.verbs.shared.file_formats import note_markup
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.runtime import (
     DEFAULT_DECODING_RUNTIME,
@@ -270,6 +271,8 @@ def _run(
     """Here, or by the processes of an engine."""
     refuse_unknown_engine(sharding)
     input, output = map(str, places)
+    if sharding.column is None:
+        note_markup(input)
     if sharding.on in (None, LOCAL):
         return run_job(JOBS[command](**settings), input, output, sharding, done)
     return run_on_engine(ORDERS, command, settings, (input, output), sharding, done)

@@ -21,15 +21,24 @@ from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.engine import EngineDecoder, refuse_device
 from regard.verbs.generation.languages import in_languages
 from regard.verbs.generation.pooled_decoding import PooledDecoder
-from regard.verbs.generation.prefixes import lost_tag, reads_languages, source_prefix, spelled_language
+from regard.verbs.generation.prefixes import (
+    known_tags,
+    lost_tag,
+    reads_languages,
+    source_prefix,
+    spelled_language,
+    unknown_tag,
+)
 from regard.verbs.generation.running_answers import RunningAnswers, width_of
 from regard.verbs.generation.search_results import samples_for, translation_search
 from regard.verbs.generation.sources import SourceEncoder
+from regard.verbs.generation.translated_document import document_lines
 from regard.verbs.generation.translation_builder import TranslationBuilder
-from regard.verbs.generation.translations import Translation, check_output, write_lines
+from regard.verbs.generation.translations import Translation, check_output, write_lines, write_texts
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.device import choose_workers
+from regard.verbs.shared.file_formats import format_to_translate, refuse_line_options
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import chunks, numbered, stream_lines
 from regard.verbs.shared.model_loading import model_that
@@ -37,11 +46,12 @@ from regard.verbs.shared.precision import compute_in
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.sentence_splitting import Splitter, WholeTexts
 from regard.verbs.shared.shows_model import ShowsModel
-from regard.verbs.shared.text_options import SplitMode, SummaryOptions, TranslationOptions
+from regard.verbs.shared.text_options import FileFormat, SplitMode, SummaryOptions, TranslationOptions
 from regard.verbs.shared.texts import OneOrSeveral, several
 
 ONE_TEXT = "put it into a list: [text]; Translator.texts([text]) splits it into sentences"
 MAX_CHARACTERS = 5000  # of a line; the rest is left out, with a warning
+MOST_TAGS = 10  # in a warning
 OPTIONS = TranslationOptions()
 Join = Callable[[str, Sequence[str], Sequence[Translation]], Translation]
 
@@ -125,6 +135,9 @@ class Translator(ShowsModel):
         are_long = partial(self._sources.are_long, above=self.settings.split_above)
         self._splitter = WholeTexts() if split is None else Splitter(split, self.settings, are_long)
         self._warns_of_tags, self._reads_languages = True, reads_languages(tokenizers.source)
+        self._tags = known_tags(tokenizers.source)
+        if tag := unknown_tag(prefix.text, self._tags):
+            console.warn(f"prefix: {self._of_unknown(tag)}")
         self._translations = TranslationBuilder(
             self.answer, self.precision, self.model, tokenizers, self._sources, self.settings, options.n_best
         )
@@ -158,17 +171,21 @@ class Translator(ShowsModel):
 
     def answers(self, lines: Sequence[str], first: int) -> Iterator[Translation]:
         """The translations of the lines of one chunk, whose first has the number `first`, from 1."""
-        yield from self._translate(
-            lines, self._splitter.lines(lines), self._translations.of_line, first, None
-        )
+        yield from self._translate(lines, self._splitter.lines(lines), self._translations.of_line, first)
 
-    def texts(self, texts: Iterable[str]) -> Iterator[Translation]:
+    def texts(self, texts: Iterable[str], *, alignments: bool = False) -> Iterator[Translation]:
         """A translation for each text, in order. A text may have several sentences and lines.
+
+        With `alignments` the candidates have theirs.
 
         Raises:
             DataError: a text is not a str, or `texts` is one.
+            ConfigError: alignments are asked for, and the model has no attention to its source.
         """
-        return self._in_order(chunks(several(texts)), self._splitter.texts, self._join)
+        if alignments:
+            source_attentions(self.model)
+        found = chunks(several(texts))
+        return self._in_order(found, self._splitter.texts, self._join, alignments=alignments)
 
     def _in_order(
         self,
@@ -176,9 +193,12 @@ class Translator(ShowsModel):
         split_into_pieces: Callable[[Sequence[str]], list[list[str]]],
         join: Join,
         done: Callable[[int], None] | None = None,
+        *,
+        alignments: bool = False,
     ) -> Iterator[Translation]:
         for first, chunk in numbered(chunks):
-            yield from self._translate(chunk, split_into_pieces(chunk), join, first, done)
+            pieces = split_into_pieces(chunk)
+            yield from self._translate(chunk, pieces, join, first, done, alignments=alignments)
 
     def _translate(
         self,
@@ -186,13 +206,17 @@ class Translator(ShowsModel):
         pieces: Sequence[Sequence[str]],
         join: Join,
         first: int,
-        done: Callable[[int], None] | None,
+        done: Callable[[int], None] | None = None,
+        *,
+        alignments: bool = False,
     ) -> Iterator[Translation]:
         pieces = [each or [""] for each in pieces]
         self._warn_of_tags(pieces, first)
         numbers = [number for number, each in enumerate(pieces, start=first) for _ in each]
         flat = [piece for each in pieces for piece in each]
-        each_found = iter(self.of_pieces(flat, numbers, first_index=first - 1, done=done))
+        each_found = iter(
+            self.of_pieces(flat, numbers, first_index=first - 1, done=done, alignments=alignments)
+        )
         for line, of_line in zip(lines, pieces, strict=True):
             yield join(line, of_line, list(islice(each_found, len(of_line))))
 
@@ -204,6 +228,10 @@ class Translator(ShowsModel):
         for number, each in enumerate(pieces, start=first):
             if not self._warns_of_tags:
                 return
+            if tag := unknown_tag(each[0], self._tags):
+                console.warn(f"line {number}: {self._of_unknown(tag)}")
+                self._warns_of_tags = False
+                return
             if self._reads_languages and (tag := spelled_language(each[0])):
                 reason = f"line {number} begins with {tag}, which the model reads as text there"
             elif self.options.prefix is None and (tag := lost_tag(each)):
@@ -212,6 +240,12 @@ class Translator(ShowsModel):
                 continue
             console.warn(f"{reason}: give --prefix '{tag}' in its place, for each sentence")
             self._warns_of_tags = False
+
+    def _of_unknown(self, tag: str) -> str:
+        """What a warning says of a tag that is none of the model's."""
+        first, more = self._tags[:MOST_TAGS], len(self._tags) - MOST_TAGS
+        rest = f" and {more} more" if more > 0 else ""
+        return f"{tag} is no tag of this model, which knows {', '.join(first)}{rest}"
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         """The pieces of each text that are translated alone: sentences, or lines; at least one."""
@@ -224,6 +258,7 @@ class Translator(ShowsModel):
         *,
         first_index: int = 0,
         done: Callable[[int], None] | None = None,
+        alignments: bool = False,
     ) -> list[Translation]:
         """The translation of each piece; `numbers` are those of their lines.
 
@@ -234,7 +269,10 @@ class Translator(ShowsModel):
             first_index=first_index,
             decoded=None if done is None else _lines_done(numbers, done),
         )
-        return [self._translations.of_piece(*each) for each in zip(numbers, pieces, found, strict=True)]
+        return [
+            self._translations.of_piece(*each, alignments=alignments)
+            for each in zip(numbers, pieces, found, strict=True)
+        ]
 
     def most_tokens(self, src_len: int) -> int:
         """How many tokens all hypotheses of a source of this length can have together."""
@@ -330,22 +368,31 @@ def translate_file(
     model: AnyModel | None = None,
     controls: Controls = UNSET,
     as_json: bool = False,
+    file_format: FileFormat | None = None,
     options: TranslationOptions = OPTIONS,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> int:
-    """Translate a file line by line into another, which appears when it is complete; returns the line count.
+    """Translate a file into another, which appears when it is complete; returns the line count.
 
     Args:
-        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text, except of
+            subtitles and HTML.
         output: the file to write, gzipped if its name ends with .gz; not the input.
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         as_json: write a line of JSON for each line.
+        file_format: lines, srt, vtt or html; by the file's name by default.
+
+    Raises:
+        UserError: the name says that the file has a format that is not read.
     """
     check_output(input, Path(output))
+    kind = format_to_translate(input, file_format)
+    refuse_line_options(kind, as_json=as_json, n_best=options.n_best)
     translator = Translator(model, controls=controls, options=options, runtime=runtime)
-    return write_lines(
-        translator(stream_lines(input)), Path(output), ranked=options.n_best > 1, as_json=as_json
-    )
+    lines = stream_lines(input, notes=False)
+    if kind != "lines":
+        return write_texts(document_lines(translator, lines, kind), Path(output))
+    return write_lines(translator(lines), Path(output), ranked=options.n_best > 1, as_json=as_json)
 
 
 def answers(translator: Translator, text: str | Iterable[str]) -> OneOrSeveral:

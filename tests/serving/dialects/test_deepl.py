@@ -5,11 +5,11 @@ import io
 import deepl
 import pytest
 
+from regard.documents.tag_rules import HTML_RULES, TagRules
 from regard.serving.dialects import pairs
 from regard.serving.dialects.deepl import IMPOSSIBLE, TAG_FIELDS, _glossary_ids, _handling
 from regard.serving.dialects.fields import Fields
 from regard.serving.http_error import HttpProblem
-from regard.serving.tag_rules import HTML_RULES, TagRules
 from regard.verbs.serve import ServedModel
 from regard.verbs.translate import Translator
 from tests.serving import asking

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from regard.documents.tag_rules import TagRules
 from regard.errors import ConfigError
 from regard.serving.dialects.controls import MOST_PHRASES
 from regard.serving.dialects.dialect import Call
@@ -21,7 +22,6 @@ from regard.serving.dialects.pairs import (
 from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
 from regard.serving.limits import ServerLimits
-from regard.serving.tag_rules import TagRules
 from tests.serving.made_models import MadeModel, Runner, request_of, service_with
 
 SERVICE = service_with(dict.fromkeys(["chat", "en-de", "de-en", "en-fr", "en-de.large", "fr-de"]))

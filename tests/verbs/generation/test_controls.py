@@ -1,6 +1,7 @@
 """Controls are keywords of the Python calls; with each of them a text is answered as if it were alone."""
 
 import inspect
+import re
 
 import pytest
 
@@ -81,6 +82,16 @@ def test_texts_do_what_is_asked(model, untrained):
     assert "4" not in banned
     assert "5 6" not in banned
     assert translate("1 2 3", model=untrained, must_contain="8 8 8").count("8 8 8")
+
+
+def test_a_banned_word_is_in_no_candidate_however_it_is_cut_into_tokens():
+    text = "The children play in the garden."
+    searches = ({"beam_size": 8, "n_best": 8}, {"sample": True, "n_best": 8, "seed": 1}, {"beam_size": 1})
+    for word in ("spielen", "Garten"):
+        for given in searches:
+            found = translate(text, ban=(word,), split="off", **given)
+            texts = [found] if isinstance(found, str) else found
+            assert not [each for each in texts if re.search(rf"\b{word}\b", each)]
 
 
 def test_guesses_change_no_text(model, decoder_folder, untrained):

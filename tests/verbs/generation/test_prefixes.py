@@ -4,7 +4,14 @@ import pytest
 
 from regard.data.tokenizer_file import UNMATCHED
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
-from regard.verbs.generation.prefixes import prefix_of, reads_languages, spelled_language
+from regard.errors import ConfigError
+from regard.verbs.generation.prefixes import (
+    known_tags,
+    prefix_of,
+    reads_languages,
+    spelled_language,
+    unknown_tag,
+)
 from tests.weights.test_marian_languages import of_languages
 
 
@@ -33,3 +40,31 @@ def test_a_tokeniser_of_regard_reads_tags_in_texts():
 )
 def test_the_language_that_a_text_begins_with(text, tag):
     assert spelled_language(text) == tag
+
+
+@pytest.mark.parametrize("odd", ["\u00a0", "\u202f", "\u2009", "\u00ad", "\u200b", "\ufeff"])
+def test_spaces_that_a_tokeniser_of_ours_does_not_know_are_read_as_in_its_training_text(odd):
+    stands_for = "" if odd in "\u00ad\u200b\ufeff" else " "
+    texts = ["a b ab ba"] * 5
+    tokenizer = train_tokenizer(texts, "characters", TokenizerSettings(kind="characters"))
+    prefix = prefix_of("", tokenizer)
+    assert prefix.encoded([f"a{odd}b"], tokenizer) == prefix.encoded([f"a{stands_for}b"], tokenizer)
+    spans = prefix.spans(f"ba{odd}b", tokenizer)
+    assert (0, 1) in spans
+    assert (3, 4) in spans
+    knows = train_tokenizer([*texts, f"a{odd}b"] * 5, "characters", TokenizerSettings(kind="characters"))
+    assert prefix_of("", knows).encoded([f"a{odd}b"], knows) == [knows.encode(f"a{odd}b")]
+
+
+def test_a_prefix_with_a_nul_is_refused():
+    tokenizer = train_tokenizer(["a b"] * 3, "words", TokenizerSettings(kind="words"))
+    with pytest.raises(ConfigError, match="NUL"):
+        prefix_of("a\0", tokenizer)
+
+
+def test_a_tag_that_is_none_of_the_models_is_named():
+    tokenizer = train_tokenizer(["<2de> a", "<2fr> a"] * 3, "words", TokenizerSettings(kind="words"))
+    assert known_tags(tokenizer) == ["<2de>", "<2fr>"]
+    assert unknown_tag("<2dee> a", known_tags(tokenizer)) == "<2dee>"
+    assert unknown_tag("<2de> a", known_tags(tokenizer)) == ""
+    assert unknown_tag("<2xx> a", []) == ""

@@ -25,7 +25,7 @@ def test_the_first_text_with_an_unknown_token_is_named_by_its_counts(warned):
     assert warned() == []
     texts.warn("line 2", [4, 1, 5, 6, 7])
     [line] = warned()
-    assert "line 2 has 1 of 5 tokens unknown to the model" in line
+    assert "line 2 has characters or words that the model does not know (1 of 5 tokens)" in line
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from starlette.responses import Response
 
+from regard.documents.tag_rules import TagRules
 from regard.serving.dialects.deepl_glossaries import DeepLGlossaries, language_code
 from regard.serving.dialects.dialect import Call, Dialect, Route, error_response, json_response
 from regard.serving.dialects.fields import Fields, fields_of, uploaded_text, wrong
@@ -20,7 +21,6 @@ from regard.serving.glossary_entries import Dictionary, occurring
 from regard.serving.http_error import HttpProblem, unsupported
 from regard.serving.kept_files import KeptFile, KeptFiles
 from regard.serving.languages import language_name
-from regard.serving.tag_rules import TagRules
 from regard.verbs.shared.text_options import SplitMode
 
 TAG_NAME = re.compile(r"[a-z][^\s/<>]*")

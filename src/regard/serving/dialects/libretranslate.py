@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from starlette.responses import Response
 
+from regard.documents.tag_rules import HTML_RULES
 from regard.serving.dialects.dialect import Call, Dialect, Route, error_response, json_response
 from regard.serving.dialects.fields import Fields, fields_of, uploaded_text
 from regard.serving.dialects.pairs import model_between, sources_of, targets_by_source, translated
@@ -14,7 +15,6 @@ from regard.serving.http_error import HttpProblem
 from regard.serving.kept_files import KeptFiles
 from regard.serving.languages import detected, language_name
 from regard.serving.request import ServedRequest
-from regard.serving.tag_rules import HTML_RULES
 
 FIELDS = ("q", "source", "target", "format", "alternatives", "api_key")
 DETECT_FIELDS = ("q", "api_key")

@@ -6,17 +6,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from regard.documents.markup import Markup
+from regard.documents.tag_rules import TagRules
 from regard.errors import ConfigError
-from regard.serving.dialects.aligned import span_links
 from regard.serving.dialects.controls import MOST_PHRASES
 from regard.serving.dialects.dialect import Call
 from regard.serving.dialects.own import count_output
 from regard.serving.glossary_entries import forms_of
 from regard.serving.http_error import HttpProblem, unsupported
 from regard.serving.languages import detected_among
-from regard.serving.markup import Markup
 from regard.serving.models import ModelStore, Slot
-from regard.serving.tag_rules import TagRules
+from regard.verbs.generation.span_links import span_links
 from regard.verbs.serve import RequiredText
 from regard.verbs.shared.answerer import AnswerSettings
 from regard.verbs.shared.text_options import SplitMode

@@ -14,6 +14,9 @@ LANGUAGE = re.compile(r"\s*(>>[^<>\s]+<<)\s*(.*)", re.DOTALL)  # a language toke
 # a tag of a language at the beginning of a text, as corpora have it: >>fr<<, <2fr>, __fr__, __zho_Hans__
 TAG = re.compile(r"\s*(>>[^<>\s]+<<|<2[\w-]+>|__[a-z]{2,3}(?:[_-][A-Za-z]+)?__)")
 
+WITHOUT_WIDTH = "\u00ad\u200b\u2060\ufeff"  # soft hyphen, zero-width space, word joiner, byte order mark
+ODD_SPACE = re.compile(f"[\u00a0\u2000-\u200a\u202f\u205f\u3000{WITHOUT_WIDTH}]")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prefix:
@@ -34,15 +37,16 @@ class Prefix:
 
     def encoded(self, texts: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
         """The ids of sources with the prefix. White space around a source is removed."""
-        before = [self.before(text.strip()) for text in texts]
+        before = [self.before(_readable(text.strip(), tokenizer)[0]) for text in texts]
         return [self.first(ids, tokenizer) for ids in tokenizer.encode_batch(before)]
 
     def spans(self, text: str, tokenizer: Tokenizer) -> list[tuple[int, int]]:
         """The characters of each of the `encoded` ids in the text; those of the prefix have none."""
         bare, before = text.strip(), len(self.text)
+        read, places = _readable(bare, tokenizer)
         found = [
-            (max(0, min(begin - before, len(bare))), max(0, min(end - before, len(bare))))
-            for begin, end in tokenizer.spans(self.before(bare))
+            (places[max(0, min(begin - before, len(read)))], places[max(0, min(end - before, len(read)))])
+            for begin, end in tokenizer.spans(self.before(read))
         ]
         begin = len(tokenizer.prefix)
         return [*found[:begin], *[(0, 0)] * len(self.ids), *found[begin:]]
@@ -51,6 +55,28 @@ class Prefix:
         """`ids` with the tokens of the prefix, after those that the tokeniser puts before every text."""
         begin = len(tokenizer.prefix)
         return [*ids[:begin], *self.ids, *ids[begin:]]
+
+
+def _readable(text: str, tokenizer: Tokenizer) -> tuple[str, Sequence[int]]:
+    """A text as a tokeniser that regard trained can read it, and where each character of it was.
+
+    Of spaces of another width, and of characters without any, those that it does not know become a space, or
+    are left out, as in the training text.
+    """
+    places: Sequence[int] = range(len(text) + 1)
+    if not (tokenizer.trained_by_regard and ODD_SPACE.search(text)):
+        return text, places
+    kept = {each: _spelled(each, tokenizer) for each in set(ODD_SPACE.findall(text))}
+    found = [(kept.get(each, each), place) for place, each in enumerate(text)]
+    found = [(each, place) for each, place in found if each]
+    return "".join(each for each, _ in found), [*(place for _, place in found), len(text)]
+
+
+def _spelled(character: str, tokenizer: Tokenizer) -> str:
+    """A character of ODD_SPACE if it is known, else what stands for it."""
+    if tokenizer.unk_id not in tokenizer.encode(character):
+        return character
+    return "" if character in WITHOUT_WIDTH else " "
 
 
 def source_prefix(
@@ -71,8 +97,10 @@ def prefix_of(text: str, tokenizer: Tokenizer, *, lower_capitals: bool = False) 
     A tokeniser that regard trained reads a tag as it was in the training lines: a word, then a space.
 
     Raises:
-        ConfigError: the model has no such language.
+        ConfigError: the model has no such language, or the prefix has a NUL.
     """
+    if "\0" in text:
+        raise ConfigError("prefix has a NUL character", "leave it out")
     tag = TAG.match(text)
     if tokenizer.trained_by_regard and tag and not text[tag.end() :].strip():
         text = f"{tag[1]} "
@@ -99,6 +127,19 @@ def spelled_language(text: str) -> str:
     """The language token that a text begins with as its letters; "": there is none."""
     found = LANGUAGE.match(text)
     return found[1] if found else ""
+
+
+def known_tags(tokenizer: Tokenizer) -> list[str]:
+    """The tags of languages that are tokens of a tokeniser that regard trained; none if they are several."""
+    if not tokenizer.trained_by_regard:
+        return []
+    return sorted({piece.strip() for piece in tokenizer.vocabulary() if TAG.fullmatch(piece)})
+
+
+def unknown_tag(text: str, known: Sequence[str]) -> str:
+    """The tag that a text begins with and that is none of the model's; "": there is none."""
+    tag = TAG.match(text)
+    return tag[1] if known and tag and tag[1] not in known else ""
 
 
 def _named(tokenizer: Tokenizer) -> dict[str, int]:

@@ -67,6 +67,11 @@ def write_lines(
     translations: Iterable[Translation], output: Path, *, ranked: bool = False, as_json: bool = False
 ) -> int:
     """Write translations to a file, gzipped if it ends with .gz, which appears when the last is written."""
+    return write_texts((output_lines(each, ranked=ranked, as_json=as_json) for each in translations), output)
+
+
+def write_texts(texts: Iterable[str], output: Path) -> int:
+    """Write texts to a file, as `write_lines`; returns how many they are."""
     special = output.exists() and not output.is_file()  # a device or a named pipe is opened itself
     hidden = f".{output.name}.{platform.node()}."  # another machine may have this PID
     partial = output if special else output.with_name(f"{hidden}{os.getpid()}.partial")
@@ -79,9 +84,9 @@ def write_lines(
                         path.unlink(missing_ok=True)
             plain = partial.open("wb")
         with plain, _text_file(plain, gzipped=output.suffix == ".gz") as file:
-            for translation in translations:
+            for text in texts:
                 with _naming(output):
-                    file.write(output_lines(translation, ranked=ranked, as_json=as_json))
+                    file.write(text)
                 count += 1
         if not special:
             with _naming(output):

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from regard.data.files import MAX_LINE_BYTES, STDIN, count_lines, line_text, locate, read_lines
 from regard.errors import DataError
+from regard.verbs.shared.file_formats import note_markup
 
 Line = TypeVar("Line")
 
@@ -17,13 +18,18 @@ MOST = 1 << 18  # bytes of one read
 CHUNK_LINES = 1024  # lines that are processed together
 
 
-def stream_lines(file: str | Path) -> Iterator[str]:
+def stream_lines(file: str | Path, *, notes: bool = True) -> Iterator[str]:
     """The lines of a file, plain or gzipped, one at a time; `NAME:FILE` is a file of a known data set.
+
+    It `notes` a file whose name says that its lines have markup.
 
     Raises:
         DataError: the file does not exist (at once), or is not UTF-8 (at that line).
     """
-    return read_lines(locate(str(file), Path(), once=True))
+    lines = read_lines(locate(str(file), Path(), once=True))
+    if notes:
+        note_markup(file)
+    return lines
 
 
 def count_of(file: str | Path) -> int:

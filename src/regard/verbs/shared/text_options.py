@@ -9,6 +9,8 @@ from typing import Literal
 from regard.verbs.shared.keyword_fields import keyword
 
 SplitMode = Literal["auto", "on", "off"]
+DocumentFormat = Literal["srt", "vtt", "html"]  # of files whose texts are translated, not their lines
+FileFormat = Literal["lines", "srt", "vtt", "html"]
 
 
 @dataclass(frozen=True, kw_only=True)

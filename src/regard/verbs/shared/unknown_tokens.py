@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from regard import console
+from regard.counted import counted
 from regard.data.tokenizer import Tokenizer
 
 MOSTLY = 1 / 3  # of a text's tokens: what is written in another script, or mostly in other letters
@@ -39,6 +40,9 @@ class UnknownTokens:
         least = MOST_WORDS if self._rare_words_unknown else MOSTLY
         if not (unknown and self._is_on) or (self._warned and unknown < least * len(ids)):
             return
-        rest = "" if self._warned else "; of further texts only those with a third or more are named"
+        rest = "" if self._warned else "; later texts are named if a third of theirs or more are unknown"
         self._warned = True
-        console.warn(f"{name} has {unknown:,} of {len(ids):,} tokens unknown to the model{rest}")
+        console.warn(
+            f"{name} has characters or words that the model does not know"
+            f" ({unknown:,} of {counted(len(ids), 'token')}), and the output may be wrong there{rest}"
+        )

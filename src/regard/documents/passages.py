@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from regard.serving.inline_tags import Element, SpanLinks, with_tags
-from regard.serving.tag_rules import TagRules
+from regard.documents.inline_tags import Element, SpanLinks, with_tags
+from regard.documents.tag_rules import TagRules
 
 ItemKind = Literal["text", "opening", "closing", "empty", "kept"]  # kept: as it is, and splits
 MOST_TAGS = 200  # of a passage, inline; where there are more, or more within each other, each tag splits

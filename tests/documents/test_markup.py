@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.serving.markup import Markup
+from regard.documents.markup import Markup
 
 PAGES = {
     "plain": ["plain"],

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby, repeat
 
-from regard.serving.inline_tags import SpanLinks
-from regard.serving.passages import Item, ItemKind, Passage, balanced
-from regard.serving.tag_rules import CLOSES, HTML_RULES, KEPT, RAW, VOID, TagRules
+from regard.documents.inline_tags import SpanLinks
+from regard.documents.passages import Item, ItemKind, Passage, balanced
+from regard.documents.tag_rules import CLOSES, HTML_RULES, KEPT, RAW, VOID, TagRules
 
 OPENING = re.compile(r"<(?=[a-zA-Z/!?])")
 NAME = re.compile(r"</?([a-zA-Z][^\s/>]*)")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.serving.inline_tags import words_of
-from regard.serving.markup import Markup
+from regard.documents.inline_tags import words_of
+from regard.documents.markup import Markup
 
 TAG = re.compile(r"<[^>]*>")
 

@@ -1,0 +1,131 @@
+"""Forbidding a text as a word of its own, or as several, however it is cut into tokens.
+
+A model of which one spelling is forbidden often outputs another: for "Zug" the tokens "Zu" and "g". So the
+text of the hypothesis is compared, not its tokens. Longer words that contain the text may be output.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from regard.decoding.phrases import WINDOW, Words
+from regard.decoding.rules import NO_TOKEN, BanningRule, GeneratedTokens, few_columns
+
+WITHOUT_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")  # scripts
+PART_OF_A_CHARACTER = "\ufffd"  # what decodes to it
+
+
+class TokenTexts:
+    """What each token adds to a text: with a space before it if it begins a word."""
+
+    def __init__(self, tokenizer: Words, after: int) -> None:
+        """`after`: a token that the others follow here."""
+        before = tokenizer.decode([after])
+        self.texts: list[str] = []
+        self.others: list[
+            int
+        ] = []  # their text depends on the tokens before: parts of characters, and few more
+        for token in range(tokenizer.vocab_size):
+            text = tokenizer.decode([after, token])
+            if not text.startswith(before) or PART_OF_A_CHARACTER in text[len(before) :]:
+                self.others.append(token)
+            self.texts.append(text[len(before) :] if text.startswith(before) else "")
+
+
+_known: WeakKeyDictionary[Words, TokenTexts] = WeakKeyDictionary()  # 10 us a token: 2 s for 200,000
+
+
+def token_texts(tokenizer: Words, after: int) -> TokenTexts:
+    """The texts of a tokeniser's tokens, computed once."""
+    if tokenizer not in _known:
+        _known[tokenizer] = TokenTexts(tokenizer, after)
+    return _known[tokenizer]
+
+
+@dataclass(frozen=True)
+class BannedWords(BanningRule):
+    """Forbids each token with which one of the texts would stand in the output between other words.
+
+    `after`: a token that others can follow, to learn their texts.
+    """
+
+    texts: tuple[str, ...]
+    tokenizer: Words
+    after: int
+    _completing: dict[str, list[int]] = field(default_factory=dict, repr=False, compare=False)
+
+    def banned(self, generated: GeneratedTokens) -> Int64[Tensor, "rows banned"]:
+        found = [self._of_row(ids) for ids in generated.ids.tolist()]
+        most = max(map(len, found), default=0)
+        rows = [[*tokens, *[NO_TOKEN] * (most - len(tokens))] for tokens in found]
+        return few_columns(torch.tensor(rows, dtype=torch.int64).reshape(len(found), most))
+
+    def _of_row(self, ids: Sequence[int]) -> list[int]:
+        """The tokens that complete a text after these, perhaps several times."""
+        window = ids[-(4 * max(map(len, self.texts)) + WINDOW) :]  # a character is at most four tokens
+        before = self.tokenizer.decode(window)
+        found = [token for text in self.texts for token in self._of_text(text, before)]
+        if any(not text.isascii() for text in self.texts):
+            found += [
+                token
+                for token in token_texts(self.tokenizer, self.after).others
+                if any(_stands_in(text, self.tokenizer.decode([*window, token]), 0) for text in self.texts)
+            ]
+        return found
+
+    def _of_text(self, text: str, before: str) -> list[int]:
+        found = list(self._within(text))
+        for length in range(min(len(text) - 1, len(before)) + 1):
+            begin = len(before) - length
+            if before.endswith(text[:length]) and _is_border(before[:begin], text[0]):
+                found += self._beginning_with(text[length:], text)
+        return found
+
+    def _within(self, text: str) -> list[int]:
+        """The tokens in which the text stands after a character of the same token."""
+        key = f"within {text}"
+        if key not in self._completing:
+            texts = token_texts(self.tokenizer, self.after).texts
+            self._completing[key] = [
+                token for token, each in enumerate(texts) if text in each and _stands_in(text, each, 1)
+            ]
+        return self._completing[key]
+
+    def _beginning_with(self, rest: str, text: str) -> list[int]:
+        """The tokens that begin with the rest of a text, after which its last word ends."""
+        key = f"{len(rest)} {text}"
+        if key not in self._completing:
+            texts = token_texts(self.tokenizer, self.after).texts
+            self._completing[key] = [
+                token
+                for token, each in enumerate(texts)
+                if each.startswith(rest) and _is_border(rest, each[len(rest) :])
+            ]
+        return self._completing[key]
+
+
+def _stands_in(text: str, whole: str, begin: int) -> bool:
+    """True if the text is in the whole, at this place or later, as a word of its own."""
+    place = whole.find(text, begin)
+    while place >= 0:
+        end = place + len(text)
+        if _is_border(whole[:place], text) and _is_border(text, whole[end:]):
+            return True
+        place = whole.find(text, place + 1)
+    return False
+
+
+def _is_border(before: str, after: str) -> bool:
+    """True if the last character of one text and the first of the other are not of the same word."""
+    return not (before and after and joins(before[-1], after[0]))
+
+
+def joins(one: str, other: str) -> bool:
+    """True if two neighbouring characters are parts of one word."""
+    letters = all(unicodedata.category(each)[0] in "LNM" for each in (one, other))
+    return letters and not any(unicodedata.name(each, "").startswith(WITHOUT_SPACES) for each in (one, other))

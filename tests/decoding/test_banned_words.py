@@ -1,0 +1,60 @@
+"""A banned text is no word of an output, whatever tokens spell it."""
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.decoding.banned_words import BannedWords
+from regard.decoding.rules import NO_TOKEN, GeneratedTokens
+
+PIECES = ("", "a", "b", "ab", " a", " ab", "ba", ".", " ", "ab.", " aba", "b a", "猫", " 猫", "\u0301")
+
+
+class Pieces:
+    """A tokeniser whose tokens add these texts, of which white space at the beginning is dropped."""
+
+    vocab_size = len(PIECES)
+
+    def encode_words(self, text):
+        return [[PIECES.index(letter)] for letter in text]
+
+    def decode(self, ids):
+        return "".join(PIECES[token] for token in ids).lstrip(" ")
+
+
+def words(text):
+    """The runs of letters with all that may stand between others."""
+    return text.replace(".", " . ").replace("猫", " 猫 ").split(" ")
+
+
+def banned(ids, texts):
+    rule = BannedWords(texts, Pieces(), 1)
+    found = rule.banned(GeneratedTokens(torch.tensor([ids], dtype=torch.int64)))
+    return {token for token in found[0].tolist() if token != NO_TOKEN}
+
+
+@given(st.lists(st.integers(1, len(PIECES) - 2), max_size=5), st.sampled_from(["a", "ab", "ba", "aba", "猫"]))
+def test_a_token_is_banned_exactly_if_it_completes_the_word(ids, text):
+    before = words(Pieces().decode(ids)).count(text)
+    completing = {
+        token
+        for token in range(len(PIECES) - 1)
+        if text in words(Pieces().decode([*ids, token]))
+        and words(Pieces().decode([*ids, token])).count(text) > before
+    }
+    assert completing <= banned(ids, (text,))
+
+
+def test_every_spelling_of_a_word_is_banned_and_longer_words_are_not():
+    assert {PIECES.index("b"), PIECES.index("b a")} <= banned([1], ("ab",))
+    assert PIECES.index("ba") not in banned([1], ("ab",))
+    assert {PIECES.index("ab"), PIECES.index(" ab"), PIECES.index("ab.")} <= banned([7], ("ab",))
+    assert PIECES.index(" aba") not in banned([7], ("ab",))
+    assert PIECES.index("b") not in banned([2, 1], ("ab",))  # of the word bab
+
+
+def test_texts_of_several_words_and_of_scripts_without_spaces():
+    assert PIECES.index("b a") in banned([1], ("ab a",))
+    assert PIECES.index("猫") in banned([12], ("猫",))
+    assert banned([1, 8], ("a.",)) == set()
+    assert banned([1], ("a.",)) == {PIECES.index(".")}
