@@ -8,8 +8,11 @@ import torch
 import regard
 from regard.errors import ConfigError
 from regard.inspection.answer import answer_of
-from regard.inspection.attribution import attributions, points_on_path
+from regard.inspection.attribution import Attribution, attributions, points_on_path
+from regard.inspection.passes import continuation_pass
 from regard.layers.embedding import TokenEmbedding
+from regard.models.build import build_model
+from regard.models.decoder_only import DecoderOnlyConfig
 
 MODELS = [
     ("encoder_decoder", {}),
@@ -91,6 +94,31 @@ def test_more_points_miss_less(forced_pass):
         attributions(forced, method="integrated", points=each).missing.abs().max() for each in (2, 64)
     )
     assert many < few / 4
+
+
+@pytest.mark.parametrize("epsilon", [1e-5, 1e-6])
+def test_sharp_turns_of_a_pre_norm_model_close_to_zero_are_found(epsilon):
+    """Without added positions each RMS norm divides small states by sqrt(epsilon), layer by layer."""
+    sizes = {"d_model": 32, "num_heads": 4, "d_ff": 64, "num_layers": 4, "positions": "rotary"}
+    config = DecoderOnlyConfig(vocab_size=20, norm="rms", norm_eps=epsilon, **sizes)
+    model = build_model(config, seed=0).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= 1.0 if parameter.ndim == 1 else 4.0
+    forced = continuation_pass(model, [2, 8, 9, 4, 5, 7], start=4)
+    found, even = (attributions(forced, method="integrated", points=each) for each in (None, 1000))
+    gain = found.values.sum(dim=1) + found.missing
+    assert even.incomplete
+    assert not found.incomplete
+    assert (found.missing.abs() <= (gain.abs() / 10).clamp(min=0.1)).all()
+
+
+def test_rows_that_miss_much_are_named():
+    values = torch.tensor([[1.0, 2.0], [1.0, 2.0], [0.0, 0.01], [-4.0, -5.0]])
+    found = Attribution(
+        method="integrated", columns="text", values=values, missing=torch.tensor([0.2, -0.5, 0.05, -2.0])
+    )
+    assert found.incomplete == [1, 3]
 
 
 def test_the_model_is_left_as_it_was(forced_pass):

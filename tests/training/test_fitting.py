@@ -24,6 +24,7 @@ from regard.training import (
 )
 from regard.training.losses import CustomLoss
 from regard.training.objective import refuse_unused_forward
+from regard.training.objective_trial import refuse_mean
 from regard.training.r_drop import RDrop
 from regard.training.share_objective import ShareObjective
 from regard.weights import RunFolder
@@ -132,9 +133,21 @@ def not_summed(model, batch):
     return loss
 
 
+def mean(model, batch):
+    loss = nn.functional.cross_entropy(model(*batch.inputs), batch.labels)
+    return Loss(total=loss, nll=loss.detach() * len(batch.labels), num_targets=len(batch.labels))
+
+
+def mean_likelihood(model, batch):
+    loss = loss_of(model, batch)
+    return Loss(total=loss, nll=loss.detach() / len(batch.labels), num_targets=len(batch.labels))
+
+
 @pytest.mark.parametrize(
     ("objective", "message"),
     [
+        (mean, "objective mean returned a Loss whose total is a mean, not a sum: .* for 2 and 4 targets"),
+        (mean_likelihood, "objective mean_likelihood returned a Loss whose nll is a mean"),
         (loss_of, "loss_of returned Tensor, not a Loss"),
         (detached, "the loss of detached has no gradient"),
         (not_summed, r"total is \[3\], not one number"),
@@ -144,6 +157,28 @@ def test_a_wrong_objective_is_refused_with_a_hint(tmp_path, rows, objective, mes
     with pytest.raises(UserError, match=message) as caught:
         fit(linear(), rows, tmp_path / "run", objective=objective, settings=settings(5))
     assert caught.value.hint
+
+
+def test_an_objective_of_whole_batches_may_be_a_mean(tmp_path, rows):
+    def of_batch(model, batch):
+        loss = nn.functional.cross_entropy(model(*batch.inputs), batch.labels)
+        return Loss(total=loss, nll=loss.detach(), num_targets=1)
+
+    fit(linear(), rows, tmp_path / "run", objective=of_batch, settings=settings(5))
+
+
+def test_an_objective_is_tried_without_a_trace(tmp_path, rows):
+    """It draws random numbers, and its model has a part that stays in evaluation mode."""
+
+    def noisy(model, batch):
+        found = loss_of(model, batch) + 0 * torch.rand(())
+        return Loss(total=found, nll=found.detach(), num_targets=len(batch.labels))
+
+    model = nn.Sequential(linear(), nn.Dropout(0.5).eval())
+    before = torch.get_rng_state()
+    refuse_mean(noisy, model, rows)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert [each.training for each in model.modules()] == [True, True, False]
 
 
 @pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])

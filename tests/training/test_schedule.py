@@ -162,6 +162,25 @@ def test_a_registered_schedule_that_gives_no_factor_is_refused_before_training(r
         late(501)
 
 
+def test_a_registered_schedule_under_which_most_updates_train_nothing_is_refused(registered):
+    register_schedule("whole")(lambda step, warmup, max_steps: (max_steps - step) // max_steps)
+    with pytest.raises(
+        RecipeError, match="'whole' gives 0 for 99 of 99 updates that were tried, as for update 20"
+    ):
+        schedule(kind="whole", warmup_steps=10)
+    register_schedule("half")(lambda step, warmup, max_steps: float(step <= max_steps // 2 + 1))
+    schedule(kind="half", warmup_steps=1, max_steps=100)
+    register_schedule("linear_to_0")(lambda step, warmup, max_steps: (max_steps - step) / max_steps)
+    schedule(kind="linear_to_0", warmup_steps=4, max_steps=5)
+
+
+def test_a_registered_schedule_that_counts_its_calls_is_refused(registered):
+    calls = itertools.count()
+    register_schedule("counts")(lambda step, warmup, max_steps: 0.99 ** next(calls))
+    with pytest.raises(RecipeError, match="'counts' gives two rates for update"):
+        schedule(kind="counts", warmup_steps=10)
+
+
 def test_a_registered_schedule_of_other_arguments_is_refused(registered):
     register_schedule("short")(lambda step: 1.0)
     with pytest.raises(RecipeError, match="'short': too many positional arguments"):

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
+from numbers import Integral
 from typing import Any, cast
 
+import numpy as np
 import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
@@ -74,16 +76,23 @@ def decode_all(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, ids without eos; several models are an ensemble.
 
+    `sources` are lists of ids without the end token: `eos_id` is appended to each, as `SequencePairs` does in
+    training. The end token of a hypothesis is the search's.
+
     A batch has at most `batch_tokens` source tokens, padding included, or a single source. A `pool`, of a
     `Decoder` with the same strategy and models, shares the batches, which are then smaller. `decoded` is
     called with the indices of the sources of each finished batch. Sources are numbered from `first_index`
     (`Request.index`).
 
     Raises:
-        ConfigError: there is no model, or one is not a `SequenceToSequence`.
-        DataError: a source or a prefix is too long for a model, or has an id that not every model has.
+        ConfigError: there is no model, one is not a `SequenceToSequence`, or a special token of the search is
+            not in the vocabulary.
+        DataError: a source is not a list of ids; or a source or a prefix is too long for a model, or has an
+            id that not every model has.
     """
     models = ensemble_of(models)
+    _refuse_other_sources(sources)
+    _refuse_other_special_tokens(strategy, models, eos_id)
     prefixes = [()] * len(sources) if prefixes is None else prefixes
     positions = max_positions(models)
     requests = [
@@ -171,6 +180,37 @@ def refuse_long(requests: Sequence[Request], positions: int) -> None:
                 f"{len(request.prefix)}, but the model has only {positions} positions, one for the end",
                 "cut it into shorter sentences",
             )
+
+
+def _refuse_other_sources(sources: Any) -> None:
+    """Raise a DataError if these are not lists of ids."""
+    for number, source in enumerate(sources, start=1):
+        is_list = isinstance(source, Sequence | np.ndarray | Tensor) and not isinstance(source, str)
+        if not is_list or getattr(source, "ndim", 1) != 1:
+            raise DataError(
+                f"source {number} is {source!r}, not a list of ids",
+                "give a list of sources, [[4, 5, 6]]; texts are encoded by a tokeniser first",
+            )
+        wrong = [each for each in source if not isinstance(each, Integral) or isinstance(each, bool)]
+        if wrong and not isinstance(source, Tensor):
+            raise DataError(f"source {number} has {wrong[0]!r}, which is not an id", "ids are whole numbers")
+
+
+def _refuse_other_special_tokens(strategy: Any, models: Sequence[SequenceToSequence], eos_id: int) -> None:
+    """Raise a ConfigError for a special token that is not in the vocabulary of a model."""
+    for model in models:
+        config = getattr(model, "config", None)
+        for name, value, vocabulary in (
+            ("bos_id of the search", getattr(strategy, "bos_id", 0), "tgt_vocab_size"),
+            ("eos_id of the search", getattr(strategy, "eos_id", 0), "tgt_vocab_size"),
+            ("eos_id", eos_id, "src_vocab_size"),
+        ):
+            size = getattr(config, vocabulary, None)
+            if size is not None and value >= size:
+                raise ConfigError(
+                    f"{name} = {value} is not in the vocabulary, whose {vocabulary} is {size}",
+                    f"ids are from 0 to {size - 1:,}",
+                )
 
 
 def _refuse_unknown_ids(jobs: Sequence[Job], models: Sequence[SequenceToSequence]) -> None:

@@ -8,15 +8,24 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.decoding.rules import GeneratedTokens, Rule
+from regard.decoding.rules import GeneratedTokens, LengthLimits, Rule
 from regard.decoding.special_tokens import refuse_other_id
 from regard.errors import ConfigError
 from regard.registry import naming_failures
 
 
 def check_search(search: Any) -> None:
-    """Raise a ConfigError for a number of hypotheses, a special token or a rule that a search cannot use."""
+    """Raise a ConfigError for counts, lengths, special tokens and rules that a search cannot use."""
     refuse_other_count("n_best", search.n_best)
+    if not isinstance(search.limits, LengthLimits):
+        most = search.limits if isinstance(search.limits, int) else 20
+        raise ConfigError(f"limits = {search.limits!r} is not a LengthLimits", f"LengthLimits(most={most})")
+    if not callable(search.length_penalty) or isinstance(search.length_penalty, type):
+        alpha = search.length_penalty if isinstance(search.length_penalty, float) else 0.6
+        raise ConfigError(
+            f"length_penalty = {search.length_penalty!r} is not a LengthPenalty",
+            f"Power(alpha={alpha}) divides by length^{alpha}; GNMT and others are in regard.decoding",
+        )
     for name in ("bos_id", "eos_id"):
         refuse_other_id(name, getattr(search, name))
     rules = search.rules if isinstance(search.rules, Iterable) else (search.rules,)

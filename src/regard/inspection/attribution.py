@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.decoding.batches import deterministic
@@ -30,10 +31,15 @@ from regard.models.model import Model
 from regard.models.recurrent import Recurrent
 
 Method = Literal["gradient", "integrated"]
-POINTS = 64  # at which integrated gradients evaluate the gradient
+POINTS = 64  # at which integrated gradients evaluate the gradient first
+MOST_POINTS = 1024  # where rows still miss too much
+LARGE = 0.1  # a row may miss this share of its gain,
+NEGLIGIBLE = 0.1  # or these nats
 # Most of them are evenly spread over the logarithm of the fraction, from here on: a model that normalises
 # what it reads changes most close to zero. 16 evenly spread points missed 10 of 12 nats of a translation.
 NEAR = 1e-4
+PART_POINTS = 8  # of each part, where parts are halved
+LOWEST_POWER = -30  # of ten, of the smallest fraction; float32 ends at -38
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,18 +51,27 @@ class Attribution:
     values: Float[Tensor, "answers columns"]
     missing: Float[Tensor, " answers"] | None  # "integrated" alone, in nats: the gain minus a row's sum
 
+    @property
+    def incomplete(self) -> list[int]:
+        """The rows of integrated gradients whose sum misses more than a tenth of the gain, and 0.1 nats."""
+        if self.missing is None:
+            return []
+        return misses_much(self.missing, self.missing + self.values.sum(dim=1)).nonzero()[:, 0].tolist()
+
 
 def attributions(
     forced: ForcedPass,
     *,
     method: Method = "gradient",
     columns: SequenceName | None = None,
-    points: int = POINTS,
+    points: int | None = None,
 ) -> Attribution:
     """The attribution of each token of the answer to the tokens of `columns`; a prompt is not attributed.
 
     `columns` is "source", "text" or "read"; None takes the first that the pass has. `points` is the number
-    of points on the path of integrated gradients, most of them close to zero.
+    of points on the path of integrated gradients, most of them close to zero. None: 64, and up to 1024 where
+    the path has sharp turns, which are then found by the gains of its parts. `incomplete` of the result are
+    the rows that still miss much.
 
     Raises:
         ConfigError: the pass has no such sequence, there is no such method or no point, or the model's answer
@@ -64,19 +79,29 @@ def attributions(
     """
     if method not in get_args(Method):
         raise ConfigError(f"there is no method {method!r}", did_you_mean(method, get_args(Method)))
-    refuse_other_count("points", points, "the path needs one point or more; the default is a good one")
+    if points is not None:
+        refuse_other_count("points", points, "the path needs one point or more; the default is a good one")
     columns = columns or forced.input_name
     if columns == "written" or columns not in forced.sequences:
         raise ConfigError(
             f"nothing can be attributed to {columns!r}", "name a sequence that this model reads as input"
         )
-    path = _PathFromZero(forced, columns, answer_of(forced))
+    path = PathFromZero(forced, columns, answer_of(forced))
     if method == "gradient":
         values, missing = path.attribute([1.0], [1.0]), None
     else:
-        values = path.attribute(*points_on_path(points))
-        missing = path.total_gain() - values.sum(dim=1)
+        values, gain = path.attribute(*points_on_path(points or POINTS)), path.total_gain()
+        if points is None and misses_much(gain - values.sum(dim=1), gain).any():
+            values = min((values, refined(path, gain)), key=lambda each: _most_missing(each, gain))
+        missing = gain - values.sum(dim=1)
     return Attribution(method=method, columns=columns, values=values, missing=missing)
+
+
+def misses_much(
+    missing: Float[Tensor, " answers"], gain: Float[Tensor, " answers"]
+) -> Bool[Tensor, " answers"]:
+    """True for rows that miss more than a share of their gain, and more than a few nats."""
+    return missing.abs() > (LARGE * gain.abs()).clamp(min=NEGLIGIBLE)
 
 
 def points_on_path(count: int) -> tuple[list[float], list[float]]:
@@ -102,7 +127,72 @@ def _gauss(count: int, start: float, end: float) -> tuple[list[float], list[floa
     return (start + half * (points + 1)).tolist(), (half * weights).tolist()
 
 
-class _PathFromZero:
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """A part of the path, with its attributions from a few points, and its gain."""
+
+    start: float
+    end: float
+    gain: Float[Tensor, " answers"]
+    values: Float[Tensor, "answers columns"]
+
+    @property
+    def error(self) -> Float[Tensor, " answers"]:
+        return self.gain - self.values.sum(dim=1)
+
+
+def refined(path: "PathFromZero", gain: Float[Tensor, " answers"]) -> Float[Tensor, "answers columns"]:
+    """Integrated gradients from parts of the path; the part that misses most is halved again and again.
+
+    The gain of a part is known from its ends, so that each part's error is known. The first parts are powers
+    of ten: a pre-norm model without added positions multiplies states close to zero by a large factor in each
+    layer, so that its output may change where the fraction is 1e-12.
+    """
+    edges = [0.0, *(10.0**power for power in range(LOWEST_POWER, 1))]
+    at = path.log_probs_at(edges)
+    same = (at - at[0]).abs().amax(dim=1) < NEGLIGIBLE / 10
+    first = max(1, int(same.long().cumprod(dim=0).sum()) - 1)  # nothing changes before this edge
+    edges, at = [0.0, *edges[first:]], torch.cat([at[:1], at[first:]])
+    parts = [_part(path, *ends, at[i + 1] - at[i]) for i, ends in enumerate(pairwise(edges))]
+    used = PART_POINTS * len(parts)
+    while used + 2 * PART_POINTS <= MOST_POINTS:
+        if not misses_much(sum_of([each.error.abs() for each in parts]), gain).any():
+            break
+        worst = max(range(len(parts)), key=lambda i: float(parts[i].error.abs().max()))
+        start, end, whole = parts[worst].start, parts[worst].end, parts[worst].gain
+        middle = math.sqrt(start * end) if start else end / 2
+        before, half = path.log_probs_at([start, middle])
+        parts[worst : worst + 1] = [
+            _part(path, start, middle, half - before),
+            _part(path, middle, end, whole - (half - before)),
+        ]
+        used += 2 * PART_POINTS
+    return sum_of([each.values for each in parts])
+
+
+def _most_missing(values: Float[Tensor, "answers columns"], gain: Float[Tensor, " answers"]) -> float:
+    """What the worst row misses; infinite for numbers that are not finite."""
+    missing = float((gain - values.sum(dim=1)).abs().max())
+    return missing if math.isfinite(missing) else math.inf
+
+
+def sum_of(tensors: Sequence[Tensor]) -> Tensor:
+    """The sum of tensors of one shape."""
+    return torch.stack([*tensors]).sum(dim=0)
+
+
+def _part(path: "PathFromZero", start: float, end: float, gain: Float[Tensor, " answers"]) -> _Part:
+    """A part of the path; its points are evenly spread over the logarithm, from zero over the fraction."""
+    if not start:
+        fractions, weights = _gauss(PART_POINTS, start, end)
+    else:
+        logarithms, widths = _gauss(PART_POINTS, math.log(start), math.log(end))
+        fractions = np.exp(logarithms).tolist()
+        weights = [fraction * width for fraction, width in zip(fractions, widths, strict=True)]
+    return _Part(start=start, end=end, gain=gain, values=path.attribute(fractions, weights))
+
+
+class PathFromZero:
     """The path from zero embeddings to those of one sequence; the other inputs of the pass stay fixed."""
 
     def __init__(self, forced: ForcedPass, columns: SequenceName, answer: Answer) -> None:
@@ -139,8 +229,16 @@ class _PathFromZero:
     @torch.no_grad()
     def total_gain(self) -> Float[Tensor, " answers"]:
         """The log-probability of each answer at the end of the path, minus that at its start."""
-        at_start, at_end = self._log_probs(self._scaled(torch.tensor([0.0, 1.0])))
-        return (at_end - at_start).cpu()
+        at_start, at_end = self.log_probs_at([0.0, 1.0])
+        return at_end - at_start
+
+    @torch.no_grad()
+    def log_probs_at(self, fractions: Sequence[float]) -> Float[Tensor, "fractions answers"]:
+        """The log-probability of each answer at these fractions of the path."""
+        size = max_batch_size(self.forced)
+        starts = range(0, len(fractions), size)
+        found = [self._log_probs(self._scaled(torch.tensor(fractions[at : at + size]))) for at in starts]
+        return torch.cat(found).cpu()
 
     def _scaled(self, fractions: Float[Tensor, " shares"]) -> Float[Tensor, "fractions columns width"]:
         return fractions.to(self.embedded)[:, None, None] * self.embedded

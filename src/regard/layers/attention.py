@@ -36,7 +36,7 @@ class MultiHeadAttention(nn.Module):
 
     Raises:
         ValueError: `num_heads` does not divide `d_model` (without `d_head`), or `num_kv_heads` does not
-            divide `num_heads`.
+            divide `num_heads`, or `dropout` is not in [0, 1).
     """
 
     attend: Callable[..., Tensor]
@@ -64,6 +64,8 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"d_model ({d_model}) must be divisible by num_heads ({num_heads})")
         if num_heads % num_kv_heads:
             raise ValueError(f"num_heads ({num_heads}) must be divisible by num_kv_heads ({num_kv_heads})")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout ({dropout}) must be at least 0 and below 1")
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
         self.d_head = d_model // num_heads if d_head is None else d_head
         self.scale, self.softcap = scale, softcap

@@ -24,6 +24,7 @@ from regard.models.graph import (
 )
 from regard.models.image_text import ImageText, ImageTextConfig
 from regard.models.model import Model
+from regard.models.part_trials import refuse_parts_that_ignore
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.speech_to_text import SpeechToText, SpeechToTextConfig
 from regard.models.translation_metric import TranslationMetric, TranslationMetricConfig
@@ -109,12 +110,17 @@ def base_kind(config: ModelConfig) -> str | None:
 
 
 def build_model(config: ModelConfig, seed: int | None = None) -> Model:
-    """The model of `config` with random weights from `seed` alone; None takes a random seed."""
+    """The model of `config` with random weights from `seed` alone; None takes a random seed.
+
+    Raises:
+        ConfigError: a registered part cannot be used, or ignores what it has to use: masks, positions.
+    """
     generator = torch.Generator()
     generator.manual_seed(seed) if seed is not None else generator.seed()
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):  # PyTorch's layers initialise themselves
         torch.default_generator.manual_seed(generator.initial_seed())  # and so do registered parts
         model = MODELS[config.kind][1](config)
+        refuse_parts_that_ignore(model)
     model.initialise(generator)
     return model
 

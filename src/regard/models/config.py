@@ -1,12 +1,16 @@
 """The base classes of model configs: reading, presets and checks; the settings of all Transformers."""
 
 import dataclasses
+import functools
 import math
 import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Literal, TypeVar
+
+import numpy as np
 
 from regard.errors import ConfigError, did_you_mean
 from regard.layers.block import NormPosition
@@ -81,8 +85,21 @@ class ModelConfig:
     def refuse_unused(cls, table: Mapping[str, Any]) -> None:
         """Raise a ConfigError for a setting of a new recipe's `[model]` that has no effect."""
 
+    def refuse_other_types(self) -> None:
+        """Raise a ConfigError for a setting of another type than its annotation, if that is a plain one."""
+        for name, kinds in _plain_kinds(type(self)).items():
+            value = getattr(self, name)
+            is_number = isinstance(value, Real) and not isinstance(value, bool)
+            fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+            if not fits and not (is_number and float in kinds):
+                wanted = " or ".join(_type_name(each) for each in kinds if each is not np.integer)
+                raise ConfigError(
+                    f"{name} = {value!r} has the wrong type", f"{name} must be of type {wanted}"
+                )
+
     def require_positive(self, *names: str) -> None:
         """Raise a ConfigError if one of these settings is below 1; None is allowed."""
+        self.refuse_other_types()
         for name in names:
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -90,6 +107,7 @@ class ModelConfig:
 
     def require_fraction(self, *names: str) -> None:
         """Raise a ConfigError if one of these settings, such as a dropout rate, is not in [0, 1)."""
+        self.refuse_other_types()
         for name in names:
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} = {getattr(self, name)} is out of range", f"0 <= {name} < 1")
@@ -279,6 +297,17 @@ def _check_size(name: str, value: Any) -> None:
     for part, maximum in MAX_SIZES.items():
         if (name.startswith(part) or name.endswith(part)) and value > maximum:
             raise ConfigError(f"{name} = {value} is too large", f"{name} must be at most {maximum:,}")
+
+
+@functools.cache
+def _plain_kinds(cls: type[ModelConfig]) -> dict[str, tuple[type, ...]]:
+    """The types of settings that are numbers, texts or nothing; an integer may be one of NumPy."""
+    found: dict[str, tuple[type, ...]] = {}
+    for name, kind in typing.get_type_hints(cls).items():
+        kinds = typing.get_args(kind) if typing.get_origin(kind) in UNIONS else (kind,)
+        if set(kinds) <= {int, float, str, bool, type(None)}:
+            found[name] = (*kinds, *([np.integer] if int in kinds else []))
+    return {field.name: found[field.name] for field in dataclasses.fields(cls) if field.name in found}
 
 
 def _check_type(name: str, value: Any, kind: Any) -> Any:

@@ -240,7 +240,7 @@ def made_norm(config: Config, width: int) -> nn.Module:
     """The norm of a config, for states of this width.
 
     Raises:
-        ConfigError: a registered one is not a module, or changes the shape of states.
+        ConfigError: a registered one is not a module, changes the shape of states, or mixes positions.
     """
     axes = 4 if config.qk_norm else 3  # queries and keys have heads, too
     made = called_part(NORMS, config.norm, NORMS[config.norm], config, width)
@@ -251,7 +251,7 @@ def made_feed_forward(config: Config) -> nn.Module:
     """The feed-forward network of a config.
 
     Raises:
-        ConfigError: a registered one is not a module, or changes the shape of states.
+        ConfigError: a registered one is not a module, changes the shape of states, or mixes positions.
     """
     made = called_part(FEED_FORWARDS, config.activation, FEED_FORWARDS[config.activation], config)
     return _own_or_checked(FEED_FORWARDS, config.activation, made, config.d_model, 3)
@@ -277,7 +277,7 @@ def _own_or_checked(registry: Registry[Any], name: str, made: Any, width: int, a
     """The module; a registered one is tried, and marked as one that initialises itself.
 
     Raises:
-        ConfigError: it is not a module, or changes the shape of states.
+        ConfigError: it is not a module, changes the shape of states, or mixes positions.
     """
     if name in registry.own:
         return made
@@ -285,21 +285,32 @@ def _own_or_checked(registry: Registry[Any], name: str, made: Any, width: int, a
     if not isinstance(made, nn.Module):
         raise ConfigError(f"{what} is {type(made).__name__}, not a torch.nn.Module", "return a module")
     made.initialises_itself = True  # pyright: ignore[reportArgumentType]
-    was_training, states = made.training, torch.zeros(*(2, 3, 4)[: axes - 1], width)
+    modes, states = (
+        {each: each.training for each in made.modules()},
+        torch.zeros(*(2, 3, 4)[: axes - 1], width),
+    )
     if states.is_meta or any(each.is_meta for each in (*made.parameters(), *made.buffers())):
         return made  # its sizes alone are asked for
+    other = states.clone()
+    other[:, -1] = torch.arange(1.0, width + 1)
     try:
         with torch.no_grad():
-            found = made.eval()(states)
+            found, changed = made.eval()(states), made(other)
     except Exception as error:
         raise ConfigError(
             f"{what} fails for states of {[*states.shape]}: {type(error).__name__}: {error}",
             f"it is called with states of {axes} axes, too" if axes > 3 else "it is called with such states",
         ) from error
-    made.train(was_training)
+    for module, mode in modes.items():
+        module.training = mode
     shape = [*found.shape] if isinstance(found, torch.Tensor) else type(found).__name__
     if shape != [*states.shape]:
         raise ConfigError(f"{what} gives {shape} for states of {[*states.shape]}", "give the same shape")
+    if not torch.allclose(found[:, :-1], changed[:, :-1], rtol=1e-3, atol=1e-5, equal_nan=True):
+        raise ConfigError(
+            f"{what} gives a position another output if others change",
+            "compute each position by itself: a text would depend on padding, and a token on those after it",
+        )
     return made
 
 

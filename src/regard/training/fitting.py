@@ -15,7 +15,7 @@ from regard.models.model import Model
 from regard.training.fit_settings import refuse_unused_settings
 from regard.training.gradients import refuse_other_than_loss
 from regard.training.losses import chosen_loss
-from regard.training.objective import Objective, refuse_unused_forward
+from regard.training.objective import Objective, refuse_other_inputs, refuse_unused_forward
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.r_drop import refuse_without_dropout, with_r_drop
 from regard.training.run_arguments import forget_what_changed, refuse_other_arguments, run_arguments
@@ -51,7 +51,8 @@ def fit(
         best = RunFolder(out).best()  # of regard.weights
         model.load_state_dict(best.read_tensors("model.safetensors"))
 
-    A tied weight is stored under one of its names; `load_model` of regard.weights loads a model of regard.
+    A tied weight is stored under one of its names; `load_model` of regard.weights loads a model of regard,
+    without tokenisers.
 
     Args:
         model: a model of regard or any module whose outputs the objective understands.
@@ -69,7 +70,8 @@ def fit(
 
     Raises:
         DataError: an embedding of the model does not have an id (on a CPU).
-        ConfigError: the objective does not call the `forward` that a model of yours overrides.
+        ConfigError: the objective does not call the `forward` that a model of yours overrides, or cannot use
+            this model or these examples.
         RecipeError: a setting that has no effect here, or an unknown metric.
         FolderError: `out` holds a run that began with other arguments, or one with more updates.
         UserError: the objective returns no loss or one without a gradient, `validate` returns no
@@ -77,6 +79,7 @@ def fit(
         Stopped: a signal asked to stop; the current step was saved.
         RunError: losses stayed non-finite after going back to a checkpoint.
     """
+    refuse_other_inputs(model, objective, examples)
     batches = batches or LoaderSettings()
     refuse_unused_settings(settings, batches, objective, has_validate=validate is not None)
     _refuse_without_gradients()

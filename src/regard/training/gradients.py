@@ -140,7 +140,7 @@ def refuse_other_than_loss(loss: Any, objective: Any) -> None:
     """Raises a UserError if an objective returned something other than a `Loss` of single numbers."""
     if not isinstance(loss, Loss):
         raise UserError(
-            f"the objective {_name(objective)} returned {type(loss).__name__}, not a Loss",
+            f"the objective {objective_name(objective)} returned {type(loss).__name__}, not a Loss",
             "return regard.training.Loss(total=..., nll=..., num_targets=...), each summed over the batch",
         )
     for field in ("total", "nll"):
@@ -148,7 +148,8 @@ def refuse_other_than_loss(loss: Any, objective: Any) -> None:
         if not isinstance(value, Tensor) or value.ndim:
             shape = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
             raise UserError(
-                f"the objective {_name(objective)} returned a Loss whose {field} is {shape}, not one number",
+                f"the objective {objective_name(objective)} returned a Loss whose {field} is {shape},"
+                " not one number",
                 f"sum {field} over the targets of the batch, as a tensor without dimensions",
             )
 
@@ -156,12 +157,13 @@ def refuse_other_than_loss(loss: Any, objective: Any) -> None:
 def _refuse_without_gradient(total: Tensor, objective: Any) -> None:
     if not total.requires_grad:
         raise UserError(
-            f"the loss of {_name(objective)} has no gradient: it does not depend on a trained weight",
+            f"the loss of {objective_name(objective)} has no gradient: it does not depend on a trained"
+            " weight",
             "compute it without detach(), item() and torch.no_grad(), and freeze fewer weights",
         )
 
 
-def _name(objective: Any) -> str:
+def objective_name(objective: Any) -> str:
     """The name of a registered loss, or of the class or function of an objective."""
     objective = objective.base if isinstance(objective, ShareObjective) else objective
     if isinstance(objective, CustomLoss):

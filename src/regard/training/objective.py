@@ -4,12 +4,14 @@ import functools
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORED, LabelledBatch, PairBatch
+from regard.data.examples import Examples
 from regard.data.token_stream import TextBatch
 from regard.errors import ConfigError
 from regard.fast.linear_cross_entropy import (
@@ -65,6 +67,31 @@ def refuse_unused_forward(model: nn.Module, objective: Any) -> None:
             raise ConfigError(
                 f"{type(model).__name__} overrides forward, which training by {kind.__name__} does not call",
                 f"override {' or '.join(methods)}, of which forward consists",
+            )
+
+
+def refuse_other_inputs(model: nn.Module, objective: Any, examples: Any) -> None:
+    """Raise a ConfigError if an objective of regard cannot use this model, or batches of these examples."""
+    while type(objective).__module__.startswith("regard.") and hasattr(objective, "base"):
+        objective = objective.base
+    if isinstance(objective, type) or not callable(objective):
+        name = getattr(objective, "__name__", repr(objective))
+        raise ConfigError(f"the objective {name} is not a function of a model and a batch", f"give {name}()")
+    if not isinstance(examples, Examples):
+        raise ConfigError(
+            f"the examples are {type(examples).__name__}, without lengths and batch",
+            "SequencePairs and TensorExamples of regard.data make examples of lists and tensors",
+        )
+    if type(objective) not in INPUTS or not len(examples):
+        return
+    of_model, of_batch, hint = INPUTS[type(objective)]
+    batch = examples.batch(np.arange(1), 0)
+    for what, thing, names in (("a model", model, of_model), ("batches", batch, of_batch)):
+        if missing := [name for name in names if not hasattr(thing, name)]:
+            raise ConfigError(
+                f"{type(objective).__name__} needs {what} with {' and '.join(names)}, and a"
+                f" {type(thing).__name__} has no {missing[0]}",
+                hint,
             )
 
 
@@ -230,3 +257,25 @@ def _of_log_probs(
     if smoothing:
         total = (1 - smoothing) * nll - smoothing * log_probs.sum() / log_probs.size(-1)
     return Loss(total=total, nll=nll.detach(), num_targets=labels.numel())
+
+
+# what an objective uses of a model and of a batch, and what fits otherwise
+INPUTS: dict[type, tuple[tuple[str, ...], tuple[str, ...], str]] = {
+    CrossEntropy: (
+        ("encode", "decoder_states", "project"),
+        ("src_ids", "tgt_ids"),
+        "CrossEntropy is for encoder-decoders and SequencePairs; LabelCrossEntropy for other models"
+        " with TensorExamples",
+    ),
+    NextToken: (
+        ("states", "project"),
+        ("ids", "documents"),
+        "NextToken is for language models and TextBatch; LabelCrossEntropy takes"
+        " TensorExamples(ids[:, :-1], ids[:, 1:])",
+    ),
+    LabelCrossEntropy: (
+        (),
+        ("inputs", "labels"),
+        "LabelCrossEntropy is for TensorExamples; CrossEntropy for SequencePairs",
+    ),
+}

@@ -32,8 +32,9 @@ def register_schedule(name: str) -> Callable[[Factor], Factor]:
             return ((max_steps - step) / (max_steps - warmup)) ** 2
 
     The function is called for each update after the warm-up: with its number, the number of warm-up updates
-    and that of all updates. It returns the factor of `learning_rate`, 0 or more, from these numbers alone, so
-    that a resumed run has the same rates. The warm-up before and `cooldown` at the end are as for all kinds.
+    and that of all updates. It returns the factor of `learning_rate`, 0 or more and above 0 for most
+    updates, from these numbers alone, so that a resumed run has the same rates. The warm-up before and
+    `cooldown` at the end are as for all kinds.
 
     The schedule is registered in the process that calls this: call `regard.train` there, or register it in
     an installed package (see docs/extending.md). Registering a name again replaces its schedule.
@@ -116,8 +117,8 @@ class Schedule:
     """A schedule: `schedule(step)` is the learning rate of update `step` (1, 2, ... `max_steps`).
 
     Raises:
-        RecipeError: no schedule is registered as `settings.kind`; or, called, a registered one gives no
-            number of 0 or more.
+        RecipeError: no schedule is registered as `settings.kind`; or a registered one gives no number of 0 or
+            more, 0 for most updates, or two numbers for one update.
     """
 
     settings: ScheduleSettings
@@ -129,13 +130,35 @@ class Schedule:
         if factor := SCHEDULES[self.settings.kind]:  # before hours are spent
             what, arguments = f"the schedule {self.settings.kind!r}", ("step", "warmup", "max_steps")
             refuse_other_arguments(factor, what, arguments, kind=RecipeError)
-            for part in range(TRIED + 1):
-                self(max(1, round(self.max_steps * part / TRIED)))
+            steps = sorted({max(1, round(self.max_steps * part / TRIED)) for part in range(TRIED + 1)})
+            rates = [self(step) for step in steps]
+            self._refuse_other_rates(steps, rates, [self(step) for step in reversed(steps)][::-1])
+            self._refuse_no_rates([step for step in steps if step > self.settings.warmup_of(self.max_steps)])
 
     def __call__(self, step: int) -> float:
         if step < 1:
             raise UserError(f"there is no update {step}", "the first update is 1")
         return self._rate(step) * self._cooldown(step)
+
+    def _refuse_other_rates(self, steps: list[int], rates: list[float], again: list[float]) -> None:
+        """Raise a RecipeError for a registered schedule that counts its calls, or has random numbers."""
+        for step, rate, other in zip(steps, rates, again, strict=True):
+            if rate != other:
+                raise RecipeError(
+                    f"the schedule {self.settings.kind!r} gives two rates for update {step}: {rate:.6g}, then"
+                    f" {other:.6g}",
+                    "compute the factor from step, warmup and max_steps alone: a resumed run asks again",
+                )
+
+    def _refuse_no_rates(self, steps: list[int]) -> None:
+        """Raise a RecipeError for a registered schedule under which most updates change nothing."""
+        zeros = [step for step in steps if not self._rate(step)]
+        if len(zeros) > max(1, len(steps) / 2):  # the last one may be 0, also of a very short run
+            raise RecipeError(
+                f"the schedule {self.settings.kind!r} gives 0 for {len(zeros)} of {len(steps)} updates that"
+                f" were tried, as for update {zeros[0]}",
+                "such an update trains nothing: // rounds down, and a smaller max_steps ends a run earlier",
+            )
 
     def _rate(self, step: int) -> float:
         """The rate before the cooldown."""

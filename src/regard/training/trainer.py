@@ -26,6 +26,7 @@ from regard.training.best_weights import BestWeights, mean_of_last
 from regard.training.gradients import Gradients
 from regard.training.launch import LaunchedUpdate, launch, may_be_read_later
 from regard.training.objective import Objective, ignored_label, refuse_unused_forward
+from regard.training.objective_trial import refuse_mean
 from regard.training.optimizer import build_optimizer
 from regard.training.optimizer_state import optimizer_files, restore_optimizer
 from regard.training.pace import Pace, Update
@@ -122,7 +123,10 @@ class Trainer:
         Raises:
             Stopped: a signal asked to stop; the current step was saved.
             RunError: losses stayed non-finite after rolling back, or all scores of validations were NaN.
+            UserError: an objective of your own returns a mean instead of a sum.
         """
+        if self.group.size == 1:
+            refuse_mean(self.gradients.objective, self.model, self.loader.examples)
         with unchanged_random(self.device), fused(self.model):
             seed_random(self._seed(), self.device)
             if checkpoint := self.run.latest():

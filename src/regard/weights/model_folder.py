@@ -32,6 +32,7 @@ CONFIG = "config.json"
 CONFIG_VERSION = 1
 CHEAP_LAYERS, CHEAP_PARAMETERS = 100, 10**8
 MAX_BYTES_OF_NUMBER = 8  # the most bytes of a number
+TOKENIZERS = frozenset({"source_tokenizer.json", "tokenizer.json"})
 RUN_ONLY = frozenset({"state.json"})  # files of a checkpoint that a model folder does not have
 
 
@@ -41,7 +42,7 @@ class LoadedModel:
 
     model: Model
     config: ModelConfig
-    tokenizer_pair: TokenizerPair | None  # None: the model reads no text
+    tokenizer_pair: TokenizerPair | None  # None: the model reads no text, or `fit` trained it on ids
     labels: tuple[str, ...]  # the names of its classes, in the order of its logits
     generation: dict[str, Any]  # decoding defaults
     path: Path
@@ -56,7 +57,10 @@ class LoadedModel:
             FolderError: the model reads no text, its folder has no tokeniser, or no languages are chosen.
         """
         if self.tokenizer_pair is None and reads_text(self.config):
-            raise FolderError(f"{self.path} has no tokeniser", "copy the folder again, with all of its files")
+            raise FolderError(
+                f"{self.path} has no tokeniser",
+                "copy the folder again; of a run of `fit`, which has none, use `model` with lists of ids",
+            )
         if self.tokenizer_pair is None:
             raise FolderError(f"{self.path}: a {self.config.kind} model reads no text", "give another model")
         for tokenizer in (self.tokenizer_pair.source, self.tokenizer_pair.target):
@@ -112,7 +116,7 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> LoadedMo
         config=config,
         tokenizer_pair=tokenizers,
         labels=labels,
-        generation=folder.read_json("generation.json") if config.generates else {},
+        generation=folder.read_json("generation.json") if "generation.json" in folder.names else {},
         path=folder.path,
         folder=folder,
         chat_template=_chat_template(folder),
@@ -208,7 +212,7 @@ def reads_text(config: ModelConfig) -> bool:
 
 def _tokenizers(folder: VerifiedFolder, config: ModelConfig) -> TokenizerPair | None:
     """The tokenisers, read from verified files only; None if the model reads no text."""
-    if not reads_text(config):
+    if not reads_text(config) or not TOKENIZERS & {*folder.names}:
         return None
 
     def read(name: str) -> Tokenizer:

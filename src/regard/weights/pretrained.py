@@ -98,7 +98,15 @@ def register_family(family: Family) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainedModel:
-    """A model from a Hugging Face folder, and the parts of the folder that it does not use."""
+    """A model from a Hugging Face folder, and the parts of the folder that it does not use.
+
+        pretrained = load_pretrained("opus-mt-en-fr")
+        pretrained.loaded.model  # the model, in evaluation mode; `loaded` is a `LoadedModel`
+        pretrained.loaded.tokenizers.source.encode("Hello")
+
+    `loaded` has the model, its config, tokenisers and decoding defaults. `family` is the name of its kind,
+    such as "marian". `unused` names tensors, and `unused_decoding` settings, that regard does not use.
+    """
 
     loaded: LoadedModel
     family: str

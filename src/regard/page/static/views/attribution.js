@@ -59,11 +59,18 @@ async function drawn(root, { source, state, signal }) {
       label: "The token explained", value: facts.rows[row], options: rows.tokens.map((words, i) => [facts.rows[i], numbered(words, facts.rows[i])]), onchange: (value) => state.set("row", value),
     })),
     barsFigure({ found, attention, rows, columns, row, width }),
-    missing && element("p", { class: "hint" }, `The integrated gradients of “${visible(rows.tokens[row])}” miss ${number(missing[row])} of the nats that its log-probability gains on their path.`),
+    missing && element("p", { class: "hint" }, whatIsMissing(visible(rows.tokens[row]), missing[row], new Map(found).get("integrated").row(row))),
     element("p", { class: "hint" }, facts.note),
     rows.tokens.length > 1 && mapFigure({ found, rows, columns, row, state, width }),
     more,
   );
+}
+
+/** What a row of integrated gradients misses; large as `misses_much` of inspection/attribution.py says. */
+function whatIsMissing(token, missing, values) {
+  const gain = values.reduce((sum, value) => sum + value, missing);
+  const much = Math.abs(missing) > Math.max(0.1, 0.1 * Math.abs(gain)) ? ": too much to rely on them" : "";
+  return `The integrated gradients of “${token}” miss ${number(missing)} of the ${number(gain)} nats that its log-probability gains on their path${much}.`;
 }
 
 /** The name of the answer's parts: written tokens, tags of words, predictions of masked tokens, a class. */

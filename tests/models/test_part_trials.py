@@ -1,0 +1,248 @@
+"""A registered part that ignores what it has to use is refused by name when a model is built."""
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import ConfigError
+from regard.layers.attention import SelfAttention
+from regard.layers.positions import LinearBias, RotaryPositions
+from regard.layers.scaled_dot_product import attention
+from regard.models import part_trials
+from regard.models.build import build_model
+from regard.models.decoder_only import DecoderOnlyConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.encoder_only import EncoderOnlyConfig
+from regard.models.registered import (
+    ATTENTIONS,
+    PARTS,
+    register_attention,
+    register_feed_forward,
+    register_norm,
+    register_positions,
+)
+from regard.models.vision import VisionConfig
+
+SIZES = {"d_model": 16, "num_heads": 4, "d_ff": 32}
+
+
+@pytest.fixture(autouse=True)
+def _only_here(monkeypatch):
+    for registry in PARTS.values():
+        monkeypatch.setattr(registry, "added", dict(registry.added))
+    monkeypatch.setattr(part_trials, "suppress", nullcontext)  # no trial may fail here
+
+
+def decoder(**settings):
+    return build_model(DecoderOnlyConfig(vocab_size=11, num_layers=1, **SIZES, **settings), seed=0)
+
+
+def encoder(**settings):
+    head = {"head": "masked_language_model"}
+    return build_model(EncoderOnlyConfig(vocab_size=11, num_layers=1, **SIZES, **head, **settings), seed=0)
+
+
+def translation(**settings):
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    config = EncoderDecoderConfig(src_vocab_size=11, tgt_vocab_size=11, **layers, **SIZES, **settings)
+    return build_model(config, seed=0)
+
+
+class Attends(SelfAttention):
+    """Softmax attention of which a part may be left out."""
+
+    leaves_out = ()
+
+    def attend(self, query, key, value, mask=None, position_bias=None, dropout=0.0):
+        given = {"mask": mask, "position_bias": position_bias, "dropout": dropout}
+        return attention(query, key, value, **{n: v for n, v in given.items() if n not in self.leaves_out})
+
+
+def attends_without(*names):
+    return register_attention("mine")(type("Mine", (Attends,), {"leaves_out": names}))
+
+
+class OwnCausal(Attends):
+    """It ignores the mask, and attends to earlier positions by itself."""
+
+    def attend(self, query, key, value, mask=None, position_bias=None, dropout=0.0):
+        seen = torch.ones(query.size(2), key.size(2), dtype=torch.bool).tril(key.size(2) - query.size(2))
+        return attention(query, key, value, seen[None, None], position_bias, dropout)
+
+
+@pytest.mark.parametrize(
+    ("build", "seen"), [(decoder, "tokens after it"), (encoder, "padding"), (translation, "padding")]
+)
+def test_an_attention_that_ignores_the_mask_is_refused(build, seen):
+    attends_without("mask")
+    with pytest.raises(ConfigError, match=f"'mine' does not use the mask: .* depends on {seen}") as error:
+        build(attention="mine")
+    assert "mask is False" in error.value.hint
+    attends_without()
+    build(attention="mine")
+
+
+def test_parts_that_need_no_mask_are_accepted():
+    register_attention("mine")(OwnCausal)
+    decoder(attention="mine")
+    attends_without("mask")
+    sizes = {"image_size": 8, "patch_size": 4, "num_labels": 2, "num_layers": 1}
+    build_model(VisionConfig(**sizes, **SIZES, attention="mine"), seed=0)
+
+
+def test_an_attention_that_ignores_the_cache_is_refused():
+    class Forgets(SelfAttention):
+        def forward(self, x, memory, mask=None, *, cache=None, **others):
+            return super().forward(x, memory, None if mask is None else mask[..., -x.size(1) :])
+
+    register_attention("mine")(Forgets)
+    with pytest.raises(ConfigError, match="'mine' gives another output token by token with a cache"):
+        decoder(attention="mine")
+    encoder(attention="mine")
+
+
+def test_settings_that_an_attention_does_not_use_are_refused():
+    attends_without("position_bias")
+    decoder(attention="mine")
+    for positions in ("alibi", "t5"):
+        with pytest.raises(
+            ConfigError, match=f"'{positions}' has no effect: .*'mine' does not use position_"
+        ):
+            decoder(attention="mine", positions=positions)
+    attends_without("dropout")
+    decoder(attention="mine")  # the default may not have been chosen
+    with pytest.raises(ConfigError, match=r"attention_dropout = 0\.3 has no effect: .*'mine'") as error:
+        decoder(attention="mine", attention_dropout=0.3)
+    assert "attention_dropout = 0" in error.value.hint
+    attends_without()
+    decoder(attention="mine", attention_dropout=0.3, positions="alibi")
+
+
+class Table(nn.Module):
+    """Learned positions, which begin as 0."""
+
+    def __init__(self, config, bidirectional):
+        super().__init__()
+        self.rows = nn.Parameter(torch.zeros(20, config.d_model))
+
+    def forward(self, start, length):
+        return self.rows[start : start + length]
+
+
+class NoStart(Table):
+    def forward(self, start, length):
+        return self.rows[:length]
+
+
+class OfLength(Table):
+    def forward(self, start, length):
+        return torch.arange(start, start + length)[:, None] / length + self.rows[start : start + length]
+
+
+class OtherAt(Table):
+    def at(self, positions):
+        return self.rows[positions + 1]
+
+
+def test_positions_that_ignore_their_start_or_depend_on_the_length_are_refused():
+    for part, message in (
+        (NoStart, "gives other vectors from start = 2 than from 0"),
+        (OfLength, "gives other vectors for positions 0 and 1 in a text of 5"),
+        (OtherAt, r"gives other vectors by at\(positions\)"),
+    ):
+        register_positions("mine", "input")(part)
+        with pytest.raises(ConfigError, match=f"the positional encoding 'mine' {message}"):
+            translation(positions="mine")
+    register_positions("mine", "input")(NoStart)
+    encoder(positions="mine")  # which begins at 0 always
+    register_positions("mine", "input")(Table)
+    model = translation(positions="mine")
+    assert not model.decoder.input.positions.rows.any()
+
+
+class FirstQueries(LinearBias):
+    """A bias as if queries were the first positions."""
+
+    def forward(self, queries, keys):
+        return super().forward(keys, keys)[..., :queries, :]
+
+
+class OfCount(LinearBias):
+    def forward(self, queries, keys):
+        return super().forward(queries, keys) / keys
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [(FirstQueries, "for 3 queries of 5 keys"), (OfCount, "positions 0 and 1 in a text of 5")],
+)
+def test_a_bias_for_other_positions_than_it_is_called_for_is_refused(part, message):
+    register_positions("mine", "scores")(lambda config, bidirectional: part(config.num_heads))
+    with pytest.raises(ConfigError, match=f"'mine' gives other numbers .*{message}"):
+        decoder(positions="mine")
+    register_positions("mine", "scores")(lambda config, bidirectional: LinearBias(config.num_heads))
+    decoder(positions="mine")
+
+
+def test_a_rotation_that_ignores_its_start_is_refused():
+    class Rotates(RotaryPositions):
+        def forward(self, x, start=0):
+            return super().forward(x, 0)
+
+    register_positions("mine", "queries_and_keys")(lambda config, bidirectional: Rotates(config.d_head))
+    with pytest.raises(ConfigError, match="'mine' gives other numbers from start = 2 than 0"):
+        decoder(positions="mine")
+    encoder(positions="mine")
+
+
+def test_norms_and_networks_that_mix_positions_are_refused():
+    class Mixes(nn.Module):
+        def forward(self, x):
+            return x - x.mean(dim=1, keepdim=True)
+
+    for register, setting in ((register_norm, "norm"), (register_feed_forward, "activation")):
+        register("mine")(lambda *given: Mixes())
+        with pytest.raises(ConfigError, match="'mine' gives a position another output if others change"):
+            decoder(**{setting: "mine"})
+
+
+class Random(Attends):
+    """It has random numbers, a frozen part, and a count."""
+
+    def __init__(self, *given, **others):
+        super().__init__(*given, **others)
+        self.frozen = nn.Dropout().eval()
+        self.register_buffer("count", torch.zeros(()))
+
+    def attend(self, *given):
+        torch.rand(3), np.random.rand()
+        self.count += 1
+        return super().attend(*given)
+
+
+def test_a_trial_changes_neither_random_numbers_nor_the_part():
+    register_attention("mine")(Random)
+    before = torch.get_rng_state(), np.random.get_state()[1]
+    model = decoder(attention="mine")
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.array_equal(np.random.get_state()[1], before[1])
+    part = model.blocks[0].self_attention
+    assert (part.training, part.frozen.training, part.count) == (True, False, 0)
+    own = decoder()
+    assert all(
+        torch.equal(each, own.state_dict()[n]) for n, each in model.state_dict().items() if "count" not in n
+    )
+
+
+def test_a_part_that_cannot_be_tried_is_not_judged(monkeypatch):
+    monkeypatch.undo()
+
+    class OnGpu(Attends):
+        def attend(self, query, *others):
+            raise RuntimeError("needs a GPU")
+
+    monkeypatch.setitem(ATTENTIONS.added, "mine", OnGpu)
+    decoder(attention="mine")

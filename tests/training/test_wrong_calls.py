@@ -1,0 +1,119 @@
+"""Calls of the Python library that cannot work: one error that names the value, and what to do."""
+
+import pytest
+import torch
+
+from regard.data import SequencePairs, TensorExamples
+from regard.decoding import BeamSearch, GreedySearch, decode_all
+from regard.errors import ConfigError, DataError, FolderError
+from regard.layers import MultiHeadAttention
+from regard.models import DecoderOnlyConfig, EncoderDecoderConfig, build_model
+from regard.training import (
+    CrossEntropy,
+    LabelCrossEntropy,
+    NextToken,
+    ScheduleSettings,
+    TrainingSettings,
+    fit,
+)
+from regard.weights import load_model
+
+SIZES = {"d_model": 16, "num_heads": 2, "d_ff": 32}
+SCHEDULE = ScheduleSettings(kind="constant", learning_rate=0.01, warmup_steps=1)
+SETTINGS = TrainingSettings(max_steps=2, validate_every=2, save_every=2, schedule=SCHEDULE)
+IDS = torch.randint(4, 14, (8, 6), generator=torch.Generator().manual_seed(1))
+ROWS = TensorExamples(IDS[:, :-1], IDS[:, 1:])
+PAIRS = SequencePairs(IDS.tolist(), IDS.tolist())
+
+
+def translation():
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    return build_model(EncoderDecoderConfig(src_vocab_size=14, tgt_vocab_size=14, **layers, **SIZES), seed=1)
+
+
+def language_model():
+    return build_model(DecoderOnlyConfig(vocab_size=14, num_layers=1, **SIZES), seed=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "examples", "objective", "message"),
+    [
+        (language_model, ROWS, NextToken(), "NextToken needs batches with ids .* a TensorBatch has no ids"),
+        (
+            translation,
+            ROWS,
+            CrossEntropy(),
+            "CrossEntropy needs batches with src_ids .* a TensorBatch has no",
+        ),
+        (language_model, PAIRS, CrossEntropy(), "CrossEntropy needs a model .* a DecoderOnly has no encode"),
+        (translation, PAIRS, LabelCrossEntropy(), "needs batches with inputs .* a PairBatch has no inputs"),
+        (translation, PAIRS, CrossEntropy, "the objective CrossEntropy is not a function"),
+    ],
+)
+def test_an_objective_for_other_examples_or_models_is_refused(tmp_path, make, examples, objective, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        fit(make(), examples, tmp_path / "run", objective=objective, settings=SETTINGS)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(("make", "examples"), [(translation, PAIRS), (language_model, ROWS)])
+def test_what_fit_wrote_is_loaded_without_tokenisers(tmp_path, make, examples):
+    model = make()
+    objective = CrossEntropy() if examples is PAIRS else LabelCrossEntropy()
+    fit(model, examples, tmp_path / "run", objective=objective, settings=SETTINGS)
+    loaded = load_model(tmp_path / "run")
+    assert {*loaded.model.state_dict()} == {*model.state_dict()}
+    with pytest.raises(FolderError, match="has no tokeniser"):
+        loaded.tokenizers  # noqa: B018
+
+
+@pytest.mark.parametrize("search", [BeamSearch, GreedySearch])
+def test_numbers_in_place_of_limits_and_penalties_are_refused(search, monkeypatch):
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)
+    with pytest.raises(ConfigError, match="limits = 20 is not a LengthLimits") as caught:
+        check_search(search(), limits=20)
+    assert caught.value.hint == "LengthLimits(most=20)"
+    with pytest.raises(ConfigError, match=r"length_penalty = 0\.6 is not a LengthPenalty") as caught:
+        check_search(search(), length_penalty=0.6)
+    assert "Power(alpha=0.6)" in caught.value.hint
+
+
+def check_search(search, **changes):
+    """The check of a search with values that the type checks of the tests would not let through."""
+    from regard.decoding import search_checks
+
+    for name, value in changes.items():
+        object.__setattr__(search, name, value)
+    search_checks.check_search(search)
+
+
+def test_sources_are_lists_of_ids_of_the_vocabulary():
+    model = translation()
+    with pytest.raises(ConfigError, match="eos_id of the search = 99 is not in the vocabulary"):
+        decode_all(GreedySearch(eos_id=99), model, [[4, 5]])
+    with pytest.raises(ConfigError, match="eos_id = 99 is not in the vocabulary, whose src_vocab_size"):
+        decode_all(GreedySearch(), model, [[4, 5]], eos_id=99)
+    for sources, message in (
+        ([4, 5], "source 1 is 4, not a list"),
+        (["a b"], "source 1 is 'a b', not a list"),
+    ):
+        with pytest.raises(DataError, match=message):
+            refuse_sources(sources)
+
+
+def refuse_sources(sources):
+    from regard.decoding import batches
+
+    batches._refuse_other_sources(sources)
+
+
+def test_settings_of_another_type_are_refused():
+    for name, value, kind in (("d_model", "64", "int"), ("dropout", "0.1", "float"), ("tied", "no", "bool")):
+        config = language_model().config
+        object.__setattr__(config, name, value)
+        with pytest.raises(ConfigError, match=f"{name} = '{value}' has the wrong type") as caught:
+            config.refuse_other_types()
+        assert caught.value.hint == f"{name} must be of type {kind}"
+    for dropout in (-0.1, 1.0, 1.5):
+        with pytest.raises(ValueError, match="must be at least 0 and below 1"):
+            MultiHeadAttention(16, 4, dropout=dropout)
