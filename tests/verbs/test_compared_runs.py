@@ -87,6 +87,15 @@ def test_of_equal_scores_the_lower_loss_is_better(tmp_path):
     assert [each.run for each in compare_runs(tmp_path).runs] == ["b", "a"]
 
 
+def test_the_time_of_a_run_has_that_of_its_second_run_too(tmp_path):
+    for name, seconds in (("a", 60.0), ("a/refit", 30.0), ("b", 50.0)):
+        made(tmp_path, name, {"seed": 1})
+        with RunFolder(tmp_path / name).lock() as run:
+            run.save(5, {"state.json": json.dumps({"seconds": seconds}).encode()})
+    found = {each.run: each.seconds for each in compare_runs(tmp_path).runs}
+    assert found == {"a": 90.0, "b": 50.0}
+
+
 def test_runs_with_different_metrics_are_compared_by_their_loss(tmp_path):
     made(tmp_path, "a", {"best_metric": "bleu"}, validation={"loss": 3.0, "bleu": 20.0})
     made(tmp_path, "b", {}, validation={"loss": 2.0, "bleu": 10.0})

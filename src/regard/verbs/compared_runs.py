@@ -12,7 +12,7 @@ from regard.jobs.tasks import flattened
 from regard.training.settings import METRICS, TrainingSettings
 from regard.verbs.shared.arguments import checked
 from regard.verbs.training_run.final_scores import best_validation
-from regard.weights.checkpoint import RESOLVED, Checkpoint, RunFolder
+from regard.weights.checkpoint import REFIT, RESOLVED, Checkpoint, RunFolder
 from regard.weights.folder import read_json
 
 LOSS = "loss"
@@ -27,7 +27,7 @@ class ComparedRun:
     steps: int  # updates so far
     validation: dict[str, float]
     test: dict[str, float]
-    seconds: float | None  # of training, validation and saving
+    seconds: float | None  # of training, validation and saving, of a second run (refit) too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,12 @@ def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _seconds(run: Path) -> float | None:
-    """The time until the newest intact checkpoint; None without one."""
+    """The time until the newest intact checkpoint, with that of a second run; None without a checkpoint."""
+    first, second = _seconds_of_one(run), _seconds_of_one(run / REFIT)
+    return first if first is None or second is None else first + second
+
+
+def _seconds_of_one(run: Path) -> float | None:
     for folder in sorted((run / "checkpoints").glob("step-*"), reverse=True):
         try:
             return float(Checkpoint.open(folder, ("state.json",)).read_json("state.json")["seconds"])
