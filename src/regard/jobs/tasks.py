@@ -25,6 +25,15 @@ class TaskRecord:
     result: Mapping[str, Any]
     rank: float | None = None
 
+    def shown(self, name: str) -> str:
+        """A score as text, with the decimals that its result has, or with four digits; empty if absent."""
+        score = self.scores.get(name)
+        decimals = {
+            each["name"]: each["decimals"] for each in self.result.get("scores", ()) if "decimals" in each
+        }
+        form = f".{decimals[name]}f" if name in decimals else ".4g"
+        return "" if score is None else format(score, form)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaskProgress:
@@ -44,16 +53,8 @@ class TaskProgress:
     def table(self) -> tuple[list[str], list[list[str]]]:
         """The names of the scores, and a row for each task that is done."""
         names = list(dict.fromkeys(name for record in self.done for name in record.scores))
-        digits = ".4g" if self.command == "train" else ".2f"
-        rows = [
-            [record.task, *(_shown(record.scores.get(name), digits) for name in names)]
-            for record in self.done
-        ]
+        rows = [[record.task, *(record.shown(name) for name in names)] for record in self.done]
         return names, rows
-
-
-def _shown(score: float | None, digits: str) -> str:
-    return "" if score is None else format(score, digits)
 
 
 @dataclass(frozen=True, kw_only=True)

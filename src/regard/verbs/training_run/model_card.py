@@ -72,6 +72,7 @@ def _score_list(scores: Sequence[Score]) -> str:
 
 
 def _value(score: Score) -> str:
+    form = f"z.{score.decimals}f"
     if score.low is None or score.high is None:
-        return f"{score.value:z.2f}"
-    return f"{score.value:z.2f} (95 %: {score.low:z.2f} to {score.high:z.2f})"
+        return f"{score.value:{form}}"
+    return f"{score.value:{form}} (95 %: {score.low:{form}} to {score.high:{form}})"
