@@ -84,14 +84,20 @@ def plot_attention(
             raise ConfigError(f"{name} has no head {head}", f"heads go from 0 to {site['num_heads'] - 1}")
     weights = float_array(found_look, f"attention/{name}")
     rows = "written" if site["part"] == "cross" else site["rows"]  # as on the page
-    tokens = [summary["sequences"][each]["tokens"] for each in (rows, site["columns"])]
+    columns: str = site["columns"]
+    tokens = [summary["sequences"][each]["tokens"] for each in (rows, columns)]
+    names: dict[str, str] = {each: each for each in summary["sequences"]}
+    if summary["model"]["kind"] == "decoder_only" and (continuation := summary["answer"]["text"]):
+        names = {each: f"{each} and its continuation" for each in names}
+        alone = "; --target '' draws the text alone" if target is None else ""
+        console.note(f"the figure has the text and its continuation, {continuation!r}{alone}")
     draw_attention(
         path,
         {f"head {head}": weights[head] for head in chosen},
         *tokens,
         title=name,
-        row_name=rows,
-        column_name=site["columns"],
+        row_name=names.get(rows, rows),
+        column_name=names.get(columns, columns),
         size=size,
     )
     _warn_missing_characters(tokens)
