@@ -116,7 +116,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if peers := called_so(name, known):
         return meant(map(with_unit, peers))
     begun = sorted((each for each in known if name and each.startswith(name)), key=len)
-    cutoff = 0.5 if len(name) > SHORT else 0.7  # "opt" is no misspelled "gpt2"
+    cutoff = 0.5 if len(name) > SHORT else 0.6  # "opt" is no misspelled "gpt2"
     near = begun or difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     return meant(map(repr, near[:1])) if near else f"known: {', '.join(known)}"
 
