@@ -614,11 +614,49 @@ def evaluate(
     data: str | Path | None = None,
     src: str | Path | None = None,
     ref: str | Path | Iterable[str | Path] = (),
+    hypotheses: str | Path | None = None,
     metric: str | Path | LoadedModel | Iterable[str | Path | LoadedModel] = (),
     tokenize: Literal["auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200", "spBLEU-1K", "none"] = "auto",
     lowercase: bool = False,
     by_length: bool = False,
+    context: int | None = None,
     beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    prefix: str | None = None,
     workers: int | None = None,
     device: str = "auto",
     threads: int | None = None,
@@ -628,9 +666,10 @@ def evaluate(
 
     Returns an `Evaluation`; with `src`, a `TranslationEvaluation`, which also has the `translations`. Its
     `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of the 95 % interval
-    (None where there is none), and `signature`: how it was computed. BLEU, chrF++, TER, accuracies, F1, exact
-    matches and error rates are in percent, perplexity is that of a token, losses are in nats, and the mean
-    absolute error has the unit of the labels.
+    (None where there is none), and `signature`: how it was computed. BLEU, chrF++, chrF, TER, accuracies, F1,
+    exact matches and error rates are in percent, perplexity is that of a token, losses are in nats, and the
+    mean absolute error has the unit of the labels. The score of BLEU has its `brevity_penalty`, its
+    `precisions` and both lengths.
 
     Args:
         model: a model or run folder, or what `regard.load` gives; None is the included model.
@@ -638,13 +677,58 @@ def evaluate(
         src: a file to translate, one sentence a line; the translations are scored against `ref`.
         ref: one or several files of references, aligned with `src` line by line; none for a metric that reads
             sources alone (quality estimation).
+        hypotheses: a file of translations that exist already, aligned with `ref`: they are scored, and no
+            model translates. `src` is for metrics that read it, and for `by_length`.
         metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
-            or what `regard.load` returns; their scores come after BLEU, chrF++ and TER.
+            or what `regard.load` returns; their scores come after the others.
         tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
             is tokenised already.
         lowercase: ignore case; learned metrics never do.
         by_length: also give BLEU by the length of the source; only with `src`.
+        context: for a language model, the tokens before each one that is predicted, at least; its windows
+            move by `task.block` - `context`. None is that of the recipe.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+        early_stopping: Stop a beam when as many hypotheses as its size have finished.
+        heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+            present length, scores below the worst of them.
+        beam_groups: Split the beam into that many groups that avoid each other's tokens.
+        diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+        must_contain: Force this text, or one of several with | between them.
+        sample: Sample at random, or search. [default: the model's own]
+        temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+        top_k: Sample from the K most probable tokens; 0: from all.
+        top_p: Sample from the most probable tokens whose probabilities add up to P.
+        min_p: Sample from the tokens at least P times as probable as the most probable.
+        typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+        seed: The seed of the samples. [default: 0]
+        mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+        mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+        length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+        alpha: The A of the length penalty.
+        repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+        presence_penalty: Subtract X from the logit of each token in the output.
+        frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+        no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+        no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+        ban: Never output this text.
+        boost: Add X to the logits of this text (below 0: subtract).
+        min_new_tokens: The least number of new tokens.
+        max_new_tokens: The greatest number of new tokens. [default: the model's own]
+        max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
+            was trained on]
+        stop: Stop before this text.
+        end_ids: Another token (its number) that ends a text.
+        prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
+            stays the same.
+        draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+            the same.
+        draft_tokens: How many tokens the draft model proposes. [default: 4]
+        rules: Apply the registered decoding rule of this name.
+        search: Decode by the registered search of this name. [default: by beam size and sampling]
+        source_lang: The language of the texts, for a model of many languages, by its code there, such
+            as eng_Latn.
+        target_lang: The language of the output, for a model of many languages, by its code.
+        prefix: The text before each source, such as >>fra<<. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
             set]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -671,6 +755,42 @@ def evaluate_sets(
     tokenize: Literal["auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200", "spBLEU-1K", "none"] = "auto",
     lowercase: bool = False,
     beam_size: int | None = None,
+    early_stopping: bool | None = None,
+    heuristic_stopping: bool | None = None,
+    beam_groups: int | None = None,
+    diversity: float | None = None,
+    must_contain: Sequence[str] = (),
+    sample: bool | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    typical_p: float | None = None,
+    seed: int | None = None,
+    mbr: Literal["chrf", "bleu"] | None = None,
+    mbr_samples: int | None = None,
+    length_penalty: Literal["wu", "power", "none"] | None = None,
+    alpha: float | None = None,
+    repetition_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    frequency_penalty: float | None = None,
+    no_repeat_ngram_size: int | None = None,
+    no_repeat_source_ngram_size: int | None = None,
+    ban: Sequence[str] = (),
+    boost: Sequence[str] = (),
+    min_new_tokens: int | None = None,
+    max_new_tokens: int | None = None,
+    max_context: int | None = None,
+    stop: Sequence[str] = (),
+    end_ids: Sequence[int] = (),
+    prompt_lookup: int | None = None,
+    draft_model: str | None = None,
+    draft_tokens: int | None = None,
+    rules: Sequence[str] = (),
+    search: str | None = None,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    prefix: str | None = None,
     workers: int | None = None,
     device: str = "auto",
     threads: int | None = None,
@@ -693,6 +813,47 @@ def evaluate_sets(
             RAY_ADDRESS or of this machine, or a new one here; local is this process.
         processes: With a cluster: how many at a time. [default: as many as have a core, or a GPU]
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
+        early_stopping: Stop a beam when as many hypotheses as its size have finished.
+        heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
+            present length, scores below the worst of them.
+        beam_groups: Split the beam into that many groups that avoid each other's tokens.
+        diversity: The penalty of a token for each hypothesis of an earlier group that takes it.
+        must_contain: Force this text, or one of several with | between them.
+        sample: Sample at random, or search. [default: the model's own]
+        temperature: Below 1 probable tokens become more probable; 0 takes the most probable.
+        top_k: Sample from the K most probable tokens; 0: from all.
+        top_p: Sample from the most probable tokens whose probabilities add up to P.
+        min_p: Sample from the tokens at least P times as probable as the most probable.
+        typical_p: Sample from the tokens of most typical information whose probabilities add up to P.
+        seed: The seed of the samples. [default: 0]
+        mbr: Of many samples take the one most similar to the others (minimum Bayes risk).
+        mbr_samples: How many samples for minimum Bayes risk. [default: 32]
+        length_penalty: Divide a log-probability by ((5 + length) / 6)^A, by length^A, or by 1.
+        alpha: The A of the length penalty.
+        repetition_penalty: Above 1: tokens of the text or its prompt become less likely (as in CTRL).
+        presence_penalty: Subtract X from the logit of each token in the output.
+        frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
+        no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
+        no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
+        ban: Never output this text.
+        boost: Add X to the logits of this text (below 0: subtract).
+        min_new_tokens: The least number of new tokens.
+        max_new_tokens: The greatest number of new tokens. [default: the model's own]
+        max_context: A language model reads at most the last N tokens; 0: all. [default: as many as it
+            was trained on]
+        stop: Stop before this text.
+        end_ids: Another token (its number) that ends a text.
+        prompt_lookup: Propose N tokens from the text so far and verify them in one step; the output
+            stays the same.
+        draft_model: Propose tokens by this smaller model and verify them in one step; the output stays
+            the same.
+        draft_tokens: How many tokens the draft model proposes. [default: 4]
+        rules: Apply the registered decoding rule of this name.
+        search: Decode by the registered search of this name. [default: by beam size and sampling]
+        source_lang: The language of the texts, for a model of many languages, by its code there, such
+            as eng_Latn.
+        target_lang: The language of the output, for a model of many languages, by its code.
+        prefix: The text before each source, such as >>fra<<. [default: the model's own]
         workers: Processes that share many lines. [default: one a core of a CPU; one where threads are
             set]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.

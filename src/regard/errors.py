@@ -107,13 +107,17 @@ class Stopped(Interrupted):
     """An interrupted training run that saved its state; all of its processes have stopped."""
 
 
+SHORT = 4  # characters of a name that has to share more of them with another
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint for an unknown name: what peers call so, the shortest that begins so, the nearest, or all."""
     known = sorted(known)
     if peers := called_so(name, known):
         return meant(map(with_unit, peers))
     begun = sorted((each for each in known if name and each.startswith(name)), key=len)
-    near = begun or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    cutoff = 0.5 if len(name) > SHORT else 0.6  # "opt" is no misspelled "gpt2"
+    near = begun or difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     return meant(map(repr, near[:1])) if near else f"known: {', '.join(known)}"
 
 

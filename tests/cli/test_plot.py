@@ -44,6 +44,17 @@ def test_rows_of_attention_to_a_source_are_the_tokens_written(capsys, tmp_path, 
     assert "&lt;s&gt;" not in shown
 
 
+def test_attention_of_a_continued_text_says_that_it_has_a_continuation(capsys, tmp_path, decoder_folder):
+    path, given = tmp_path / "a.svg", ["plot", "attention", "To be", "--model", str(decoder_folder())]
+    for target, continued in ((None, True), ("", False), (", or", True)):
+        more = [] if target is None else ["--target", target]
+        assert run([*given, *more, "--out", str(path)]) == 0
+        noted = capsys.readouterr().err
+        assert ("the text and its continuation, " in noted) is continued
+        assert ("--target '' draws the text alone" in noted) is (target is None)
+        assert ("and its continuation" in path.read_text("utf-8")) is continued
+
+
 def test_an_alignment_is_drawn_of_the_answer_or_of_a_forced_one(capsys, tmp_path, untrained):
     shown = drawn(capsys, tmp_path / "a.svg", "alignment", "1 2 3", "--model", untrained, "--target", "7 8")
     for word in ("written", "source", ">7<", ">8<", ">1<"):

@@ -46,7 +46,7 @@ def test_new_prints_the_recipe_and_the_next_commands(printed, texts, monkeypatch
 def test_evaluate_prints_scores_with_signatures(printed, texts, untrained):
     arguments = ["evaluate", "--model", untrained, "--src", "src", "--ref", "ref", "--ref", "out"]
     output = printed(*arguments, "--tokenize", "none")
-    assert [line.split()[0] for line in output.splitlines()[1:]] == ["BLEU", "chrF2++", "TER"]
+    assert [line.split()[0] for line in output.splitlines()[1:]] == ["BLEU", "chrF2++", "chrF2", "TER"]
     assert "nrefs:2" in output
     assert "tok:none" in output
     found = json.loads(printed(*arguments, "--json", "--beam-size", "1"))
@@ -80,9 +80,9 @@ def test_score_prints_a_line_for_each_pair(printed, texts, untrained):
 
 def test_compare_prints_a_table_for_each_metric(printed, texts):
     output = printed("compare", "--ref", "ref", "ref", "out")
-    assert output.count("baseline") == 3
+    assert output.count("baseline") == 4
     found = json.loads(printed("compare", "--ref", "ref", "ref", "out", "--json"))
-    assert [each["name"] for each in found] == ["BLEU", "chrF2++", "TER"]
+    assert [each["name"] for each in found] == ["BLEU", "chrF2++", "chrF2", "TER"]
     assert found[1]["systems"][1]["p_value"] < 0.05
 
 

@@ -97,7 +97,7 @@ def test_chrf_leads_where_there_are_no_spaces(monkeypatch):
 def test_systems_are_compared_by_the_tokeniser_of_the_references(monkeypatch):
     packages(monkeypatch, installed=False)
     shown = compare_systems({"own": JAPANESE, "english": ENGLISH}, [JAPANESE], bootstrap=10)
-    assert [each.name for each in shown] == ["chrF2++", "BLEU", "TER"]
+    assert [each.name for each in shown] == ["chrF2++", "BLEU", "chrF2", "TER"]
     assert "tok:char" in shown[1].signature
 
 

@@ -23,10 +23,11 @@ GOOD = [line.replace("dog", "Hound") for line in REFERENCE]
 POOR = [" ".join(line.split()[::-1]) for line in REFERENCE]
 
 
-def test_scores_and_intervals_are_those_of_the_sacrebleu_command(tmp_path):
+@pytest.mark.parametrize(("word_order", "chrf"), [(2, "chrf"), (0, "chrf2")])
+def test_scores_and_intervals_are_those_of_the_sacrebleu_command(tmp_path, word_order, chrf):
     for name, lines in (("out", POOR), ("ref1", REFERENCE), ("ref2", SECOND)):
         (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
-    command = f"-i {tmp_path}/out -m bleu chrf ter --chrf-word-order 2 --confidence -w 6"
+    command = f"-i {tmp_path}/out -m bleu chrf ter --chrf-word-order {word_order} --confidence -w 6"
     answer = subprocess.run(
         [sys.executable, "-m", "sacrebleu", f"{tmp_path}/ref1", f"{tmp_path}/ref2", *command.split()],
         capture_output=True,
@@ -34,7 +35,7 @@ def test_scores_and_intervals_are_those_of_the_sacrebleu_command(tmp_path):
         text=True,
     )
     expected = json.loads(answer.stdout)
-    ours = corpus_scores(POOR, [REFERENCE, SECOND])
+    ours = corpus_scores(POOR, [REFERENCE, SECOND], metrics=("bleu", chrf, "ter"))
     assert [score.name for score in ours] == [score["name"] for score in expected]
     for our, theirs in zip(ours, expected, strict=True):
         assert our.signature == theirs["signature"]
@@ -45,9 +46,10 @@ def test_scores_and_intervals_are_those_of_the_sacrebleu_command(tmp_path):
 
 
 def test_what_equals_a_reference_is_perfect():
-    bleu, chrf, ter = corpus_scores(REFERENCE, [SECOND, REFERENCE])
+    bleu, chrf, chrf2, ter = corpus_scores(REFERENCE, [SECOND, REFERENCE])
     assert bleu.value == pytest.approx(100)
     assert chrf.value == pytest.approx(100)
+    assert chrf2.value == pytest.approx(100)
     assert ter.value == 0
     assert "nrefs:2" in bleu.signature
 
@@ -90,7 +92,7 @@ def test_the_same_call_gives_the_same_intervals():
 
 @pytest.mark.parametrize("reference", [["", ""], ["a b", "c"]])
 def test_empty_outputs_are_scored(reference):
-    bleu, chrf, _ = corpus_scores(["", ""] * 15, [reference * 15])
+    bleu, chrf, *_ = corpus_scores(["", ""] * 15, [reference * 15])
     assert bleu.value == chrf.value == 0.0
     assert bleu.low == bleu.high == 0.0
 

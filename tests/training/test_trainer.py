@@ -20,9 +20,10 @@ from regard.training.objective import CrossEntropy, Loss
 from regard.training.optimizer import OptimizerSettings, build_optimizer
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
+from regard.training.snapshot import copies
 from regard.training.trainable import choose_trainable
 from regard.training.trainer import Trainer
-from regard.weights.average import MovingAverage
+from regard.weights.average import MovingAverage, used_weights
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from regard.weights.tensors import model_tensors
 from tests.nightly import each_once
@@ -434,6 +435,25 @@ def test_the_mean_of_the_last_checkpoints_of_a_run_with_adapters_is_a_plain_mode
     assert all(torch.equal(tensor, own[name]) for name, tensor in last.items()), (
         "training's own are untouched"
     )
+
+
+def test_a_checkpoint_with_adapters_and_a_moving_average_has_the_weights_it_is_validated_with(
+    shards, tmp_path
+):
+    settings = dataclasses.replace(SETTINGS, moving_average=0.9)
+    seen = []
+    with RunFolder(tmp_path).lock() as run:
+        current = choosing(trainer(shards, run, settings), **CHOSEN["adapters"])
+        current.validate = lambda model: (
+            seen.append(copies(model_tensors(model))) or {"loss": 1.0 / len(seen)}
+        )
+        current.train()
+        latest = run.latest()
+    used, is_moving = used_weights(latest)
+    assert is_moving
+    assert used.keys() == seen[-1].keys()
+    assert all(torch.equal(tensor, seen[-1][name]) for name, tensor in used.items())
+    assert any(not torch.equal(tensor, used[name]) for name, tensor in weights_of(latest).items())
 
 
 @pytest.mark.parametrize(("every", "steps"), [(5, [5, 10, 12]), (6, [6, 12]), (100, [12])])

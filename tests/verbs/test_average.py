@@ -58,6 +58,14 @@ def test_the_mean_is_of_moving_averages_if_a_run_keeps_them(run, untrained, tmp_
     assert VerifiedFolder.open(path).manifest["moving_average"] is True
 
 
+def test_the_card_of_a_mean_says_of_what_and_has_no_scores_of_other_weights(run, tmp_path):
+    path = average_of(run, last=2, out=tmp_path / "mean")
+    card = (path / "README.md").read_text()
+    assert card.startswith("# run\n")  # the recipe of this model has no data
+    assert "the mean of the weights after 20, 30 updates of a run" in card
+    assert "##" not in card
+
+
 def test_checkpoints_with_and_without_a_moving_average_are_not_mixed(run, untrained, tmp_path):
     newest = RunFolder(run).checkpoints()[0]
     weights = newest.read_tensors("model.safetensors")

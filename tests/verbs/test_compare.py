@@ -22,7 +22,7 @@ def outputs(tmp_path):
 
 def test_a_worse_system_has_a_significantly_lower_score(outputs):
     found = compare([outputs / "good", outputs / "bad"], ref=outputs / "ref")
-    assert [each.name for each in found] == ["BLEU", "chrF2++", "TER"]
+    assert [each.name for each in found] == ["BLEU", "chrF2++", "chrF2", "TER"]
     good, bad = found[0].systems
     assert good.value > bad.value
     assert good.p_value is None
@@ -74,11 +74,11 @@ def numbers(tmp_path):
 def test_learned_metrics_are_compared_too(numbers, metrics):
     systems = [numbers / "one", numbers / "two"]
     found = compare(systems, ref=numbers / "ref", src=numbers / "src", metric=metrics / "apart")
-    assert [each.name for each in found] == ["BLEU", "chrF2++", "TER", "apart"]
+    assert [each.name for each in found] == ["BLEU", "chrF2++", "chrF2", "TER", "apart"]
     one, two = found[3].systems
     assert one.value != two.value
     assert two.p_value is not None
-    assert [len(each) for each in found[3].segments.values()] == [40, 40]
+    assert [len(each) for each in found[4].segments.values()] == [40, 40]
 
 
 def test_a_metric_of_sources_compares_without_references(numbers, metrics):

@@ -1,13 +1,15 @@
 """The runs of a folder side by side: what differs, which is best, and what each has so far."""
 
 import json
+import math
 
 import pytest
 
 import regard
 from regard.cli import run as command
 from regard.errors import FolderError
-from regard.verbs.compared_runs import compare_runs, run_table
+from regard.jobs.tasks import TaskRecord, progress_of
+from regard.verbs.compared_runs import compare_runs, names_of_runs, ranks_of, run_table
 from regard.verbs.sweep import sweep
 from regard.weights.checkpoint import RESOLVED, RunFolder
 from tests.verbs.test_train import RECIPE
@@ -85,6 +87,66 @@ def test_of_equal_scores_the_lower_loss_is_better(tmp_path):
     for name, loss in (("a", 3.2), ("b", 2.7)):
         made(tmp_path, name, {"best_metric": "bleu"}, validation={"loss": loss, "bleu": 0.0})
     assert [each.run for each in compare_runs(tmp_path).runs] == ["b", "a"]
+
+
+def test_the_time_of_a_run_has_that_of_its_second_run_too(tmp_path):
+    for name, seconds in (("a", 60.0), ("a/refit", 30.0), ("b", 50.0)):
+        made(tmp_path, name, {"seed": 1})
+        with RunFolder(tmp_path / name).lock() as run:
+            run.save(5, {"state.json": json.dumps({"seconds": seconds}).encode()})
+    found = {each.run: each.seconds for each in compare_runs(tmp_path).runs}
+    assert found == {"a": 90.0, "b": 50.0}
+
+
+def test_runs_that_differ_in_their_seed_alone_have_a_mean_and_a_deviation(tmp_path, capsys):
+    for rate, seed, bleu in ((1, 1, 20.0), (1, 2, 22.0), (2, 1, 30.0), (2, 2, 34.0), (3, 1, 9.0)):
+        training = {"best_metric": "bleu", "seed": seed, "patience": rate}
+        made(
+            tmp_path, f"{rate}-{seed}", training, validation={"loss": 2.0, "bleu": bleu}, test={"BLEU": bleu}
+        )
+    found = compare_runs(tmp_path)
+    assert [each.runs for each in found.groups] == [("2-2", "2-1"), ("1-2", "1-1")]
+    best = found.groups[0]
+    assert best.settings == {"training.patience": 2}
+    assert (best.validation["bleu"].value, best.test["BLEU"].value) == (32.0, 32.0)
+    assert best.validation["bleu"].deviation == pytest.approx(math.sqrt(2 * 2.0**2 / (2 - 1)))
+    assert command(["curves", str(tmp_path)]) == 0
+    table = capsys.readouterr().out.partition("standard deviation")[2].splitlines()
+    assert table[2].split() == ["2", "2", "32", "±", "2.8", "2", "±", "0", "32", "±", "2.8"]
+    assert command(["curves", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["groups"][0]["validation"]["bleu"]["runs"] == 2
+
+
+@pytest.mark.parametrize("losses", [{"a": 2.0, "b": 2.0}, {"a": 3.0, "b": 2.0}, {"b": 2.0, "a": 3.0}])
+def test_both_tables_of_a_sweep_order_ties_by_loss_and_then_by_name(tmp_path, losses):
+    records = []
+    for name, loss in losses.items():
+        validation = {"loss": loss, "bleu": 0.0}
+        made(tmp_path, name, {"best_metric": "bleu"}, validation=validation)
+        ranks = ranks_of(validation, "bleu")
+        records.append(TaskRecord(task=name, seconds=1.0, scores={}, result={}, **ranks))
+    for given in (records, records[::-1]):
+        done = progress_of("train", [*losses], given).done
+        assert [each.task for each in done] == [each.run for each in compare_runs(tmp_path).runs]
+
+
+def test_several_runs_are_drawn_in_one_figure_with_a_legend_of_what_differs(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    for seed in (1, 2):
+        made(tmp_path / "runs", f"run-{seed}", {"seed": seed}, validation={"loss": 2.0, "bleu": 1.0})
+    runs = [str(tmp_path / "runs" / f"run-{seed}") for seed in (1, 2)]
+    for given in (runs, [str(tmp_path / "runs")]):
+        assert command(["plot", "curves", *given, "--out", str(tmp_path / "all.svg")]) == 0
+        words = (tmp_path / "all.svg").read_text("utf-8")
+        assert all(label in words for label in (">seed=1<", ">seed=2<", ">bleu, %<", ">learning rate<"))
+    assert command(["plot", "curves", runs[0], runs[0], "--out", str(tmp_path / "all.svg")]) == 2
+    assert "run-1 is named twice" in capsys.readouterr().err
+
+
+def test_runs_that_differ_in_nothing_are_named_by_their_folders(tmp_path):
+    for name in ("a", "b"):
+        made(tmp_path, name, {"seed": 1})
+    assert [*names_of_runs([tmp_path / "a", tmp_path / "b"])] == ["a", "b"]
 
 
 def test_runs_with_different_metrics_are_compared_by_their_loss(tmp_path):

@@ -1,5 +1,8 @@
 """A model's translations are scored against references, one or several."""
 
+import inspect
+import math
+
 import pytest
 
 import regard
@@ -26,13 +29,13 @@ def files(untrained, tmp_path):
 def test_translations_equal_to_the_references_score_100(untrained, files):
     found = evaluate(model=untrained, src=files / "src", ref=files / "own", tokenize="none")
     assert found.translations == (files / "own").read_text().splitlines()
-    assert [round(score.value, 6) for score in found.scores] == [100, 100, 0]
+    assert [round(score.value, 6) for score in found.scores] == [100, 100, 100, 0]
     assert all("|" in score.signature for score in found.scores)
     assert all(score.low is None for score in found.scores)  # eight lines are too few for an interval
     printed = found.to_dict()
     assert printed["sentences"] == 8
     assert printed["beam_size"] == 2
-    assert [score["name"] for score in printed["scores"]] == ["BLEU", "chrF2++", "TER"]
+    assert [score["name"] for score in printed["scores"]] == ["BLEU", "chrF2++", "chrF2", "TER"]
 
 
 def test_of_several_references_the_nearest_counts(untrained, files):
@@ -69,11 +72,11 @@ def test_learned_metrics_score_after_the_others(untrained, files, metrics):
         metric=[metrics / "apart", metrics / "source-joined"],
         tokenize="none",
     )
-    assert [score.name for score in found.scores] == ["BLEU", "chrF2++", "TER", "apart", "source-joined"]
-    assert "|metric:apart|sha256:" in found.scores[3].signature
+    assert [score.name for score in found.scores][-3:] == ["TER", "apart", "source-joined"]
+    assert "|metric:apart|sha256:" in found.scores[4].signature
     printed = found.to_dict()["scores"]
-    assert len(printed[3]["segments"]) == 8
-    assert printed[3]["value"] == pytest.approx(sum(printed[3]["segments"]) / 8)
+    assert len(printed[4]["segments"]) == 8
+    assert printed[4]["value"] == pytest.approx(sum(printed[4]["segments"]) / 8)
     assert "segments" not in printed[0]
 
 
@@ -96,3 +99,51 @@ def test_what_a_metric_lacks_is_reported_before_anything_is_translated(untrained
         evaluate(model=absent, src=files / "src", ref=references, metric=metrics / "apart")
     with pytest.raises(UserError, match="metric scores translations of src"):
         evaluate(model=absent, metric=metrics / "source-apart")
+
+
+def test_translations_that_exist_already_have_the_scores_of_the_model_that_wrote_them(untrained, files):
+    settings = {"src": files / "src", "ref": files / "other", "tokenize": "none", "by_length": True}
+    translated = evaluate(model=untrained, **settings)
+    given = evaluate(hypotheses=files / "own", **settings)
+    assert (given.scores, given.by_length) == (translated.scores, translated.by_length)
+    assert given.title == f"{files / 'own'}: 8 sentences"
+    assert given.to_dict()["model"] is None
+    without = evaluate(hypotheses=files / "own", ref=files / "other", tokenize="none")
+    assert without.scores == given.scores
+
+
+def test_translations_that_exist_already_are_scored_by_metrics_too(files, metrics):
+    found = evaluate(hypotheses=files / "own", src=files / "src", metric=metrics / "source-apart")
+    assert [score.name for score in found.scores] == ["source-apart"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"beam_size": 2}, "translations already"),
+        ({"prefix": "a"}, "translations already"),
+        ({"ref": ()}, "references, which are missing"),
+        ({"by_length": True}, "by_length needs the sources"),
+        ({"context": 3}, "context is for"),
+    ],
+)
+def test_what_translations_that_exist_already_do_not_take_is_refused(files, settings, problem):
+    with pytest.raises(UserError, match=problem):
+        evaluate(**{"hypotheses": files / "own", "ref": files / "other", **settings})
+
+
+def test_a_file_is_translated_with_the_controls_and_the_prefix_of_translate(untrained, files):
+    lines = (files / "src").read_text().splitlines()
+    for settings in ({"length_penalty": "power", "alpha": 3.0}, {"prefix": "7 7 7 "}, {"max_new_tokens": 2}):
+        found = evaluate(model=untrained, src=files / "src", ref=files / "own", tokenize="none", **settings)
+        assert found.translations == translate(lines, model=untrained, split="off", **settings), settings
+    taken = {verb: {*inspect.signature(verb).parameters} for verb in (evaluate, translate)}
+    assert taken[translate] - {"text", "n_best", "batch_tokens", "engine", "split"} < taken[evaluate]
+
+
+def test_bleu_has_its_precisions_and_its_brevity_penalty(untrained, files):
+    found = evaluate(hypotheses=files / "own", ref=files / "other", tokenize="none").to_dict()["scores"][0]
+    logs = [math.log(each / 100) for each in found["precisions"]]
+    assert found["value"] == pytest.approx(100 * found["brevity_penalty"] * math.exp(sum(logs) / 4))
+    lengths = found["reference_length"], found["hypothesis_length"]
+    assert found["brevity_penalty"] == pytest.approx(min(1, math.exp(1 - lengths[0] / lengths[1])))

@@ -165,7 +165,7 @@ def test_the_command_prints_a_row_for_each_set(capsys, folder):
     assert run(arguments) == 0
     printed = capsys.readouterr().out
     rows = printed.splitlines()
-    assert rows[0].split() == ["test", "set", "BLEU", "chrF2++", "TER"]
+    assert rows[0].split() == ["test", "set", "BLEU", "chrF2++", "chrF2", "TER"]
     assert [row.split()[0] for row in rows[1:3]] == ["phrases", "greetings"]
     assert any(row.startswith("BLEU  nrefs:1|") for row in rows[3:])  # each score's signature
     assert run(["jobs", "status", str(folder / "out")]) == 0

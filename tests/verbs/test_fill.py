@@ -126,7 +126,7 @@ def test_a_text_that_hides_nothing_is_refused_after_those_before_it(ours):
     assert next(answers).line == 1
     with pytest.raises(DataError, match="text 2 has no masked token") as raised:
         next(answers)
-    assert raised.value.hint == "write [MASK] or <mask> or <unk> in place of a token"
+    assert raised.value.hint == "write [MASK] or <mask> in place of a token"
 
 
 def test_a_text_that_is_too_long_is_refused(their_encoder):

@@ -3,10 +3,16 @@
 import json
 
 import pytest
+import torch
 
 import regard
 from regard.errors import ConfigError, FolderError
 from regard.verbs.generation.prefixes import default_prefix, prefix_of
+from regard.verbs.score import PairScorer, score
+from regard.verbs.serve import TranslationAnswerer
+from regard.verbs.shared.answerer import AnswerSettings
+from regard.verbs.shared.model_loading import load_named_model
+from regard.verbs.shared.runtime import DecodingRuntime
 from regard.verbs.summarize import Summarizer, summarize, summarize_file
 from regard.verbs.translate import Translator, translate
 
@@ -117,6 +123,24 @@ def test_a_text_that_spells_a_language_is_named_once(marian, t5, capsys):
         assert f"give --prefix '{tag}'" in warned(marian, f"{tag} {TEXT}", prefix=">>fra<<")
     assert "begins with" not in warned(marian, TEXT, f"{TEXT} >>fra<<", ">> fra <<", prefix=">>fra<<")
     assert "begins with" not in warned(t5, f">>fra<< {TEXT}", prefix="")  # a model without languages
+
+
+def test_score_and_servers_name_a_text_that_spells_a_language_once(marian, tmp_path, capsys):
+    (tmp_path / "src").write_text(f"{TEXT}\n>>fra<< {TEXT}\n>>fra<< {TEXT}\n")
+    (tmp_path / "ref").write_text(f"{TEXT}\n" * 3)
+    for prefix in (None, ">>fra<<"):
+        score(model=marian, src=tmp_path / "src", ref=tmp_path / "ref", prefix=prefix)
+        assert capsys.readouterr().err.count("src:2 begins with >>fra<<, which the model reads as text") == 1
+    list(PairScorer(marian).answers([f">>fra<< {TEXT}\t{TEXT}"] * 2, 5))
+    assert capsys.readouterr().err.count("line 5 begins with >>fra<<") == 1
+    answerer = TranslationAnswerer(
+        load_named_model(marian, torch.device("cpu")), AnswerSettings(task="translate"), DecodingRuntime()
+    )
+    for _ in range(2):
+        answerer.pieces([TEXT, f">>fra<< {TEXT}"])
+    found = capsys.readouterr().err
+    assert found.count("a text begins with >>fra<<") == 1
+    assert "give the prefix of the request as '>>fra<<'" in found
 
 
 def test_a_prefix_comes_after_the_mark_that_begins_a_text(bart):

@@ -18,10 +18,11 @@ def command(run: Path, as_json: bool) -> None:
 
     Prints them to the terminal, and writes curves.svg and curves.png to the run folder. For a folder of runs,
     such as that of a sweep, prints a table instead, the best run first: the settings that differ, the
-    validation and test scores of the best model, and the time.
+    validation and test scores of the best model, and the time; below it the mean ± standard deviation over
+    the seeds of each recipe.
     """
     from regard import console
-    from regard.verbs.compared_runs import compare_runs, run_table, runs_in
+    from regard.verbs.compared_runs import compare_runs, group_table, run_table, runs_in
     from regard.verbs.curves import run_curves, write_figures
 
     if not (run / "metrics.jsonl").is_file() and runs_in(run):
@@ -30,6 +31,11 @@ def command(run: Path, as_json: bool) -> None:
             click.echo(json.dumps(compared.to_dict(), indent=2, ensure_ascii=False))
         else:
             console.table(f"the best first, by validation {compared.metric}", *run_table(compared))
+            columns, rows = group_table(compared)
+            if rows:
+                console.table(
+                    "mean ± standard deviation of runs that differ in their seed alone", columns, rows
+                )
         return
     if as_json:
         click.echo(json.dumps(asdict(run_curves(run)), indent=2))

@@ -10,9 +10,9 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.errors import UserError
-from regard.verbs.generation.controls import BeamSize
+from regard.verbs.generation.controls import Controls
 from regard.verbs.shared.runtime import DecodingRuntime
-from regard.verbs.shared.text_options import TaskOptions, WorkerOptions
+from regard.verbs.shared.text_options import EvaluationOptions, TaskOptions
 from regard.verbs.shared.tokenize import Tokenize
 
 
@@ -33,6 +33,12 @@ from regard.verbs.shared.tokenize import Tokenize
     help="References, aligned with --src line by line; repeat the option for several files.",
 )
 @click.option(
+    "--hypotheses",
+    type=options.FILE_PATH,
+    metavar="FILE",
+    help="Translations that exist already, aligned with --ref; no model translates.",
+)
+@click.option(
     "--sets",
     type=options.FILE_PATH,
     metavar="FILE",
@@ -48,15 +54,23 @@ from regard.verbs.shared.tokenize import Tokenize
 @options.tokenize
 @options.lowercase
 @click.option("--by-length", is_flag=True, help="Also show BLEU by the length of the source.")
-@options.fields_of("beam", BeamSize)
+@click.option(
+    "--context",
+    type=options.LimitedInt("context"),
+    metavar="N",
+    help="Of a language model: the tokens before each that is predicted, at least; its windows move by the"
+    " rest of a block. [default: that of the recipe]",
+)
+@options.fields_of("options", EvaluationOptions)
+@options.controls
 @options.as_json
-@options.fields_of("options", WorkerOptions)
 @options.fields_of("runtime", DecodingRuntime)
 def command(
     model: Path | None,
     data: Path | None,
     src: Path | None,
     ref: tuple[Path, ...],
+    hypotheses: Path | None,
     sets: Path | None,
     output: str | None,
     tasks: TaskOptions,
@@ -64,9 +78,10 @@ def command(
     tokenize: Tokenize,
     lowercase: bool,
     by_length: bool,
-    beam: BeamSize,
+    context: int | None,
+    options: EvaluationOptions,
+    controls: Controls,
     as_json: bool,
-    options: WorkerOptions,
     runtime: DecodingRuntime,
 ) -> None:
     """Score a model on test data: classes, labels, running text, translations.
@@ -74,19 +89,21 @@ def command(
     Without --data and --src the test data of the model's recipe are used. Scores have signatures and
     95 % intervals; classifiers have a confusion matrix.
 
-    With --src and --ref a file is translated and scored with sacreBLEU: BLEU, chrF++ and TER; chrF++
-    comes first if the references have no spaces between words. NAME:FILE is a file of a data set
-    (`regard data list`). --metric adds the score of a learned metric; one that reads no references needs
-    no --ref.
+    With --src and --ref a file is translated and scored with sacreBLEU: BLEU, chrF++, chrF and TER; chrF++
+    comes first if the references have no spaces between words. With --hypotheses and --ref translations
+    are scored that exist already. NAME:FILE is a file of a data set (`regard data list`). --metric adds the
+    score of a learned metric; one that reads no references needs no --ref. --json has the n-gram precisions
+    and the brevity penalty of BLEU.
     """
     if sets is not None:
-        if src is not None or ref or data is not None or by_length:
-            raise UserError("--sets names all files", "leave out --data, --src, --ref and --by-length")
+        if src is not None or ref or data is not None or by_length or hypotheses or context is not None:
+            others = "--data, --src, --ref, --hypotheses, --by-length and --context"
+            raise UserError("--sets names all files", f"leave out {others}")
         scoring = {
             "metric": metric,
             "tokenize": tokenize,
             "lowercase": lowercase,
-            "beam": beam,
+            "controls": controls,
             "options": options,
         }
         _evaluate_sets(sets, output, tasks, as_json, model=model, runtime=runtime, **scoring)
@@ -95,9 +112,9 @@ def command(
         raise UserError(
             "--output, --shard, --on and --processes are for --sets", "give a file of test sets: --sets FILE"
         )
-    if src is None and metric and not ref:
+    if src is None and metric and not ref and hypotheses is None:
         raise UserError("--src FILE is missing", "--metric scores translations of a file")
-    if (src is None) != (not ref) and not (src is not None and metric):
+    if hypotheses is None and (src is None) != (not ref) and not (src is not None and metric):
         missing = "--src FILE" if src is None else "--ref FILE"
         raise UserError(f"{missing} is missing", "translations need a source and at least one reference")
     if src is not None and data is not None:
@@ -112,11 +129,13 @@ def command(
         data=data,
         src=src,
         ref=ref,
+        hypotheses=hypotheses,
         metric=metric,
         tokenize=tokenize,
         lowercase=lowercase,
         by_length=by_length,
-        beam=beam,
+        context=context,
+        controls=controls,
         options=options,
         runtime=runtime,
     )

@@ -119,9 +119,13 @@ def schedule(recipe: Path, out: Path) -> Path:
     return plot_schedule(recipe, out=out)
 
 
-@figure("curves", click.argument("run", type=options.FILE_PATH))
-def curves(run: Path, out: Path) -> Path:
-    """Draw loss, scores and learning rate of a run."""
+@figure("curves", click.argument("run", type=options.FILE_PATH, nargs=-1, required=True, metavar="RUN..."))
+def curves(run: tuple[Path, ...], out: Path) -> Path:
+    """Draw loss, scores and learning rate of a run, or of several in one figure.
+
+    A folder of runs, such as that of a sweep, stands for all of them. The legend names the settings in which
+    they differ.
+    """
     from regard.verbs.plot import plot_curves
 
     return plot_curves(run, out=out)

@@ -5,6 +5,7 @@ A data set is a folder under `$REGARD_DATA` or in the user's cache; `NAME:FILE` 
 a fraction of a second for the largest.
 """
 
+import difflib
 import functools
 import gzip
 import hashlib
@@ -130,6 +131,15 @@ def is_spec(text: str) -> bool:
     """True if `text` is a NAME:FILE of the catalogue, not a path."""
     name, colon, file = text.partition(":")
     return bool(colon and file) and name in data_sets()
+
+
+def near_specs(text: str) -> list[str]:
+    """What NAME:FILE of the catalogue may have been meant by a text that begins with no data set's name."""
+    name, colon, file = text.partition(":")
+    if not (name and colon and file) or name in data_sets():
+        return []
+    begun = [each for each in data_sets() if each.startswith(name)]
+    return [f"{each}:{file}" for each in begun or difflib.get_close_matches(name, data_sets(), cutoff=0.7)]
 
 
 def is_available(spec: str) -> bool:

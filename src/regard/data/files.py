@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 
-from regard.data.catalogue import find_file, is_spec
+from regard.data.catalogue import find_file, is_spec, near_specs
 from regard.data.encodings import refuse_wide
-from regard.errors import DataError, did_you_mean
+from regard.errors import DataError, did_you_mean, meant
 
 COMPRESSED = {  # first bytes -> a compression that is not read, and the command that decompresses it
     b"\xfd7zXZ": ("xz", "xz -dc"),
@@ -139,6 +139,8 @@ def _open(path: Path) -> BufferedReader:
 
 def _missing(path: Path) -> DataError:
     neighbours = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+    if specs := near_specs(path.name):
+        return DataError(f"no such file: {path}", meant(map(repr, specs)))
     return DataError(
         f"no such file: {path}",
         did_you_mean(path.name, neighbours) if 0 < len(neighbours) <= 12 else f"searched in {path.parent}",

@@ -19,6 +19,12 @@ def mask_spellings(tokenizer: Tokenizer) -> list[str]:
     return list(dict.fromkeys((*SPELLINGS, *tokenizer.tokens([mask_id(tokenizer)]))))
 
 
+def usual_spellings(tokenizer: Tokenizer) -> list[str]:
+    """Those to recommend: without <unk>, which stands for what a model does not know."""
+    unknown = tokenizer.tokens([tokenizer.unk_id]) if tokenizer.mask_id is None else []
+    return [each for each in mask_spellings(tokenizer) if each not in unknown]
+
+
 def split_at_masks(tokenizer: Tokenizer, text: str) -> list[str]:
     """The parts of a text before, between and after its masked tokens."""
     return re.split("|".join(map(re.escape, mask_spellings(tokenizer))), text)

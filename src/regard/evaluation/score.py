@@ -14,3 +14,20 @@ class Score:
     low: float | None  # the 95 % interval; None if it was not computed
     high: float | None
     signature: str  # how the score was computed
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineScore(Score):
+    """A score whose third and fourth decimals tell models apart: losses, bits, correlations."""
+
+    decimals: ClassVar[int] = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class BleuScore(Score):
+    """BLEU and what it is computed from: precisions in percent, by the length of the n-grams from 1 on."""
+
+    brevity_penalty: float
+    precisions: tuple[float, ...]
+    hypothesis_length: int  # in tokens of the tokeniser in the signature
+    reference_length: int  # of the references nearest in length

@@ -14,15 +14,14 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.base import Score as ResampledScore
 from sacrebleu.significance import PairedTest, Result
 
-from regard.evaluation.score import Score
+from regard.evaluation.score import FineScore
 from regard.evaluation.translation import MIN_RESAMPLED_SENTENCES, Comparison, system_scores
 
 
 @dataclass(frozen=True, kw_only=True)
-class SegmentScore(Score):
+class SegmentScore(FineScore):
     """The mean of the scores of all segments."""
 
-    decimals: ClassVar[int] = 4
     segments: tuple[float, ...]
 
 

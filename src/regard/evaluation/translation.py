@@ -1,7 +1,7 @@
-"""BLEU, chrF++ and TER by sacreBLEU (Post 2018), with signatures, intervals and paired significance.
+"""BLEU, chrF++, chrF and TER by sacreBLEU (Post 2018): signatures, intervals and paired significance.
 
-The scores are those of `sacrebleu -m bleu chrf ter --chrf-word-order 2 --confidence`. The seed is 12345
-unless SACREBLEU_SEED is set, and is part of the signature.
+The scores are those of `sacrebleu -m bleu chrf ter --confidence`, chrF++ with `--chrf-word-order 2`. The seed
+is 12345 unless SACREBLEU_SEED is set, and is part of the signature.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 from sacrebleu.metrics.base import Metric
-from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF, CHRFScore
 from sacrebleu.metrics.ter import TER, TERScore
 from sacrebleu.significance import PairedTest, Result
@@ -24,7 +24,7 @@ from sacrebleu.utils import SACREBLEU_DIR
 from regard.data.download import download
 from regard.errors import DataError, RegardError, did_you_mean
 from regard.evaluation.line_pairs import References, check_aligned
-from regard.evaluation.score import Score
+from regard.evaluation.score import BleuScore, Score
 from regard.evaluation.tokenizers import (
     AUTO,
     PACKAGES,
@@ -34,8 +34,8 @@ from regard.evaluation.tokenizers import (
     tokenizer_for,
 )
 
-MetricName = Literal["bleu", "chrf", "ter"]
-METRIC_NAMES: tuple[MetricName, ...] = ("bleu", "chrf", "ter")
+MetricName = Literal["bleu", "chrf", "chrf2", "ter"]  # chrf is chrF2++, chrf2 has no n-grams of words
+METRIC_NAMES: tuple[MetricName, ...] = ("bleu", "chrf", "chrf2", "ter")
 MIN_RESAMPLED_SENTENCES = 30  # sentences that resampling needs; with fewer, intervals are too narrow
 MIN_SUSPICIOUS = 100  # suspicious lines before a warning, as in sacreBLEU
 
@@ -70,7 +70,7 @@ def corpus_scores(
     bootstrap: int = 1000,
     metrics: Sequence[MetricName] = METRIC_NAMES,
 ) -> list[Score]:
-    """BLEU, chrF2++ and TER of a corpus.
+    """BLEU, chrF2++, chrF2 and TER of a corpus.
 
     Args:
         references: `references[r][i]` is reference r of line i; None for a missing one.
@@ -96,8 +96,19 @@ def corpus_scores(
         if bootstrap:  # sacreBLEU omits the interval of a score of 0
             mean, half = facts.get("confidence_mean", score.score), facts.get("confidence_var", 0.0)
             low, high = mean - half, mean + half
-        scores.append(Score(name=score.name, value=score.score, low=low, high=high, signature=signature))
+        fields = {"name": score.name, "value": score.score, "low": low, "high": high, "signature": signature}
+        scores.append(_bleu_score(score, fields) if isinstance(score, BLEUScore) else Score(**fields))
     return scores
+
+
+def _bleu_score(score: BLEUScore, fields: Mapping[str, Any]) -> BleuScore:
+    return BleuScore(
+        **fields,
+        brevity_penalty=float(score.bp),
+        precisions=tuple(map(float, score.precisions)),
+        hypothesis_length=int(score.sys_len),
+        reference_length=int(score.ref_len),
+    )
 
 
 def compare_systems(
@@ -198,6 +209,7 @@ def _metrics(names: Sequence[MetricName], tokenize: str, lowercase: bool) -> dic
     metrics: dict[MetricName, Metric] = {
         "bleu": _bleu(tokenize, lowercase),
         "chrf": _Chrf(word_order=2, lowercase=lowercase),
+        "chrf2": _Chrf(word_order=0, lowercase=lowercase),
         "ter": _Ter(),
     }
     return {name: metrics[name] for name in names}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError
-from regard.inspection.figures import LINE_COLOURS, TEXT_COLOUR, figure_at, style_axis
+from regard.inspection.figures import LINE_COLOURS, TEXT_COLOUR, figure_at, head_line, style_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,9 +83,80 @@ def draw_curves(curves: Curves, path: Path, *, title: str = "") -> None:
         axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=height_ratios)[:, 0]
         for axis, panel in zip(axes, panels, strict=True):
             _draw(axis, panel)
-        axes[-1].set_xlim(left=0)
-        axes[-1].set_xlabel("step", color=TEXT_COLOUR)
-        axes[-1].xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+        _style_steps(axes[-1])
+
+
+def draw_runs(runs: Mapping[str, Curves], path: Path, *, title: str = "") -> None:
+    """Write the curves of several runs, by name, to `path`: a panel for each loss, score and learning rate.
+
+    A run has one colour in all panels, and a legend names it.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+        UserError: there are no measurements, or the file type is not supported.
+    """
+    panels: dict[str, dict[str, Points]] = {}
+    for name, curves in runs.items():
+        for label, points in _quantities(curves).items():
+            panels.setdefault(label, {})[name] = points
+    if not panels:
+        raise UserError("nothing was measured yet", "let the runs continue to their first reports")
+    lines = {name: head_line(number) for number, name in enumerate(runs)}
+    with figure_at(path, 8, 1.2 + 1.9 * len(panels) + 0.2 * len(runs), title=title, texts=runs) as figure:
+        axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        handles: dict[str, Any] = {}
+        for axis, (label, series) in zip(axes, panels.items(), strict=True):
+            handles |= _draw_lines(axis, label, series, lines)
+        _style_steps(axes[-1])
+        shown = [name for name in runs if name in handles]
+        legend = {"loc": "outside lower left", "frameon": False, "labelcolor": TEXT_COLOUR}
+        figure.legend([handles[name] for name in shown], shown, **legend)
+
+
+def _quantities(curves: Curves) -> dict[str, Points]:
+    """What was measured of a run, by the label of its panel."""
+    scores = {_own_label(name): points for name, points in curves.scores.items()}
+    return _non_empty(
+        {
+            f"train {curves.loss_label}": curves.train_loss,
+            f"validation {curves.loss_label}": curves.validation_loss,
+            **scores,
+            "learning rate": curves.learning_rate,
+        }
+    )
+
+
+def _own_label(name: str) -> str:
+    """The label of a score that has a panel for itself."""
+    words = name.replace("_", " ")
+    return f"{words}, %" if name in PERCENT else words
+
+
+def _draw_lines(
+    axis: "Axes", label: str, series: Mapping[str, Points], lines: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Draw a line for each run; returns the lines by the run's name."""
+    style_axis(axis, label)
+    drawn = {}
+    for name, points in series.items():
+        steps, values = zip(*points, strict=True)
+        marker = "o" if len(points) <= MAX_MARKED_POINTS else ""
+        [drawn[name]] = axis.plot(steps, values, linewidth=1.4, marker=marker, markersize=3, **lines[name])
+    if "loss" in label and _has_wide_range(series):
+        _make_logarithmic(axis)
+    return drawn
+
+
+def _style_steps(axis: "Axes") -> None:
+    axis.set_xlim(left=0)
+    axis.set_xlabel("step", color=TEXT_COLOUR)
+    axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+
+
+def _has_wide_range(series: Mapping[str, Points]) -> bool:
+    """True if the largest value is more than twice the smallest, and all are above 0."""
+    values = [value for points in series.values() for _, value in points]
+    return bool(values) and 0 < 2 * min(values) < max(values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +174,7 @@ class _Panel:
 def _panels(curves: Curves) -> list[_Panel]:
     losses = _non_empty({"train": curves.train_loss, "validation": curves.validation_loss})
     rate = _non_empty({"": curves.learning_rate})
-    values = [value for points in losses.values() for _, value in points]
-    wide_range = bool(values) and 0 < 2 * min(values) < max(values)
+    wide_range = _has_wide_range(losses)
     return [
         _Panel(label=curves.loss_label, series=losses, colours=LINE_COLOURS, logarithmic=wide_range),
         *_score_panels(curves),

@@ -17,13 +17,26 @@ RESULTS = "results"
 
 @dataclass(frozen=True, kw_only=True)
 class TaskRecord:
-    """A task that is done. `scores`: by name; `rank`: the place among others is by this, the least first."""
+    """A task that is done. `scores`: by name.
+
+    `rank`: the place of a training among others is by this, the least first; of equal ones by `second_rank`.
+    """
 
     task: str
     seconds: float
     scores: Mapping[str, float | None]
     result: Mapping[str, Any]
     rank: float | None = None
+    second_rank: float | None = None
+
+    def shown(self, name: str) -> str:
+        """A score as text, with the decimals that its result has, or with four digits; empty if absent."""
+        score = self.scores.get(name)
+        decimals = {
+            each["name"]: each["decimals"] for each in self.result.get("scores", ()) if "decimals" in each
+        }
+        form = f".{decimals[name]}f" if name in decimals else ".4g"
+        return "" if score is None else format(score, form)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +57,8 @@ class TaskProgress:
     def table(self) -> tuple[list[str], list[list[str]]]:
         """The names of the scores, and a row for each task that is done."""
         names = list(dict.fromkeys(name for record in self.done for name in record.scores))
-        digits = ".4g" if self.command == "train" else ".2f"
-        rows = [
-            [record.task, *(_shown(record.scores.get(name), digits) for name in names)]
-            for record in self.done
-        ]
+        rows = [[record.task, *(record.shown(name) for name in names)] for record in self.done]
         return names, rows
-
-
-def _shown(score: float | None, digits: str) -> str:
-    return "" if score is None else format(score, digits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,9 +170,15 @@ def task_progress(storage: Storage) -> TaskProgress | None:
 
 def progress_of(command: str, tasks: list[str], records: list[TaskRecord]) -> TaskProgress:
     """How far a job is that has these records."""
-    worst = float("inf")
-    records = sorted(records, key=lambda record: worst if record.rank is None else record.rank)
+    if command == "train":
+        records = sorted(records, key=lambda each: place(each.rank, each.second_rank, each.task))
     return TaskProgress(command=command, tasks=tuple(tasks), done=tuple(records))
+
+
+def place(rank: float | None, second: float | None, name: str) -> tuple[float, float, str]:
+    """What trainings are ordered by: the least first, those without a rank last, equal ones by name."""
+    worst = float("inf")
+    return worst if rank is None else rank, worst if second is None else second, name
 
 
 def _read(storage: Storage) -> dict[str, Any] | None:

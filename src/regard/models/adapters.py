@@ -1,6 +1,6 @@
 """LoRA: low-rank adapters (Hu et al. 2022) that are added to a built model and can be merged into it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -172,10 +172,20 @@ def _targeted_layers(model: nn.Module, targets: Sequence[str]) -> dict[str, nn.L
         for target in targets:
             found = {name for name in linears if f".{target}." in f".{name}."}
             if not found:
-                words = {word for name in linears for word in (name, name.rpartition(".")[2])}
-                raise ConfigError(f"no linear layer has {target!r} in its name", did_you_mean(target, words))
+                raise ConfigError(
+                    f"no linear layer has {target!r} in its name", _possible_targets(target, linears)
+                )
             targeted |= found
     return {name: linear for name, linear in linears.items() if name in targeted}
+
+
+def _possible_targets(target: str, linears: Iterable[str]) -> str:
+    """A hint: the nearest name, and the last words of all names, each of which is a target."""
+    names = [*linears]
+    words = dict.fromkeys(name.rpartition(".")[2] for name in names)
+    near = did_you_mean(target, {*names, *words})
+    question = f"{near} " if near.startswith("did you mean") else ""
+    return f"{question}possible: {', '.join(words)}, and whole names, such as {names[0]}"
 
 
 def _check_adaptable(model: nn.Module, name: str, linear: nn.Linear, rank: int) -> None:

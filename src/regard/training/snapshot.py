@@ -7,11 +7,12 @@ from torch import Tensor, nn
 
 from regard.models.adapters import adapters_of, merged
 from regard.training.optimizer_state import optimizer_tensors
-from regard.weights.average import AVERAGE, MovingAverage
+from regard.weights.average import AVERAGE, UPDATES, MovingAverage
 from regard.weights.tensors import model_tensors
 
 WEIGHTS = "model.safetensors"  # the weights for use: adapters are merged
 ADAPTERS = "adapters.safetensors"  # of a run with adapters: these, and the unmerged weights of their layers
+AVERAGE_ADAPTERS = "average_adapters.safetensors"  # what `ADAPTERS` is, of the moving average
 OPTIMIZER = "optimizer.safetensors"
 Load = Callable[[str], Mapping[str, Tensor]]  # name of a checkpoint's file -> its tensors
 
@@ -21,7 +22,7 @@ def checkpoint_tensors(
 ) -> dict[str, Mapping[str, Tensor]]:
     """The tensors of a checkpoint, by the name of their file."""
     files = {**weight_files(model), OPTIMIZER: optimizer_tensors(model, optimizer)}
-    return {**files, AVERAGE: average.tensors()} if average else files
+    return {**files, **average_files(model, average)} if average else files
 
 
 def weight_files(model: nn.Module) -> dict[str, Mapping[str, Tensor]]:
@@ -42,6 +43,24 @@ def weight_files(model: nn.Module) -> dict[str, Mapping[str, Tensor]]:
         if name not in plain or not torch.equal(tensor, plain[name])
     }
     return {WEIGHTS: plain, ADAPTERS: changed}
+
+
+def average_files(model: nn.Module, average: MovingAverage) -> dict[str, Mapping[str, Tensor]]:
+    """The moving average of a checkpoint, by the name of its file; merged as in `weight_files`."""
+    state = average.tensors()
+    if not adapters_of(model):
+        return {AVERAGE: state}
+    with average.applied(model):
+        files = weight_files(model)
+    return {AVERAGE: {**files[WEIGHTS], UPDATES: state[UPDATES]}, AVERAGE_ADAPTERS: files[ADAPTERS]}
+
+
+def average_state(load: Load, model: nn.Module) -> dict[str, Tensor]:
+    """The state of the moving average with which training of `model` resumes: unmerged."""
+    stored = dict(load(AVERAGE))
+    if stored.keys() >= model_tensors(model).keys():  # no adapters, or a checkpoint of an earlier form
+        return stored
+    return {**stored, **load(AVERAGE_ADAPTERS)}
 
 
 def trained_weights(load: Load, model: nn.Module) -> dict[str, Tensor]:

@@ -37,9 +37,9 @@ from regard.training.records import Records, Report
 from regard.training.run_writer import RunWriter
 from regard.training.schedule import Schedule, schedule_width
 from regard.training.settings import TrainingSettings
-from regard.training.snapshot import OPTIMIZER, checkpoint_tensors, copies, trained_weights
+from regard.training.snapshot import OPTIMIZER, average_state, checkpoint_tensors, copies, trained_weights
 from regard.training.state import TrainingState
-from regard.weights.average import AVERAGE, MovingAverage
+from regard.weights.average import MovingAverage
 from regard.weights.checkpoint import Checkpoint, RunFolder
 from regard.weights.folder import AllFiles, WriteBeside
 from regard.weights.tensors import model_tensors, restore_model
@@ -413,7 +413,7 @@ class Trainer:
         restore_model(self.model, trained_weights(load, self.model))
         restore_optimizer(self.model, self.optimizer, load(OPTIMIZER), checkpoint.read_json)
         if self.average:
-            self.average.restore(load(AVERAGE))
+            self.average.restore(average_state(load, self.model))
         self._restore_random()
         self._close_reader()
         self._launched.clear()

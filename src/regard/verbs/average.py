@@ -1,5 +1,6 @@
 """Average: the mean of a run's last checkpoints, as one model."""
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -7,12 +8,15 @@ from torch import Tensor
 
 from regard import console
 from regard.counted import counted
-from regard.errors import FolderError
+from regard.errors import FolderError, UserError
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.run_to_read import no_run
+from regard.verbs.shared.settings import recipe_of
+from regard.verbs.tasks.recipe import Recipe
+from regard.verbs.training_run.model_card import average_card
 from regard.weights.average import WEIGHTS, average_tensors, used_weights
-from regard.weights.checkpoint import Checkpoint, RunFolder
-from regard.weights.folder import write_folder
+from regard.weights.checkpoint import REFIT, Checkpoint, RunFolder
+from regard.weights.folder import CARD, write_folder
 from regard.weights.model_folder import model_files_of
 from regard.weights.new_folder import refuse_taken
 
@@ -42,15 +46,29 @@ def average(run: str | Path, *, last: int, out: str | Path) -> Path:
             f"{run} has {counted(len(checkpoints), 'checkpoint')}, not {last}",
             f"--last {len(checkpoints)}; training.keep is the number of checkpoints that a run keeps",
         )
+    if (path / REFIT).is_dir():
+        console.note(
+            f"the mean is of the first run, without the validation data; of the second: {path / REFIT}"
+        )
     newest = checkpoints[0]
     chosen = checkpoints[:last]
     weights, moving = _mean(chosen, str(run))
-    files = {**model_files_of(newest), WEIGHTS: weights}
     steps = sorted(checkpoint.step for checkpoint in chosen)
+    parameters = sum(math.prod(tensor.shape) for tensor in weights.values())
+    card = average_card(path.resolve().name, _recipe_of(newest), parameters, steps, moving=moving)
+    files = {**model_files_of(newest), WEIGHTS: weights, CARD: card.encode()}
     if moving:
         console.note(f"the mean of the moving averages at steps {', '.join(map(str, steps))}")
     write_folder(Path(out), files, manifest_extra={"average_of_steps": steps, "moving_average": moving})
     return Path(out)
+
+
+def _recipe_of(checkpoint: Checkpoint) -> Recipe | None:
+    """The recipe of a checkpoint; None if it has none, as with `fit`."""
+    try:
+        return recipe_of(checkpoint.path).recipe
+    except UserError:
+        return None
 
 
 def _mean(checkpoints: Sequence[Checkpoint], run: str) -> tuple[dict[str, Tensor], bool]:

@@ -2,17 +2,18 @@
 
 import json
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from regard.errors import FolderError, UserError
-from regard.jobs.tasks import flattened
-from regard.training.settings import METRICS, TrainingSettings
+from regard.jobs.tasks import flattened, place
+from regard.training.settings import METRICS, Metric, TrainingSettings
 from regard.verbs.shared.arguments import checked
 from regard.verbs.training_run.final_scores import best_validation
-from regard.weights.checkpoint import RESOLVED, Checkpoint, RunFolder
+from regard.weights.checkpoint import REFIT, RESOLVED, Checkpoint, RunFolder
 from regard.weights.folder import read_json
 
 LOSS = "loss"
@@ -27,12 +28,37 @@ class ComparedRun:
     steps: int  # updates so far
     validation: dict[str, float]
     test: dict[str, float]
-    seconds: float | None  # of training, validation and saving
+    seconds: float | None  # of training, validation and saving, of a second run (refit) too
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mean:
+    """The mean of a score over runs, and its standard deviation (that of a sample)."""
+
+    value: float
+    deviation: float | None  # None: one run has the score
+    runs: int
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g}" + ("" if self.deviation is None else f" ± {self.deviation:.2g}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunGroup:
+    """Runs that differ in their seeds alone: their names, what they share, and the means of their scores."""
+
+    runs: tuple[str, ...]
+    settings: dict[str, Any]  # of those in which the runs of the folder differ, without the seeds
+    validation: dict[str, Mean]
+    test: dict[str, Mean]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedRuns:
-    """The runs of a folder, the best first by the validation score `metric`; those without one are last."""
+    """The runs of a folder, the best first by the validation score `metric`; those without one are last.
+
+    Of equal ones the one with the lower loss is before the other, and then by name.
+    """
 
     metric: str
     runs: tuple[ComparedRun, ...]
@@ -42,8 +68,20 @@ class ComparedRuns:
         """The settings in which the runs differ."""
         return tuple(dict.fromkeys(key for each in self.runs for key in each.settings))
 
+    @property
+    def groups(self) -> tuple[RunGroup, ...]:
+        """The runs that differ in their seeds alone, two or more, together; the best first as for runs."""
+        by_settings: dict[str, list[ComparedRun]] = {}
+        for each in self.runs:
+            by_settings.setdefault(repr(_without_seeds(each.settings)), []).append(each)
+        groups = [_group(runs) for runs in by_settings.values() if len(runs) > 1]
+        means = [{name: mean.value for name, mean in each.validation.items()} for each in groups]
+        order = sorted(range(len(groups)), key=lambda i: _place(means[i], self.metric, groups[i].runs[0]))
+        return tuple(groups[i] for i in order)
+
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """The JSON object that `regard curves FOLDER --json` prints."""
+        return {**asdict(self), "groups": [asdict(each) for each in self.groups]}
 
 
 @checked
@@ -65,19 +103,26 @@ def compare_runs(folder: str | Path) -> ComparedRuns:
         raise FolderError(
             f"{folder} has no runs", "name the folder of a sweep, or one with run folders in it"
         )
-    tables = {run: dict(flattened(_recipe_of(run), ".")) for run in found}
+    tables = _recipes_of(found)
     metrics = {table.get("training.best_metric", TrainingSettings().best_metric) for table in tables.values()}
     metric = metrics.pop() if len(metrics) == 1 else LOSS
     compared = [_compared(run, run.relative_to(path).as_posix(), _different(tables)[run]) for run in found]
-    sign = -1 if METRICS.get(metric) else 1
-    ranked = sorted(compared, key=lambda each: _rank(each.validation, metric, sign))
+    ranked = sorted(compared, key=lambda each: _place(each.validation, metric, each.run))
     return ComparedRuns(metric=metric, runs=tuple(ranked))
 
 
-def _rank(validation: Mapping[str, float], metric: str, sign: int) -> tuple[float, float]:
-    """Less is better: by the metric, of equal ones by the loss; without a score last."""
-    worst = math.inf
-    return sign * validation.get(metric, sign * worst), validation.get(LOSS, worst)
+def ranks_of(validation: Mapping[str, float], metric: str) -> dict[str, float | None]:
+    """The rank of a run by these scores, and what decides between equal ones, the loss. Less is better."""
+    finite = {name: value for name, value in validation.items() if math.isfinite(value)}
+    value = finite.get(metric)
+    rises = dict(METRICS).get(cast(Metric, metric), False)
+    rank = -value if value is not None and rises else value
+    return {"rank": rank, "second_rank": finite.get(LOSS)}
+
+
+def _place(validation: Mapping[str, float], metric: str, name: str) -> tuple[float, float, str]:
+    ranks = ranks_of(validation, metric)
+    return place(ranks["rank"], ranks["second_rank"], name)
 
 
 def runs_in(folder: Path) -> list[Path]:
@@ -99,6 +144,44 @@ def run_table(found: ComparedRuns) -> tuple[list[str], list[list[str]]]:
         numbers = ["" if score is None else f"{score:.4g}" for score in scores]
         rows.append([each.run, *shown, str(each.steps), *numbers, minutes])
     return columns, rows
+
+
+def group_table(found: ComparedRuns) -> tuple[list[str], list[list[str]]]:
+    """The columns and rows of a table of means over seeds; no row if no two runs differ in seeds alone."""
+    groups = found.groups
+    validation = [*dict.fromkeys([found.metric, *_names(each.validation for each in groups)])]
+    test, settings = _names(each.test for each in groups), _names(each.settings for each in groups)
+    columns = [*settings, "runs", *(f"validation {name}" for name in validation)]
+    columns += [f"test {name}" for name in test]
+    rows = []
+    for each in groups:
+        means = [each.validation.get(name) for name in validation] + [each.test.get(name) for name in test]
+        shown = [_text(each.settings.get(key)) for key in settings]
+        rows.append([*shown, str(len(each.runs)), *("" if mean is None else str(mean) for mean in means)])
+    return columns, rows
+
+
+def _without_seeds(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key.rpartition(".")[2] != "seed"}
+
+
+def _group(runs: Sequence[ComparedRun]) -> RunGroup:
+    return RunGroup(
+        runs=tuple(each.run for each in runs),
+        settings=_without_seeds(runs[0].settings),
+        validation=_means([each.validation for each in runs]),
+        test=_means([each.test for each in runs]),
+    )
+
+
+def _means(scores: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
+    """The mean of each score over the runs that have it."""
+    found = {}
+    for name in _names(scores):
+        values = [each[name] for each in scores if name in each]
+        deviation = statistics.stdev(values) if len(values) > 1 else None
+        found[name] = Mean(value=statistics.fmean(values), deviation=deviation, runs=len(values))
+    return found
 
 
 def _names(scores: Any) -> list[str]:
@@ -137,7 +220,12 @@ def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _seconds(run: Path) -> float | None:
-    """The time until the newest intact checkpoint; None without one."""
+    """The time until the newest intact checkpoint, with that of a second run; None without a checkpoint."""
+    first, second = _seconds_of_one(run), _seconds_of_one(run / REFIT)
+    return first if first is None or second is None else first + second
+
+
+def _seconds_of_one(run: Path) -> float | None:
     for folder in sorted((run / "checkpoints").glob("step-*"), reverse=True):
         try:
             return float(Checkpoint.open(folder, ("state.json",)).read_json("state.json")["seconds"])
@@ -151,6 +239,39 @@ def _recipe_of(run: Path) -> dict[str, Any]:
     file = run / RESOLVED
     found = read_json(file).get("recipe", {}) if file.is_file() else {}
     return found if isinstance(found, dict) else {}
+
+
+def names_of_runs(runs: Sequence[Path]) -> dict[str, Path]:
+    """The runs by the settings in which they differ, `key=value`; by their folders if these are not enough.
+
+    Raises:
+        UserError: a run is named twice.
+    """
+    found = [each.resolve() for each in runs]
+    for each in found:
+        if found.count(each) > 1:
+            raise UserError(f"{each.name} is named twice", "name each run once")
+    settings = _different(_recipes_of(found))
+    names = [", ".join(_settings_shown(settings[each])) for each in found]
+    others = ([each.name for each in found], [f"{each.parent.name}/{each.name}" for each in found])
+    for choice in (names, *others):
+        if all(choice) and len(set(choice)) == len(choice):
+            return dict(zip(choice, found, strict=True))
+    return {str(each): each for each in found}
+
+
+def _settings_shown(settings: Mapping[str, Any]) -> list[str]:
+    """Each setting as `key=value`, with the section where two keys are the same; not the recipe's name."""
+    last = [key.rpartition(".")[2] for key in settings]
+    return [
+        f"{short if last.count(short) == 1 else key}={_text(value)}"
+        for (key, value), short in zip(settings.items(), last, strict=True)
+        if value is not None and key != "name"
+    ]
+
+
+def _recipes_of(runs: Sequence[Path]) -> dict[Path, dict[str, Any]]:
+    return {run: dict(flattened(_recipe_of(run), ".")) for run in runs}
 
 
 def _different(tables: Mapping[Path, Mapping[str, Any]]) -> dict[Path, dict[str, Any]]:

@@ -23,7 +23,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.model_loading import model_path
 from regard.weights.average import WEIGHTS
 from regard.weights.checkpoint import VerifiedFolder
-from regard.weights.folder import MANIFEST, find_folder, write_folder
+from regard.weights.folder import CARD, MANIFEST, find_folder, write_folder
 from regard.weights.huggingface_files import is_huggingface, write_plain_folder
 from regard.weights.marian_languages import language_tokens
 from regard.weights.model_folder import (
@@ -41,8 +41,6 @@ from regard.weights.saved_tensors import SavedTensors
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors
 from regard.weights.toolkits.load import load_toolkit, refuse_part_of_checkpoint, toolkit_of, with_encoder
-
-CARD = "README.md"
 
 
 @dataclass(frozen=True, kw_only=True)

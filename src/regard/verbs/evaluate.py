@@ -10,14 +10,13 @@ import torch
 
 from regard import console
 from regard.counted import counted
-from regard.decoding.controls import controls_with
 from regard.errors import UserError
 from regard.evaluation.by_length import LengthScore, bleu_by_length
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.score import Score
 from regard.evaluation.translation import corpus_scores, tokenization_warnings
 from regard.training.threads import unchanged_threads
-from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
+from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -32,14 +31,16 @@ from regard.verbs.shared.learned_metric import (
 from regard.verbs.shared.lines import lines_of, references_of
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.settings import recipe_of
-from regard.verbs.shared.text_options import TranslationOptions, WorkerOptions
+from regard.verbs.shared.test_data_settings import changed_generation, with_context
+from regard.verbs.shared.text_options import EvaluationOptions, TranslationOptions
 from regard.verbs.shared.tokenize import Tokenize
 from regard.verbs.shared.translation_scoring import Scoring, scoring_for
 from regard.verbs.tasks.kinds import task_kind
 from regard.verbs.translate import Translator
 from regard.weights.model_folder import LoadedModel
 
-OPTIONS = WorkerOptions()
+OPTIONS = EvaluationOptions()
+OF_PAIRS = ["metric", "lowercase", "tokenize", *(each.name for each in dataclasses.fields(OPTIONS))]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ class Evaluation:
     `confusion[i][j]` counts examples of class i of `labels` that were predicted as class j.
     """
 
-    model: Path
+    model: Path | None  # None: translations that existed already
     examples: str  # their number in words: "15 texts"
     device: str
     scores: list[Score]
@@ -64,10 +65,10 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         """The JSON object that `regard evaluate --json` prints."""
         fields = {
-            "model": str(self.model),
+            "model": None if self.model is None else str(self.model),
             "examples": self.examples,
             "device": self.device,
-            "scores": [asdict(score) for score in self.scores],
+            "scores": [{**asdict(score), "decimals": score.decimals} for score in self.scores],
         }
         if self.confusion is None:
             return fields
@@ -76,20 +77,28 @@ class Evaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationEvaluation(Evaluation):
-    """The BLEU, chrF++ and TER of translations, and the scores of learned metrics."""
+    """The BLEU, chrF++, chrF and TER of translations, and the scores of learned metrics.
+
+    `hypotheses`: the file of translations that existed already; then there is no model and no beam.
+    """
 
     sentences: int
-    beam_size: int
+    beam_size: int | None
+    hypotheses: Path | None = None
     translations: list[str] = field(repr=False)
     by_length: list[LengthScore] = field(default_factory=list)  # empty unless requested
 
     @property
     def title(self) -> str:
+        if self.hypotheses is not None:
+            return f"{self.hypotheses}: {self.examples}"
         return f"{super().title}, beam {self.beam_size}"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object that `regard evaluate --json` prints; it has no translations."""
         fields = {**super().to_dict(), "sentences": self.sentences, "beam_size": self.beam_size}
+        if self.hypotheses is not None:
+            fields["hypotheses"] = str(self.hypotheses)
         return (
             {**fields, "by_length": [asdict(each) for each in self.by_length]} if self.by_length else fields
         )
@@ -104,21 +113,24 @@ def evaluate(
     data: str | Path | None = None,
     src: str | Path | None = None,
     ref: str | Path | Iterable[str | Path] = (),
+    hypotheses: str | Path | None = None,
     metric: AnyMetrics = (),
     tokenize: Tokenize = "auto",
     lowercase: bool = False,
     by_length: bool = False,
-    beam: BeamSize = MODEL_BEAM,
-    options: WorkerOptions = OPTIONS,
+    context: int | None = None,
+    controls: Controls = UNSET,
+    options: EvaluationOptions = OPTIONS,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> Evaluation:
     """Score a model on the test data of its recipe, on `data`, or on its translations of `src`.
 
     Returns an `Evaluation`; with `src`, a `TranslationEvaluation`, which also has the `translations`. Its
     `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of the 95 % interval
-    (None where there is none), and `signature`: how it was computed. BLEU, chrF++, TER, accuracies, F1, exact
-    matches and error rates are in percent, perplexity is that of a token, losses are in nats, and the mean
-    absolute error has the unit of the labels.
+    (None where there is none), and `signature`: how it was computed. BLEU, chrF++, chrF, TER, accuracies, F1,
+    exact matches and error rates are in percent, perplexity is that of a token, losses are in nats, and the
+    mean absolute error has the unit of the labels. The score of BLEU has its `brevity_penalty`, its
+    `precisions` and both lengths.
 
     Args:
         model: a model or run folder, or what `regard.load` gives; None is the included model.
@@ -126,12 +138,16 @@ def evaluate(
         src: a file to translate, one sentence a line; the translations are scored against `ref`.
         ref: one or several files of references, aligned with `src` line by line; none for a metric that reads
             sources alone (quality estimation).
+        hypotheses: a file of translations that exist already, aligned with `ref`: they are scored, and no
+            model translates. `src` is for metrics that read it, and for `by_length`.
         metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
-            or what `regard.load` returns; their scores come after BLEU, chrF++ and TER.
+            or what `regard.load` returns; their scores come after the others.
         tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
             is tokenised already.
         lowercase: ignore case; learned metrics never do.
         by_length: also give BLEU by the length of the source; only with `src`.
+        context: for a language model, the tokens before each one that is predicted, at least; its windows
+            move by `task.block` - `context`. None is that of the recipe.
 
     Raises:
         DataError: a file cannot be read, files have different numbers of lines, or the data hold classes or
@@ -140,19 +156,22 @@ def evaluate(
     """
     references = [ref] if isinstance(ref, str | Path) else list(ref)
     models = several_models(metric)
-    if src is not None and (references or models) and data is None:
-        others = SourcesAndReferences(sources=lines_of(src), references=references_of(references))
-        scoring = _scoring(others, tokenize, str(src))
-        if scoring is None and (by_length or lowercase or tokenize != "auto"):
-            raise UserError(
-                "by_length, lowercase and tokenize are for BLEU, which needs references",
-                "give ref, or leave them out",
-            )
+    if hypotheses is not None or (src is not None and (references or models) and data is None):
+        if context is not None:
+            raise UserError("context is for the test data of a language model", "leave it out")
+        sources = None if src is None else lines_of(src)
+        others = SourcesAndReferences(sources=sources, references=references_of(references))
+        if hypotheses is not None:
+            _refuse_decoding(model, data, controls, options)
+            return _evaluate_file(Path(hypotheses), others, models, tokenize, lowercase, by_length, runtime)
+        scoring = _scoring(sources or (), others, tokenize, str(src))
+        _refuse_without_references(scoring, tokenize, lowercase, by_length)
         metrics = open_metrics(models, others, runtime)
+        fields = {each.name: getattr(options, each.name) for each in dataclasses.fields(options)}
         translator = Translator(
             model,
-            controls=controls_with(beam),
-            options=TranslationOptions(split="off", workers=options.workers),  # a line is one example
+            controls=controls,
+            options=TranslationOptions(split="off", **fields),  # a line is one example
             runtime=runtime,
         )
         return _evaluate_translations(translator, others, metrics, scoring, lowercase, by_length)
@@ -165,31 +184,54 @@ def evaluate(
             "src and ref do not go together with data, nor one without the other",
             "give src and ref, src and a metric that reads no references, data, or nothing",
         )
-    if by_length or lowercase or tokenize != "auto" or options.workers is not None or runtime.changes_model:
+    if by_length or lowercase or tokenize != "auto" or options != OPTIONS or runtime.changes_model:
         raise UserError(
-            "by_length, lowercase, tokenize, workers and precision are for translations of a file",
+            f"by_length, {', '.join(OF_PAIRS[1:])} and precision are for translations of a file",
             "give src and ref; test data are scored by the recipe's [validation]",
         )
-    return _evaluate_on_test_data(open_model(model, runtime), data, beam)
+    return _evaluate_on_test_data(open_model(model, runtime), data, controls, context)
 
 
-def _scoring(others: SourcesAndReferences, tokenize: Tokenize, name: str) -> Scoring | None:
-    """The scoring by sacreBLEU for aligned sources and references; None if there are no references."""
-    sources = others.sources or ()
+def _refuse_decoding(
+    model: AnyModel | None, data: str | Path | None, controls: Controls, options: EvaluationOptions
+) -> None:
+    """Raise a UserError for what translates, where there are translations already."""
+    if model is not None or data is not None or controls != UNSET or options != OPTIONS:
+        raise UserError(
+            "hypotheses are translations already: no model, data or decoding is for them",
+            "leave out the hypotheses, or the others; ref, src, metric, tokenize and lowercase stay",
+        )
+
+
+def _scoring(
+    lines: Sequence[str], others: SourcesAndReferences, tokenize: Tokenize, name: str
+) -> Scoring | None:
+    """The scoring by sacreBLEU for lines that are aligned with the references; None if there are none."""
     if not others.references:
-        check_aligned(sources, [sources], name)  # there is a line
+        check_aligned(lines, [lines], name)  # there is a line
         return None
-    check_aligned(sources, others.references, name)
+    check_aligned(lines, others.references, name)
     return scoring_for(others.references, tokenize)
 
 
-def _evaluate_on_test_data(loaded: LoadedModel, data: str | Path | None, beam: BeamSize) -> Evaluation:
+def _refuse_without_references(
+    scoring: Scoring | None, tokenize: Tokenize, lowercase: bool, by_length: bool
+) -> None:
+    """Raise a UserError for settings of BLEU where it is not computed."""
+    if scoring is None and (by_length or lowercase or tokenize != "auto"):
+        raise UserError(
+            "by_length, lowercase and tokenize are for BLEU, which needs references",
+            "give ref, or leave them out",
+        )
+
+
+def _evaluate_on_test_data(
+    loaded: LoadedModel, data: str | Path | None, controls: Controls, context: int | None
+) -> Evaluation:
     """The task's scores on the test data of the model's recipe, or on `data`."""
-    source = recipe_of(loaded.path)
-    if beam.has_beam:
-        if not loaded.config.generates:
-            raise UserError(f"{loaded.path}: this model has no beam search", "leave the beam size out")
-        loaded = dataclasses.replace(loaded, generation={**loaded.generation, **asdict(beam)})
+    source = with_context(recipe_of(loaded.path), context)
+    if controls != UNSET:
+        loaded = dataclasses.replace(loaded, generation=changed_generation(loaded, controls))
     test_data = task_kind(source.recipe).open_test_data(source, loaded, None if data is None else str(data))
     console.note(
         f"{test_data.size}; device: {loaded.model.device}, {counted(torch.get_num_threads(), 'thread')}"
@@ -205,6 +247,40 @@ def _evaluate_on_test_data(loaded: LoadedModel, data: str | Path | None, beam: B
     )
 
 
+def _evaluate_file(
+    hypotheses: Path,
+    others: SourcesAndReferences,
+    models: Sequence[AnyModel],
+    tokenize: Tokenize,
+    lowercase: bool,
+    by_length: bool,
+    runtime: DecodingRuntime,
+) -> TranslationEvaluation:
+    """The scores of translations that exist already."""
+    translations, name = lines_of(hypotheses), str(hypotheses)
+    if others.sources is not None:
+        check_aligned(translations, [others.sources], name, "source")
+    elif by_length:
+        raise UserError("by_length needs the sources", "give src (--src FILE)")
+    if not others.references and not models:
+        raise UserError(f"{name} is scored against references, which are missing", "give ref (--ref FILE)")
+    scoring = _scoring(translations, others, tokenize, name)
+    _refuse_without_references(scoring, tokenize, lowercase, by_length)
+    metrics = open_metrics(models, others, runtime)
+    scores, lengths = _scores(translations, others, metrics, scoring, lowercase, by_length)
+    return TranslationEvaluation(
+        model=None,
+        hypotheses=hypotheses,
+        examples=counted(len(translations), "sentence"),
+        sentences=len(translations),
+        beam_size=None,
+        device=str(metrics[0].loaded.model.device) if metrics else "cpu",
+        scores=scores,
+        translations=translations,
+        by_length=lengths,
+    )
+
+
 def _evaluate_translations(
     translator: Translator,
     others: SourcesAndReferences,
@@ -213,27 +289,41 @@ def _evaluate_translations(
     lowercase: bool,
     by_length: bool,
 ) -> TranslationEvaluation:
-    sources, references = others.sources or (), others.references
+    sources = others.sources or ()
     console.note(
         f"translating {counted(len(sources), 'sentence')}; device: {translator.device},"
         f" {counted(torch.get_num_threads(), 'thread')}, {counted(translator.workers, 'worker')}"
     )
     translations = [each.text for each in translator(sources)]
-    scores: list[Score] = []
-    lengths: list[LengthScore] = []
-    if scoring is not None:
-        for caution in tokenization_warnings(translations, tokenize=scoring.tokenize):
-            console.warn(caution)
-        how: dict[str, Any] = {"tokenize": scoring.tokenize, "lowercase": lowercase}
-        scores += corpus_scores(translations, references, metrics=scoring.metrics, **how)
-        lengths = bleu_by_length(sources, translations, references, **how) if by_length else []
+    scores, lengths = _scores(translations, others, metrics, scoring, lowercase, by_length)
     return TranslationEvaluation(
         model=translator.loaded.path,
         examples=counted(len(sources), "sentence"),
         sentences=len(sources),
         beam_size=translator.settings.width,
         device=str(translator.device),
-        scores=[*scores, *(learned_score(metric, translations, others) for metric in metrics)],
+        scores=scores,
         translations=translations,
         by_length=lengths,
     )
+
+
+def _scores(
+    translations: list[str],
+    others: SourcesAndReferences,
+    metrics: Sequence[LearnedMetric],
+    scoring: Scoring | None,
+    lowercase: bool,
+    by_length: bool,
+) -> tuple[list[Score], list[LengthScore]]:
+    """The scores of translations by sacreBLEU and by learned metrics, and those by the source's length."""
+    scores: list[Score] = []
+    lengths: list[LengthScore] = []
+    if scoring is not None:
+        for caution in tokenization_warnings(translations, tokenize=scoring.tokenize):
+            console.warn(caution)
+        how: dict[str, Any] = {"tokenize": scoring.tokenize, "lowercase": lowercase}
+        scores += corpus_scores(translations, others.references, metrics=scoring.metrics, **how)
+        if by_length:
+            lengths = bleu_by_length(others.sources or (), translations, others.references, **how)
+    return [*scores, *(learned_score(metric, translations, others) for metric in metrics)], lengths

@@ -4,7 +4,7 @@ import functools
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from regard.jobs.tasks import (
 from regard.recipe import read, read_toml
 from regard.training.threads import unchanged_threads
 from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, placed, refuse_unknown_engine
-from regard.verbs.evaluate import OPTIONS, Evaluation, TranslationEvaluation, evaluate
-from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
+from regard.verbs.evaluate import OF_PAIRS, OPTIONS, Evaluation, TranslationEvaluation, evaluate
+from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.jobs import hash_of, shard_of
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -37,7 +37,7 @@ from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.learned_metric import AnyMetrics, LearnedMetric, SourcesAndReferences, several_models
 from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
-from regard.verbs.shared.text_options import TaskOptions, WorkerOptions
+from regard.verbs.shared.text_options import EvaluationOptions, TaskOptions
 from regard.verbs.shared.tokenize import Tokenize
 
 ORDERS = "regard.verbs.evaluate_sets:open_order"
@@ -86,8 +86,8 @@ def evaluate_sets(
     metric: AnyMetrics = (),
     tokenize: Tokenize = "auto",
     lowercase: bool = False,
-    beam: BeamSize = MODEL_BEAM,
-    options: WorkerOptions = OPTIONS,
+    controls: Controls = UNSET,
+    options: EvaluationOptions = OPTIONS,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
     done: Callable[[TaskRecord], None] | None = None,
 ) -> TaskProgress:
@@ -112,7 +112,7 @@ def evaluate_sets(
     if output is None and (tasks.shard is not None or tasks.on is not None):
         raise UserError("several processes need an output that all share", "give a folder: --output DIR")
     on_pairs = {"metric": metric, "tokenize": tokenize, "lowercase": lowercase, "options": options}
-    settings = {"model": model, **on_pairs, "beam": beam, "runtime": runtime}
+    settings = {"model": model, **on_pairs, "controls": controls, "runtime": runtime}
     if tasks.on not in (None, LOCAL):
         return _scored_on_engine(Path(sets), Storage(str(output)), tasks, settings, done)
     opened = _Sets(Path(sets), output, **settings)
@@ -144,25 +144,26 @@ class _Sets:
         metric: AnyMetrics,
         tokenize: Tokenize,
         lowercase: bool,
-        beam: BeamSize,
-        options: WorkerOptions,
+        controls: Controls,
+        options: EvaluationOptions,
         runtime: DecodingRuntime,
     ) -> None:
         self.found, self._output = read_sets(sets), output
         self._loaded = open_model(model, runtime)
         learned = [LearnedMetric(each, runtime) for each in several_models(metric)]
         self._metrics = [each.loaded for each in learned]
-        only_on_pairs = bool(learned) or tokenize != "auto" or lowercase or options.workers not in (None, 1)
+        others = replace(options, workers=None if options.workers == 1 else options.workers)
+        only_on_pairs = bool(learned) or tokenize != "auto" or lowercase or others != OPTIONS
         _refuse_unfit(self.found, learned, only_on_pairs or runtime.changes_model)
         self._on_pairs: dict[str, Any] = {
             "metric": self._metrics, "tokenize": tokenize, "lowercase": lowercase, "options": options
         }  # fmt: skip
-        self._beam, self._runtime = beam, runtime
+        self._controls, self._runtime = controls, runtime
 
     def plan(self) -> TaskPlan:
         """What is scored, with the hashes of all files."""
         scoring = {name: self._on_pairs[name] for name in ("tokenize", "lowercase")}
-        changed = settings_of([self._beam, self._on_pairs["options"], self._runtime])
+        changed = settings_of([self._controls, self._on_pairs["options"], self._runtime])
         metrics = [hash_of(each) for each in self._metrics]
         return TaskPlan(
             command="evaluate",
@@ -176,7 +177,9 @@ class _Sets:
         files = self.found[name]
         scoring = self._on_pairs if "src" in files else {}
         began = time.monotonic()
-        evaluation = evaluate(model=self._loaded, **files, **scoring, beam=self._beam, runtime=self._runtime)
+        evaluation = evaluate(
+            model=self._loaded, **files, **scoring, controls=self._controls, runtime=self._runtime
+        )
         if self._output is not None and isinstance(evaluation, TranslationEvaluation):
             lines = "".join(" ".join(each.splitlines()) + "\n" for each in evaluation.translations)
             Storage(str(self._output)).write(f"translations/{name}.txt", lines.encode("utf-8"))
@@ -196,7 +199,7 @@ def _scored_on_engine(
     if settings["options"].workers not in (None, 1):
         raise UserError("workers are for one machine", "give --processes")
     changed = {
-        "options": WorkerOptions(workers=1),
+        "options": replace(settings["options"], workers=1),
         "metric": [*map(_path_of, several_models(settings["metric"]))],
     }
     keywords = as_keywords({**settings, **changed})
@@ -238,13 +241,13 @@ def _sets_of(
     metric: Sequence[str] = (),
     tokenize: Tokenize = "auto",
     lowercase: bool = False,
-    beam: BeamSize = MODEL_BEAM,
-    options: WorkerOptions = OPTIONS,
+    controls: Controls = UNSET,
+    options: EvaluationOptions = OPTIONS,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> _Sets:
     return _Sets(
         Path(sets), output, model=model, metric=list(metric), tokenize=tokenize, lowercase=lowercase,
-        beam=beam, options=options, runtime=runtime,
+        controls=controls, options=options, runtime=runtime,
     )  # fmt: skip
 
 
@@ -277,7 +280,7 @@ def _refuse_unfit(
         if "data" in files:
             if only_on_pairs:
                 raise UserError(
-                    f"{name} has data: metric, tokenize, lowercase, workers, precision are for src and ref",
+                    f"{name} has data: {', '.join(OF_PAIRS)}, precision are for src and ref",
                     "leave them out, or score these sets by another call",
                 )
             continue

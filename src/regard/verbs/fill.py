@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.masked_text import in_context, mask_id, mask_spellings, split_at_masks
+from regard.data.masked_text import in_context, mask_id, split_at_masks, usual_spellings
 from regard.data.texts import EncodedText, encoded_text
 from regard.errors import DataError
 from regard.training.threads import unchanged_threads
@@ -114,7 +114,7 @@ class Filler(TextVerb[str, FilledLine]):
         if len(segments) == 1:
             raise DataError(
                 f"text {number} has no masked token",
-                f"write {' or '.join(mask_spellings(self.tokenizer))} in place of a token",
+                f"write {' or '.join(usual_spellings(self.tokenizer))} in place of a token",
             )
         first, *others = in_context(self.tokenizer, segments)
         ids, places = list(first), []

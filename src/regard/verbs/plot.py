@@ -1,14 +1,14 @@
 """The verb `plot`: figures of attention, alignments, positions, schedules and learning curves."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from regard import console
-from regard.errors import ConfigError, FolderError, did_you_mean
-from regard.inspection.curves import draw_curves
+from regard.errors import ConfigError, FolderError, UserError, did_you_mean
+from regard.inspection.curves import draw_curves, draw_runs
 from regard.inspection.fonts import font_families
 from regard.inspection.plots import FigureSize, draw_attention, draw_positions, draw_schedule
 from regard.inspection.positional import positions_of
@@ -17,6 +17,7 @@ from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.model import Model
 from regard.training.schedule import Schedule
 from regard.training.threads import unchanged_threads
+from regard.verbs.compared_runs import names_of_runs, runs_in
 from regard.verbs.curves import run_curves
 from regard.verbs.look import Look, look
 from regard.verbs.recipes import recipe_path
@@ -83,14 +84,20 @@ def plot_attention(
             raise ConfigError(f"{name} has no head {head}", f"heads go from 0 to {site['num_heads'] - 1}")
     weights = float_array(found_look, f"attention/{name}")
     rows = "written" if site["part"] == "cross" else site["rows"]  # as on the page
-    tokens = [summary["sequences"][each]["tokens"] for each in (rows, site["columns"])]
+    columns: str = site["columns"]
+    tokens = [summary["sequences"][each]["tokens"] for each in (rows, columns)]
+    names: dict[str, str] = {each: each for each in summary["sequences"]}
+    if summary["model"]["kind"] == "decoder_only" and (continuation := summary["answer"]["text"]):
+        names = {each: f"{each} and its continuation" for each in names}
+        alone = "; --target '' draws the text alone" if target is None else ""
+        console.note(f"the figure has the text and its continuation, {continuation!r}{alone}")
     draw_attention(
         path,
         {f"head {head}": weights[head] for head in chosen},
         *tokens,
         title=name,
-        row_name=rows,
-        column_name=site["columns"],
+        row_name=names.get(rows, rows),
+        column_name=names.get(columns, columns),
         size=size,
     )
     _warn_missing_characters(tokens)
@@ -232,19 +239,34 @@ def plot_schedule(recipe: str | Path, *, out: str | Path) -> Path:
 
 
 @checked
-def plot_curves(run: str | Path, *, out: str | Path) -> Path:
+def plot_curves(run: str | Path | Iterable[str | Path], *, out: str | Path) -> Path:
     """Draw loss, scores and learning rate of a run; `regard curves` writes them into the run folder.
 
+    Of several runs, each quantity has a panel with a line for each run. The legend names the settings in
+    which they differ.
+
     Args:
-        run: a run folder.
+        run: a run folder, a folder of run folders such as that of a sweep, or several of them.
         out: the figure to write: .svg, .png or .pdf.
 
     Raises:
-        FolderError: `run` is not a run folder, or has no measurements.
+        FolderError: a folder is not a run folder, or has no measurements. UserError: a run is named twice.
     """
     path = writable(out)
-    draw_curves(run_curves(run), path, title=Path(run).expanduser().resolve().name)
+    given = [run] if isinstance(run, str | Path) else list(run)
+    folders = [each for one in given for each in _runs_of(Path(one).expanduser())]
+    if not folders:
+        raise UserError("there is no run to draw", "give a run folder")
+    if len(folders) == 1:
+        draw_curves(run_curves(folders[0]), path, title=folders[0].resolve().name)
+        return path
+    draw_runs({name: run_curves(each) for name, each in names_of_runs(folders).items()}, path)
     return path
+
+
+def _runs_of(folder: Path) -> list[Path]:
+    """A run, or the runs in a folder that is none itself."""
+    return [folder] if (folder / "metrics.jsonl").is_file() else runs_in(folder) or [folder]
 
 
 def float_array(found_look: Look, path: str) -> np.ndarray:

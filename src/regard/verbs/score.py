@@ -14,6 +14,7 @@ from regard.evaluation.line_pairs import check_aligned
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import read
 from regard.training.threads import unchanged_threads
+from regard.verbs.generation.language_tags import LanguageTags
 from regard.verbs.generation.prefixes import source_prefix
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
@@ -90,6 +91,7 @@ class PairScorer(ShowsModel):
     ) -> None:
         self.loaded, self.options = open_model(model, runtime), options
         model_that("translates", SequenceToSequence, self.loaded)
+        self._tags = tags_of(self.loaded, options)
 
     def answers(self, lines: Sequence[str], first: int) -> Iterator[ScoredPair]:
         """The score of each line.
@@ -98,6 +100,8 @@ class PairScorer(ShowsModel):
             DataError: a line is not a pair, or too long.
         """
         pairs = [_pair(line, number) for number, line in enumerate(lines, start=first)]
+        for number, (source, _) in enumerate(pairs, start=first):
+            self._tags.warn([source], f"line {number}")
         for number, found in enumerate(pair_scores(self.loaded, pairs, self.options), start=first):
             yield ScoredPair(line=number, score=found)
 
@@ -153,8 +157,17 @@ def score(
     for name, lines in ((src, sources), (ref, targets)):
         _refuse_long(name, lines)
     loaded = open_model(model, runtime)
+    model_that("translates", SequenceToSequence, loaded)
+    tags = tags_of(loaded, options)
+    for number, source in enumerate(sources, start=1):
+        tags.warn([source], f"{src}:{number}")
     found = pair_scores(loaded, list(zip(sources, targets, strict=True)), options)
     return PairScores(model=loaded.path, scores=found)
+
+
+def tags_of(loaded: LoadedModel, options: PrefixOptions, option: str = "--prefix") -> LanguageTags:
+    """The warnings of sources with tags of languages; `option`: how a user gives a prefix."""
+    return LanguageTags(loaded.tokenizers.source, has_prefix=options.prefix is not None, option=option)
 
 
 def pair_scores(

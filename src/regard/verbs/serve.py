@@ -30,7 +30,7 @@ from regard.verbs.generation.prompts import ChatPrompts, Rendered
 from regard.verbs.generation.running_answers import RunningAnswers
 from regard.verbs.generation.transcripts import RecordingTranscript
 from regard.verbs.generation.translations import Translation
-from regard.verbs.score import pair_scores, source_ids
+from regard.verbs.score import pair_scores, source_ids, tags_of
 from regard.verbs.shared.answerer import (
     Answer,
     Answerer,
@@ -59,6 +59,7 @@ SURELY_SHORT = 128  # characters: such a text is not checked for its number of t
 CHARACTERS_OF_A_TOKEN = 3  # about
 SAMPLES_OF_A_CHARACTER = 800  # of a recording, about: 20 characters a second
 MAX_CHARACTERS = 100_000  # of a prompt or a text that is not split
+REQUEST_PREFIX = "the prefix of the request as"
 REQUIRING_BEAM = beam_of(5)  # where the model's own search is not a beam
 RequiredText = tuple[str, ...]  # a text that an answer must have, in one of these forms
 
@@ -72,6 +73,7 @@ class TranslationAnswerer(DecodingAnswerer[str, Translation]):
             workers=1, prefix=settings.prefix, n_best=settings.count, split=settings.split
         )
         self.translator = Translator(loaded, controls=settings.controls, options=options, runtime=runtime)
+        self._tags = tags_of(loaded, options, REQUEST_PREFIX)
         if settings.alignments:
             source_attentions(self.translator.model)  # refuses a model without any
 
@@ -104,6 +106,8 @@ class TranslationAnswerer(DecodingAnswerer[str, Translation]):
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         pieces = self.translator.pieces(texts)
+        for each in pieces:
+            self._tags.warn(each, "a text")
         long = [piece for each in pieces for piece in each if len(piece) > SURELY_SHORT]
         for piece, is_long in zip(long, self.translator.too_long(long), strict=True):
             if is_long:
@@ -208,6 +212,7 @@ class ScoreAnswerer(BatchAnswerer[tuple[str, str], ForcedScore]):
         super().__init__(settings)
         self.loaded, self.options = loaded, PrefixOptions(prefix=settings.prefix)
         source_ids([""], loaded, settings.prefix)  # refuses a prefix that is not a language of the model
+        self._tags = tags_of(loaded, self.options, REQUEST_PREFIX)
 
     def count_unknown(self, piece: tuple[str, str]) -> int:
         """Those of both texts."""
@@ -215,6 +220,8 @@ class ScoreAnswerer(BatchAnswerer[tuple[str, str], ForcedScore]):
         return _count_unknown(tokenizers.source, piece[0]) + _count_unknown(tokenizers.target, piece[1])
 
     def answers(self, pieces: Sequence[tuple[str, str]], first: int) -> list[ForcedScore]:
+        for source, _ in pieces:
+            self._tags.warn([source], "a text")
         return pair_scores(self.loaded, pieces, self.options)
 
 

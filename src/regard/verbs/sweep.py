@@ -28,8 +28,9 @@ from regard.jobs.tasks import (
     task_record,
 )
 from regard.recipe import apply_overrides
-from regard.training.settings import METRICS, Metric
+from regard.training.settings import Metric
 from regard.training.threads import unchanged_threads
+from regard.verbs.compared_runs import ranks_of
 from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, placed, refuse_unknown_engine
 from regard.verbs.jobs import shard_of
 from regard.verbs.recipes import recipe_path
@@ -166,10 +167,10 @@ class _Runs:
             raise RunError(f"out of memory: {error}", hint) from error
         validation = best_validation(RunFolder(self.folder / name))
         metric = self._loaded[name].recipe.training.best_metric
-        scores, rank = _scores(validation, result.metrics, metric)
+        scores, ranks = _scores(validation, result.metrics, metric), ranks_of(validation, metric)
         seconds = round(time.monotonic() - began, 3)
         found = {"run": name, "steps": result.steps, "validation": _finite(validation)}
-        return TaskRecord(task=name, seconds=seconds, scores=scores, result=found, rank=rank)
+        return TaskRecord(task=name, seconds=seconds, scores=scores, result=found, **ranks)
 
 
 def _trained_here(
@@ -344,13 +345,12 @@ def _wait_for_lock(folder: Path, seconds: float) -> None:
 
 def _scores(
     validation: Mapping[str, float], test: Mapping[str, float], metric: Metric
-) -> tuple[dict[str, float | None], float | None]:
-    """The metric by which a run's best model was chosen, its other scores, and the rank by that metric."""
-    value, name = _finite(validation).get(metric), f"validation {metric}"
-    scores: dict[str, float | None] = {name: value}
+) -> dict[str, float | None]:
+    """The metric by which a run's best model was chosen, and the test scores."""
+    scores: dict[str, float | None] = {f"validation {metric}": _finite(validation).get(metric)}
     if not test.keys() <= validation.keys():  # else there were no test data
         scores |= {f"test {each}": score for each, score in _finite(test).items()}
-    return scores, None if value is None else -value if METRICS[metric] else value
+    return scores
 
 
 def _finite(scores: Mapping[str, Any]) -> dict[str, float | None]:

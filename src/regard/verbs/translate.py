@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
-from regard import console
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.running_search import records_alternatives
 from regard.decoding.settings import GenerationSettings
@@ -19,16 +18,10 @@ from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.engine import EngineDecoder, refuse_device
+from regard.verbs.generation.language_tags import LanguageTags
 from regard.verbs.generation.languages import in_languages
 from regard.verbs.generation.pooled_decoding import PooledDecoder
-from regard.verbs.generation.prefixes import (
-    known_tags,
-    lost_tag,
-    reads_languages,
-    source_prefix,
-    spelled_language,
-    unknown_tag,
-)
+from regard.verbs.generation.prefixes import source_prefix
 from regard.verbs.generation.running_answers import RunningAnswers, width_of
 from regard.verbs.generation.search_results import samples_for, translation_search
 from regard.verbs.generation.sources import SourceEncoder
@@ -51,7 +44,6 @@ from regard.verbs.shared.texts import OneOrSeveral, several
 
 ONE_TEXT = "put it into a list: [text]; Translator.texts([text]) splits it into sentences"
 MAX_CHARACTERS = 5000  # of a line; the rest is left out, with a warning
-MOST_TAGS = 10  # in a warning
 OPTIONS = TranslationOptions()
 Join = Callable[[str, Sequence[str], Sequence[Translation]], Translation]
 
@@ -134,10 +126,8 @@ class Translator(ShowsModel):
         self._sources = SourceEncoder(tokenizers.source, prefix, most, self.max_characters)
         are_long = partial(self._sources.are_long, above=self.settings.split_above)
         self._splitter = WholeTexts() if split is None else Splitter(split, self.settings, are_long)
-        self._warns_of_tags, self._reads_languages = True, reads_languages(tokenizers.source)
-        self._tags = known_tags(tokenizers.source)
-        if tag := unknown_tag(prefix.text, self._tags):
-            console.warn(f"prefix: {self._of_unknown(tag)}")
+        self._tags = LanguageTags(tokenizers.source, has_prefix=options.prefix is not None)
+        self._tags.warn_of_prefix(prefix.text)
         self._translations = TranslationBuilder(
             self.answer, self.precision, self.model, tokenizers, self._sources, self.settings, options.n_best
         )
@@ -211,7 +201,8 @@ class Translator(ShowsModel):
         alignments: bool = False,
     ) -> Iterator[Translation]:
         pieces = [each or [""] for each in pieces]
-        self._warn_of_tags(pieces, first)
+        for number, each in enumerate(pieces, start=first):
+            self._tags.warn(each, f"line {number}")
         numbers = [number for number, each in enumerate(pieces, start=first) for _ in each]
         flat = [piece for each in pieces for piece in each]
         each_found = iter(
@@ -219,33 +210,6 @@ class Translator(ShowsModel):
         )
         for line, of_line in zip(lines, pieces, strict=True):
             yield join(line, of_line, list(islice(each_found, len(of_line))))
-
-    def _warn_of_tags(self, pieces: Sequence[Sequence[str]], first: int) -> None:
-        """Warn once of a text with the tag of a language that is lost.
-
-        It is not a token of the model's languages, or its first sentence has it, and another has none.
-        """
-        for number, each in enumerate(pieces, start=first):
-            if not self._warns_of_tags:
-                return
-            if tag := unknown_tag(each[0], self._tags):
-                console.warn(f"line {number}: {self._of_unknown(tag)}")
-                self._warns_of_tags = False
-                return
-            if self._reads_languages and (tag := spelled_language(each[0])):
-                reason = f"line {number} begins with {tag}, which the model reads as text there"
-            elif self.options.prefix is None and (tag := lost_tag(each)):
-                reason = f"line {number} is split into sentences, and not all have {tag}"
-            else:
-                continue
-            console.warn(f"{reason}: give --prefix '{tag}' in its place, for each sentence")
-            self._warns_of_tags = False
-
-    def _of_unknown(self, tag: str) -> str:
-        """What a warning says of a tag that is none of the model's."""
-        first, more = self._tags[:MOST_TAGS], len(self._tags) - MOST_TAGS
-        rest = f" and {more} more" if more > 0 else ""
-        return f"{tag} is no tag of this model, which knows {', '.join(first)}{rest}"
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         """The pieces of each text that are translated alone: sentences, or lines; at least one."""

@@ -20,9 +20,9 @@ def used_weights(
 ) -> tuple[dict[str, Tensor], bool]:
     """The weights with which a checkpoint is validated and used; True if they are the moving average.
 
-    They are the moving average if the run has one. In a run with adapters the average is over adapter
-    tensors, which are not a model's weights, so the weights of that step are used. `load` reads the tensors
-    of a file; None reads all of them.
+    They are the moving average if the run has one; adapters are merged in both. Averages of unmerged
+    adapters, as development versions wrote them, are no model's weights: those of that step are used. `load`
+    reads the tensors of a file; None reads all of them.
     """
     load = load or checkpoint.read_tensors
     weights = dict(load(WEIGHTS))

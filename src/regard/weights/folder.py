@@ -28,7 +28,8 @@ from regard.weights.tensors import refuse_non_finite, write_tensors
 
 FORMAT_VERSION = 1
 MANIFEST = "MANIFEST.json"
-UNLISTED = frozenset({"README.md"})  # the model card, which may be edited afterwards
+CARD = "README.md"  # the model card
+UNLISTED = frozenset({CARD})  # it may be edited afterwards
 Files = Mapping[str, bytes | Mapping[str, Tensor]]
 AllFiles = Mapping[str, bytes | Mapping[str, Tensor] | Shard | SavedTensors]
 Entries = Mapping[str, Mapping[str, Any]]  # of the manifest: the size and SHA-256 of files by name

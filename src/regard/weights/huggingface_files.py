@@ -13,6 +13,7 @@ from regard.data.os_errors import os_errors
 from regard.errors import FolderError
 from regard.weights.folder import MANIFEST, Files
 from regard.weights.new_folder import refuse_taken
+from regard.weights.other_engines import is_ctranslate2
 from regard.weights.pickled import read_pickle, refuse_untrusted
 from regard.weights.strict_json import read_json
 from regard.weights.tensors import read_tensors, refuse_non_finite, write_tensors
@@ -24,7 +25,7 @@ OURS = b'"format_version"'  # occurs in a config.json of regard
 
 def is_huggingface(path: Path) -> bool:
     """True if `path` is a Hugging Face folder, not one of regard."""
-    if os.path.isfile(path / MANIFEST) or not os.path.isfile(path / CONFIG):
+    if os.path.isfile(path / MANIFEST) or not os.path.isfile(path / CONFIG) or is_ctranslate2(path):
         return False
     with open(path / CONFIG, "rb") as file:
         return OURS not in file.read(2**16)

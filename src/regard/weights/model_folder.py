@@ -25,6 +25,7 @@ from regard.models.model import Model
 from regard.weights.checkpoint import RunFolder, VerifiedFolder
 from regard.weights.folder import MANIFEST, find_folder
 from regard.weights.huggingface_files import is_huggingface
+from regard.weights.other_engines import refuse_other_engine
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import restore_model
 
@@ -138,6 +139,7 @@ def open_model_folder(path: str | Path, names: Collection[str] | None = None) ->
             f"{path} is a Hugging Face folder, not one of regard",
             f"convert it: regard convert {path} --out DIR",
         )
+    refuse_other_engine(path)
     if not os.path.isfile(path / MANIFEST) and (
         find_folder(path / "best") or find_folder(path / "checkpoints")
     ):
@@ -173,10 +175,6 @@ def read_config(folder: VerifiedFolder) -> tuple[ModelConfig, tuple[str, ...]]:
             )
         case {"format_version": int(), "kind": str(kind), "settings": dict(settings), **others}:
             pass
-        case _ if (folder.path / "export.json").is_file():
-            raise FolderError(
-                f"{folder.path} is an export for another engine", "give the model that was exported"
-            )
         case _:
             raise FolderError(f"{path} lacks format_version, kind or settings", "was it written by regard?")
     labels = others.pop("labels", [])

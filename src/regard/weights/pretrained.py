@@ -59,6 +59,7 @@ from regard.weights.huggingface_files import CONFIG, is_huggingface, read_table,
 from regard.weights.huggingface_speech import read_speech_decoding, write_speech_decoding
 from regard.weights.model_folder import LoadedModel, check_size, reads_text
 from regard.weights.names import read_names, renamed, write_names
+from regard.weights.other_engines import refuse_other_engine
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors, restore_model
 
@@ -161,6 +162,7 @@ def _refuse_not_huggingface(folder: Path) -> None:
         raise FolderError(f"{folder} does not exist", "check the path")
     if is_huggingface(folder):
         return
+    refuse_other_engine(folder)
     if any((folder / name).exists() for name in (MANIFEST, CONFIG, "checkpoints")):
         raise FolderError(
             f"{folder} is a folder of regard already",

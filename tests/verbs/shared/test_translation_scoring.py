@@ -92,5 +92,5 @@ def test_verbs_refuse_a_missing_tokeniser_before_they_translate(untrained, recip
 
 def test_chrf_comes_first_where_there_are_no_spaces(untrained, recipe):
     found = evaluate(model=untrained, src=recipe.with_name("train.en"), ref=recipe.with_name("train.ja"))
-    assert [score.name for score in found.scores] == ["chrF2++", "BLEU", "TER"]
+    assert [score.name for score in found.scores] == ["chrF2++", "BLEU", "chrF2", "TER"]
     assert "tok:char" in found.scores[1].signature

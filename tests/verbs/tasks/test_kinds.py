@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from regard.decoding.controls import Controls
+from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError, FolderError, RecipeError, RegardError, UserError
 from regard.recipe import apply_overrides
 from regard.verbs.evaluate import evaluate
 from regard.verbs.shared.settings import load_recipe, load_run, recipe_from, refuse_unused_settings
+from regard.verbs.shared.test_data_settings import changed_generation
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.train import train
 from regard.verbs.training_run.initial_model import begin
@@ -275,6 +278,43 @@ def test_a_model_taken_out_of_its_run_folder_needs_a_file(runs, tmp_path, monkey
     finally:
         (tmp_path / "model").rename(folder / "run" / "best")
     assert evaluate(model=folder / "run", threads=1).scores[0].value == metrics["accuracy"]
+
+
+def test_the_context_of_a_call_is_that_of_a_recipe(runs, tmp_path):
+    folder, _ = runs("language_model")
+    run, copy = folder / "run", tmp_path / "copy"
+    shutil.copytree(run, copy)
+    saved = json.loads((copy / "resolved.json").read_text("utf-8"))
+    saved["recipe"] = apply_overrides(saved["recipe"], ["validation.context=1"])
+    (copy / "resolved.json").write_text(json.dumps(saved), "utf-8")
+    found = evaluate(model=run, context=1, threads=1).scores
+    assert found == evaluate(model=copy, threads=1).scores
+    assert "|context:1|" in found[0].signature
+    assert found[0].value != evaluate(model=run, threads=1).scores[0].value
+    with pytest.raises(RecipeError, match=r"validation\.context = 1000 must be less"):
+        evaluate(model=run, context=1000, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("language_model", {"beam_size": 2}, "has no beam search"),
+        ("transcription", {"alpha": 2.0}, "is decoded with beam_size alone"),
+        ("classification", {"context": 1}, "context is for language models"),
+        ("translation", {"prefix": "a"}, "prefix, .* are for translations of a file"),
+    ],
+)
+def test_what_test_data_are_not_scored_with_is_refused(runs, kind, options, message):
+    with pytest.raises(UserError, match=message):
+        evaluate(model=runs(kind)[0] / "run", threads=1, **options)
+
+
+def test_test_data_are_translated_with_the_controls_of_a_call(runs):
+    run = load_model(runs("translation")[0] / "run")
+    changed = changed_generation(run, Controls(beam_size=3, length_penalty="power", alpha=2.0))
+    settings = GenerationSettings(**changed)
+    assert (settings.beam_size, settings.length_penalty, settings.alpha) == (3, "power", 2.0)
+    assert evaluate(model=run, beam_size=3, length_penalty="power", alpha=2.0, threads=1).scores
 
 
 @pytest.mark.parametrize(

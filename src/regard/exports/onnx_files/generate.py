@@ -191,7 +191,9 @@ def main() -> None:
     """The command."""
     arguments = argparse.ArgumentParser(description="Translate or continue texts.")
     arguments.add_argument("texts", nargs="*", metavar="TEXT")
-    arguments.add_argument("--beam", type=int, metavar="SIZE", help="1 is greedy search")
+    arguments.add_argument(
+        "--beam", type=int, metavar="SIZE", help="hypotheses of the beam search; 1 is greedy search"
+    )
     arguments.add_argument("--max-new-tokens", type=int, metavar="COUNT")
     given = arguments.parse_args()
     for option, value in (("--beam", given.beam), ("--max-new-tokens", given.max_new_tokens)):

@@ -15,7 +15,7 @@ class SourceEncoder:
     def __init__(self, tokenizer: Tokenizer, prefix: Prefix, most: int, max_characters: int) -> None:
         self._tokenizer, self._prefix = tokenizer, prefix
         self.most, self.max_characters = most, max_characters
-        self._unknown = UnknownTokens(tokenizer.unk_id)
+        self._unknown = UnknownTokens.of(tokenizer)
 
     def ids(self, lines: Sequence[str], numbers: Sequence[int]) -> list[list[int]]:
         """The ids of each line or sentence; what is too long is truncated, and what is unknown named."""

@@ -95,7 +95,7 @@ def new_images(
         unit="images",
         skipped=skipped,
         summary=f"{len(classes.names)} classes, images of {size} x {size} pixels, the model of"
-        f" recipes/{IMAGES.recipe}, {plan.max_steps:,} updates ({plan.epochs:.0f} epochs),"
+        f" recipes/{IMAGES.recipe}, {plan.max_steps:,} updates ({counted(round(plan.epochs), 'epoch')}),"
         f" {minutes_in_words(plan.minutes)}{cores} on this machine",
         warnings=problems[:NAMED],
     )

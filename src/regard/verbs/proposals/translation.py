@@ -102,7 +102,8 @@ def _summary(proposal: RunPlan, budget: Budget) -> str:
     limit = "" if budget.has_minutes else "; at most an hour, since --minutes is not set"
     return (
         f"a model of {proposal.parameters / 1e6:.1f} M parameters, {proposal.max_steps:,} updates"
-        f" ({proposal.epochs:.0f} epochs), {minutes_in_words(proposal.minutes)}{cores} on this machine{limit}"
+        f" ({counted(round(proposal.epochs), 'epoch')}), {minutes_in_words(proposal.minutes)}{cores}"
+        f" on this machine{limit}"
     )
 
 

@@ -65,6 +65,7 @@ LIMITS: dict[str, Limit] = {
     "processes": Limit(most=100_000, why="each has a connection to one process"),
     "part_megabytes": Limit(least=0.001, most=10_000, why="a part that fails is begun again"),
     "last": Limit(most=10_000, why="no run keeps more checkpoints"),
+    "context": Limit(least=0, most=10_000_000, why="no window is longer"),
     "length": _SIZE,
     "d_model": _SIZE,
     "num_heads": Limit(most=1000, why="a figure has no room for more"),

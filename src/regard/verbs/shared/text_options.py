@@ -183,6 +183,11 @@ class WorkerOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(WorkerOptions, PrefixOptions, LanguageOptions):
+    """How a file is translated to be scored."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SummaryOptions(WorkerOptions, PrefixOptions, BatchOptions):
     """How a text becomes another."""
 

@@ -23,7 +23,7 @@ from regard.data.windows import PackedExamples, WindowExamples, scoring_batches
 from regard.decoding.continuation import ContinuationSettings
 from regard.errors import RecipeError
 from regard.evaluation.classification import bootstrap_interval
-from regard.evaluation.score import Score
+from regard.evaluation.score import FineScore, Score
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.training.collapse import target_entropy
 from regard.training.objective import NextToken, Objective
@@ -280,7 +280,7 @@ def _scores(score: TextScore, stream: TokenStream, recipe: LanguageModelRecipe) 
     signature += f"|version:regard {version('regard')}"
     none = (None, None)
     return [
-        Score(
+        (Score if name == "perplexity" else FineScore)(
             name=name.replace("_", " "),
             value=value,
             low=intervals.get(name, none)[0],

@@ -22,7 +22,7 @@ from regard.data.tokenizer_file import SPECIALS
 from regard.data.tokenizer_training import WITHOUT_WORDS, TokenizerSettings, refuse_target_settings
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import bootstrap_interval
-from regard.evaluation.score import Score
+from regard.evaluation.score import FineScore, Score
 from regard.models.encoder_only import EncoderOnly
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.shared.load_encoder import encoder_that
@@ -201,12 +201,12 @@ def _evaluate(
         high=100 * high,
         signature=signature,
     )
-    masked_loss = Score(name="masked loss", value=loss, **without_interval)
+    masked_loss = FineScore(name="masked loss", value=loss, **without_interval)
     if frequencies is None:
         return ScoreReport(scores=[accuracy, masked_loss])
     share, entropy = unigram_baseline(frequencies, np.concatenate(labels))
     unigram = Score(name="unigram accuracy", value=100 * share, **without_interval)
-    unigram_loss = Score(name="unigram loss", value=entropy, **without_interval)
+    unigram_loss = FineScore(name="unigram loss", value=entropy, **without_interval)
     return ScoreReport(scores=[accuracy, unigram, masked_loss, unigram_loss])
 
 

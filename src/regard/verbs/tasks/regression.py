@@ -18,7 +18,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_training import TokenizerSettings, refuse_target_settings
 from regard.errors import DataError
 from regard.evaluation.regression import correlation, mean_absolute_error, pairs_interval
-from regard.evaluation.score import Score
+from regard.evaluation.score import FineScore, Score
 from regard.training.objective import Objective, SquaredError
 from regard.verbs.shared.load_encoder import encoder_that
 from regard.verbs.tasks.labelled_texts import (
@@ -126,11 +126,11 @@ def _evaluate(model: Any, texts: Sequence[EncodedText], pad_id: int) -> ScoreRep
     predictions, labels = _predictions_and_labels(model, texts, pad_id)
     signature = f"texts:{len(labels)}|interval:bootstrap|version:regard {version('regard')}"
     metrics = {"mean absolute error": mean_absolute_error, "Pearson's r": correlation}
-    scores = []
+    scores: list[Score] = []
     for name, metric in metrics.items():
         low, high = pairs_interval(predictions, labels, metric)
         value = metric(predictions, labels)
-        scores.append(Score(name=name, value=value, low=low, high=high, signature=signature))
+        scores.append(FineScore(name=name, value=value, low=low, high=high, signature=signature))
     return ScoreReport(scores=scores)
 
 

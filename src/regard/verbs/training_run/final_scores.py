@@ -17,6 +17,7 @@ from regard.verbs.tasks.task import Task
 from regard.verbs.training_run.initial_model import origin
 from regard.verbs.training_run.model_card import model_card
 from regard.weights.checkpoint import RunFolder
+from regard.weights.folder import CARD
 from regard.weights.model_folder import load_model
 from regard.weights.tensors import restore_model
 
@@ -51,7 +52,7 @@ def finish(
     if model is None or scores is None:
         return {}
     card = model_card(recipe_file.recipe, task, count_parameters(model), scores, run.metrics(), origin(run))
-    (run.path / "best" / "README.md").write_text(card, "utf-8")
+    (run.path / "best" / CARD).write_text(card, "utf-8")
     if scores:
         run.append_metrics({"kind": "test", "scores": {score.name: score.value for score in scores}})
         if not quiet:

@@ -43,6 +43,26 @@ def model_card(
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
+def average_card(
+    name: str, recipe: Recipe | None, parameters: int, steps: Sequence[int], *, moving: bool
+) -> str:
+    """The card of a mean of checkpoints as Markdown. It has no scores: those of the run are of other weights.
+
+    `name` is that of a run without a recipe.
+    """
+    of = "the moving averages of the weights" if moving else "the weights"
+    updates = ", ".join(f"{step:,}" for step in steps)
+    mean = f"the mean of {of} after {updates} updates" if len(steps) > 1 else f"{of} after {updates} updates"
+    parts = [
+        f"# {recipe.name if recipe else name}",
+        recipe.description if recipe else "",
+        f"{parameters:,} parameters: {mean} of a run, by `regard average` of regard {version('regard')}."
+        " `regard evaluate --model .` scores this model.",
+        recipe.card if recipe else "",
+    ]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
 def _score_list(scores: Sequence[Score]) -> str:
     """A line for each score. A table does not work, since signatures contain `|`."""
     if not scores:
@@ -52,6 +72,7 @@ def _score_list(scores: Sequence[Score]) -> str:
 
 
 def _value(score: Score) -> str:
+    form = f"z.{score.decimals}f"
     if score.low is None or score.high is None:
-        return f"{score.value:z.2f}"
-    return f"{score.value:z.2f} (95 %: {score.low:z.2f} to {score.high:z.2f})"
+        return f"{score.value:{form}}"
+    return f"{score.value:{form}} (95 %: {score.low:{form}} to {score.high:{form}})"

@@ -30,7 +30,7 @@ def training_summary(
         f"{settings.max_steps:,} updates" if not done else f"updates {done + 1:,} to {settings.max_steps:,}"
     )
     ends = settings.max_steps / per_epoch
-    epochs = f"{ends:.1f} epochs" if not done else f"epochs {done / per_epoch:.1f} to {ends:.1f}"
+    epochs = epochs_of(ends) if not done else f"epochs {done / per_epoch:.1f} to {ends:.1f}"
     about = "about " if loader.is_estimated else ""
     validated = counted(validations, "validation") if has_validation else "no validation"
     line = f"training: {updates} ({epochs} of {about}{per_epoch:,.0f} updates), {validated}"
@@ -40,6 +40,12 @@ def training_summary(
     updated = TimedCount(count=done, seconds=state["seconds"] - timed.seconds)
     left = time_left(done, settings, updated, timed)
     return f"{line}; about {console.duration(left.seconds)} at the speed so far"
+
+
+def epochs_of(count: float) -> str:
+    """A number of epochs in words: 1 epoch, 1.5 epochs."""
+    shown = f"{count:.1f}"
+    return "1 epoch" if shown == "1.0" else f"{shown} epochs"
 
 
 def early_stop(settings: TrainingSettings, state: Mapping[str, Any]) -> str:
