@@ -1546,7 +1546,7 @@ def classify_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1571,8 +1571,8 @@ def classify_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1592,7 +1592,7 @@ def embed_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1615,8 +1615,8 @@ def embed_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1638,7 +1638,7 @@ def fill_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1663,8 +1663,8 @@ def fill_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1720,7 +1720,7 @@ def generate_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1784,8 +1784,8 @@ def generate_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1807,7 +1807,7 @@ def score_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1832,8 +1832,8 @@ def score_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1890,7 +1890,7 @@ def summarize_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1957,8 +1957,8 @@ def summarize_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1982,7 +1982,7 @@ def tag_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -2007,8 +2007,8 @@ def tag_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -2069,7 +2069,7 @@ def translate_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -2143,8 +2143,8 @@ def translate_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -2755,7 +2755,7 @@ def tokenize_corpus(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     done: Callable[[PartDone], None] | None = None,
@@ -2781,8 +2781,8 @@ def tokenize_corpus(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,

@@ -86,10 +86,7 @@ def _print(
         try:
             write_file(answers, output, ranked=ranked, as_json=as_json)
         except KeyboardInterrupt:
-            hint = (
-                "the same command starts at the first line; --shard 1/1 keeps each part that is done,"
-                " --part-megabytes 0.1 makes them small"
-            )
+            hint = "the same command starts at the first line; --shard 1/1 keeps each part that is done"
             raise Interrupted(signal.SIGINT, f"interrupted; {output} was not written", hint) from None
     else:
         write_output(output_lines(each, ranked=ranked, as_json=as_json) for each in answers)
