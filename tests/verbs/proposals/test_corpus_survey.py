@@ -229,6 +229,29 @@ def test_lines_in_another_script_are_found(corpus):
     assert "10 lines of train.de not in Latin like the rest: train.de:201, train.de:202, " in finding.text
 
 
+@pytest.mark.parametrize(
+    ("kind", "wrong", "right"),
+    [
+        ("broken characters", "Er fÃ¤hrt nach KÃ¶ln.", "Er fährt nach Köln, à Paris, Ångström, Â, Ã."),
+        ("broken characters", "Sie sagt: â€žNeinâ€œ", "Sie sagt: „Nein“ – 5 €"),
+        ("broken characters", "ÐŸÑ€Ð¸Ð²ÐµÑ‚", "Ðað er gott, Ñandú"),
+        ("HTML entities", "Brot &amp; Butter, 3 &#8364;", "Brot & Butter; R&D, a&b;"),
+        ("target without words", "https://example.org/a?b=c 17", "Siehe https://example.org/a?b=c"),
+        ("odd length", "Haus " * 200, "Haus mit Fenstern dort"),
+    ],
+)
+def test_pairs_that_are_wrong_by_themselves_are_found(corpus, kind, wrong, right):
+    def found(text):
+        source = [*ENGLISH[:9], *["the old house with green windows stands there"] * 5, *ENGLISH[14:]]
+        findings = survey(corpus(source, [*GERMAN[:9], *[text] * 5, *GERMAN[14:]])).findings
+        return [
+            (each.kind, each.lines) for each in findings if not each.is_usual and each.kind != "misaligned"
+        ]
+
+    assert found(wrong) == [(kind, (10, 11, 12, 13, 14))]
+    assert found(right) == []
+
+
 @pytest.mark.parametrize("vocab_size", [300, 1000])
 def test_tokens_are_estimated_from_words_or_characters(corpus, vocab_size):
     tokens = train_tokenizer(GERMAN, "bpe", TokenizerSettings(vocab_size=vocab_size)).encode_batch(GERMAN)
