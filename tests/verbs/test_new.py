@@ -282,6 +282,16 @@ def test_all_lines_with_problems_are_listed_and_clean_leaves_them_out(corpus, tm
     assert any("9 pairs left out: " in warning for warning in cleaned.warnings)
 
 
+def test_a_header_that_is_repeated_in_joined_tables_is_left_out_and_counted(corpus, tmp_path):
+    english, german = map(lines, corpus)
+    rows = [f"{a}\t{b}" for a, b in zip(english, german, strict=True)]
+    pairs = new(write(tmp_path / "p.tsv", ["en\tde", *rows, "en\tde"]), out=tmp_path / "p.toml")
+    assert (pairs.train + pairs.valid, pairs.skipped) == (200, {"repeated header": 1})
+    labels = [f"{text},{'ab'[i % 2]}" for i, text in enumerate(english)]
+    texts = new(write(tmp_path / "t.csv", ["text,label", *labels, "text,label"]), out=tmp_path / "t.toml")
+    assert (texts.train + texts.valid, texts.skipped) == (200, {"repeated header": 1})
+
+
 def test_a_good_corpus_has_no_list_and_only_pairs_are_cleaned(corpus, tmp_path):
     assert not (new(*corpus, out=tmp_path / "good.toml", clean=True).data / "problems.tsv").exists()
     texts = write(tmp_path / "texts.txt", [f"A text with the number {i} of many." for i in range(300)])

@@ -41,7 +41,7 @@ from regard.verbs.training_run.process_agreement import (
     refuse_too_many,
 )
 from regard.verbs.training_run.product_choice import PRODUCTS, product_precision
-from regard.verbs.training_run.recipe_data import refuse_missing_data
+from regard.verbs.training_run.recipe_data import refuse_missing_data, same_files
 from regard.verbs.training_run.refit import (
     copy_measured,
     publish,
@@ -298,6 +298,8 @@ def _train_once(source: RecipeFile, run: RunFolder, process: _Process) -> _Train
     recipe, group, device, say = source.recipe, process.group, process.device, process.say
     checkpoint = run.latest()
     teacher = load_teacher(source, run, device, writes=group.is_first, say=say)
+    for warning in same_files(source.table) if group.is_first else ():
+        console.warn(warning)
     task, model = begin(
         source, run, device, say=say, group=group, resumes=checkpoint is not None, teacher=teacher
     )

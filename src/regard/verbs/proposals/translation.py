@@ -75,7 +75,7 @@ def new_translation(
         text=recipe_text(location.name, about, data, proposal, survey, expected),
         counts=counts,
         unit="pairs",
-        skipped=Counter(corpus.skipped) + problems.left_out,
+        skipped=_reasons(corpus.skipped) + problems.left_out,
         summary=_summary(proposal, budget),
         warnings=[
             *(str(each) for each in survey.findings if not each.is_usual),
@@ -84,6 +84,12 @@ def new_translation(
         ],
         notes=[*(str(each) for each in survey.findings if each.is_usual), score],
     )
+
+
+def _reasons(skipped: Counter[str]) -> Counter[str]:
+    """Why lines were left out; of a table only repeated headers are malformed and not refused."""
+    named = {"malformed": "repeated header"}
+    return Counter({named.get(reason, reason): count for reason, count in skipped.items()})
 
 
 def _proposed(
