@@ -160,7 +160,7 @@ class Trainer:
         self._average_last()
 
     def _stopped(self, signal: int) -> Stopped:
-        """What is said of a run that was stopped, whose last updates may not be validated."""
+        """The message for a stopped run, whose last updates may not be validated."""
         state, command = self.state, f"regard train {shlex.quote(str(self.run.path))}"
         hint = f"continue with `{command}`"
         if self.validate is None or state.step == state.validated_step:

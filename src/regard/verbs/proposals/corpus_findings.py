@@ -35,12 +35,14 @@ FindingKind = Literal[
     "odd length",
     "overlap",
     "copies",
+    "not distinguished",
     "duplicates",
     "several targets",
 ]
 # Profiles distinguish two languages if these shares of the pairs are clearly in them, in either order, and
 # source in the first.
 MIN_DISTINGUISHED_SHARE, MIN_IN_ORDER_SHARE = 0.7, 0.1
+MIN_PAIRS_TO_DISTINGUISH = 500  # with fewer, profiles of languages are not expected to differ
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,7 @@ class CorpusFinding:
     @property
     def is_usual(self) -> bool:
         """True for findings that good corpora have too; others look like mistakes."""
-        return self.kind in ("duplicates", "several targets")
+        return self.kind in ("not distinguished", "duplicates", "several targets")
 
     def __str__(self) -> str:
         return self.text
@@ -113,6 +115,14 @@ def findings_of(
         yield from _overlap(training, corpus, overlaps[part])
     for corpus in corpora:
         yield from _copies(corpus)
+    if profiles is None and training.pairs >= MIN_PAIRS_TO_DISTINGUISH:
+        source, target = training.files
+        yield CorpusFinding(
+            kind="not distinguished",
+            text=f"{source} and {target} are not distinguished by letters, as if each were in both languages"
+            " or both in one: pairs with swapped sides were not searched for",
+            count=training.pairs,
+        )
     yield from _duplicates(training)
 
 

@@ -1,4 +1,4 @@
-"""Problems of single pairs: wrong language or script, broken characters, no words, odd lengths, copies."""
+"""Problems of single pairs: language, script, broken characters, no words, odd lengths, copies."""
 
 import itertools
 import math
