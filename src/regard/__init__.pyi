@@ -1710,7 +1710,7 @@ def classify_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1735,8 +1735,8 @@ def classify_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1756,7 +1756,7 @@ def embed_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1779,8 +1779,8 @@ def embed_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1802,7 +1802,7 @@ def fill_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1827,8 +1827,8 @@ def fill_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1884,7 +1884,7 @@ def generate_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1949,8 +1949,8 @@ def generate_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -1972,7 +1972,7 @@ def score_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -1997,8 +1997,8 @@ def score_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -2055,7 +2055,7 @@ def summarize_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -2123,8 +2123,8 @@ def summarize_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -2148,7 +2148,7 @@ def tag_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -2173,8 +2173,8 @@ def tag_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -2235,7 +2235,7 @@ def translate_shard(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     device: str = "auto",
@@ -2310,8 +2310,8 @@ def translate_shard(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
@@ -2925,7 +2925,7 @@ def tokenize_corpus(
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
-    part_megabytes: float = 4.0,
+    part_megabytes: float | None = None,
     column: str | None = None,
     into: str | None = None,
     done: Callable[[PartDone], None] | None = None,
@@ -2951,8 +2951,8 @@ def tokenize_corpus(
             here; local is this process.
         processes: With a cluster: how many processes have a model each. [default: as many as have a
             core, or a GPU]
-        part_megabytes: With a shard or an engine: the input of a part, whose output is one file;
-            fractions, as 0.05, are for a slow model.
+        part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
+            it is done. [default: a 64th of all, from 0.016 to 4]
         column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
             column has the texts; the output are the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,

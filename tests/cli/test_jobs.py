@@ -136,6 +136,22 @@ def test_the_status_lists_several_missing_parts(capsys, folder):
     assert "1 line, " in out
 
 
+def test_an_empty_input_is_named(capsys, folder):
+    (folder / "in" / "empty.jsonl").touch()
+    where = (
+        "--input",
+        f"{folder}/in/*.jsonl",
+        "--output",
+        folder / "out",
+        "--shard",
+        "1/1",
+        "--column",
+        "text",
+    )
+    assert regard("translate", *where) == 0
+    assert "empty input: " in capsys.readouterr().err
+
+
 def test_a_part_may_be_a_fraction_of_a_megabyte(folder):
     where = ("--input", f"{folder}/in/*", "--output", folder / "out")
     assert regard("translate", *where, "--shard", "1/1", "--part-megabytes", "0.05") == 0

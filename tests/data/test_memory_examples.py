@@ -38,3 +38,20 @@ def test_what_does_not_fit_together_is_refused(counts):
         SequencePairs(sources, targets)
     with pytest.raises(DataError):
         TensorExamples(torch.zeros(counts[0], 2), torch.zeros(counts[1], dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    ("sequences", "other", "what"),
+    [
+        ({"sources": [[5], [6, 0]], "targets": [[8], [9]]}, {}, r"sources\[1\] has pad_id = 0 at place 1"),
+        ({"sources": [[5], [6]], "targets": [[0, 8], [9]]}, {}, r"targets\[0\] has pad_id = 0 at place 0"),
+        ({"sources": [[5]], "targets": [[8]]}, {"pad_id": 3}, "pad_id and eos_id are both 3"),
+    ],
+)
+def test_padding_is_no_token_of_a_sequence(sequences, other, what):
+    with pytest.raises(DataError, match=what):
+        SequencePairs(**sequences, **other)
+
+
+def test_a_target_may_begin_with_the_id_of_padding():
+    assert len(SequencePairs([[5]], [[8]], pad_id=0, bos_id=0)) == 1  # as those of Marian and T5 do

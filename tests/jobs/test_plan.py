@@ -20,6 +20,22 @@ def test_parts_cover_the_inputs_in_order(planned):
         assert [ranges[0][0], *(end for _, end in ranges)] == [*(begin for begin, _ in ranges), file.size]
 
 
+@pytest.mark.parametrize(
+    ("format", "size", "parts"),
+    [("text", 9_000, 1), ("text", 1 << 20, 64), ("text", 1 << 29, 128), ("tokens", 1 << 20, 1)],
+)
+def test_a_small_input_has_parts_too_so_that_little_is_lost(planned, tmp_path, format, size, parts):
+    with (tmp_path / "large.txt").open("wb") as file:
+        file.truncate(size)
+    plan = planned(inputs=find_inputs([str(tmp_path / "large.txt")]), format=format, part_bytes=None)
+    assert len(list(plan.parts())) == parts
+
+
+def test_the_size_of_parts_is_that_of_the_plan_unless_another_is_given(planned, storage):
+    planned().agreed(storage)
+    assert planned(part_bytes=None).agreed(storage) == planned()
+
+
 @pytest.mark.parametrize("shards", [1, 2, 3, 50])
 def test_each_part_belongs_to_one_shard(planned, shards):
     plan = planned()

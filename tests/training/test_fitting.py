@@ -302,6 +302,31 @@ def test_an_id_beyond_the_vocabulary_is_named(tmp_path):
         fit(encoder_decoder(), pairs, tmp_path / "run", objective=CrossEntropy(), settings=settings(2))
 
 
+@pytest.mark.parametrize(
+    ("examples", "objective", "valid", "what"),
+    [
+        (1, 0, None, "pad_id is 1 in the examples, 0 in the objective, 0 in the model"),
+        (0, 1, None, "pad_id is 0 in the examples, 1 in the objective, 0 in the model"),
+        (1, 1, None, "pad_id is 1 in the examples, 1 in the objective, 0 in the model"),
+        (0, 0, 1, "pad_id is 1 in the validation examples, 0 in the objective, 0 in the model"),
+    ],
+)
+def test_examples_objective_and_model_share_the_id_of_padding(tmp_path, examples, objective, valid, what):
+    def padded(pad_id):
+        return SequencePairs([[4, 5], [6]], [[5], [4, 6]], pad_id=pad_id)
+
+    with pytest.raises(ConfigError, match=what):
+        fit(
+            encoder_decoder(),
+            padded(examples),
+            tmp_path / "run",
+            objective=RDrop(base=CrossEntropy(pad_id=objective)),
+            settings=settings(2),
+            valid=None if valid is None else padded(valid),
+        )
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_forward_that_nothing_calls_is_refused(tmp_path, pairs):
     class Doubled(EncoderDecoder):
         def forward(self, src_ids, src_lengths, tgt_ids):

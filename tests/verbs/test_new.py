@@ -258,6 +258,47 @@ def test_each_problem_of_a_corpus_is_a_warning(corpus, tmp_path, capsys):
     assert capsys.readouterr().err.splitlines() == [f"warning: {warning}" for warning in warnings]
 
 
+def test_all_lines_with_problems_are_listed_and_clean_leaves_them_out(corpus, tmp_path):
+    german = lines(corpus[1])
+    broken = {
+        10 * i + 4: text.replace("Nummer", "Nummer fÃ¼r &amp;") for i, text in enumerate(german[3:93:10])
+    }
+    write(corpus[1], [broken.get(line, text) for line, text in enumerate(german, start=1)])
+
+    found = new(*corpus, out=tmp_path / "all.toml")
+    listed = [row.split("\t") for row in lines(found.data / "problems.tsv")]
+    assert listed[0] == ["line", "problem", "source", "target"]
+    assert {int(row[0]): row[3] for row in listed[1:]} == broken
+    assert {row[1] for row in listed[1:]} == {"broken characters, HTML entities"}
+    assert found.train + found.valid == 200
+    assert not found.skipped
+
+    cleaned = new(*corpus, out=tmp_path / "clean.toml", clean=True)
+    assert cleaned.train + cleaned.valid == 200 - len(broken)
+    assert cleaned.skipped == {"broken characters": len(broken)}
+    kept = [text for part in ("train", "valid") for text in lines(cleaned.data / f"{part}.target")]
+    assert sorted(kept) == sorted(text for text in lines(corpus[1]) if text not in broken.values())
+    assert lines(cleaned.data / "problems.tsv") == lines(found.data / "problems.tsv")
+    assert any("9 pairs left out: " in warning for warning in cleaned.warnings)
+
+
+def test_a_header_that_is_repeated_in_joined_tables_is_left_out_and_counted(corpus, tmp_path):
+    english, german = map(lines, corpus)
+    rows = [f"{a}\t{b}" for a, b in zip(english, german, strict=True)]
+    pairs = new(write(tmp_path / "p.tsv", ["en\tde", *rows, "en\tde"]), out=tmp_path / "p.toml")
+    assert (pairs.train + pairs.valid, pairs.skipped) == (200, {"repeated header": 1})
+    labels = [f"{text},{'ab'[i % 2]}" for i, text in enumerate(english)]
+    texts = new(write(tmp_path / "t.csv", ["text,label", *labels, "text,label"]), out=tmp_path / "t.toml")
+    assert (texts.train + texts.valid, texts.skipped) == (200, {"repeated header": 1})
+
+
+def test_a_good_corpus_has_no_list_and_only_pairs_are_cleaned(corpus, tmp_path):
+    assert not (new(*corpus, out=tmp_path / "good.toml", clean=True).data / "problems.tsv").exists()
+    texts = write(tmp_path / "texts.txt", [f"A text with the number {i} of many." for i in range(300)])
+    with pytest.raises(RecipeError, match="clean is for the pairs of a translation"):
+        new(texts, task="language_model", clean=True, out=tmp_path / "texts.toml")
+
+
 def test_the_run_fits_the_minutes(corpus, tmp_path):
     short = read_toml(new(*corpus, minutes=0.2, cores=1, out=tmp_path / "short.toml").recipe)[0]
     long = read_toml(new(*corpus, minutes=5.0, cores=1, out=tmp_path / "long.toml").recipe)[0]

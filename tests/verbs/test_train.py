@@ -180,13 +180,14 @@ def test_a_run_first_prints_its_length_and_a_resumed_run_its_remaining_time(reci
 
 def test_each_record_is_passed_to_the_callback_and_quiet_prints_nothing(recipe, tmp_path, capsys):
     records = []
-    train(recipe, out=tmp_path / "run", quiet=True, on_report=records.append)
+    warmed_up = ["training.schedule.warmup_steps=1"]
+    train(recipe, out=tmp_path / "run", quiet=True, on_report=records.append, overrides=warmed_up)
     out, err = capsys.readouterr()
     assert (out, err) == ("", "")
     # the scores of the test at the end are not a report of the training
     assert records == [record for record in RunFolder(tmp_path / "run").metrics() if record["kind"] != "test"]
     assert {"train", "validation"} == {record["kind"] for record in records}
-    assert train(recipe, dry_run=True, quiet=True).steps == 1
+    assert train(recipe, dry_run=True, quiet=True, overrides=warmed_up).steps == 1
     assert capsys.readouterr() == ("", "")
 
 

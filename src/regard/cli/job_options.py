@@ -57,7 +57,7 @@ def refuse_half_a_job(
             raise UserError("--output is for --shard and --on", EVERYTHING)
         if sharding.processes is not None:
             raise UserError("--processes is for a cluster", "give --on ray, too")
-        if sharding.part_megabytes != ShardOptions().part_megabytes:
+        if sharding.part_megabytes is not None:
             raise UserError("--part-megabytes is for --shard and --on", EVERYTHING)
         for name, value in (("--column", sharding.column), ("--into", sharding.into)):
             if value is not None:

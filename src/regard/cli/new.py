@@ -94,6 +94,11 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
     help="Targets of `regard export` that the model must fit: ctranslate2, onnx, web, argos, gguf, hf.",
 )
 @click.option(
+    "--clean",
+    is_flag=True,
+    help="Leave out pairs of a translation that look like mistakes; problems.tsv beside the data lists them.",
+)
+@click.option(
     "--out",
     metavar="RECIPE",
     help="The recipe to write, or a folder for it. [default: named after the files, in this folder]",
@@ -109,6 +114,7 @@ def command(
     cores: int | None,
     init: str | None,
     targets: tuple[str, ...],
+    clean: bool,
     out: str | None,
 ) -> None:
     """Write a commented recipe for a corpus of your own.
@@ -136,6 +142,7 @@ def command(
         cores=cores,
         init=init,
         targets=targets,
+        clean=clean,
         out=out,
     )
     if written.reading:

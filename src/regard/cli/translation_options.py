@@ -103,10 +103,7 @@ def _write(texts: Iterable[str], output: Path | None) -> None:
         try:
             write_texts(texts, output)
         except KeyboardInterrupt:
-            hint = (
-                "the same command starts at the first line; --shard 1/1 keeps each part that is done,"
-                " --part-megabytes 0.1 makes them small"
-            )
+            hint = "the same command starts at the first line; --shard 1/1 keeps each part that is done"
             raise Interrupted(signal.SIGINT, f"interrupted; {output} was not written", hint) from None
     else:
         write_output(texts)

@@ -19,9 +19,11 @@ class SequencePairs:
     Args:
         sources: ids without special tokens; `eos_id` is appended.
         targets: ids without special tokens; `bos_id` and `eos_id` go around them.
+        pad_id: fills shorter rows of a batch, and is in no sequence: as a label it would not be learned. The
+            objective and the model's config have the same, which `fit` checks.
 
     Raises:
-        DataError: their numbers differ, or there are none.
+        DataError: their numbers differ, there are none, or one of them has `pad_id`.
     """
 
     def __init__(
@@ -38,6 +40,13 @@ class SequencePairs:
                 f"{len(sources):,} sources and {len(targets):,} targets cannot be paired",
                 "give one target for each source, and at least one pair",
             )
+        if pad_id == eos_id:
+            raise DataError(
+                f"pad_id and eos_id are both {pad_id}, so that no target would learn to end",
+                "give padding an id of its own",
+            )
+        _refuse_padding("sources", sources, pad_id)
+        _refuse_padding("targets", targets, pad_id)
         self.pad_id = pad_id
         self._sources = [np.array([*source, eos_id], np.int64) for source in sources]
         self._targets = [np.array([bos_id, *target, eos_id], np.int64) for target in targets]
@@ -58,6 +67,16 @@ class SequencePairs:
             examples + 1,
             pad_id=self.pad_id,
         )
+
+
+def _refuse_padding(name: str, sequences: Sequence[Sequence[int]], pad_id: int) -> None:
+    """Raise a DataError if a sequence has `pad_id`, which the loss ignores."""
+    for number, sequence in enumerate(sequences):
+        if places := np.flatnonzero(np.asarray(sequence) == pad_id).tolist():
+            raise DataError(
+                f"{name}[{number}] has pad_id = {pad_id} at place {places[0]}, which would not be learned",
+                "leave padding out: batches add it; or give a pad_id that no sequence has",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

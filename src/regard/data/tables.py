@@ -95,6 +95,14 @@ class Table:
                 )
             yield Record(line, tuple(cells))
 
+    def is_header(self, record: Record) -> bool:
+        """True for a record that repeats the header, as in files that were joined."""
+        return (
+            self.named
+            and self.format in ("csv", "tsv")
+            and tuple((cell or "").strip() for cell in record.cells) == self.names
+        )
+
     def columns(self, wanted: Sequence[str]) -> tuple[int, ...]:
         """The indices of columns, found by name, by the last part of a name, or by number.
 
@@ -236,7 +244,8 @@ def _is_header(records: Sequence[Sequence[str]]) -> bool:
     It is one if it has a well-known name, if all names are languages, if all values below a name are numbers,
     or if a column has few different values and its name is not one of them.
     """
-    first, rest = [cell.strip() for cell in records[0]], records[1:]
+    first = [cell.strip() for cell in records[0]]
+    rest = [cells for cells in records[1:] if cells != records[0]]  # it is repeated where tables were joined
     if len(set(first)) < len(first) or any(len(cells) != len(first) for cells in rest):
         return bool({cell.casefold() for cell in first} & COLUMN_NAMES)
     if all(cell.casefold() in LANGUAGE_CODES or _CODE.fullmatch(cell) for cell in first):

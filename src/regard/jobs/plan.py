@@ -19,6 +19,9 @@ PLAN = "plan.json"
 FORMAT_VERSION = 1
 TOKENS, TOKENS_SUFFIX = "tokens", "safetensors"
 MIB = 1 << 20
+# Of a part, unless its size is given: a 64th of the input, so that a process that is killed loses little of a
+# small one. Lines are sorted by length within 1,024 of them or a part, so smaller parts decode more padding.
+LARGEST_PART, SMALLEST_PART, PARTS_OF_SMALL = 4 * MIB, MIB // 64, 64
 KEYS = (
     "format_version",
     "command",
@@ -61,7 +64,8 @@ class Plan:
     settings: Mapping[str, Any]
     format: str
     inputs: Sequence[InputFile]
-    part_bytes: int  # of an input as it is stored
+    # of an input as it is stored; None: that of the plan in the folder, or by the size of the inputs
+    part_bytes: int | None
     columns: TableColumns | None = None  # of tables
 
     @property
@@ -76,9 +80,9 @@ class Plan:
 
     def parts(self) -> Iterator[Part]:
         """All parts, in the order of their lines."""
-        number = 0
+        number, part_bytes = 0, self.part_bytes or _part_bytes(self.format, self.inputs)
         for file in self.inputs:
-            for begin, end in file.ranges(self.part_bytes):
+            for begin, end in file.ranges(part_bytes):
                 yield Part(number=number, file=file, begin=begin, end=end)
                 number += 1
 
@@ -111,12 +115,14 @@ class Plan:
         if storage.read(PLAN) is None:
             if self.columns is not None:
                 refuse_odd_tables(self.inputs, self.columns)
-            inputs = at_once(lambda file: divided(file, self.part_bytes), self.inputs)
-            planned = replace(self, inputs=inputs)
+            part_bytes = self.part_bytes or _part_bytes(self.format, self.inputs)
+            inputs = at_once(lambda file: divided(file, part_bytes), self.inputs)
+            planned = replace(self, inputs=inputs, part_bytes=part_bytes)
             if storage.create(PLAN, json.dumps(planned.to_dict(), indent=1, ensure_ascii=False).encode()):
                 return planned
         there = read_plan(storage)
-        if difference := _difference(there._uncut(), self._uncut()):
+        mine = replace(self, part_bytes=self.part_bytes or there.part_bytes)
+        if difference := _difference(there._uncut(), mine._uncut()):
             raise DataError(
                 f"{storage.url} is the output of another job: {difference}", "choose another --output"
             )
@@ -163,9 +169,17 @@ def read_plan(storage: Storage) -> Plan:
         raise DataError(f"{where} is damaged ({error})", "remove it and run the command again") from error
 
 
-def part_bytes(megabytes: int | float) -> int:
-    """The size of a part in bytes, from that in megabytes."""
-    return round(megabytes * MIB)
+def part_bytes(megabytes: int | float | None) -> int | None:
+    """The size of a part in bytes, from that in megabytes; None if none was given."""
+    return None if megabytes is None else round(megabytes * MIB)
+
+
+def _part_bytes(format: str, inputs: Sequence[InputFile]) -> int:
+    """The size of a part where none was given; tokens are fast to compute, and read part by part."""
+    if format == TOKENS:
+        return LARGEST_PART
+    share = sum(file.size for file in inputs) // PARTS_OF_SMALL
+    return min(LARGEST_PART, max(SMALLEST_PART, share))
 
 
 def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:

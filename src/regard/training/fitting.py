@@ -15,7 +15,12 @@ from regard.models.model import Model
 from regard.training.fit_settings import refuse_unused_settings
 from regard.training.gradients import refuse_other_than_loss
 from regard.training.losses import chosen_loss
-from regard.training.objective import Objective, refuse_other_inputs, refuse_unused_forward
+from regard.training.objective import (
+    Objective,
+    refuse_other_inputs,
+    refuse_other_padding,
+    refuse_unused_forward,
+)
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.r_drop import refuse_without_dropout, with_r_drop
 from regard.training.run_arguments import forget_what_changed, refuse_other_arguments, run_arguments
@@ -71,7 +76,7 @@ def fit(
     Raises:
         DataError: an embedding of the model does not have an id (on a CPU).
         ConfigError: the objective does not call the `forward` that a model of yours overrides, or cannot use
-            this model or these examples.
+            this model or these examples, or `pad_id` is not the same in all of them.
         RecipeError: a setting that has no effect here, or an unknown metric.
         FolderError: `out` holds a run that began with other arguments, or one with more updates.
         UserError: the objective returns no loss or one without a gradient, `validate` returns no
@@ -88,6 +93,8 @@ def fit(
     if settings.r_drop:
         refuse_without_dropout(model, settings.r_drop)
     refuse_unused_forward(model, used)
+    refuse_other_padding(model, used, examples)
+    refuse_other_padding(model, used, valid, "validation examples")
 
     def described():
         return run_arguments(model, used, settings, batches, examples, valid, validate)

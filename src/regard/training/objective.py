@@ -95,6 +95,29 @@ def refuse_other_inputs(model: nn.Module, objective: Any, examples: Any) -> None
             )
 
 
+def refuse_other_padding(model: nn.Module, objective: Any, examples: Any, name: str = "examples") -> None:
+    """Raise a ConfigError if examples, objective and model differ in `pad_id`.
+
+    Those of labels, for which padding is IGNORED, and classes of yours that have none are not compared.
+    """
+    while hasattr(objective, "base"):
+        objective = objective.base
+    if not isinstance(objective, CrossEntropy):
+        return
+    places = {f"the {name}": examples, "the objective": objective}
+    places["the model"] = getattr(model, "config", None)
+    known = {
+        place: pad_id
+        for place, each in places.items()
+        if (pad_id := getattr(each, "pad_id", None)) is not None
+    }
+    if len(set(known.values())) > 1:
+        raise ConfigError(
+            f"pad_id is {', '.join(f'{pad_id} in {place}' for place, pad_id in known.items())}",
+            "give all the same, by pad_id of SequencePairs, of CrossEntropy and of the model's config",
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class CrossEntropy:
     """Cross-entropy with label smoothing (Szegedy et al. 2016; section 5.4 of Vaswani et al. 2017).

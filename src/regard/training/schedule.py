@@ -105,6 +105,16 @@ class ScheduleSettings:
                 f"set it to 0, or take kind {' or '.join(map(repr, KINDS_WITH_FINAL))}",
             )
 
+    def share_reached(self, max_steps: int) -> float:
+        """The highest rate of a run of `max_steps`, as a share of the rate after the warm-up."""
+        warmup, last = self.warmup_of(max_steps), cooldown_updates(self, max_steps)
+        reached = (
+            min(1.0, step / warmup) * cooldown_factor(step, last, max_steps)
+            for step in (warmup, max_steps - last + 1, (max_steps + 1) // 2, max_steps)
+            if 1 <= step <= max_steps
+        )
+        return max(reached)
+
     def warmup_of(self, max_steps: int) -> int:
         """The number of warm-up updates in a run of `max_steps`; 1 means no warm-up."""
         if self.warmup is not None:
@@ -199,9 +209,17 @@ class Schedule:
         return float(found)
 
     def _cooldown(self, step: int) -> float:
-        """The factor of the cooldown: 1 before it; it falls to 0 at the update after the last."""
-        length = round(self.max_steps * self.settings.cooldown)
-        return 1.0 if not length else min(1.0, max(0.0, (self.max_steps - step + 1) / length))
+        return cooldown_factor(step, cooldown_updates(self.settings, self.max_steps), self.max_steps)
+
+
+def cooldown_updates(settings: ScheduleSettings, max_steps: int) -> int:
+    """The number of updates of the cooldown in a run of `max_steps`."""
+    return round(max_steps * settings.cooldown)
+
+
+def cooldown_factor(step: int, length: int, max_steps: int) -> float:
+    """The factor of a cooldown of `length` updates: 1 before it; 0 at the update after the last."""
+    return 1.0 if not length else min(1.0, max(0.0, (max_steps - step + 1) / length))
 
 
 def schedule_width(model: nn.Module, settings: ScheduleSettings) -> int:

@@ -152,8 +152,7 @@ class Trainer:
             if finished or signal or self._save_is_due():
                 self._save()
             if signal:
-                hint = f"continue with `regard train {shlex.quote(str(self.run.path))}`"
-                raise Stopped(signal, f"stopped at step {self.state.step}, which is saved", hint)
+                raise self._stopped(signal)
             if finished:
                 break
             self._update()
@@ -163,6 +162,23 @@ class Trainer:
                 "try a lower training.schedule.learning_rate, a longer warm-up or training.clip_norm = 1.0",
             )
         self._average_last()
+
+    def _stopped(self, signal: int) -> Stopped:
+        """The message for a stopped run, whose last updates may not be validated."""
+        state, command = self.state, f"regard train {shlex.quote(str(self.run.path))}"
+        hint = f"continue with `{command}`"
+        if self.validate is None or state.step == state.validated_step:
+            return Stopped(signal, f"stopped at step {state.step}, which is saved", hint)
+        best = (
+            f"the best model is that of step {state.best_step}"
+            if state.best_step
+            else "there is no best model"
+        )
+        return Stopped(
+            signal,
+            f"stopped at step {state.step}, which is saved but not validated: {best} so far",
+            f"{hint}; `{command} --set training.max_steps={state.step}` validates it and ends the run there",
+        )
 
     def _seed(self) -> int:
         """The seed of this process's dropout masks, which changes after a rollback."""

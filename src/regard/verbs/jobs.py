@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from regard import console
 from regard.errors import ConfigError, DataError, FolderError, UserError
 from regard.jobs import merge as merging
 from regard.jobs import progress
@@ -151,6 +152,9 @@ def run_job(
 
 def opened_job(job: LineJob, inputs: Sequence[InputFile], sharding: ShardOptions) -> OpenedJob:
     """What a process needs to answer parts."""
+    if empty := [file.url for file in inputs if not file.size]:
+        more = f" and {len(empty) - 1:,} more" if len(empty) > 1 else ""
+        console.warn(f"empty input: {empty[0]}{more}, of which the output has nothing")
     columns = job.columns(sharding)
     if columns is None:
         refuse_others_than_lines(inputs)

@@ -83,6 +83,7 @@ def new(
     cores: int | None = None,
     init: str | Path | None = None,
     targets: Sequence[str] = (),
+    clean: bool = False,
     out: str | Path | None = None,
 ) -> NewRecipe:
     """Write a recipe for a corpus, and a folder with the lines to train on and the held-out lines.
@@ -110,6 +111,8 @@ def new(
         init: a trained translation model to fine-tune: its folder, or "en-de", the included one.
         targets: targets of `regard export`, such as "ctranslate2", which the model must fit: settings that
             one of them cannot express are replaced.
+        clean: leave out the pairs of a translation that look like mistakes; problems.tsv in the data folder
+            lists them, and does so without `clean`, too. Duplicates stay.
         out: the recipe to write, or the folder to write it in (an existing one, or one with a slash at the
             end).
 
@@ -124,12 +127,17 @@ def new(
     detected = detect_task(files, task, [str(column) for column in columns])
     budget = Budget.of(minutes, cores, detected.task)
     refuse_targets(targets, detected.task)
+    if clean and detected.task != "translation":
+        raise RecipeError(
+            f"clean is for the pairs of a translation, and the task of these files is {detected.task}",
+            "leave it out",
+        )
     start = _starting_model(init, detected.task, targets)
     location = location_for(out, named.train)
     recipes: list[WrittenRecipe] = []
 
     def fill(folder: Path) -> str:
-        recipe = _written(files, detected, budget, start, location, folder)
+        recipe = _written(files, detected, budget, start, location, folder, clean=clean)
         if targets:
             fitted = fitted_to(recipe.text, detected.task, targets)
             recipe = replace(recipe, text=fitted.text, notes=[*recipe.notes, *fitted.notes])
@@ -164,12 +172,14 @@ def _written(
     start: StartingModel | None,
     location: RecipeLocation,
     folder: Path,
+    *,
+    clean: bool,
 ) -> WrittenRecipe:
     """The recipe of the task; its data are written into `folder`."""
     columns = detected.columns
     match detected.task:
         case "translation":
-            return new_translation(files, columns, budget, start, location, folder)
+            return new_translation(files, columns, budget, start, location, folder, clean=clean)
         case "classification" | "regression":
             return new_labelled(detected.task, files, columns, location, folder)
         case "images":

@@ -128,7 +128,7 @@ class _TokenJob:
         self._settings = token_settings(source.recipe)
 
     def plan(
-        self, inputs: Sequence[InputFile], columns: TableColumns | None, part_megabytes: int | float
+        self, inputs: Sequence[InputFile], columns: TableColumns | None, part_megabytes: int | float | None
     ) -> Plan:
         """The job; of the model it needs the tokenisers of `model.init` alone.
 

@@ -41,7 +41,7 @@ from regard.verbs.training_run.process_agreement import (
     refuse_too_many,
 )
 from regard.verbs.training_run.product_choice import PRODUCTS, product_precision
-from regard.verbs.training_run.recipe_data import refuse_missing_data
+from regard.verbs.training_run.recipe_data import refuse_missing_data, same_files
 from regard.verbs.training_run.refit import (
     copy_measured,
     publish,
@@ -51,7 +51,7 @@ from regard.verbs.training_run.refit import (
     stopped_in_refit,
 )
 from regard.verbs.training_run.run_length import change_length, refuse_another_recipe
-from regard.verbs.training_run.run_summary import early_stop, few_averaged, training_summary
+from regard.verbs.training_run.run_summary import early_stop, few_averaged, low_peak, training_summary
 from regard.verbs.training_run.slowdown import SlowdownWatch
 from regard.verbs.training_run.stop_signal import stop_signal
 from regard.verbs.training_run.teacher import TEACHER, load_teacher, training_objective
@@ -298,6 +298,8 @@ def _train_once(source: RecipeFile, run: RunFolder, process: _Process) -> _Train
     recipe, group, device, say = source.recipe, process.group, process.device, process.say
     checkpoint = run.latest()
     teacher = load_teacher(source, run, device, writes=group.is_first, say=say)
+    for warning in same_files(source.table) if group.is_first else ():
+        console.warn(warning)
     task, model = begin(
         source, run, device, say=say, group=group, resumes=checkpoint is not None, teacher=teacher
     )
@@ -312,6 +314,9 @@ def _train_once(source: RecipeFile, run: RunFolder, process: _Process) -> _Train
     entropy = None
     if group.is_first:
         say(training_summary(recipe.training, loader, before, has_validation=task.has_validation))
+        is_finished = before is not None and before["step"] >= recipe.training.max_steps
+        if not is_finished and (warning := low_peak(recipe.training)):
+            console.warn(warning)
         entropy = task.target_entropy(loader) if not recipe.training.loss else None
     distributed = distribute(model, recipe.distributed, group, device)
     with ExitStack() as stack:

@@ -101,6 +101,13 @@ def test_tasks_within_one_language_have_no_findings(corpus):
     assert not [f for f in survey(corpus(ENGLISH, paraphrases)).findings if f.kind in ("swapped", "language")]
 
 
+def test_a_corpus_of_both_directions_is_named_as_not_checked_for_swapped_pairs(corpus):
+    mixed = [pair if i % 2 else pair[::-1] for i, pair in enumerate(zip(ENGLISH, GERMAN, strict=True))]
+    finding = only(survey(corpus(*zip(*mixed, strict=True))))
+    assert (finding.kind, finding.is_usual) == ("not distinguished", True)
+    assert "swapped sides were not searched for" in finding.text
+
+
 def test_repeated_pairs_are_counted_with_their_places(corpus):
     finding = only(survey(corpus([*ENGLISH, *ENGLISH[10:14]], [*GERMAN, *GERMAN[10:14]])))
     assert (finding.kind, finding.count, finding.is_usual) == ("duplicates", 4, True)
@@ -227,6 +234,29 @@ def test_lines_in_another_script_are_found(corpus):
     found = survey(corpus(ENGLISH, GERMAN[:200] + russian + GERMAN[210:])).findings
     [finding] = [each for each in found if each.kind == "script"]
     assert "10 lines of train.de not in Latin like the rest: train.de:201, train.de:202, " in finding.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "right"),
+    [
+        ("broken characters", "Er fÃ¤hrt nach KÃ¶ln.", "Er fährt nach Köln, à Paris, Ångström, Â, Ã."),
+        ("broken characters", "Sie sagt: â€žNeinâ€œ", "Sie sagt: „Nein“ – 5 €"),
+        ("broken characters", "ÐŸÑ€Ð¸Ð²ÐµÑ‚", "Ðað er gott, Ñandú"),
+        ("HTML entities", "Brot &amp; Butter, 3 &#8364;", "Brot & Butter; R&D, a&b;"),
+        ("target without words", "https://example.org/a?b=c 17", "Siehe https://example.org/a?b=c"),
+        ("odd length", "Haus " * 200, "Haus mit Fenstern am Fluss"),
+    ],
+)
+def test_pairs_that_are_wrong_by_themselves_are_found(corpus, kind, wrong, right):
+    def found(text):
+        source = [*ENGLISH[:9], *["the old house with green windows by the river"] * 5, *ENGLISH[14:]]
+        findings = survey(corpus(source, [*GERMAN[:9], *[text] * 5, *GERMAN[14:]])).findings
+        return [
+            (each.kind, each.lines) for each in findings if not each.is_usual and each.kind != "misaligned"
+        ]
+
+    assert found(wrong) == [(kind, (10, 11, 12, 13, 14))]
+    assert found(right) == []
 
 
 @pytest.mark.parametrize("vocab_size", [300, 1000])

@@ -8,9 +8,10 @@ import torch
 
 from regard.data import Loader, LoaderSettings, TensorExamples
 from regard.errors import FolderError
+from regard.training.schedule import Schedule, ScheduleSettings
 from regard.training.settings import TrainingSettings
 from regard.verbs.train import train
-from regard.verbs.training_run.run_summary import training_summary
+from regard.verbs.training_run.run_summary import low_peak, training_summary
 from regard.verbs.translate import Translator
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from tests.verbs.test_train import RECIPE
@@ -130,3 +131,33 @@ def test_a_finished_run_is_named_so_before_it_ends(step):
         line == f"training: finished at update {step}; a larger --set training.max_steps=... makes it longer"
     )
     assert "updates 16 to 16" in training_summary(TrainingSettings(max_steps=16), loader, {"step": 15})
+
+
+@pytest.mark.parametrize(
+    ("schedule", "share", "instead"),
+    [
+        ({}, 30, "warmup_steps=30"),  # 1,000 updates are the default
+        ({"warmup_steps": 600}, 50, "warmup_steps=30"),
+        ({"warmup": 0.8, "cooldown": 0.6}, 52, "warmup=0.1"),
+        ({"warmup_steps": 300}, None, ""),
+        ({"warmup": 0.2, "cooldown": 0.8}, None, ""),
+        ({"warmup_steps": 1}, None, ""),
+    ],
+)
+def test_a_run_too_short_for_its_warm_up_is_named_with_what_to_do(schedule, share, instead):
+    settings = TrainingSettings(max_steps=300, schedule=ScheduleSettings(**schedule))
+    rates = [Schedule(settings=settings.schedule, max_steps=300, d_model=1)(step) for step in range(1, 301)]
+    warning = low_peak(settings)
+    if share is None:
+        assert not warning
+        assert max(rates) > 0.9e-3
+    else:
+        assert f"reaches {share} % of its peak: --set training.schedule.{instead}" in warning
+        assert round(max(rates) / 1e-5) == share
+
+
+def test_a_short_run_warns_once_of_its_warm_up(recipe, tmp_path, capsys):
+    short = {"overrides": ["training.max_steps=4", "training.schedule.warmup_steps=8"]}
+    for _ in range(2):  # the second time the run has ended
+        train(recipe, out=tmp_path / "run", **short)
+    assert capsys.readouterr().err.count("the warm-up takes 8 of 4 updates") == 1

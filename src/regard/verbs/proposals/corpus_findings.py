@@ -1,6 +1,5 @@
 """Problems in a parallel corpus (swapped, misaligned, duplicates), each a sentence with line numbers."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,32 +11,38 @@ from regard.data.corpus import Corpus, Pair
 from regard.data.corpus_statistics import CorpusStatistics
 from regard.data.duplicates import pair_digest, text_digest
 from regard.data.language_profile import LanguageProfiles
-from regard.data.scripts import Script, detect_script
 from regard.data.segmentation import segmentation_of
 from regard.verbs.proposals.language_codes import script_of_name
+from regard.verbs.proposals.line_checks import (
+    MIN_COPIED_SHARE,
+    MIN_SCRIPT_SHARE,
+    MIN_SUSPECT_LINES,
+    MIN_SWAPPED_SHARE,
+    MIN_WRONG_SHARE,
+    LineChecks,
+    has_other_script,
+)
 
-# Characters outside the Latin blocks and general punctuation: a line without them needs no detection.
-_NOT_LATIN = re.compile("[^\0-\u024f\u1e00-\u1eff\u2000-\u206f]")
 FindingKind = Literal[
     "swapped",
     "misaligned",
     "language",
     "script",
     "segmented",
+    "broken characters",
+    "HTML entities",
+    "target without words",
+    "odd length",
     "overlap",
     "copies",
+    "not distinguished",
     "duplicates",
     "several targets",
 ]
-MIN_SUSPECT_LINES = 3  # of a finding, which also needs one of these shares of the sample:
-MIN_WRONG_SHARE = 0.003  # lines in the wrong language or script; names and quotations are fewer
-MIN_SWAPPED_SHARE = 0.0005  # pairs with each side in the other's language; a good corpus has none
-MIN_COPIED_SHARE = 0.002  # pairs whose sides are the same; of all pairs, not of the sample
-MIN_LETTERS = 10  # of a line, to determine its script
-MIN_SCRIPT_SHARE = 0.8  # of a side's letters in its usual script, for others to be wrong
 # Profiles distinguish two languages if these shares of the pairs are clearly in them, in either order, and
 # source in the first.
 MIN_DISTINGUISHED_SHARE, MIN_IN_ORDER_SHARE = 0.7, 0.1
+MIN_PAIRS_TO_DISTINGUISH = 500  # with fewer, profiles of languages are not expected to differ
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +57,7 @@ class CorpusFinding:
     @property
     def is_usual(self) -> bool:
         """True for findings that good corpora have too; others look like mistakes."""
-        return self.kind in ("duplicates", "several targets")
+        return self.kind in ("not distinguished", "duplicates", "several targets")
 
     def __str__(self) -> str:
         return self.text
@@ -85,11 +90,17 @@ class Overlap:
 
 
 def findings_of(
-    training: CorpusStatistics, held_out: Mapping[str, CorpusStatistics], overlaps: Mapping[str, Overlap]
+    training: CorpusStatistics,
+    held_out: Mapping[str, CorpusStatistics],
+    overlaps: Mapping[str, Overlap],
+    profiles: LanguageProfiles | None,
+    checks: LineChecks,
 ) -> Iterator[CorpusFinding]:
-    """All findings, the most serious first; `held_out` and `overlaps` have the same keys."""
+    """All findings, the most serious first; `held_out` and `overlaps` have the same keys.
+
+    `profiles` and `checks` are those of the training data.
+    """
     corpora = [training, *held_out.values()]
-    profiles = _profiles(_translated(training.sample.pairs))
     for corpus in corpora:
         yield from _scripts_of_names(corpus)
         wrong = list(_wrong_script(corpus))
@@ -99,10 +110,19 @@ def findings_of(
         yield from wrong
     for corpus in corpora:
         yield from _segmented(corpus)
+        yield from _odd_lines(corpus, checks if corpus is training else LineChecks(corpus, profiles))
     for part, corpus in held_out.items():
         yield from _overlap(training, corpus, overlaps[part])
     for corpus in corpora:
         yield from _copies(corpus)
+    if profiles is None and training.pairs >= MIN_PAIRS_TO_DISTINGUISH:
+        source, target = training.files
+        yield CorpusFinding(
+            kind="not distinguished",
+            text=f"{source} and {target} are not distinguished by letters, as if each were in both languages"
+            " or both in one: pairs with swapped sides were not searched for",
+            count=training.pairs,
+        )
     yield from _duplicates(training)
 
 
@@ -197,11 +217,12 @@ def _wrong_language(
             )
 
 
-def _profiles(pairs: Sequence[Pair]) -> LanguageProfiles | None:
+def language_profiles(sample: Sequence[Pair]) -> LanguageProfiles | None:
     """Profiles that distinguish the sides; None if they cannot, as in a task within one language.
 
     If half of a corpus is swapped, the profiles of its sides are the same; then the first tenth decides.
     """
+    pairs = _translated(sample)
     sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
     profiles = LanguageProfiles(sources, targets)
     if _distinguish(profiles, sources, targets):
@@ -242,7 +263,7 @@ def _wrong_script(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
         lines = [
             pair.line
             for pair in corpus.sample.pairs
-            if _has_other_script(pair.target if i else pair.source, usual)
+            if has_other_script(pair.target if i else pair.source, usual)
         ]
         if len(lines) >= max(MIN_SUSPECT_LINES, MIN_WRONG_SHARE * len(corpus.sample.pairs)):
             yield CorpusFinding(
@@ -254,14 +275,26 @@ def _wrong_script(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
             )
 
 
-def _has_other_script(text: str, usual: Script) -> bool:
-    """True if a line is long enough to determine its script, and that is not the usual one."""
-    if usual.script == "Latin" and not _NOT_LATIN.search(text):
-        return False
-    script = detect_script([text]).script
-    if {script, usual.script} <= {"Japanese", "Han"} or script == "mixed":
-        return False  # a line of Japanese may have no kana
-    return script != usual.script and sum(map(str.isalpha, text)) >= MIN_LETTERS
+OddLines = Literal["broken characters", "HTML entities", "target without words", "odd length"]
+ODD_LINES: dict[OddLines, str] = {
+    "broken characters": "with broken characters, such as Ã¼ for ü: UTF-8 that was read as another encoding",
+    "HTML entities": "with characters as HTML writes them, such as &amp; for &",
+    "target without words": "with words in the source, and none in the target",
+    "odd length": "with one side much too long for the other",
+}
+
+
+def _odd_lines(corpus: CorpusStatistics, checks: LineChecks) -> Iterator[CorpusFinding]:
+    """Pairs whose characters or lengths are wrong."""
+    for kind, what in ODD_LINES.items():
+        if lines := checks.found.get(kind):
+            yield CorpusFinding(
+                kind=kind,
+                text=f"{_count(len(lines), corpus.sample.scale, 'pair')} {what}:"
+                f" {_places(corpus.files[0], lines)}",
+                count=round(corpus.sample.scale * len(lines)),
+                lines=tuple(lines),
+            )
 
 
 def _segmented(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:

@@ -11,7 +11,13 @@ from regard.data.line_sample import LineSample
 from regard.data.scripts import Script
 from regard.data.token_estimate import estimated_tokens
 from regard.evaluation.tokenizers import best_metric_for, tokenizer_for
-from regard.verbs.proposals.corpus_findings import CorpusFinding, Overlap, findings_of
+from regard.verbs.proposals.corpus_findings import (
+    CorpusFinding,
+    Overlap,
+    findings_of,
+    language_profiles,
+)
+from regard.verbs.proposals.line_checks import LineChecks
 
 SPECIAL_TOKENS_PER_LINE = 2  # begin and end of sentence, as in training
 COVERAGE = 0.9995  # share of a text that is covered by its frequent characters
@@ -42,7 +48,7 @@ class Survey:
     """The statistics and findings of a corpus.
 
     `sample`: evenly spaced pairs. `shared_letters`: the overlap of the two sides' letter frequencies, from
-    0 to 1. `findings`: likely mistakes and notes, the most serious first.
+    0 to 1. `findings`: likely mistakes and notes, the most serious first. `checks`: which pairs have them.
     """
 
     pairs: int
@@ -51,6 +57,7 @@ class Survey:
     shared_letters: float
     findings: tuple[CorpusFinding, ...]
     sample: LineSample = field(repr=False)
+    checks: LineChecks = field(repr=False)
 
     @property
     def tokenize(self) -> str:
@@ -109,11 +116,14 @@ class Surveyor:
         """The survey of all pairs that were added."""
         statistics = self._statistics.finish()
         source, target = map(Side.of, statistics.characters)
+        profiles = language_profiles(statistics.sample.pairs)
+        checks = LineChecks(statistics, profiles)
         return Survey(
             pairs=statistics.pairs,
             source=source,
             target=target,
             shared_letters=shared_letters(*statistics.characters),
-            findings=tuple(findings_of(statistics, self._held_out, self._overlaps)),
+            findings=tuple(findings_of(statistics, self._held_out, self._overlaps, profiles, checks)),
             sample=statistics.sample,
+            checks=checks,
         )

@@ -110,7 +110,9 @@ def _read(files: Sequence[str], columns: Sequence[str]) -> LabelledTexts:
     texts = LabelledTexts(path=table.path)
     for record in table.records():
         text, label = (_one_line(record.cells[index]) for index in indices)
-        if not text:
+        if table.is_header(record):
+            texts.skipped["repeated header"] += 1
+        elif not text:
             texts.skipped["empty"] += 1
         elif not label or label.lower() in ("nan", "-nan", "+nan"):
             texts.skipped["without a label"] += 1

@@ -101,9 +101,11 @@ def _documents(files: Sequence[str], columns: Sequence[str], skipped: Counter[st
     table = table_of(files[0])
     [name] = roles_of(table, "language_model", columns).columns
     [index] = table.columns([name])
-    cells = [record.cells[index] or "" for record in table.records()]
+    records = list(table.records())
+    cells = [record.cells[index] or "" for record in records if not table.is_header(record)]
     texts = [re.sub("[\ud800-\udfff]", "\ufffd", cell) for cell in cells if cell.strip()]
     skipped["empty"] += len(cells) - len(texts)
+    skipped["repeated header"] += len(records) - len(cells)
     return texts
 
 

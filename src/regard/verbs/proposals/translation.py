@@ -19,6 +19,7 @@ from regard.verbs.proposals.fine_tuning import FineTuning, StartingModel, propos
 from regard.verbs.proposals.input_files import InputFiles
 from regard.verbs.proposals.pairs import pairs_of
 from regard.verbs.proposals.plan import Proposal, propose
+from regard.verbs.proposals.problem_list import ProblemList
 from regard.verbs.proposals.published import PART_COMMENTS, RELATIVE_PATHS, RecipeSection
 from regard.verbs.proposals.recipe_location import RecipeLocation
 from regard.verbs.proposals.run_plan import RunPlan
@@ -37,10 +38,13 @@ def new_translation(
     init: StartingModel | None,
     location: RecipeLocation,
     folder: Path,
+    *,
+    clean: bool = False,
 ) -> WrittenRecipe:
     """Write the pairs, with some held out, and the recipe of a translation for them.
 
-    With `init` the recipe fine-tunes that model; without, it trains a new one.
+    With `init` the recipe fine-tunes that model; without, it trains a new one. `clean`: pairs that look like
+    mistakes are left out. Either way PROBLEMS lists all of them.
 
     Raises:
         DataError: there are too few pairs, or all sources are the same.
@@ -52,8 +56,9 @@ def new_translation(
         if part_files
     }
     survey, last_valid = _survey(corpus, held_out)
-    train_pairs = _split(corpus, folder, None if files.valid else last_valid)
-    counts = {"train": train_pairs, "valid": survey.pairs - train_pairs}
+    problems = ProblemList(survey.checks, folder, leaves_out=clean)
+    counts = _split(corpus, folder, None if files.valid else last_valid, problems)
+    train_pairs = counts["train"]
     sections = {part: _written_section(part, location) for part in ("train", "valid")}
     for part, part_files in (("valid", files.valid), ("test", files.test)):
         if part_files:
@@ -70,11 +75,21 @@ def new_translation(
         text=recipe_text(location.name, about, data, proposal, survey, expected),
         counts=counts,
         unit="pairs",
-        skipped=Counter(corpus.skipped),
+        skipped=_reasons(corpus.skipped) + problems.left_out,
         summary=_summary(proposal, budget),
-        warnings=[*(str(each) for each in survey.findings if not each.is_usual), *proposal.warnings],
+        warnings=[
+            *(str(each) for each in survey.findings if not each.is_usual),
+            *problems.summary(location.data),
+            *proposal.warnings,
+        ],
         notes=[*(str(each) for each in survey.findings if each.is_usual), score],
     )
+
+
+def _reasons(skipped: Counter[str]) -> Counter[str]:
+    """Why lines were left out; of a table only repeated headers are malformed and not refused."""
+    named = {"malformed": "repeated header"}
+    return Counter({named.get(reason, reason): count for reason, count in skipped.items()})
 
 
 def _proposed(
@@ -149,20 +164,24 @@ def _survey(corpus: Corpus, held_out: Mapping[str, Corpus]) -> tuple[Survey, int
     return surveyor.survey(), smallest[min(MAX_HELD_OUT_PAIRS, surveyor.pairs // 20) - 1]
 
 
-def _split(corpus: Corpus, folder: Path, last_valid: int | None) -> int:
-    """Write pairs with a digest up to `last_valid` to `valid`, others to `train`; the number of others."""
-    parts = ("train",) if last_valid is None else ("train", "valid")
+def _split(corpus: Corpus, folder: Path, last_valid: int | None, problems: ProblemList) -> dict[str, int]:
+    """Write pairs with a digest up to `last_valid` to `valid`, others to `train`; how many each has."""
+    counts: dict[str, int] = {"train": 0, "valid": 0}
     with contextlib.ExitStack() as files:
+        parts = ("train",) if last_valid is None else ("train", "valid")
         opened = {part: _open_pairs(folder, part, files) for part in parts}
-        train_pairs = 0
-        for pair in corpus:
+        for pair in problems.kept(corpus):
             part = "train" if last_valid is None or split_digest(pair.source) > last_valid else "valid"
-            train_pairs += part == "train"
+            counts[part] += 1
             for file, text in zip(opened[part], (pair.source, pair.target), strict=True):
                 file.write(text + "\n")
-    if not train_pairs:
+    if not counts["train"]:
         raise DataError(f"{corpus.name}: all source lines are the same", "give a corpus with different lines")
-    return train_pairs
+    if last_valid is not None and not counts["valid"]:
+        raise DataError(
+            f"{corpus.name}: no pair is left to validate on", "give --valid, or leave out --clean"
+        )
+    return counts
 
 
 def _open_pairs(folder: Path, part: str, open_files: contextlib.ExitStack) -> list[TextIO]:

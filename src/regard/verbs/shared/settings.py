@@ -1,6 +1,7 @@
 """Reading a recipe: its task decides which sections it has."""
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,12 @@ from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.weights.checkpoint import RESOLVED, RunFolder
 from regard.weights.strict_json import read_json
+
+ONE_CORPUS = "join corpora to one, a small one several times: cat a.en b.en b.en > all.en (docs/training.md)"
+# keys by which a recipe would name several corpora
+_MIXTURE = re.compile(
+    r"data\.(train\.(weights?|shares?|ratios?|upsampl\w*|repeat)|train_?\d+|extra\w*|mix\w*)"
+)
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = (), init: str | Path | None = None) -> RecipeFile:
@@ -89,11 +96,41 @@ def with_init(table: Mapping[str, Any], init: str | Path | None) -> dict[str, An
 def recipe_from(table: Mapping[str, Any], text: str, base: Path, where: str) -> RecipeFile:
     try:
         recipe = read(_recipe_class(table), table)
+        _refuse_keys_of_sections(type(recipe), table)
     except UnknownKeyError as error:
-        raise RecipeError(f"{where}: {error.message}", _elsewhere(table, error)) from None
+        hint = ONE_CORPUS if _MIXTURE.fullmatch(error.key) else _elsewhere(table, error)
+        raise RecipeError(f"{where}: {error.message}", hint) from None
     except RecipeError as error:
-        raise RecipeError(f"{where}: {error.message}", error.hint) from None
+        hint = ONE_CORPUS if _has_several_corpora(table) else error.hint
+        raise RecipeError(f"{where}: {error.message}", hint) from None
     return RecipeFile(recipe=recipe, table=dict(table), text=text, base=base)
+
+
+def _has_several_corpora(table: Mapping[str, Any]) -> bool:
+    """True if `[data]` has a list of corpora, or of files, to train on."""
+    data = table.get("data")
+    train = data.get("train") if isinstance(data, Mapping) else None
+    files = (
+        [train.get(name) for name in ("source", "target", "file")] if isinstance(train, Mapping) else [train]
+    )
+    return any(isinstance(each, list) for each in files)
+
+
+def _refuse_keys_of_sections(recipe: type[Recipe], table: Mapping[str, Any]) -> None:
+    """Raise an UnknownKeyError for a key of `[model]` that no model has, but another section.
+
+    Other unknown keys are refused when the kind of model is known.
+    """
+    configs = [config_class(kind) for kind in MODELS]
+    known = {
+        "kind",
+        "preset",
+        "init",
+        *(each.name for config in configs for each in dataclasses.fields(config)),
+    }
+    for key in table.get("model", {}):
+        if key not in known and places(recipe, key):
+            raise UnknownKeyError(f"model.{key}", "")
 
 
 def _elsewhere(table: Mapping[str, Any], error: UnknownKeyError) -> str:

@@ -125,13 +125,12 @@ class ShardOptions:
         "With a cluster: how many processes have a model each. [default: as many as have a core, or a GPU]",
         metavar="N",
     )
-    part_megabytes: float = keyword(
-        4.0,
-        "With a shard or an engine: the input of a part, whose output is one file; fractions, as 0.05, are"
-        " for a slow model.",
+    part_megabytes: float | None = keyword(
+        None,
+        "With a shard or an engine: the input of a part, whose output is kept as soon as it is done."
+        " [default: a 64th of all, from 0.016 to 4]",
         metavar="N",
     )
-
     column: str | None = keyword(
         None,
         "With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this column has"

@@ -29,6 +29,8 @@ from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import Say, Task
 from regard.verbs.training_run.final_scores import scores_of
 from regard.verbs.training_run.initial_model import begin
+from regard.verbs.training_run.recipe_data import same_files
+from regard.verbs.training_run.run_summary import low_peak
 from regard.verbs.training_run.teacher import load_teacher, training_objective
 from regard.verbs.training_run.thread_choice import measured_threads
 from regard.weights.checkpoint import RunFolder
@@ -56,6 +58,8 @@ def try_recipe(
         RunFolder(Path(name) / "run").lock() as run,
     ):
         teacher = load_teacher(source, run, device, writes=False, say=say)
+        for warning in same_files(source.table):
+            console.warn(warning)
         task, model = begin(source, run, device, say=say, limit=EXAMPLES, teacher=teacher)
         objective = training_objective(task, source.recipe.training, teacher)
         with matmul_precision(choose_precision(source.recipe.training.products, task.config.d_model, device)):
@@ -64,6 +68,8 @@ def try_recipe(
                 updates = _timed_updates(source, task, model, objective, run)
         start = time.perf_counter()
         metrics = _validate(task, model) if task.has_validation else {}
+        if warning := low_peak(source.recipe.training):
+            console.warn(warning)
         for line in _estimates(source, task, updates, time.perf_counter() - start, model.device):
             say(line)
     say("dry run: no errors; nothing was kept")

@@ -22,6 +22,15 @@ def refuse_missing_data(table: Mapping[str, Any]) -> None:
             catalogue.find_file(spec)
 
 
+def same_files(table: Mapping[str, Any]) -> Iterator[str]:
+    """A warning for each corpus of a recipe whose sources and targets are one file."""
+    data = table.get("data", {})
+    for part, corpus in data.items() if isinstance(data, Mapping) else ():
+        source = corpus.get("source") if isinstance(corpus, Mapping) else None
+        if source is not None and source == corpus.get("target"):
+            yield f"data.{part}: source and target are the same file, {source}: the targets are copies"
+
+
 def missing_data_sets(table: Mapping[str, Any]) -> list[str]:
     """The data sets of which a file is missing."""
     missing = [spec.partition(":")[0] for spec in data_of(table) if not catalogue.is_available(spec)]

@@ -1,0 +1,180 @@
+"""Problems of single pairs: language, script, broken characters, no words, odd lengths, copies."""
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import numpy as np
+
+from regard.data.corpus import Pair
+from regard.data.corpus_statistics import CorpusStatistics
+from regard.data.language_profile import LanguageProfiles
+from regard.data.scripts import Script, detect_script
+
+LineProblem = Literal[
+    "swapped",
+    "language of the other side",
+    "another script",
+    "broken characters",
+    "HTML entities",
+    "target without words",
+    "odd length",
+    "copy",
+]
+MIN_SUSPECT_LINES = 3  # of a problem, which also needs one of these shares of the pairs:
+MIN_WRONG_SHARE = 0.003  # lines in the wrong language or script, odd lengths; names are fewer
+MIN_SWAPPED_SHARE = 0.0005  # pairs with each side in the other's language; a good corpus has none
+MIN_BROKEN_SHARE = 0.0005  # broken characters, entities, targets without words; a good corpus has hardly any
+MIN_COPIED_SHARE = 0.002  # pairs whose sides are the same
+SHARES: dict[LineProblem, float] = {
+    "swapped": MIN_SWAPPED_SHARE,
+    "language of the other side": MIN_WRONG_SHARE,
+    "another script": MIN_WRONG_SHARE,
+    "broken characters": MIN_BROKEN_SHARE,
+    "HTML entities": MIN_BROKEN_SHARE,
+    "target without words": MIN_BROKEN_SHARE,
+    "odd length": MIN_WRONG_SHARE,
+    "copy": MIN_COPIED_SHARE,
+}
+MIN_LETTERS = 10  # of a line, to determine its script
+MIN_SCRIPT_SHARE = 0.8  # of a side's letters in its usual script, for others to be wrong
+MIN_COPY_LETTERS = 12  # identical sides with fewer letters may be a name
+ADDED_CHARACTERS = 10  # to each length, since the ratios of short lines vary most
+MIN_LONGER = 40  # characters of the longer side of a pair of odd length
+LEAST_FACTOR = 3.0  # between its ratio of lengths and the usual one
+SPREADS = 6.0  # and so many standard deviations, by the median deviation
+
+# Characters outside the Latin blocks and general punctuation: a line without them needs no detection.
+_NOT_LATIN = re.compile("[^\0-\u024f\u1e00-\u1eff\u2000-\u206f]")
+# UTF-8 that was read as Latin-1 or Windows-1252: "Ã¼" for "ü", "â€œ" for a quotation mark, "Ð¿Ñ€" for "пр"
+_MOJIBAKE = re.compile(
+    "[\u00c2\u00c3][\u0080-\u00bf]|\u00e2(?:\u20ac|\u0080)[^\0-\x7f]|(?:[\u00d0\u00d1][^\0-\x7f]){3}"
+)
+_ENTITY = re.compile(
+    r"&(?:amp|quot|apos|lt|gt|nbsp|#\d{2,6}|#x[0-9a-fA-F]{2,5}|[A-Za-z](?:uml|acute|grave|circ));"
+)
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S+|\S+@\S+\.\S+")
+
+
+@dataclass(frozen=True)
+class LengthRatios:
+    """The usual ratio of the lengths of a pair: the median of its logarithm, and the largest deviation."""
+
+    median: float
+    most: float
+
+    @classmethod
+    def of(cls, pairs: Iterable[Pair]) -> "LengthRatios":
+        """The ratios of some pairs."""
+        ratios = np.array([_log_ratio(pair) for pair in pairs] or [0.0])
+        median = float(np.median(ratios))
+        spread = 1.4826 * float(np.median(np.abs(ratios - median)))
+        return cls(median, max(math.log(LEAST_FACTOR), SPREADS * spread))
+
+    def is_odd(self, pair: Pair) -> bool:
+        """True if one side is much too long for the other."""
+        is_long = max(len(pair.source), len(pair.target)) >= MIN_LONGER
+        return is_long and abs(_log_ratio(pair) - self.median) > self.most
+
+
+def _log_ratio(pair: Pair) -> float:
+    return math.log((len(pair.target) + ADDED_CHARACTERS) / (len(pair.source) + ADDED_CHARACTERS))
+
+
+class LineChecks:
+    """The problems that so many pairs of a corpus have that they look like mistakes.
+
+    Attributes:
+        found: the sampled lines of each of these problems.
+    """
+
+    def __init__(self, corpus: CorpusStatistics, profiles: LanguageProfiles | None) -> None:
+        self._scripts = [
+            each.script if each.script.share >= MIN_SCRIPT_SHARE else None for each in corpus.characters
+        ]
+        pairs = corpus.sample.pairs
+        self._profiles, self._ratios = profiles, LengthRatios.of(pairs)
+        self.found: dict[LineProblem, list[int]] = {}
+        lines: dict[LineProblem, list[int]] = {}
+        for pair, problems in zip(pairs, self._problems(pairs), strict=True):
+            for problem in problems:
+                lines.setdefault(problem, []).append(pair.line)
+        if corpus.lengths.misalignment() is not None:  # whose pairs have other lengths for that reason
+            lines.pop("odd length", None)
+        for problem, some in lines.items():
+            if len(some) >= max(MIN_SUSPECT_LINES, SHARES[problem] * len(pairs)):
+                self.found[problem] = some
+
+    def problems(self, pairs: Sequence[Pair]) -> Iterator[list[LineProblem]]:
+        """Those of each pair, among the problems that were found."""
+        if not self.found:
+            return itertools.repeat([], len(pairs))
+        return ([each for each in problems if each in self.found] for problems in self._problems(pairs))
+
+    def _problems(self, pairs: Sequence[Pair]) -> Iterator[list[LineProblem]]:
+        source, target = np.zeros(len(pairs), int), np.zeros(len(pairs), int)
+        if self._profiles is not None:
+            source = self._profiles.sides([pair.source for pair in pairs])
+            target = self._profiles.sides([pair.target for pair in pairs])
+        for pair, of_source, of_target in zip(pairs, source, target, strict=True):
+            found: list[LineProblem] = []
+            if pair.source == pair.target:
+                if sum(map(str.isalpha, pair.source)) >= MIN_COPY_LETTERS:
+                    found.append("copy")
+            elif of_source < 0 and of_target > 0:
+                found.append("swapped")
+            elif of_source < 0 or of_target > 0:
+                found.append("language of the other side")
+            if any(
+                script is not None and has_other_script(text, script) for script, text in self._sides(pair)
+            ):
+                found.append("another script")
+            yield (
+                found
+                + list(problems_of_text(pair))
+                + cast("list[LineProblem]", ["odd length"] if self._ratios.is_odd(pair) else [])
+            )
+
+    def _sides(self, pair: Pair) -> Iterator[tuple[Script | None, str]]:
+        return zip(self._scripts, (pair.source, pair.target), strict=True)
+
+
+def problems_of_text(pair: Pair) -> Iterator[LineProblem]:
+    """What is wrong with the characters of a pair, whatever the rest of its corpus is."""
+    if is_broken(pair.source) or is_broken(pair.target):
+        yield "broken characters"
+    if has_entities(pair.source) or has_entities(pair.target):
+        yield "HTML entities"
+    if (
+        not any(map(str.isalpha, _words(pair.target)))
+        and sum(map(str.isalpha, _words(pair.source))) >= MIN_LETTERS
+    ):
+        yield "target without words"
+
+
+def is_broken(text: str) -> bool:
+    """True for a line with UTF-8 that was read as another encoding, or what could not be read."""
+    return not text.isascii() and ("\ufffd" in text or _MOJIBAKE.search(text) is not None)
+
+
+def has_entities(text: str) -> bool:
+    """True for a line with characters as HTML writes them, such as `&amp;`."""
+    return "&" in text and _ENTITY.search(text) is not None
+
+
+def _words(text: str) -> str:
+    """A line without addresses."""
+    return _ADDRESS.sub(" ", text) if "/" in text or "@" in text or "www." in text else text
+
+
+def has_other_script(text: str, usual: Script) -> bool:
+    """True if a line is long enough to determine its script, and that is not the usual one."""
+    if usual.script == "Latin" and not _NOT_LATIN.search(text):
+        return False
+    script = detect_script([text]).script
+    if {script, usual.script} <= {"Japanese", "Han"} or script == "mixed":
+        return False  # a line of Japanese may have no kana
+    return script != usual.script and sum(map(str.isalpha, text)) >= MIN_LETTERS
