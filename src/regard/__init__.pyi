@@ -710,7 +710,8 @@ def evaluate(
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -835,7 +836,8 @@ def evaluate_sets(
         frequency_penalty: Subtract X from the logit of a token for each time that it is in the output.
         no_repeat_ngram_size: Never repeat N tokens in the same order; 0 allows it.
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
-        ban: Never output this text.
+        ban: Never output this text as words of their own, however cut into tokens; longer words may
+            contain it.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]

@@ -1,4 +1,4 @@
-"""Causal self-attention in training: on a GPU without a mask in memory, on a CPU by half of the products.
+"""Causal self-attention in training, which leaves out what the mask forbids.
 
 PyTorch's fastest kernels on a GPU (flash attention, Dao et al. 2022) take no mask, but know causal attention
 by name. The models give a mask, so the attentions whose masks are always causal are found in the model.

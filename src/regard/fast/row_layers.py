@@ -10,8 +10,9 @@ from typing import Protocol, runtime_checkable
 import torch.nn.functional as F
 from torch import nn
 
+from regard.fast.activation_kinds import kernel_kind
 from regard.fast.int8 import Int8Linear
-from regard.fast.native.activation import activate, kind_of
+from regard.fast.native.activation import activate
 from regard.fast.native.embedding import plan_embedding
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.norm import PackedNorm
@@ -93,7 +94,7 @@ def _gated(module: GatedFeedForward) -> RowLayer:
 
 
 def _activation(module: FeedForward | GatedFeedForward) -> int:
-    kind = kind_of(module.activation)
+    kind = kernel_kind(module.activation)
     if kind is None:
         name = getattr(module.activation, "__name__", module.activation)
         raise UnsupportedPart(f"there is no kernel for the activation {name}")
@@ -114,7 +115,7 @@ def row_norm(module: nn.Module) -> RowNorm:
     if type(module) is nn.LayerNorm and module.weight is not None:
         bias = None if module.bias is None else module.bias.detach()
         return PackedNorm(module.weight.detach(), bias, module.eps, center=True)
-    if plain_type(module) is RMSNorm and module.weight is not None and module.eps is not None:
+    if plain_type(module) is RMSNorm and isinstance(module, RMSNorm) and module.eps is not None:
         return PackedNorm(module.weight.detach(), None, module.eps, center=False)
     raise UnsupportedPart(f"{type(module).__name__} is not a norm with a kernel")
 

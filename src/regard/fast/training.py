@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.fast import gpu_training
+from regard.fast.activation_kinds import kernel_kind
 from regard.fast.bfloat16_products import BFLOAT16_FORMS, linear_layers_are_replaced
 from regard.fast.causal_attention import causal_attentions, causal_training_attention
 from regard.fast.cpu_training import CPU_FORMS
@@ -24,7 +25,6 @@ from regard.fast.fusible import can_be_fused, is_on_gpu
 from regard.fast.half_copies import copies_are_used, normed_of
 from regard.fast.half_weights import HALF_FORMS
 from regard.fast.linear_cross_entropy import output_layer
-from regard.fast.native.activation import kind_of
 from regard.fast.native.activation_training import ActivateDropped
 from regard.fast.native.residual import AddDropped, AddNorm, DropoutBits, FeedForwardReLU
 from regard.fast.packed_rows import FusedRotaryPositions
@@ -201,7 +201,7 @@ def _activated(
     module: FeedForward | GatedFeedForward, hidden: Tensor, kind: type[nn.Module]
 ) -> Tensor | None:
     """Activation and dropout of a network; None if a kernel may not replace them."""
-    activation, dropout = kind_of(module.activation), module.dropout
+    activation, dropout = kernel_kind(module.activation), module.dropout
     if activation is None or not (
         _is_fast(dropout) and class_is_unchanged(kind) and can_be_fused(hidden, dropout)
     ):
@@ -267,7 +267,7 @@ def _why_not_fused(module: nn.Module) -> str | None:
         known = _is_known_linear(module.inner) and _is_known_linear(module.outer)
         return None if known else "its linear layers are not plain ones with bias"
     if isinstance(module, (FeedForward, GatedFeedForward)):
-        return "its activation has no kernel" if kind_of(module.activation) is None else None
+        return "its activation has no kernel" if kernel_kind(module.activation) is None else None
     if isinstance(module, PostNorm):
         return None if _is_known_norm(module.norm) else "its norm is not a layer norm with gain and bias"
     return None

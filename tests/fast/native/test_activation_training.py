@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.fast.activation_kinds import kernel_kind
 from regard.fast.native import activation_training
-from regard.fast.native.activation import kind_of
 from regard.fast.native.activation_training import ActivateDropped
 from regard.fast.native.residual import DropoutBits
 from regard.layers.feedforward import quick_gelu
@@ -43,12 +43,12 @@ def test_it_is_the_activation_with_its_derivative(name, features, p, gated):
         gate, inner = x.chunk(2, dim=-1) if gated else (x, 1)
         return activation(gate) * inner * mask
 
-    agree(lambda x: ActivateDropped.apply(x, kind_of(activation), gated, chosen), plain, [x])
+    agree(lambda x: ActivateDropped.apply(x, kernel_kind(activation), gated, chosen), plain, [x])
 
 
 @pytest.mark.parametrize("name", list(ACTIVATIONS))
 def test_large_numbers_have_finite_slopes_and_what_is_not_a_number_stays_so(name):
     x = torch.tensor([[1e30, -1e30, 100.0, -100.0, 0.0, torch.nan]], requires_grad=True)
-    out = ActivateDropped.apply(x, kind_of(ACTIVATIONS[name]), False, DropoutBits(None))
+    out = ActivateDropped.apply(x, kernel_kind(ACTIVATIONS[name]), False, DropoutBits(None))
     (slope,) = torch.autograd.grad(out.sum(), x)
     torch.testing.assert_close(slope, torch.tensor([[1.0, 0.0, 1.0, 0.0, 0.5, torch.nan]]), equal_nan=True)

@@ -10,19 +10,16 @@ from torch import Tensor
 
 from regard.fast.native.kernels import kernel
 from regard.fast.native.plan import ACTIVATE, PlannedResult, Rows
-from regard.layers.feedforward import quick_gelu
 
 SILU, GELU_TANH, GELU, QUICK_GELU = 0, 1, 2, 3
 
 
 def kind_of(activation: Callable[[Tensor], Tensor]) -> int | None:
-    """The number of the kernel for this activation; None if there is none."""
+    """The number of the kernel for this activation of PyTorch; None if there is none."""
     if activation is F.silu:
         return SILU
     if activation is F.gelu:
         return GELU
-    if activation is quick_gelu:
-        return QUICK_GELU
     if isinstance(activation, partial) and activation.func is F.gelu:
         return GELU_TANH if activation.keywords == {"approximate": "tanh"} else None
     return None

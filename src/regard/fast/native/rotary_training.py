@@ -27,7 +27,8 @@ class TrainingRotation(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return _rotated(gradient, *ctx.saved_tensors, -1.0), None, None
+        sines, cosines = ctx.saved_tensors
+        return _rotated(gradient, sines, cosines, -1.0), None, None
 
 
 def _rotated(x: Tensor, sines: Tensor, cosines: Tensor, sign: float) -> Tensor:

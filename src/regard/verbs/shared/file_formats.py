@@ -5,7 +5,6 @@ PyTorch is not imported here.
 
 from pathlib import Path
 
-from regard import console
 from regard.errors import UserError
 from regard.verbs.shared.text_options import FileFormat
 
@@ -74,6 +73,8 @@ def format_to_translate(file: str | Path | None, given: FileFormat | None) -> Fi
 
 def note_markup(file: str | Path) -> None:
     """Tell the user of a file whose lines are read as texts although its name says that it has markup."""
+    from regard import console  # rich takes longer to import than a help text to print
+
     suffix = _suffix(file)
     kind = {**TABLES, **OTHERS, **{each: name.upper() for each, name in READ.items()}}.get(suffix)
     if kind is None or suffix == PAIRS:
