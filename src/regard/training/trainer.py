@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import shlex
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -17,7 +16,7 @@ from regard.data.loader import Cursor, Loader
 from regard.data.noise import derive_seed
 from regard.distributed.distributed_model import DistributedModel
 from regard.distributed.replicated import ReplicatedModel
-from regard.errors import OutputIsNaN, RunError, Stopped
+from regard.errors import OutputIsNaN, RunError
 from regard.fast.decoding_step import forget_step
 from regard.fast.training import fused
 from regard.models.adapters import merged
@@ -39,6 +38,7 @@ from regard.training.schedule import Schedule, schedule_width
 from regard.training.settings import TrainingSettings
 from regard.training.snapshot import OPTIMIZER, average_state, checkpoint_tensors, copies, trained_weights
 from regard.training.state import TrainingState
+from regard.training.stopped_run import stopped
 from regard.weights.average import MovingAverage
 from regard.weights.checkpoint import Checkpoint, RunFolder
 from regard.weights.folder import AllFiles, WriteBeside
@@ -152,7 +152,7 @@ class Trainer:
             if finished or signal or self._save_is_due():
                 self._save()
             if signal:
-                raise self._stopped(signal)
+                raise stopped(signal, self.state, self.run, validates=self.validate is not None)
             if finished:
                 break
             self._update()
@@ -162,23 +162,6 @@ class Trainer:
                 "try a lower training.schedule.learning_rate, a longer warm-up or training.clip_norm = 1.0",
             )
         self._average_last()
-
-    def _stopped(self, signal: int) -> Stopped:
-        """The message for a stopped run, whose last updates may not be validated."""
-        state, command = self.state, f"regard train {shlex.quote(str(self.run.path))}"
-        hint = f"continue with `{command}`"
-        if self.validate is None or state.step == state.validated_step:
-            return Stopped(signal, f"stopped at step {state.step}, which is saved", hint)
-        best = (
-            f"the best model is that of step {state.best_step}"
-            if state.best_step
-            else "there is no best model"
-        )
-        return Stopped(
-            signal,
-            f"stopped at step {state.step}, which is saved but not validated: {best} so far",
-            f"{hint}; `{command} --set training.max_steps={state.step}` validates it and ends the run there",
-        )
 
     def _seed(self) -> int:
         """The seed of this process's dropout masks, which changes after a rollback."""
