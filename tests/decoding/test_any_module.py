@@ -1,10 +1,11 @@
 """A model decoded as a plain function, without its cache, gives what the model gives."""
 
-from types import SimpleNamespace
+from types import dataclasses
 
 import jaxtyping
 import numpy as np
 import pytest
+import SimpleNamespace
 import torch
 
 from regard.decoding import (
@@ -84,11 +85,15 @@ def test_a_module_that_is_no_model_of_regard_is_refused_by_name(model):
     assert batches.ensemble_of(without) == [without]
 
 
+def settings_of(search):
+    return {each.name: getattr(search, each.name) for each in dataclasses.fields(search)}
+
+
 @pytest.mark.parametrize("name", ["bos_id", "eos_id"])
 @pytest.mark.parametrize("value", [None, -1, "2"])
 def test_special_tokens_of_a_search_are_ids(name, value):
     with pytest.raises(ConfigError, match=f"{name} = {value!r} is not the id of a token"):
-        check_search(SimpleNamespace(**{"bos_id": 2, "eos_id": 3, "rules": (), "n_best": 1, name: value}))
+        check_search(SimpleNamespace(**{**settings_of(GreedySearch()), name: value}))
 
 
 def test_what_is_no_rule_is_refused_when_the_search_is_made():
@@ -106,7 +111,7 @@ def test_what_is_no_rule_is_refused_when_the_search_is_made():
         refuse_other_rule(NoFive)
     GreedySearch(rules=(NoFive(),))
     with pytest.raises(ConfigError, match="`rules` is a single rule"):
-        check_search(SimpleNamespace(bos_id=2, eos_id=3, n_best=1, rules=NoFive()))
+        check_search(SimpleNamespace(**{**settings_of(GreedySearch()), "rules": NoFive()}))
 
 
 def test_a_module_with_other_arguments_or_outputs_is_refused():
