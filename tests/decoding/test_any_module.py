@@ -1,11 +1,11 @@
 """A model decoded as a plain function, without its cache, gives what the model gives."""
 
-from types import dataclasses
+import dataclasses
+from types import SimpleNamespace
 
 import jaxtyping
 import numpy as np
 import pytest
-import SimpleNamespace
 import torch
 
 from regard.decoding import (

@@ -89,9 +89,11 @@ def test_workers_train_with_what_a_script_imports_from_an_installed_package(pyth
 
 
 def test_workers_are_refused_for_what_a_script_registers_itself(python, tmp_path):
-    own = SCRIPT.replace("from my_package import parts", CODE.replace("my_beam", "own_beam"))
-    overrides = [each.replace("my_beam", "own_beam") for each in SMALL]
+    names = {"my_beam": "own_beam", "no_a": "own_rule"}
+    own, overrides = SCRIPT.replace("from my_package import parts", CODE), SMALL
+    for installed, name in names.items():
+        own, overrides = own.replace(installed, name), [each.replace(installed, name) for each in overrides]
     (tmp_path / "script.py").write_text(own.replace("{overrides}", repr(overrides)))
     refused = python("script.py")
-    assert "decoding.rules = 'no_a' is registered in this process, not in 2 workers" in refused.stderr
+    assert "decoding.rules = 'own_rule' is registered in this process, not in 2 workers" in refused.stderr
     assert not (tmp_path / "run").exists()

@@ -172,11 +172,23 @@ def test_a_missing_file_is_named(tmp_path, name):
     (tmp_path / "m" / name).unlink()
     with pytest.raises(FolderError, match=name):
         load_model(tmp_path / "m")
-    if name != "MANIFEST.json":
+    if name in ("config.json", "model.safetensors"):
         del files[name]
         write_folder(tmp_path / "n", files)
         with pytest.raises(FolderError, match=f"has no {name}"):
             load_model(tmp_path / "n")
+
+
+def test_what_fit_wrote_has_neither_tokenisers_nor_decoding_defaults(tmp_path):
+    _, files = files_of(config_of())
+    write_folder(
+        tmp_path / "m",
+        {name: files[name] for name in files if name not in ("tokenizer.json", "generation.json")},
+    )
+    loaded = load_model(tmp_path / "m")
+    assert loaded.generation == {}
+    with pytest.raises(FolderError, match="has no tokeniser"):
+        _ = loaded.tokenizers
 
 
 def test_a_truncated_weights_file_is_reported_in_one_line(tmp_path):

@@ -20,7 +20,6 @@ from regard.weights.model_folder import (
     check_size,
     load_model,
     open_model_folder,
-    read_config,
     read_config_class,
     reads_text,
 )
@@ -77,7 +76,7 @@ def test_both_languages_of_a_model_of_many_are_chosen(tmp_path, source, target, 
 def test_an_export_is_named_as_one(tmp_path):
     write_folder(tmp_path / "m", {"config.json": b"{}", "export.json": b"{}"})
     with pytest.raises(FolderError, match="m is an export for another engine") as caught:
-        read_config(VerifiedFolder.open(tmp_path / "m"))
+        open_model_folder(tmp_path / "m")
     assert caught.value.hint
 
 
