@@ -10,6 +10,7 @@ from torch.nn.utils import parametrizations
 
 from regard.data.batch import PairBatch
 from regard.decoding.step import ModelStepper
+from regard.fast import unchanged
 from regard.fast.decoding_step import fast_step, why_plain
 from regard.fast.native import kernels
 from regard.fast.training import fuse, fused
@@ -144,6 +145,7 @@ def patch(monkeypatch):
     yield monkeypatch
     for handle in monkeypatch.handles:
         handle.remove()
+    unchanged._methods.cache_clear()  # what is first seen while it is patched counts as changed ever after
 
 
 @pytest.mark.parametrize(("part", "way"), each_once(list(PARTS), WAYS))
