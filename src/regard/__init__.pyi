@@ -2070,6 +2070,7 @@ def translate_shard(
     workers: int | None = None,
     n_best: int = 1,
     split: Literal["auto", "on", "off"] = "auto",
+    glossary: str | Path | None = None,
     engine: Literal["regard", "ctranslate2"] = "regard",
     shard: str | None = None,
     on: str | None = None,
@@ -2140,6 +2141,8 @@ def translate_shard(
             at least as wide.
         split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
             longer than the lines that the model was trained on.
+        glossary: Require terms in the translations: a file with a source term, a tab and a target term
+            in each line, or CSV.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
@@ -2974,6 +2977,7 @@ class Translator(_Translator):
         workers: int | None = None,
         n_best: int = 1,
         split: Literal["auto", "on", "off"] = "auto",
+        glossary: str | Path | None = None,
         engine: Literal["regard", "ctranslate2"] = "regard",
         device: str = "auto",
         threads: int | None = None,
@@ -3032,6 +3036,8 @@ class Translator(_Translator):
                 at least as wide.
             split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
                 longer than the lines that the model was trained on.
+            glossary: Require terms in the translations: a file with a source term, a tab and a target term
+                in each line, or CSV.
             engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
                 does.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3087,6 +3093,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     workers: int | None = None,
     n_best: Literal[1] = 1,
     split: Literal["auto", "on", "off"] = "auto",
+    glossary: str | Path | None = None,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3151,6 +3158,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
             at least as wide.
         split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
             longer than the lines that the model was trained on.
+        glossary: Require terms in the translations: a file with a source term, a tab and a target term
+            in each line, or CSV.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3208,6 +3217,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     workers: int | None = None,
     n_best: int,
     split: Literal["auto", "on", "off"] = "auto",
+    glossary: str | Path | None = None,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3261,6 +3271,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     workers: int | None = None,
     n_best: Literal[1] = 1,
     split: Literal["auto", "on", "off"] = "auto",
+    glossary: str | Path | None = None,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3314,6 +3325,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     workers: int | None = None,
     n_best: int,
     split: Literal["auto", "on", "off"] = "auto",
+    glossary: str | Path | None = None,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3370,6 +3382,7 @@ def translate_file(
     workers: int | None = None,
     n_best: int = 1,
     split: Literal["auto", "on", "off"] = "auto",
+    glossary: str | Path | None = None,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3434,6 +3447,8 @@ def translate_file(
             at least as wide.
         split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
             longer than the lines that the model was trained on.
+        glossary: Require terms in the translations: a file with a source term, a tab and a target term
+            in each line, or CSV.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
