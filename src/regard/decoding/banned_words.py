@@ -36,7 +36,7 @@ class TokenTexts:
             self.texts.append(text[len(before) :] if text.startswith(before) else "")
 
 
-_known: WeakKeyDictionary[Words, TokenTexts] = WeakKeyDictionary()  # 10 us a token: 2 s for 200,000
+_known: WeakKeyDictionary[Words, TokenTexts] = WeakKeyDictionary()  # 5 us a token: 0.18 s for BPE of 34,000
 
 
 def token_texts(tokenizer: Words, after: int) -> TokenTexts:

@@ -1,4 +1,4 @@
-"""A glossary: reading and writing its entries, and the terms that the translation of a sentence must have.
+"""A glossary: its entries, and the terms that the translation of a sentence must have.
 
 A source term occurs where it stands in the sentence as whole words, written as in the glossary; at the
 beginning of the sentence its first letter may be a capital. The longest of several terms at a place is taken.

@@ -1,4 +1,4 @@
-"""Decoding sentences by a glossary: the terms that occur in a sentence are required of its translation."""
+"""Decoding by a glossary: the terms that occur in a sentence are required of its translation."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
