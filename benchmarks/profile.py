@@ -26,7 +26,7 @@ PLANNED = (  # in the order of their numbers in plan.c
 KERNELS = (  # of fast/native/
     *("linear", "top_candidates", "attend_to_memory", "norm", "activate"),
     *("add_dropped", "post_norm", "post_norm_backward", "relu_dropped", "relu_dropped_backward"),
-    *("activate_dropped", "activate_dropped_backward"),
+    *("activate_dropped", "activate_dropped_backward", "rms_norm", "rms_norm_backward", "rotate_positions"),
     *("attention_forward", "attention_backward", "cross_entropy"),
 )
 PRODUCTS = (
@@ -66,6 +66,8 @@ WITHIN = {  # an enclosing operation -> the kind of the operations inside it
     "aten::index_copy_": "cache",
     "attend_to": "attention",
     "norm": "norms",
+    "rms_norm": "norms",
+    "rotate_positions": "rotary positions",
     "activate": "activations",
     "add_dropped": "residuals with dropout",
     "post_norm": "residuals with dropout and norm",
@@ -174,7 +176,9 @@ def _show_kernels() -> None:
         norm,
         plan,
         residual,
+        rms_norm_training,
         rotary,
+        rotary_training,
     )
 
     known = kernels.kernel
@@ -200,7 +204,10 @@ def _show_kernels() -> None:
 
         return called
 
-    trained = (activation_training, attention_training, cross_entropy, residual)
+    trained = (
+        *(activation_training, attention_training, cross_entropy, residual),
+        *(rms_norm_training, rotary_training),
+    )
     for room in (activation, attention, linear, norm, rotary, *trained):
         room.kernel = seen  # type: ignore[assignment]
     plan.kernel = one_by_one  # type: ignore[assignment]

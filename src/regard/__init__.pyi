@@ -2233,6 +2233,7 @@ def translate_shard(
     workers: int | None = None,
     n_best: int = 1,
     split: Literal["auto", "on", "off"] = "auto",
+    glossary: str | Path | None = None,
     engine: Literal["regard", "ctranslate2"] = "regard",
     shard: str | None = None,
     on: str | None = None,
@@ -2303,6 +2304,8 @@ def translate_shard(
             at least as wide.
         split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
             longer than the lines that the model was trained on.
+        glossary: Require terms in the translations: a file with a source term, a tab and a target term
+            in each line, or CSV.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
@@ -3137,6 +3140,7 @@ class Translator(_Translator):
         workers: int | None = None,
         n_best: int = 1,
         split: Literal["auto", "on", "off"] = "auto",
+        glossary: str | Path | None = None,
         engine: Literal["regard", "ctranslate2"] = "regard",
         device: str = "auto",
         threads: int | None = None,
@@ -3195,6 +3199,8 @@ class Translator(_Translator):
                 at least as wide.
             split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
                 longer than the lines that the model was trained on.
+            glossary: Require terms in the translations: a file with a source term, a tab and a target term
+                in each line, or CSV.
             engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
                 does.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3250,6 +3256,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     workers: int | None = None,
     n_best: Literal[1] = 1,
     split: Literal["auto", "on", "off"] = "auto",
+    glossary: str | Path | None = None,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3314,6 +3321,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
             at least as wide.
         split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
             longer than the lines that the model was trained on.
+        glossary: Require terms in the translations: a file with a source term, a tab and a target term
+            in each line, or CSV.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3371,6 +3380,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     workers: int | None = None,
     n_best: int,
     split: Literal["auto", "on", "off"] = "auto",
+    glossary: str | Path | None = None,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3424,6 +3434,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     workers: int | None = None,
     n_best: Literal[1] = 1,
     split: Literal["auto", "on", "off"] = "auto",
+    glossary: str | Path | None = None,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3477,6 +3488,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     workers: int | None = None,
     n_best: int,
     split: Literal["auto", "on", "off"] = "auto",
+    glossary: str | Path | None = None,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3533,6 +3545,7 @@ def translate_file(
     workers: int | None = None,
     n_best: int = 1,
     split: Literal["auto", "on", "off"] = "auto",
+    glossary: str | Path | None = None,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3597,6 +3610,8 @@ def translate_file(
             at least as wide.
         split: Translate each sentence alone; auto: of a text always, of a line of a file if it is
             longer than the lines that the model was trained on.
+        glossary: Require terms in the translations: a file with a source term, a tab and a target term
+            in each line, or CSV.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.

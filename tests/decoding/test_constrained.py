@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -168,3 +169,37 @@ def test_a_stop_ends_what_meets_the_constraints_drops_the_rest_and_changes_no_ot
         assert all(each.score == pytest.approx(every[tuple(each.ids)], abs=1e-6) for each in found)
         if size > 5:
             assert [tuple(each.ids) for each in found] == best
+
+
+class Sentence:
+    """A stepper of a model that outputs 4 5 6 and the end; 6 is final punctuation, anything else unlikely."""
+
+    def start(self, src_ids, src_lengths):
+        self.said = [()] * len(src_ids)
+
+    def step(self, ids):
+        self.said = [(*said, token) for said, token in zip(self.said, ids.tolist(), strict=True)]
+        return torch.stack([self.next(tuple(each for each in said[1:] if each < 7)) for said in self.said])
+
+    def next(self, said):
+        scores = torch.full((9,), -6.0)  # a required token costs as much anywhere, but less after the end
+        scores[7] = -1.0 if 6 in said else -6.0
+        scores[[4, 5, 6, EOS][min(len(said), 3)]] = 0.0
+        return scores.log_softmax(dim=0)
+
+    def select(self, rows):
+        self.said = [self.said[row] for row in rows.tolist()]
+
+
+@pytest.mark.parametrize("beam_size", [2, 5])
+def test_a_required_phrase_is_not_appended_after_the_final_punctuation(beam_size):
+    def found(**more):
+        stepper = Sentence()
+        stepper.start(torch.zeros(1, 1), torch.ones(1))
+        search = search_of((((7,),),), beam_size=beam_size, longest=6, **more)
+        return search(stepper, ask([[4]]))[0][0].ids
+
+    assert found() == [4, 5, 6, 7]
+    ids = found(sentence_end=lambda ids: ids[-1] == 6)
+    assert 7 in ids[: ids.index(6)]
+    assert found(sentence_end=lambda ids: True)  # all that is found, if nothing else is

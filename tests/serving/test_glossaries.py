@@ -7,8 +7,8 @@ import pytest
 from regard.errors import FolderError
 from regard.serving import glossaries
 from regard.serving.glossaries import GlossaryStore, dictionary_of
-from regard.serving.glossary_entries import Dictionary
 from regard.serving.http_error import HttpProblem
+from regard.verbs.generation.glossary import Dictionary
 
 PAIR, BACK = ("en", "de"), ("de", "en")
 ONE = {PAIR: Dictionary({"a": "b", "c": "\u00fc"})}

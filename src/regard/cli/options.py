@@ -173,7 +173,10 @@ def _option(field: dataclasses.Field[Any], kind: Any) -> Decorator:
     if kind is bool:
         return click.option(flag, is_flag=True, help=help)
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        [kind] = [each for each in typing.get_args(kind) if each is not type(None)]
+        kinds = [each for each in typing.get_args(kind) if each is not type(None)]
+        [kind] = [Path] if Path in kinds else kinds
+    if kind is Path:
+        return click.option(flag, field.name, type=FILE_PATH, metavar=metavar, **shared)
     if kind is bool:
         return click.option(f"{flag}/--no-{flag[2:]}", default=None, help=help)
     choices = typing.get_args(kind) or field.metadata.get("choices")

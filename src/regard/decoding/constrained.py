@@ -1,7 +1,7 @@
 """Constrained beam search: hypotheses that contain required phrases (after Post & Vilar 2018)."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, zip_longest
@@ -48,9 +48,13 @@ class ConstrainedBeamSearch(BeamSearch):
     shared by banks of hypotheses with equally many matched tokens: the best of each bank in turn, from the
     bank with most matches. So a beam of any size meets the constraints, and one that has room for all finds
     the best hypothesis that does.
+
+    `sentence_end`: true of tokens that end a sentence. A hypothesis that lacks a phrase there, and that the
+    model would end, is dropped if there is another: no phrase is appended after the final punctuation.
     """
 
     constraints: tuple[tuple[Phrase, ...], ...]
+    sentence_end: Callable[[Sequence[int]], bool] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,10 +75,12 @@ class ConstrainedBeamSearch(BeamSearch):
         states: list[MatchState] = [start] * len(rows.sentence)
         while len(rows.live()):
             prepared = self.prepare(rows.step(self.bos_id), rows, constraints)
+            complete = self._complete(prepared, rows, constraints, states)
             chosen = self._chosen(prepared, rows, constraints, states)
             kept = []
             for sentence, candidates in self._by_sentence(rows, constraints, chosen, states):
                 going = self._end(rows, constraints, chosen, finished, sentence, candidates)
+                going = [each for each in going if each.row not in complete] or going
                 able = [each for each in going if self._may_win(each, sentence, greatest, finished)]
                 kept += enumerate(self._shared(able))
             slots = rows.select(
@@ -99,6 +105,26 @@ class ConstrainedBeamSearch(BeamSearch):
                 f"must_contain needs {needed} tokens, but at most {room} are allowed",
                 "ask for less, or give a larger max_new_tokens",
             )
+
+    def _complete(
+        self,
+        prepared: NextTokenScores,
+        rows: HypothesisRows,
+        constraints: RequestConstraints,
+        states: list[MatchState],
+    ) -> set[int]:
+        """The rows that lack a phrase, but end a sentence, and whose most probable next token is the end."""
+        if self.sentence_end is None:
+            return set()
+        best = prepared.log_probs.argmax(dim=-1).tolist()
+        in_prompt = constraints.in_prompt(rows)
+        return {
+            row
+            for row in rows.live().tolist()
+            if self.ends_by(best[row])
+            and not (self._met(states[row]) or in_prompt[row])
+            and self.sentence_end(rows.ids_of(row))
+        }
 
     def _chosen(
         self,

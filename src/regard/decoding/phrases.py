@@ -7,6 +7,9 @@ from typing import Protocol, runtime_checkable
 
 from regard.errors import ConfigError
 
+# punctuation that ends a sentence, in several scripts, and what may follow it
+FINAL = tuple(".!?\u2026\u3002\uff01\uff1f\uff0e\u061f\u06d4\u0964")
+CLOSING = " \"'\u201c\u201d\u2019\u00bb\u00ab\u203a)]\u300d\u300f"
 WINDOW = 16  # tokens before a new one that are decoded with it: white space depends on neighbours
 
 
@@ -68,6 +71,21 @@ class StopTexts:
         before = self.tokenizer.decode(context)
         text = self.tokenizer.decode([*context, *recent])[len(before) :]
         return any(each in text for each in self.texts)
+
+
+@dataclass(frozen=True)
+class SentenceEnd:
+    """True of tokens whose text ends with final punctuation."""
+
+    tokenizer: Words
+
+    def __call__(self, ids: Sequence[int]) -> bool:
+        return ends_sentence(self.tokenizer.decode(ids[-WINDOW:]))
+
+
+def ends_sentence(text: str) -> bool:
+    """True if a text ends with final punctuation; quotation marks and brackets may follow."""
+    return text.rstrip(CLOSING).endswith(FINAL)
 
 
 def up_to(text: str, stops: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ class FusedRMSNorm(RMSNorm):
         return TrainingRMSNorm.apply(x, self.weight, self.eps)
 
 
-class RotaryPositionsOnCPU(RotaryPositions):
+class FusedRotaryPositions(RotaryPositions):
     """`RotaryPositions` in one pass over memory."""
 
     def forward(
@@ -34,10 +34,12 @@ class RotaryPositionsOnCPU(RotaryPositions):
         if x.dim() != 4 or not class_is_unchanged(RotaryPositions) or not can_be_fused(x, self):
             return super().forward(x, start)
         sines, cosines = self.sines_and_cosines(start, x.size(2))
+        if sines.dtype != x.dtype:
+            return super().forward(x, start)
         return TrainingRotation.apply(x, sines.contiguous(), cosines.contiguous())
 
 
 CPU_FORMS: dict[type[nn.Module], type[nn.Module]] = {
     RMSNorm: FusedRMSNorm,
-    RotaryPositions: RotaryPositionsOnCPU,
+    RotaryPositions: FusedRotaryPositions,
 }

@@ -163,9 +163,11 @@ class FusedFeedForward(FeedForward):
         if is_on_gpu(x) and _is_fast(self.dropout) and class_is_unchanged(FeedForward):
             found = gpu_training.fed_forward(self, x)
             return super().forward(x) if found is None else found
+        if not class_is_unchanged(FeedForward):
+            return super().forward(x)
         if not self._can_be_fused(x):
             hidden = self.inner(x)
-            found = _activated(self, hidden, FeedForward)
+            found = _activated(self, hidden, gated=False)
             return self.outer(self.dropout(self.activation(hidden)) if found is None else found)
         rows = x.reshape(-1, x.size(-1))
         p = self.dropout.p
@@ -180,7 +182,6 @@ class FusedFeedForward(FeedForward):
             and _is_known_linear(self.inner)
             and _is_known_linear(self.outer)
             and _is_fast(self.dropout)
-            and class_is_unchanged(FeedForward)
             and can_be_fused(x, self.inner, self.dropout, self.outer)
         )
 
@@ -189,28 +190,24 @@ class FusedGatedFeedForward(GatedFeedForward):
     """`GatedFeedForward` with activation, product and dropout in one pass over memory."""
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        if not class_is_unchanged(GatedFeedForward):
+            return super().forward(x)
         both = self.gate_inner(x)
-        found = _activated(self, both, GatedFeedForward)
+        found = _activated(self, both, gated=True)
         if found is None:
             gate, inner = both.chunk(2, dim=-1)
             found = self.dropout(self.activation(gate) * inner)
         return self.outer(found)
 
 
-def _activated(
-    module: FeedForward | GatedFeedForward, hidden: Tensor, kind: type[nn.Module]
-) -> Tensor | None:
+def _activated(module: FeedForward | GatedFeedForward, hidden: Tensor, *, gated: bool) -> Tensor | None:
     """Activation and dropout of a network; None if a kernel may not replace them."""
-    activation, dropout = kernel_kind(module.activation), module.dropout
-    if activation is None or not (
-        _is_fast(dropout) and class_is_unchanged(kind) and can_be_fused(hidden, dropout)
-    ):
+    kind, dropout = kernel_kind(module.activation), module.dropout
+    if kind is None or not (_is_fast(dropout) and can_be_fused(hidden, dropout)):
         return None
-    gated, p = kind is GatedFeedForward, dropout.p
     shape = (*hidden.shape[:-1], hidden.size(-1) // (1 + gated))
-    return ActivateDropped.apply(
-        hidden, activation, gated, dropout_bits(shape, p) if p else DropoutBits(None)
-    )
+    dropped = dropout_bits(shape, dropout.p) if dropout.p else DropoutBits(None)
+    return ActivateDropped.apply(hidden, kind, gated, dropped)
 
 
 FUSED_FORMS: dict[type[nn.Module], type[nn.Module]] = {
@@ -288,7 +285,7 @@ def fuse(model: nn.Module) -> None:
     is computed with it.
     """
     on_gpu = any(map(is_on_gpu, model.parameters()))
-    forms = FUSED_FORMS if on_gpu else FUSED_FORMS | CPU_FORMS
+    forms = dict(FUSED_FORMS if on_gpu else FUSED_FORMS | CPU_FORMS)
     if linear_layers_are_replaced():
         forms |= BFLOAT16_FORMS
     elif on_gpu:

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from regard.errors import FolderError
-from regard.serving.glossary_entries import Dictionary, read_entries
+from regard.errors import DataError, FolderError
 from regard.serving.http_error import HttpProblem
+from regard.verbs.generation.glossary import Dictionary, read_entries
 from regard.weights.folder import replace_file
 
 MOST = 1000  # glossaries
@@ -229,6 +229,6 @@ def _read(file: Path) -> Glossary:
         name = _checked_name(stored.name)
     except OSError as error:
         raise FolderError(f"{file}: {error.strerror}", "make it readable, or remove it") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, HttpProblem) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, DataError, HttpProblem) as error:
         raise FolderError(f"{file} is not a glossary of regard serve: {error}", "remove it") from None
     return Glossary(id=file.stem, name=name, created=stored.created, dictionaries=dictionaries)

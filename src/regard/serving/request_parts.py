@@ -4,7 +4,6 @@ A request has one part, unless the translations of some pieces must have texts t
 """
 
 import asyncio
-import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,8 @@ from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
 from regard.serving.job import Job
 from regard.serving.scheduler import failure_of
-from regard.verbs.serve import RequiredText, ServedModel, TranslationAnswerer
+from regard.verbs.generation.glossary import RequiredText, missing_text
+from regard.verbs.serve import ServedModel, TranslationAnswerer
 from regard.verbs.shared.answerer import Answerer
 
 AT_ONCE = 16  # parts of a request, each of which takes a place of the queue
@@ -64,20 +64,14 @@ def refuse_missing(parts: Sequence[RequestPart], found: Sequence[Any]) -> None:
     """Raise an HttpProblem if a translation lacks a text that it must have: a search can end without one."""
     for part in parts:
         for place in part.places:
-            text = _plain(found[place].text) if part.required else ""
-            for forms in part.required:
-                if not any(_plain(form) in text for form in forms):
-                    raise HttpProblem(
-                        400,
-                        f"the model found no translation of a sentence with {forms[0]!r}",
-                        "do not require this text",
-                        code="model_cannot",
-                    )
-
-
-def _plain(text: str) -> str:
-    """The text without white space and compatibility forms, which tokenisers change."""
-    return "".join(unicodedata.normalize("NFKC", text).split())
+            text = missing_text(found[place].text, part.required)
+            if text is not None:
+                raise HttpProblem(
+                    400,
+                    f"the model found no translation of a sentence with {text!r}",
+                    "do not require this text",
+                    code="model_cannot",
+                )
 
 
 class PartJob:

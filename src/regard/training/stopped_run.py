@@ -8,7 +8,7 @@ from regard.weights.checkpoint import RunFolder
 
 
 def stopped(signal: int, state: TrainingState, run: RunFolder, *, validates: bool) -> Stopped:
-    """Says how to go on, and that the last updates are not validated if they are not."""
+    """The error of a stopped run: how to resume it, and whether the last updates were validated."""
     command = f"regard train {shlex.quote(str(run.path))}"
     hint = f"continue with `{command}`"
     if not validates or state.step == state.validated_step:

@@ -25,7 +25,8 @@ from regard.models.speech_to_text import SpeechToText
 from regard.verbs.classify import Classifier, ClassPrediction
 from regard.verbs.embed import EmbeddedLine, Embedder
 from regard.verbs.generate import Generator, PromptContinuations
-from regard.verbs.generation.controls import beam_of
+from regard.verbs.generation.glossary import RequiredText
+from regard.verbs.generation.glossary_decoding import requiring
 from regard.verbs.generation.prompts import ChatPrompts, Rendered
 from regard.verbs.generation.running_answers import RunningAnswers
 from regard.verbs.generation.transcripts import RecordingTranscript
@@ -60,8 +61,6 @@ CHARACTERS_OF_A_TOKEN = 3  # about
 SAMPLES_OF_A_CHARACTER = 800  # of a recording, about: 20 characters a second
 MAX_CHARACTERS = 100_000  # of a prompt or a text that is not split
 REQUEST_PREFIX = "the prefix of the request as"
-REQUIRING_BEAM = beam_of(5)  # where the model's own search is not a beam
-RequiredText = tuple[str, ...]  # a text that an answer must have, in one of these forms
 
 
 class TranslationAnswerer(DecodingAnswerer[str, Translation]):
@@ -99,10 +98,8 @@ class TranslationAnswerer(DecodingAnswerer[str, Translation]):
         """These settings for one piece whose translation must have these texts; none: these settings."""
         if not texts:
             return self.settings
-        own = self.translator.settings
-        beam = None if own.width > 1 and not own.samples else REQUIRING_BEAM
-        required = tuple("|".join(forms) for forms in texts)
-        return replace(self.settings, controls=self.settings.controls.requiring(required, beam), split="off")
+        controls = requiring(self.translator.settings, self.settings.controls, texts)
+        return replace(self.settings, controls=controls, split="off")
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         pieces = self.translator.pieces(texts)

@@ -11,6 +11,7 @@ from typing import ClassVar
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.running_search import records_alternatives
 from regard.decoding.settings import GenerationSettings
+from regard.errors import ConfigError
 from regard.inspection.alignment import source_attentions
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.threads import unchanged_threads
@@ -18,6 +19,8 @@ from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.engine import EngineDecoder, refuse_device
+from regard.verbs.generation.glossary import RequiredText
+from regard.verbs.generation.glossary_decoding import GlossaryDecoder, settings_requiring
 from regard.verbs.generation.language_tags import LanguageTags
 from regard.verbs.generation.languages import in_languages
 from regard.verbs.generation.pooled_decoding import PooledDecoder
@@ -131,7 +134,26 @@ class Translator(ShowsModel):
         self._translations = TranslationBuilder(
             self.answer, self.precision, self.model, tokenizers, self._sources, self.settings, options.n_best
         )
+        self._glossary = None
+        if isinstance(options, TranslationOptions) and options.glossary is not None:
+            if not by_regard:
+                raise ConfigError("another engine takes no glossary", "take engine = 'regard'")
+            self._glossary = GlossaryDecoder(
+                options.glossary,
+                self._decoder,
+                partial(self._requiring, options, runtime),
+                tokenizers.target,
+                samples=bool(self.settings.samples),
+            )
         self._join: Join = self._translations.of_line if split is None else self._translations.of_text
+
+    def _requiring(
+        self, options: SummaryOptions, runtime: DecodingRuntime, texts: Sequence[RequiredText]
+    ) -> PooledDecoder:
+        """Decodes sentences whose translations must have these texts, in this process."""
+        settings = settings_requiring(self.settings, texts, options.n_best)
+        strategy = translation_search(settings, self.loaded.tokenizers)
+        return PooledDecoder(strategy, self.model, self.loaded.tokenizers.target, 1, options, runtime)
 
     def _settings(self, settings: GenerationSettings, controls: Controls) -> GenerationSettings:
         """The settings with `n_best` candidates; the beam is widened for them, unless its size was given."""
@@ -228,10 +250,12 @@ class Translator(ShowsModel):
 
         A sample depends on its place, which is counted from `first_index`.
         """
-        found = self._decoder.decode(
-            self._sources.ids(pieces, numbers),
-            first_index=first_index,
-            decoded=None if done is None else _lines_done(numbers, done),
+        sources = self._sources.ids(pieces, numbers)
+        decoded = None if done is None else _lines_done(numbers, done)
+        found = (
+            self._decoder.decode(sources, first_index=first_index, decoded=decoded)
+            if self._glossary is None
+            else self._glossary.decode(pieces, sources, numbers, first_index=first_index, decoded=decoded)
         )
         return [
             self._translations.of_piece(*each, alignments=alignments)
@@ -255,8 +279,10 @@ class Translator(ShowsModel):
 
         Raises:
             ConfigError: the model has no attention to its source, or its search records no alternatives, or
-                another engine decodes.
+                another engine decodes, or there is a glossary.
         """
+        if self._glossary is not None:
+            raise ConfigError("a running batch takes no glossary", "leave glossary out")
         if alignments:
             source_attentions(self.model)
         batch = self._decoder.running(alternatives=alternatives)

@@ -14,7 +14,7 @@ INLINE vector complement(vector z) {
 
 INLINE vector chosen(integers where, vector a, vector b) { return (vector)((where & (integers)a) | (~where & (integers)b)); }
 
-// The distribution function of which x is multiplied: s, and 1 - s.
+// The factor s by which x is multiplied, and 1 - s.
 typedef struct {
     vector share, rest;
 } Share;

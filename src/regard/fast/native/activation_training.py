@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.fast.native.kernels import kernel, threads_for
-from regard.fast.native.residual import DropoutBits
+from regard.fast.native.residual import PASS, DropoutBits
 
 EXPONENTIAL = 64  # multiplications that take as long as an element
 
@@ -40,6 +40,6 @@ class ActivateDropped(torch.autograd.Function):
         gradient, of_x, features = gradient.contiguous(), torch.empty_like(slopes), gradient.size(-1)
         kernel("activate_dropped_backward")(
             gradient.data_ptr(), slopes.data_ptr(), gradient.numel() // features, features, ctx.gated,
-            of_x.data_ptr(), threads_for(EXPONENTIAL * gradient.numel()),
+            of_x.data_ptr(), threads_for(PASS * gradient.numel()),
         )  # fmt: skip
         return of_x, None, None, None

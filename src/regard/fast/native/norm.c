@@ -40,7 +40,7 @@ void rms_norm(const float *x, long rows, long features, float eps, const float *
     }
 }
 
-// of_gain: a row for each thread, zeros at first.
+// of_gain: a row for each thread, zeros at first; so its last bits depend on the number of threads.
 void rms_norm_backward(const float *gradient, const float *x, const float *scales, long rows, long features, const float *gain,
                        float *of_x, float *of_gain, int threads) {
 #pragma omp parallel for num_threads(threads) if (threads > 1)

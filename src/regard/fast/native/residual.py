@@ -54,7 +54,7 @@ class AddNorm(torch.autograd.Function):
         eps: float,
         dropped: DropoutBits,
     ) -> Float[Tensor, "*rows features"]:
-        residual, x = residual.contiguous(), x.contiguous()
+        residual, x, gain, bias = (each.contiguous() for each in (residual, x, gain, bias))
         added, out = torch.empty_like(x), torch.empty_like(x)
         rows, features = x.numel() // x.size(-1), x.size(-1)
         moments = x.new_empty(rows, 2)

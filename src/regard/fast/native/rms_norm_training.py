@@ -18,7 +18,7 @@ class TrainingRMSNorm(torch.autograd.Function):
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, x: Float[Tensor, "*rows features"], gain: Float[Tensor, " features"], eps: float
     ) -> Float[Tensor, "*rows features"]:
-        x, features = x.contiguous(), x.size(-1)
+        x, gain, features = x.contiguous(), gain.contiguous(), x.size(-1)
         out, scales = torch.empty_like(x), x.new_empty(x.numel() // features)
         kernel("rms_norm")(
             x.data_ptr(), len(scales), features, eps, gain.data_ptr(), scales.data_ptr(), out.data_ptr(),

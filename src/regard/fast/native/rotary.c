@@ -15,22 +15,22 @@ void rotate(const float *x, long x_row, long rows, long heads, long d, const flo
     }
 }
 
-// The same for training: the first `turned` of d features of batch x heads x positions, by sines and cosines of each position;
+// The same for training: the first `rotary_dim` of d features of batch x heads x positions, by sines and cosines of each position;
 // sign -1: back. x has these strides; out: batch x positions x heads x d.
 void rotate_positions(const float *x, long batch_step, long head_step, long position_step, long batch, long heads, long positions,
-                      long d, long turned, const float *sines, const float *cosines, float sign, float *out, int threads) {
+                      long d, long rotary_dim, const float *sines, const float *cosines, float sign, float *out, int threads) {
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (long row = 0; row < batch * positions; row++) {
-        const float *sine = sines + row % positions * turned, *cosine = cosines + row % positions * turned;
+        const float *sine = sines + row % positions * rotary_dim, *cosine = cosines + row % positions * rotary_dim;
         const float *first = x + row / positions * batch_step + row % positions * position_step;
         for (long head = 0; head < heads; head++) {
             const float *from = first + head * head_step;
             float *to = out + (row * heads + head) * d;
-            for (long left = 0, right = turned / 2; left < turned / 2; left++, right++) {
+            for (long left = 0, right = rotary_dim / 2; left < rotary_dim / 2; left++, right++) {
                 to[left] = from[left] * cosine[left] - sign * from[right] * sine[left];
                 to[right] = from[right] * cosine[right] + sign * from[left] * sine[right];
             }
-            for (long place = turned; place < d; place++) to[place] = from[place];
+            for (long place = rotary_dim; place < d; place++) to[place] = from[place];
         }
     }
 }

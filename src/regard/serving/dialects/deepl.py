@@ -17,10 +17,10 @@ from regard.serving.dialects.dialect import Call, Dialect, Route, error_response
 from regard.serving.dialects.fields import Fields, fields_of, uploaded_text, wrong
 from regard.serving.dialects.pairs import model_between, sources_of, targets_by_source, translated
 from regard.serving.glossaries import GlossaryStore, dictionary_of
-from regard.serving.glossary_entries import Dictionary, occurring
 from regard.serving.http_error import HttpProblem, unsupported
 from regard.serving.kept_files import KeptFile, KeptFiles
 from regard.serving.languages import language_name
+from regard.verbs.generation.glossary import Dictionary, occurring
 from regard.verbs.shared.text_options import SplitMode
 
 TAG_NAME = re.compile(r"[a-z][^\s/<>]*")

@@ -11,9 +11,10 @@ from regard.serving.dialects.dialect import Call, Route, json_response
 from regard.serving.dialects.fields import fields_of
 from regard.serving.dialects.pairs import pairs
 from regard.serving.glossaries import Glossary, GlossaryStore, Languages, dictionary_of
-from regard.serving.glossary_entries import Dictionary, read_entries
+from regard.serving.glossary_entries import requested_entries
 from regard.serving.http_error import HttpProblem
 from regard.serving.models import ModelStore
+from regard.verbs.generation.glossary import Dictionary
 
 FIELDS = ("name", "source_lang", "target_lang", "entries", "entries_format")
 LANGUAGES = ("source_lang", "target_lang")
@@ -233,7 +234,7 @@ def _dictionaries(models: ModelStore, given: Sequence[Entries]) -> dict[Language
                 "send one for each pair",
                 parameter="dictionaries",
             )
-        found[languages] = read_entries(each.entries, each.entries_format, languages)
+        found[languages] = requested_entries(each.entries, each.entries_format, languages)
     return found
 
 

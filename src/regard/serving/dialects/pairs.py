@@ -12,12 +12,11 @@ from regard.errors import ConfigError
 from regard.serving.dialects.controls import MOST_PHRASES
 from regard.serving.dialects.dialect import Call
 from regard.serving.dialects.own import count_output
-from regard.serving.glossary_entries import forms_of
 from regard.serving.http_error import HttpProblem, unsupported
 from regard.serving.languages import detected_among
 from regard.serving.models import ModelStore, Slot
+from regard.verbs.generation.glossary import RequiredText, required_texts
 from regard.verbs.generation.span_links import span_links
-from regard.verbs.serve import RequiredText
 from regard.verbs.shared.answerer import AnswerSettings
 from regard.verbs.shared.text_options import SplitMode
 
@@ -172,7 +171,7 @@ def _filled(page: Markup, translations: Sequence[Any]) -> str:
 
 
 def _terms(entries: Entries, sentence: str) -> tuple[RequiredText, ...]:
-    """What the translation of a sentence must have; sorted, so that sentences with the same go together."""
+    """What the translation of a sentence must have."""
     found = entries(sentence)
     if len(found) > MOST_PHRASES:
         raise HttpProblem(
@@ -181,4 +180,4 @@ def _terms(entries: Entries, sentence: str) -> tuple[RequiredText, ...]:
             "write it as several sentences",
             parameter="glossary_id",
         )
-    return tuple(sorted({forms_of(target) for target in found.values()}))
+    return required_texts(found)

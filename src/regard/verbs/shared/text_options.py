@@ -4,6 +4,7 @@ PyTorch is not imported here, so that `--help` is quick.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from regard.verbs.shared.keyword_fields import keyword
@@ -206,6 +207,12 @@ class TranslationOptions(SummaryOptions, LanguageOptions):
         "auto",
         "Translate each sentence alone; auto: of a text always, of a line of a file if it is longer than the"
         " lines that the model was trained on.",
+    )
+    glossary: str | Path | None = keyword(  # noqa: RUF009
+        None,
+        "Require terms in the translations: a file with a source term, a tab and a target term in each line,"
+        " or CSV.",
+        metavar="FILE",
     )
     engine: Literal["regard", "ctranslate2"] = keyword(
         "regard",
