@@ -93,7 +93,7 @@ def test_a_ban_forbids_the_usual_tokens_of_a_text_and_all_others_that_spell_it()
     assert rules_of(Controls(ban=("ab", "c")), MARKS, (0, 2), 0, tokenizer) == (
         BannedTokens(ids=(0, 2)),
         BannedPhrases(phrases=((10, 11), (12,))),
-        BannedWords(("ab", "c"), tokenizer, after=10),
+        BannedWords(("ab", "c"), tokenizer),
     )
 
 

@@ -1,5 +1,6 @@
 """A banned text is no word of an output, whatever tokens spell it."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,13 +29,13 @@ def words(text):
 
 
 def banned(ids, texts):
-    rule = BannedWords(texts, Pieces(), 1)
+    rule = BannedWords(texts, Pieces())
     found = rule.banned(GeneratedTokens(torch.tensor([ids], dtype=torch.int64)))
     return {token for token in found[0].tolist() if token != NO_TOKEN}
 
 
 @given(st.lists(st.integers(1, len(PIECES) - 2), max_size=5), st.sampled_from(["a", "ab", "ba", "aba", "猫"]))
-def test_a_token_is_banned_exactly_if_it_completes_the_word(ids, text):
+def test_each_token_that_completes_the_word_is_banned(ids, text):
     before = words(Pieces().decode(ids)).count(text)
     completing = {
         token
@@ -58,3 +59,25 @@ def test_texts_of_several_words_and_of_scripts_without_spaces():
     assert PIECES.index("猫") in banned([12], ("猫",))
     assert banned([1, 8], ("a.",)) == set()
     assert banned([1], ("a.",)) == {PIECES.index(".")}
+
+
+class Bytes:
+    """Each byte is a token; one alone may be a part of a character."""
+
+    vocab_size = 256
+
+    def encode_words(self, text):
+        return [[*text.encode()]]
+
+    def decode(self, ids):
+        return bytes(ids).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("first", ["猫", "é", "cat"])
+def test_parts_of_characters_are_banned_whatever_was_banned_before(first):
+    """The texts of a tokeniser's tokens are computed once, at the first ban."""
+    tokenizer = Bytes()
+    for text in (first, "猫"):
+        *ids, last = text.encode()
+        rule = BannedWords((text,), tokenizer)
+        assert last in rule.banned(GeneratedTokens(torch.tensor([ids], dtype=torch.int64)))

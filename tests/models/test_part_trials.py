@@ -85,6 +85,26 @@ def test_an_attention_that_ignores_the_mask_is_refused(build, seen):
     build(attention="mine")
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda mixed: torch.dropout(mixed, 0.5, True), "gives two outputs for the same states"),
+        (lambda mixed: mixed * torch.nan, "gives NaN for states of"),
+        (lambda mixed: mixed.sum(dim=-1), r"gives \[2, 5\] for states of \[2, 5, 16\]"),
+    ],
+    ids=["random", "not a number", "shape"],
+)
+def test_outputs_that_no_attention_has_are_named(change, message):
+    class Changed(SelfAttention):
+        def forward(self, x, memory, mask=None, **others):
+            return change(super().forward(x, memory, mask, **others))
+
+    register_attention("mine")(Changed)
+    for build in (decoder, encoder, translation):
+        with pytest.raises(ConfigError, match=f"'mine' {message}"):
+            build(attention="mine")
+
+
 def test_parts_that_need_no_mask_are_accepted():
     register_attention("mine")(OwnCausal)
     decoder(attention="mine")
@@ -198,15 +218,30 @@ def test_a_rotation_that_ignores_its_start_is_refused():
     encoder(positions="mine")
 
 
-def test_norms_and_networks_that_mix_positions_are_refused():
+@pytest.mark.parametrize(
+    "mixes",
+    [lambda x: x - x.mean(dim=-2, keepdim=True), lambda x: x / x.abs().amax()],
+    ids=["mean", "largest"],
+)
+def test_norms_and_networks_that_mix_positions_are_refused(mixes):
     class Mixes(nn.Module):
         def forward(self, x):
-            return x - x.mean(dim=1, keepdim=True)
+            return mixes(x)
 
     for register, setting in ((register_norm, "norm"), (register_feed_forward, "activation")):
         register("mine")(lambda *given: Mixes())
-        with pytest.raises(ConfigError, match="'mine' gives a position another output if others change"):
-            decoder(**{setting: "mine"})
+        for others in ({}, {"qk_norm": True}):
+            with pytest.raises(ConfigError, match="'mine' gives a position another output if others change"):
+                decoder(**{setting: "mine"}, **others)
+
+
+def test_a_norm_of_queries_may_mix_heads():
+    class OverHeads(nn.Module):
+        def forward(self, x):
+            return x - x.mean(dim=1, keepdim=True) if x.dim() == 4 else x
+
+    register_norm("mine")(lambda *given: OverHeads())
+    decoder(norm="mine", qk_norm=True)
 
 
 class Random(Attends):

@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
+import jaxtyping
 import pytest
 import torch
 from torch import nn
@@ -22,6 +23,7 @@ from regard.training import (
     fit,
     gradients,
 )
+from regard.training.fit_settings import refuse_unused_settings
 from regard.training.losses import CustomLoss
 from regard.training.objective import refuse_unused_forward
 from regard.training.objective_trial import refuse_mean
@@ -352,3 +354,11 @@ def test_a_forward_that_nothing_calls_is_refused(tmp_path, pairs):
     for objective in (LabelCrossEntropy(), Calling(), SimpleNamespace(base=CrossEntropy())):
         refuse_unused_forward(encoder_decoder(Doubled), objective)  # which may call it
     fit(encoder_decoder(AlsoDoubled), pairs, tmp_path / "of", objective=CrossEntropy(), settings=settings(2))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("settings", "TrainingSettings"), ("batches", "LoaderSettings")])
+def test_settings_of_another_type_are_named(name, kind, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # it would refuse them first
+    default = {"settings": TrainingSettings(), "batches": LoaderSettings()}
+    with pytest.raises(RecipeError, match=f"{name} is dict, not {kind}"):
+        refuse_unused_settings(*{**default, name: {"max_steps": 3}}.values(), None, has_validate=False)

@@ -142,7 +142,7 @@ def rules_of(
         banned = tuple(form for text in controls.ban for form in phrases(tokenizer, text, "ban"))
         found.append(BannedPhrases(phrases=banned))
         assert tokenizer is not None  # phrases has refused it
-        found.append(BannedWords(controls.ban, tokenizer, after=banned[0][0]))
+        found.append(BannedWords(controls.ban, tokenizer))
     if least:
         found.append(MinimumLength(length=least, eos_id=special.eos_id, others=special.ends))
     if controls.no_repeat_ngram_size:

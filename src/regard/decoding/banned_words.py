@@ -22,16 +22,16 @@ PART_OF_A_CHARACTER = "\ufffd"  # what decodes to it
 class TokenTexts:
     """What each token adds to a text: with a space before it if it begins a word."""
 
-    def __init__(self, tokenizer: Words, after: int) -> None:
-        """`after`: a token that the others follow here."""
-        before = tokenizer.decode([after])
+    def __init__(self, tokenizer: Words) -> None:
+        after, before = _word_token(tokenizer)  # that the others follow here
         self.texts: list[str] = []
         self.others: list[
             int
         ] = []  # their text depends on the tokens before: parts of characters, and few more
         for token in range(tokenizer.vocab_size):
             text = tokenizer.decode([after, token])
-            if not text.startswith(before) or PART_OF_A_CHARACTER in text[len(before) :]:
+            rest = text[len(before) :]
+            if not text.startswith(before) or PART_OF_A_CHARACTER in rest or not rest:
                 self.others.append(token)
             self.texts.append(text[len(before) :] if text.startswith(before) else "")
 
@@ -39,23 +39,26 @@ class TokenTexts:
 _known: WeakKeyDictionary[Words, TokenTexts] = WeakKeyDictionary()  # 5 us a token: 0.18 s for BPE of 34,000
 
 
-def token_texts(tokenizer: Words, after: int) -> TokenTexts:
+def _word_token(tokenizer: Words) -> tuple[int, str]:
+    """A token that is no part of a character, and its text."""
+    texts = ((token, tokenizer.decode([token])) for token in range(tokenizer.vocab_size))
+    whole = (each for each in texts if each[1].strip() and PART_OF_A_CHARACTER not in each[1])
+    return next(whole, (0, tokenizer.decode([0])))
+
+
+def token_texts(tokenizer: Words) -> TokenTexts:
     """The texts of a tokeniser's tokens, computed once."""
     if tokenizer not in _known:
-        _known[tokenizer] = TokenTexts(tokenizer, after)
+        _known[tokenizer] = TokenTexts(tokenizer)
     return _known[tokenizer]
 
 
 @dataclass(frozen=True)
 class BannedWords(BanningRule):
-    """Forbids each token with which one of the texts would stand in the output between other words.
-
-    `after`: a token that others can follow, to learn their texts.
-    """
+    """Forbids each token with which one of the texts would stand in the output between other words."""
 
     texts: tuple[str, ...]
     tokenizer: Words
-    after: int
     _completing: dict[str, list[int]] = field(default_factory=dict, repr=False, compare=False)
 
     def banned(self, generated: GeneratedTokens) -> Int64[Tensor, "rows banned"]:
@@ -72,7 +75,7 @@ class BannedWords(BanningRule):
         if any(not text.isascii() for text in self.texts):
             found += [
                 token
-                for token in token_texts(self.tokenizer, self.after).others
+                for token in token_texts(self.tokenizer).others
                 if any(_stands_in(text, self.tokenizer.decode([*window, token]), 0) for text in self.texts)
             ]
         return found
@@ -89,7 +92,7 @@ class BannedWords(BanningRule):
         """The tokens in which the text stands after a character of the same token."""
         key = f"within {text}"
         if key not in self._completing:
-            texts = token_texts(self.tokenizer, self.after).texts
+            texts = token_texts(self.tokenizer).texts
             self._completing[key] = [
                 token for token, each in enumerate(texts) if text in each and _stands_in(text, each, 1)
             ]
@@ -99,7 +102,7 @@ class BannedWords(BanningRule):
         """The tokens that begin with the rest of a text, after which its last word ends."""
         key = f"{len(rest)} {text}"
         if key not in self._completing:
-            texts = token_texts(self.tokenizer, self.after).texts
+            texts = token_texts(self.tokenizer).texts
             self._completing[key] = [
                 token
                 for token, each in enumerate(texts)

@@ -185,14 +185,15 @@ def refuse_long(requests: Sequence[Request], positions: int) -> None:
 def _refuse_other_sources(sources: Any) -> None:
     """Raise a DataError if these are not lists of ids."""
     for number, source in enumerate(sources, start=1):
-        is_list = isinstance(source, Sequence | np.ndarray | Tensor) and not isinstance(source, str)
+        is_list = isinstance(source, Sequence | np.ndarray | Tensor) and not isinstance(source, str | bytes)
         if not is_list or getattr(source, "ndim", 1) != 1:
             raise DataError(
                 f"source {number} is {source!r}, not a list of ids",
                 "give a list of sources, [[4, 5, 6]]; texts are encoded by a tokeniser first",
             )
-        wrong = [each for each in source if not isinstance(each, Integral) or isinstance(each, bool)]
-        if wrong and not isinstance(source, Tensor):
+        each_id = source.tolist() if isinstance(source, Tensor) else source
+        wrong = [each for each in each_id if not isinstance(each, Integral) or isinstance(each, bool)]
+        if wrong:
             raise DataError(f"source {number} has {wrong[0]!r}, which is not an id", "ids are whole numbers")
 
 

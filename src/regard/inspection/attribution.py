@@ -33,8 +33,8 @@ from regard.models.recurrent import Recurrent
 Method = Literal["gradient", "integrated"]
 POINTS = 64  # at which integrated gradients evaluate the gradient first
 MOST_POINTS = 1024  # where rows still miss too much
-LARGE = 0.1  # a row may miss this share of its gain,
-NEGLIGIBLE = 0.1  # or these nats
+MOST_MISSING_SHARE = 0.1  # of its gain, for a row that can be relied on;
+MOST_MISSING_NATS = 0.1  # or so much
 # Most of them are evenly spread over the logarithm of the fraction, from here on: a model that normalises
 # what it reads changes most close to zero. 16 evenly spread points missed 10 of 12 nats of a translation.
 NEAR = 1e-4
@@ -100,8 +100,8 @@ def attributions(
 def misses_much(
     missing: Float[Tensor, " answers"], gain: Float[Tensor, " answers"]
 ) -> Bool[Tensor, " answers"]:
-    """True for rows that miss more than a share of their gain, and more than a few nats."""
-    return missing.abs() > (LARGE * gain.abs()).clamp(min=NEGLIGIBLE)
+    """True for rows that miss more than a share of their gain, and more than a few nats; or are NaN."""
+    return ~(missing.abs() <= (MOST_MISSING_SHARE * gain.abs()).clamp(min=MOST_MISSING_NATS))
 
 
 def points_on_path(count: int) -> tuple[list[float], list[float]]:
@@ -150,7 +150,7 @@ def refined(path: "PathFromZero", gain: Float[Tensor, " answers"]) -> Float[Tens
     """
     edges = [0.0, *(10.0**power for power in range(LOWEST_POWER, 1))]
     at = path.log_probs_at(edges)
-    same = (at - at[0]).abs().amax(dim=1) < NEGLIGIBLE / 10
+    same = (at - at[0]).abs().amax(dim=1) < MOST_MISSING_NATS / 10
     first = max(1, int(same.long().cumprod(dim=0).sum()) - 1)  # nothing changes before this edge
     edges, at = [0.0, *edges[first:]], torch.cat([at[:1], at[first:]])
     parts = [_part(path, *ends, at[i + 1] - at[i]) for i, ends in enumerate(pairwise(edges))]

@@ -182,6 +182,18 @@ def _try_attention(part: SelfAttention, config: Any, masks: Masks) -> ConfigErro
         return part(x, x, mask, **others)
 
     mask = full if masks == "causal" else padding_mask(torch.full((2,), SPLIT), LENGTH)
+    plain = output(x, mask)
+    if not isinstance(plain, Tensor) or plain.shape != x.shape or bool(plain.isnan().any()):
+        is_nan = isinstance(plain, Tensor) and plain.shape == x.shape
+        given = "NaN" if is_nan else [*plain.shape] if isinstance(plain, Tensor) else type(plain).__name__
+        return ConfigError(
+            f"{what} gives {given} for states of {[*x.shape]}", "return states of the same shape"
+        )
+    if _differ(plain, output(x, mask)):
+        return ConfigError(
+            f"{what} gives two outputs for the same states in evaluation",
+            "draw random numbers only `if self.training`",
+        )
     if _differ(output(x, mask)[:, :SPLIT], output(changed, mask)[:, :SPLIT]):
         seen = "tokens after it" if masks == "causal" else "padding"
         return ConfigError(
@@ -199,7 +211,6 @@ def _try_attention(part: SelfAttention, config: Any, masks: Masks) -> ConfigErro
             )
     if POSITIONS[config.positions].where == "scores":
         bias = 3 * torch.randn(1, config.num_heads, LENGTH, LENGTH)
-        plain = output(x, mask)
         if plain.isfinite().all() and not _differ(plain, output(x, mask, position_bias=bias)):
             return ConfigError(
                 f"positions = {config.positions!r} has no effect: {what} does not use position_bias",

@@ -6,6 +6,7 @@ class Parity(nn.Module):
     def forward(self, start, length): ...  # [length, d_model], added to the embeddings
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -242,7 +243,7 @@ def made_norm(config: Config, width: int) -> nn.Module:
     Raises:
         ConfigError: a registered one is not a module, changes the shape of states, or mixes positions.
     """
-    axes = 4 if config.qk_norm else 3  # queries and keys have heads, too
+    axes = (3, 4) if config.qk_norm else (3,)  # queries and keys have heads, too
     made = called_part(NORMS, config.norm, NORMS[config.norm], config, width)
     return _own_or_checked(NORMS, config.norm, made, width, axes)
 
@@ -254,7 +255,7 @@ def made_feed_forward(config: Config) -> nn.Module:
         ConfigError: a registered one is not a module, changes the shape of states, or mixes positions.
     """
     made = called_part(FEED_FORWARDS, config.activation, FEED_FORWARDS[config.activation], config)
-    return _own_or_checked(FEED_FORWARDS, config.activation, made, config.d_model, 3)
+    return _own_or_checked(FEED_FORWARDS, config.activation, made, config.d_model, (3,))
 
 
 def called_part(
@@ -273,7 +274,9 @@ def called_part(
         return make(*arguments, **by_name)
 
 
-def _own_or_checked(registry: Registry[Any], name: str, made: Any, width: int, axes: int) -> nn.Module:
+def _own_or_checked(
+    registry: Registry[Any], name: str, made: Any, width: int, axes: tuple[int, ...]
+) -> nn.Module:
     """The module; a registered one is tried, and marked as one that initialises itself.
 
     Raises:
@@ -285,33 +288,38 @@ def _own_or_checked(registry: Registry[Any], name: str, made: Any, width: int, a
     if not isinstance(made, nn.Module):
         raise ConfigError(f"{what} is {type(made).__name__}, not a torch.nn.Module", "return a module")
     made.initialises_itself = True  # pyright: ignore[reportArgumentType]
-    modes, states = (
-        {each: each.training for each in made.modules()},
-        torch.zeros(*(2, 3, 4)[: axes - 1], width),
-    )
-    if states.is_meta or any(each.is_meta for each in (*made.parameters(), *made.buffers())):
+    if torch.zeros(1).is_meta or any(each.is_meta for each in (*made.parameters(), *made.buffers())):
         return made  # its sizes alone are asked for
-    other = states.clone()
-    other[:, -1] = torch.arange(1.0, width + 1)
-    try:
-        with torch.no_grad():
-            found, changed = made.eval()(states), made(other)
-    except Exception as error:
-        raise ConfigError(
-            f"{what} fails for states of {[*states.shape]}: {type(error).__name__}: {error}",
-            f"it is called with states of {axes} axes, too" if axes > 3 else "it is called with such states",
-        ) from error
+    modes = {each: each.training for each in made.modules()}
+    made.eval()
+    for each in axes:
+        _try(made, what, (*(2, 3, 4)[: each - 1], width))
     for module, mode in modes.items():
         module.training = mode
+    return made
+
+
+def _try(made: nn.Module, what: str, sizes: tuple[int, ...]) -> None:
+    """Raise a ConfigError if a part changes the shape of states, or mixes positions, their axis before last."""
+    states = torch.linspace(-1.0, 1.0, math.prod(sizes)).reshape(sizes)
+    other = states.clone()
+    other[..., -1, :] = 10 * torch.arange(1.0, sizes[-1] + 1)
+    try:
+        with torch.no_grad():
+            found, changed = made(states), made(other)
+    except Exception as error:
+        raise ConfigError(
+            f"{what} fails for states of {[*sizes]}: {type(error).__name__}: {error}",
+            f"it is called with states of {len(sizes)} axes" + (", too" if len(sizes) > 3 else ""),
+        ) from error
     shape = [*found.shape] if isinstance(found, torch.Tensor) else type(found).__name__
-    if shape != [*states.shape]:
-        raise ConfigError(f"{what} gives {shape} for states of {[*states.shape]}", "give the same shape")
-    if not torch.allclose(found[:, :-1], changed[:, :-1], rtol=1e-3, atol=1e-5, equal_nan=True):
+    if shape != [*sizes]:
+        raise ConfigError(f"{what} gives {shape} for states of {[*sizes]}", "give the same shape")
+    if not torch.allclose(found[..., :-1, :], changed[..., :-1, :], rtol=1e-3, atol=1e-5, equal_nan=True):
         raise ConfigError(
             f"{what} gives a position another output if others change",
             "compute each position by itself: a text would depend on padding, and a token on those after it",
         )
-    return made
 
 
 def _overrides(kind: type[SelfAttention]) -> bool:

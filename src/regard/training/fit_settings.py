@@ -34,6 +34,12 @@ def refuse_unused_settings(
     Raises:
         RecipeError: a setting has no effect here; the message names it.
     """
+    for given, kind in ((settings, TrainingSettings), (batches, LoaderSettings)):
+        if not isinstance(given, kind):
+            name = "settings" if kind is TrainingSettings else "batches"
+            raise RecipeError(
+                f"{name} is {type(given).__name__}, not {kind.__name__}", f"give {kind.__name__}(...)"
+            )
     default = TrainingSettings()
     for each in fields(TrainingSettings):
         value = getattr(settings, each.name)

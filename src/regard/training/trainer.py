@@ -123,7 +123,7 @@ class Trainer:
         Raises:
             Stopped: a signal asked to stop; the current step was saved.
             RunError: losses stayed non-finite after rolling back, or all scores of validations were NaN.
-            UserError: an objective of your own returns a mean instead of a sum.
+            UserError: an objective of your own returns a mean (looked for in runs of one process).
         """
         if self.group.size == 1:
             refuse_mean(self.gradients.objective, self.model, self.loader.examples)

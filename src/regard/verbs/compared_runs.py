@@ -162,7 +162,8 @@ def group_table(found: ComparedRuns) -> tuple[list[str], list[list[str]]]:
 
 
 def _without_seeds(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in settings.items() if key.rpartition(".")[2] != "seed"}
+    """The settings but seeds, and the name of a recipe, which often has the seed in it."""
+    return {key: value for key, value in settings.items() if key.rpartition(".")[2] not in ("seed", "name")}
 
 
 def _group(runs: Sequence[ComparedRun]) -> RunGroup:
