@@ -300,7 +300,7 @@ def _own_or_checked(
 
 
 def _try(made: nn.Module, what: str, sizes: tuple[int, ...]) -> None:
-    """Raise a ConfigError if a part changes the shape of states, or mixes positions, their axis before last."""
+    """Raise a ConfigError if a part changes the shape of states or mixes positions, the last axis but one."""
     states = torch.linspace(-1.0, 1.0, math.prod(sizes)).reshape(sizes)
     other = states.clone()
     other[..., -1, :] = 10 * torch.arange(1.0, sizes[-1] + 1)
