@@ -63,7 +63,7 @@ def parts_of(
 def refuse_missing(parts: Sequence[RequestPart], found: Sequence[Any]) -> None:
     """Raise an HttpProblem if a translation lacks a text that it must have: a search can end without one."""
     for part in parts:
-        for place in part.places:
+        for place in part.places if part.required else ():
             text = missing_text(found[place].text, part.required)
             if text is not None:
                 raise HttpProblem(
