@@ -30,7 +30,7 @@ DEFAULTS = {
     GreedySearch: SEARCH,
     BeamSearch: BEAM,
     DiverseBeamSearch: {**BEAM, "groups": 2, "diversity": 0.5},
-    ConstrainedBeamSearch: BEAM,
+    ConstrainedBeamSearch: {**BEAM, "sentence_end": None},
     Sampling: {**SEARCH, "filters": (), "seed": 0},
     SpeculativeDecoding: {**SEARCH, "tokens": 5},
     PrefixBeamSearch: {"size": 8},

@@ -138,7 +138,9 @@ def test_a_file_is_translated_with_the_controls_and_the_prefix_of_translate(untr
         found = evaluate(model=untrained, src=files / "src", ref=files / "own", tokenize="none", **settings)
         assert found.translations == translate(lines, model=untrained, split="off", **settings), settings
     taken = {verb: {*inspect.signature(verb).parameters} for verb in (evaluate, translate)}
-    assert taken[translate] - {"text", "n_best", "batch_tokens", "engine", "split"} < taken[evaluate]
+    assert (
+        taken[translate] - {"text", "n_best", "batch_tokens", "engine", "split", "glossary"} < taken[evaluate]
+    )
 
 
 def test_bleu_has_its_precisions_and_its_brevity_penalty(untrained, files):
