@@ -86,3 +86,57 @@ def test_a_blank_line_within_a_cue_of_subrip_ends_no_text():
 def test_a_translation_adds_no_cue():
     found = Subtitles("1\n00:00:01,000 --> 00:00:02,000\nOne.\n", "srt")
     assert found.filled(["a\n\nb --> c"]) == "1\n00:00:01,000 --> 00:00:02,000\na b -> c\n"
+
+
+def cue(text, number=1):
+    return f"{number}\n00:00:0{number},000 --> 00:00:0{number},500\n{text}\n"
+
+
+def test_times_begin_a_cue_without_a_blank_line_before():
+    content = cue("One.\nTwo.") + cue("Three.", 2) + cue("4", 3)
+    found = Subtitles(content, "srt")
+    assert found.texts == ["One. Two.", "Three.", "4"]
+    assert found.lines == [3, 7, 10]
+    assert found.untimed == []
+    assert upper(found) == content.replace("One.", "ONE.").replace("Two", "TWO").replace("Three", "THREE")
+
+
+@pytest.mark.parametrize(
+    "times", ["00:00:03,000 -> 00:00:06,000", "00:00:O3,000 --> 00:00:06,000", "00:00:03,000", "Two."]
+)
+@pytest.mark.parametrize("blank", ["", "\n"])
+def test_what_has_no_times_stays_and_is_named(times, blank):
+    if times == "Two." and not blank:
+        return  # a text of two lines
+    content = f"{cue('One.')}{blank}2\n{times}\nTwo.\n\n{cue('Three.', 3)}"
+    found = Subtitles(content, "srt")
+    assert found.texts == ["One.", "Three."]
+    assert len(found.untimed) == 1
+    assert upper(found) == content.replace("One", "ONE").replace("Three", "THREE")
+
+
+def test_a_file_without_a_cue_has_none():
+    for content, kind in (("<p>One.</p>\n", "srt"), ("One.\n\nTwo.\n", "vtt")):
+        found = Subtitles(content, kind)
+        assert not found.has_cues
+        assert found.untimed[0] == 1
+    assert not Subtitles("WEBVTT\n\nNOTE none\n", "vtt").untimed
+
+
+def test_times_of_words_are_left_out_of_what_is_translated():
+    content = "WEBVTT\n\n00:01.000 --> 00:02.000\n \none<00:01.500><c> two</c>\n"
+    found = Subtitles(content, "vtt", whole=True)
+    assert found.texts == ["one two"]
+    assert found.drops_times
+    assert upper(found) == content.replace("one<00:01.500><c> two", "ONE <c>TWO")
+
+
+def test_a_dash_begins_what_another_speaker_says():
+    assert Subtitles(cue("Is it\nhere?\n- Yes."), "srt").texts == ["Is it here?", "Yes."]
+
+
+def test_character_references_of_subrip_are_read_and_written_again():
+    content = f"{cue('Ham &amp; eggs')}\n{cue('R&B', 2)}"
+    found = Subtitles(content, "srt")
+    assert found.texts == ["Ham & eggs", "R&B"]
+    assert upper(found) == content.replace("Ham", "HAM").replace("eggs", "EGGS")

@@ -241,6 +241,9 @@ def test_lines_in_another_script_are_found(corpus):
     [
         ("broken characters", "Er fÃ¤hrt nach KÃ¶ln.", "Er fährt nach Köln, à Paris, Ångström, Â, Ã."),
         ("broken characters", "Sie sagt: â€žNeinâ€œ", "Sie sagt: „Nein“ – 5 €"),
+        ("broken characters", "Das weiÃŸ ich nicht.", "Das weiß ich nicht, MANHÃ”, “IRMÃ”."),
+        ("broken characters", "Ãœber Ã–sterreich", "Über Österreich, ÃO, â, „â“"),
+        ("broken characters", "Das kostet 5 â‚¬.", "Das kostet 5 €."),
         ("broken characters", "ÐŸÑ€Ð¸Ð²ÐµÑ‚", "Ðað er gott, Ñandú"),
         ("HTML entities", "Brot &amp; Butter, 3 &#8364;", "Brot & Butter; R&D, a&b;"),
         ("target without words", "https://example.org/a?b=c 17", "Siehe https://example.org/a?b=c"),

@@ -49,9 +49,13 @@ SPREADS = 6.0  # and so many standard deviations, by the median deviation
 
 # Characters outside the Latin blocks and general punctuation: a line without them needs no detection.
 _NOT_LATIN = re.compile("[^\0-\u024f\u1e00-\u1eff\u2000-\u206f]")
-# UTF-8 that was read as Latin-1 or Windows-1252: "Ã¼" for "ü", "â€œ" for a quotation mark, "Ð¿Ñ€" for "пр"
+# UTF-8 that was read as Latin-1 or Windows-1252: "Ã¼" and "ÃŸ" for "ü" and "ß", "â€œ" for a quotation mark,
+# "Ð¿Ñ€" for "пр". Windows-1252 has letters, and punctuation, in place of the bytes 80 to 9F. Punctuation may
+# also follow a capital word ("MANHÃ”" ends a quotation in Portuguese), so this is not counted.
 _MOJIBAKE = re.compile(
-    "[\u00c2\u00c3][\u0080-\u00bf]|\u00e2(?:\u20ac|\u0080)[^\0-\x7f]|(?:[\u00d0\u00d1][^\0-\x7f]){3}"
+    "[\u00c2\u00c3][\u0080-\u00bf]|\u00c3[ƒŠŒŽšœžŸ]|\u00c3[€‚„…†‡ˆ‰‹‘’“”•–—˜™›](?=[^\\W\\d_])"
+    "|(?<![^\\W\\d_])\u00c3[€‚„…†‡ˆ‰‹‘’“”•–—˜™›]|\u00e2[\u20ac\u0080]|\u00e2[‚„†ˆ][\u00a0-\u00bf€-™]"
+    "|(?:[\u00d0\u00d1][^\0-\x7f]){3}"
 )
 _ENTITY = re.compile(
     r"&(?:amp|quot|apos|lt|gt|nbsp|#\d{2,6}|#x[0-9a-fA-F]{2,5}|[A-Za-z](?:uml|acute|grave|circ));"
