@@ -189,6 +189,36 @@ def test_subtitles_and_html_keep_everything_but_their_texts(capsys, untrained, t
         assert (tmp_path / "out").read_text() == expected
 
 
+@pytest.mark.parametrize("kind", ["srt", "html"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_line_ends_and_a_byte_order_mark_stay_and_nothing_stays_nothing(untrained, tmp_path, kind, mark):
+    plain = SUBTITLES if kind == "srt" else "<h1>4 5 6</h1>\n<p>1 2 3</p>"
+    outputs = []
+    for content in (plain, mark + plain.replace("\n", "\r\n"), mark):
+        (tmp_path / "in").write_bytes(content.encode())
+        translate_file(tmp_path / "in", tmp_path / "out", model=untrained, file_format=kind)
+        outputs.append((tmp_path / "out").read_bytes().decode())
+    assert outputs[1:] == [mark + outputs[0].replace("\n", "\r\n"), mark]
+
+
+def test_subtitles_without_a_cue_are_refused_and_blocks_without_times_are_named(capsys, untrained, tmp_path):
+    (tmp_path / "a.srt").write_text("<p>1 2 3</p>\n")
+    arguments = ["translate", "--model", str(untrained), "--input", str(tmp_path / "a.srt")]
+    assert run(arguments) == 2
+    error, hint = capsys.readouterr().err.splitlines()
+    assert "a.srt: no cue of subtitles is found" in error
+    assert "--format lines or html" in hint
+    (tmp_path / "a.srt").write_text(SUBTITLES.replace("00:00:03,000 --", "00:00:03,000 "))
+    assert run(arguments) == 0
+    assert "not translated: line 6" in capsys.readouterr().err
+
+
+def test_a_warning_has_the_line_of_the_file(capsys, untrained, tmp_path):
+    (tmp_path / "a.srt").write_text(SUBTITLES.replace("1 2 3", "1 2 3 " * 2000))
+    run(["translate", "--model", str(untrained), "--input", str(tmp_path / "a.srt")])
+    assert "line 7 " in capsys.readouterr().err
+
+
 def test_a_format_overrides_the_name_of_the_file(capsys, untrained, tmp_path):
     (tmp_path / "a.html").write_text("1 2 3\n")
     (tmp_path / "b.txt").write_text("<p>1 2 3</p>\n")
@@ -207,6 +237,8 @@ def test_a_format_overrides_the_name_of_the_file(capsys, untrained, tmp_path):
         ("a.jsonl.gz", "--column NAME --output DIR translates a column;"),
         ("a.po", "lines of a file or as HTML"),
         ("a.JSON", "lines of a file or as HTML"),
+        ("a.ass", "ASS subtitles are not read"),
+        ("a.sub", "subtitles are not read"),
     ],
 )
 def test_other_formats_are_refused_by_name_with_a_way_out(capsys, untrained, tmp_path, name, way_out):

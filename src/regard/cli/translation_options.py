@@ -1,6 +1,7 @@
 """What `translate` and `summarize` share: their options, and where the output goes."""
 
 import signal
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -69,9 +70,9 @@ def print_answers(
     from regard.verbs.shared.lines import count_of, stream_lines
 
     if file_format not in (None, "lines"):
-        given = [lines] if lines is not None else chunks_of(None, input, waits, notes=False)
-        source = (line for chunk in given for line in chunk)
-        _write(document_lines(translator, source, file_format), output)
+        content = _document(lines, input, waits)
+        name = "TEXT" if lines is not None else "standard input" if input is None else str(input)
+        _write(document_lines(translator, content, file_format, name), output)
     elif lines is not None:
         _print(translator, translator.texts(lines), output, as_json)
     elif input is not None:
@@ -83,6 +84,17 @@ def print_answers(
             _print(translator, translator(read, done=done), output, as_json)
     else:
         _print(translator, translator.in_chunks(chunks_of(None, None, waits)), output, as_json)
+
+
+def _document(lines: Sequence[str] | None, input: Path | None, waits: str) -> str:
+    """What is given, else what is in the file, else standard input, as it is written."""
+    from regard.verbs.shared.lines import document_of
+
+    if lines is not None:
+        return "".join(f"{line}\n" for line in lines)
+    if input is None and sys.stdin.isatty():
+        click.echo(f"{waits}; Ctrl-D ends", err=True)
+    return document_of(input)
 
 
 def _print(

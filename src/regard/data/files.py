@@ -50,8 +50,11 @@ def locate(spec: str, base: Path, *, once: bool = False) -> Path:
     raise _missing(path)
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """Streams the lines of a UTF-8 file, plain or gzipped, without their line ends."""
+def read_lines(path: Path, *, as_written: bool = False) -> Iterator[str]:
+    """Streams the lines of a UTF-8 file, plain or gzipped, without their line ends.
+
+    `as_written`: with them, and with a byte order mark.
+    """
     with _open(path) as plain:
         file = gzip.GzipFile(fileobj=plain) if plain.peek(2)[:2] == b"\x1f\x8b" else plain
         for number in itertools.count(1):
@@ -62,14 +65,14 @@ def read_lines(path: Path) -> Iterator[str]:
                     f"{path}:{number}: the compressed file is cut short or damaged",
                     "download or compress it again; `gzip -t` tests it",
                 ) from error
-            if not raw or (number == 1 and raw == codecs.BOM_UTF8):
+            if not raw or (number == 1 and raw == codecs.BOM_UTF8 and not as_written):
                 return
             if len(raw) > MAX_LINE_BYTES:
                 raise DataError(
                     f"{path}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB",
                     "a corpus has one sentence per line, ended by a line feed",
                 )
-            yield line_text(raw, str(path), number)
+            yield line_text(raw, str(path), number, as_written=as_written)
 
 
 def count_lines(path: Path) -> int:
@@ -91,16 +94,16 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def line_text(raw: bytes, place: str, number: int | None) -> str:
+def line_text(raw: bytes, place: str, number: int | None, *, as_written: bool = False) -> str:
     """Decodes line `number` of the file or stream `place`, without line end and byte order mark.
 
-    None is a line whose number is not known, which is not the first.
+    None is a line whose number is not known, which is not the first. `as_written`: with both.
     """
     if number == 1:
         refuse_wide(raw, place)
-        raw = raw.removeprefix(codecs.BOM_UTF8)
+        raw = raw if as_written else raw.removeprefix(codecs.BOM_UTF8)
     try:
-        return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        return (raw if as_written else raw.removesuffix(b"\n").removesuffix(b"\r")).decode("utf-8")
     except UnicodeDecodeError as error:
         where = place if number is None else f"{place}:{number}"
         if number == 1:

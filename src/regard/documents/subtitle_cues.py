@@ -43,7 +43,7 @@ class Subtitles:
 
     def __init__(self, source: str, kind: SubtitleKind, *, whole: bool = False) -> None:
         lines = source.split("\n")
-        roles = [*_roles(lines, kind)]
+        roles: list[Role] = list(_roles(lines, kind))
         self._parts = [*_parts(lines, roles, kind, whole=whole)]
         self._cues = [part for part in self._parts if isinstance(part, _CueText)]
         self.texts = [text for cue in self._cues for text in cue.markup.texts]

@@ -36,7 +36,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.device import choose_workers
 from regard.verbs.shared.file_formats import format_to_translate, refuse_line_options
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.lines import chunks, numbered, stream_lines
+from regard.verbs.shared.lines import chunks, document_of, numbered, stream_lines
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.precision import compute_in
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
@@ -185,10 +185,12 @@ class Translator(ShowsModel):
         """The translations of the lines of one chunk, whose first has the number `first`, from 1."""
         yield from self._translate(lines, self._splitter.lines(lines), self._translations.of_line, first)
 
-    def texts(self, texts: Iterable[str], *, alignments: bool = False) -> Iterator[Translation]:
+    def texts(
+        self, texts: Iterable[str], *, alignments: bool = False, numbers: Sequence[int] | None = None
+    ) -> Iterator[Translation]:
         """A translation for each text, in order. A text may have several sentences and lines.
 
-        With `alignments` the candidates have theirs.
+        With `alignments` the candidates have theirs. `numbers`: the line of each text in its file.
 
         Raises:
             DataError: a text is not a str, or `texts` is one.
@@ -197,7 +199,7 @@ class Translator(ShowsModel):
         if alignments:
             source_attentions(self.model)
         found = chunks(several(texts))
-        return self._in_order(found, self._splitter.texts, self._join, alignments=alignments)
+        return self._in_order(found, self._splitter.texts, self._join, alignments=alignments, numbers=numbers)
 
     def _in_order(
         self,
@@ -207,10 +209,12 @@ class Translator(ShowsModel):
         done: Callable[[int], None] | None = None,
         *,
         alignments: bool = False,
+        numbers: Sequence[int] | None = None,
     ) -> Iterator[Translation]:
         for first, chunk in numbered(chunks):
             pieces = split_into_pieces(chunk)
-            yield from self._translate(chunk, pieces, join, first, done, alignments=alignments)
+            own = None if numbers is None else numbers[first - 1 : first - 1 + len(chunk)]
+            yield from self._translate(chunk, pieces, join, first, done, alignments=alignments, numbers=own)
 
     def _translate(
         self,
@@ -221,14 +225,16 @@ class Translator(ShowsModel):
         done: Callable[[int], None] | None = None,
         *,
         alignments: bool = False,
+        numbers: Sequence[int] | None = None,
     ) -> Iterator[Translation]:
         pieces = [each or [""] for each in pieces]
-        for number, each in enumerate(pieces, start=first):
+        numbers = range(first, first + len(pieces)) if numbers is None else numbers
+        for number, each in zip(numbers, pieces, strict=True):
             self._tags.warn(each, f"line {number}")
-        numbers = [number for number, each in enumerate(pieces, start=first) for _ in each]
+        of_pieces = [number for number, each in zip(numbers, pieces, strict=True) for _ in each]
         flat = [piece for each in pieces for piece in each]
         each_found = iter(
-            self.of_pieces(flat, numbers, first_index=first - 1, done=done, alignments=alignments)
+            self.of_pieces(flat, of_pieces, first_index=first - 1, done=done, alignments=alignments)
         )
         for line, of_line in zip(lines, pieces, strict=True):
             yield join(line, of_line, list(islice(each_found, len(of_line))))
@@ -379,9 +385,10 @@ def translate_file(
     kind = format_to_translate(input, file_format)
     refuse_line_options(kind, as_json=as_json, n_best=options.n_best)
     translator = Translator(model, controls=controls, options=options, runtime=runtime)
-    lines = stream_lines(input, notes=False)
     if kind != "lines":
-        return write_texts(document_lines(translator, lines, kind), Path(output))
+        content = document_of(input)
+        return write_texts(document_lines(translator, content, kind, str(input)), Path(output))
+    lines = stream_lines(input, notes=False)
     return write_lines(translator(lines), Path(output), ranked=options.n_best > 1, as_json=as_json)
 
 

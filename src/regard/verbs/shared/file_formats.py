@@ -43,6 +43,7 @@ OTHERS = {
     ".ass": "ASS subtitles",
     ".ssa": "SSA subtitles",
     ".sbv": "SBV subtitles",
+    ".sub": "MicroDVD or VobSub subtitles",
 }
 COLUMN = "--shard 1/1 --column NAME --output DIR"
 
@@ -60,8 +61,9 @@ def format_to_translate(file: str | Path | None, given: FileFormat | None) -> Fi
         return READ.get(suffix, "lines")
     every_line = "--format lines translates each line as a text, its markup too"
     if suffix not in TABLES:
+        kind = OTHERS[suffix]
         raise UserError(
-            f"{file}: {OTHERS[suffix]} is not read",
+            f"{file}: {kind} {'are' if kind.endswith(' subtitles') else 'is'} not read",
             f"translate its texts as lines of a file or as HTML; {every_line}",
         )
     first = ", after it is written as .tsv or .jsonl" if suffix == ".csv" else ""

@@ -1,5 +1,6 @@
 """Lines of text: of a file, of a data set, or of a pipe as they arrive."""
 
+import io
 import os
 import select
 import sys
@@ -30,6 +31,19 @@ def stream_lines(file: str | Path, *, notes: bool = True) -> Iterator[str]:
     if notes:
         note_markup(file)
     return lines
+
+
+def document_of(file: str | Path | None) -> str:
+    """All of a file as it is written, with its line ends and byte order mark; None is standard input.
+
+    Raises:
+        DataError: as `stream_lines`.
+    """
+    if file is not None:
+        return "".join(read_lines(locate(str(file), Path(), once=True), as_written=True))
+    data = b"".join(iter(lambda: _ready(0), b""))
+    lines = enumerate(io.BytesIO(data), start=1)
+    return "".join(line_text(raw, STDIN, number, as_written=True) for number, raw in lines)
 
 
 def count_of(file: str | Path) -> int:
