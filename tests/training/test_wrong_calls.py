@@ -64,7 +64,7 @@ def test_what_fit_wrote_is_loaded_without_tokenisers(tmp_path, make, examples):
     loaded = load_model(tmp_path / "run")
     assert {*loaded.model.state_dict()} == {*model.state_dict()}
     with pytest.raises(FolderError, match="has no tokeniser"):
-        loaded.tokenizers  # noqa: B018
+        _ = loaded.tokenizers
 
 
 @pytest.mark.parametrize("search", [BeamSearch, GreedySearch])

@@ -112,7 +112,10 @@ def _length(config: Any) -> int:
 
 def _try_added(part: nn.Module, config: Any, masks: Masks) -> ConfigError | None:
     what, length = f"the positional encoding {config.positions!r}", _length(config)
-    rows = lambda start, length: added_positions(part, start, length, config.d_model)  # noqa: E731
+
+    def rows(start: int, length: int) -> Tensor:
+        return added_positions(part, start, length, config.d_model)
+
     whole = rows(0, length)
     if _differ(whole[..., :SPLIT, :], rows(0, SPLIT)):
         return ConfigError(
