@@ -61,7 +61,7 @@ def test_answers_are_those_from_all_logits(monkeypatch, search, rules):
     for ranks in (True, False):
         Counting.given = 0
         if not ranks:
-            monkeypatch.setattr(base_search, "_names_tokens", lambda rule: False)
+            monkeypatch.setattr(base_search, "names_tokens", lambda rule: False)
         answers.append(decode_all(search, model, SOURCES, batch_tokens=1000, pad_id=0, eos_id=3))
         assert (Counting.given == 0) == ranks
     for found, expected in zip(*answers, strict=True):

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pytest
 import torch
 
+from regard.decoding import sampling
 from regard.decoding import search as searches
 from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of, stream
 from regard.decoding.prompt_stepper import PromptStepper, RollingStepper, prompt_stepper
@@ -99,7 +100,9 @@ def test_each_token_is_the_most_probable_one_after_its_window_without_a_cache(sh
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("kind", ["rotary", "learned", "windowed"])
 @pytest.mark.parametrize(
-    "settings", [GREEDY, ContinuationSettings(beam_size=3, begin=False)], ids=["greedy", "beam"]
+    "settings",
+    [GREEDY, ContinuationSettings(beam_size=3, begin=False), ContinuationSettings(seed=3, begin=False)],
+    ids=["greedy", "beam", "sampled"],
 )
 def test_several_steps_at_once_are_those_one_by_one(monkeypatch, kind, size, settings):
     """To the bit, while windows move; prompts of two lengths are in windows of their own."""
@@ -115,7 +118,8 @@ def test_several_steps_at_once_are_those_one_by_one(monkeypatch, kind, size, set
     asked = [*([each] for each in prompts), *([prompts] if settings is GREEDY else [])]
     at_once = [continue_all(settings.strategy(), model, each, max_new_tokens=3 * size) for each in asked]
     assert taken[0] > len(asked) * size
-    monkeypatch.setattr(searches, "run_steps", lambda *given, **options: [])
+    for module in (searches, sampling):
+        monkeypatch.setattr(module, "run_steps", lambda *given, **options: [])
     assert [
         continue_all(settings.strategy(), model, each, max_new_tokens=3 * size) for each in asked
     ] == at_once

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from regard.decoding import sampling, steps_at_once
 from regard.decoding import search as searches
-from regard.decoding import steps_at_once
 from regard.decoding.hypothesis import Power, Request, Wu
 from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength, NoRepeatNGrams
+from regard.decoding.sampling import MinP, Sampling, Temperature, TopK, TopP, Typical
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.step import ModelStepper
 from regard.errors import RunError
@@ -56,6 +57,14 @@ SEARCHES = {
     ),
     "least length of one token": BeamSearch(size=4, rules=(MinimumLength(length=1, eos_id=EOS),)),
     "cut": BeamSearch(size=3, cut=True, limits=LengthLimits(ratio=0.0, offset=6)),
+    "sampled": Sampling(seed=3),
+    "sampled, filters": Sampling(
+        seed=4, filters=(Temperature(temperature=1.7), TopK(k=20), TopP(p=0.9), MinP(p=0.02)), n_best=3
+    ),
+    "sampled, banned tokens": Sampling(seed=5, ends=(OTHER_END,), rules=(BannedTokens(ids=(0, 2, 5, 7)),)),
+    "sampled, least length": Sampling(
+        seed=6, filters=(MinP(p=0.01),), rules=(MinimumLength(length=9, eos_id=EOS), BannedTokens(ids=(0, 2)))
+    ),
     "a forced end": BeamSearch(size=3, limits=LengthLimits(ratio=0.0, offset=2)),
 }
 
@@ -104,7 +113,8 @@ def answers(model, search, sources, **request):
 
 def one_by_one(monkeypatch):
     """From now on searches take each step by itself."""
-    monkeypatch.setattr(searches, "run_steps", lambda *given, **options: [])
+    for module in (searches, sampling):
+        monkeypatch.setattr(module, "run_steps", lambda *given, **options: [])
 
 
 def compared(monkeypatch, model, search, groups, **request):
@@ -181,13 +191,13 @@ class Twelve:
     [{"stop": Twelve()}, {"rules": (NoRepeatNGrams(size=2),)}],
     ids=["stop text", "rule"],
 )
-@pytest.mark.parametrize("kind", [GreedySearch, BeamSearch])
+@pytest.mark.parametrize("kind", [GreedySearch, BeamSearch, Sampling])
 def test_what_it_does_not_know_steps_alone(monkeypatch, kind, settings):
     at_once, _ = compared(monkeypatch, ending(translator()), kind(limits=LIMITS, **settings), [SOURCES[:1]])
     assert at_once == 0
 
 
-@pytest.mark.parametrize("kind", [GreedySearch, BeamSearch])
+@pytest.mark.parametrize("kind", [GreedySearch, BeamSearch, Sampling])
 def test_a_least_length_is_that_after_the_prefix(monkeypatch, kind):
     """Of a request, and of requests whose prefixes differ in length."""
     model, least = ending(translator(), bias=9.0), MinimumLength(length=11, eos_id=EOS)
@@ -198,7 +208,14 @@ def test_a_least_length_is_that_after_the_prefix(monkeypatch, kind):
     assert len(found[0][0].ids) == 13
 
 
-@pytest.mark.parametrize("kind", [GreedySearch, BeamSearch])
+def test_filters_that_the_kernel_does_not_know_step_alone(monkeypatch):
+    for filters in ((Typical(p=0.9),), (TopP(p=0.9), TopK(k=5))):
+        search = Sampling(filters=filters, limits=LIMITS)
+        at_once, _ = compared(monkeypatch, ending(translator()), search, [SOURCES[:1]])
+        assert at_once == 0
+
+
+@pytest.mark.parametrize("kind", [GreedySearch, BeamSearch, Sampling])
 def test_a_subclass_steps_alone(kind):
     class Other(kind):
         pass
@@ -225,7 +242,9 @@ def test_learned_positions_end_where_they_did(monkeypatch):
         answers(model, too_long, SOURCES[:1])
 
 
-@pytest.mark.parametrize("search", [GreedySearch(limits=LIMITS), BeamSearch(size=4, limits=LIMITS)])
+@pytest.mark.parametrize(
+    "search", [GreedySearch(limits=LIMITS), BeamSearch(size=4, limits=LIMITS), Sampling(limits=LIMITS)]
+)
 def test_a_damaged_model_is_named(search):
     model = ending(translator())
     with torch.no_grad():

@@ -14,7 +14,7 @@ from regard.decoding.hypothesis import Hypothesis, LengthPenalty, Power, Request
 from regard.decoding.penalties import RepetitionPenalty
 from regard.decoding.ranking import TopCandidates, without, without_choice
 from regard.decoding.request_constraints import FREE, RequestConstraints
-from regard.decoding.rows import HypothesisRows
+from regard.decoding.rows import CandidateArrays, HypothesisRows
 from regard.decoding.rules import NO_TOKEN, BannedTokens, BanningRule, GeneratedTokens, LengthLimits, Rule
 from regard.decoding.search_checks import apply_rule, check_search
 from regard.decoding.step import Stepper
@@ -155,11 +155,10 @@ class Search(ABC):
 
         Whether this way is taken does not depend on the batch: its last bits may differ from `choose`.
         """
-        if rows.is_unranked or not all(map(_names_tokens, self.rules)):
+        if rows.is_unranked or not all(map(names_tokens, self.rules)):
             return None
-        banned = [*self.never, *self._banned_of_rows(rows, constraints)]
-        free = constraints.is_free(rows)
-        forced = np.full(len(rows.sentence), FREE) if free else constraints.forced(rows)
+        banned = [*self.never, *self.banned_of_rows(rows, constraints)]
+        forced = constraints.forced_or_free(rows)
         fallback = np.where(forced == FREE, self.eos_id, forced)
         recorded = rows.alternatives
         asked = size + len(banned) if recorded is None else max(size + len(banned), recorded.count)
@@ -170,6 +169,21 @@ class Search(ABC):
         if recorded is not None:
             recorded.record(values, ids)
         values, ids = without(banned, size, values, ids)
+        return self.settled(rows, constraints, forced, (values, ids, fallback_log_probs))
+
+    def settled(
+        self,
+        rows: HypothesisRows,
+        constraints: RequestConstraints,
+        forced: Int64[np.ndarray, " rows"],
+        found: CandidateArrays,
+    ) -> SelectedTokens:
+        """The candidates; in their place forced tokens, and where there are none the end token.
+
+        The third of `found` are the log-probabilities of the forced token, or of the end token.
+        """
+        values, ids, fallback_log_probs = found
+        fallback = np.where(forced == FREE, self.eos_id, forced)
         forced_rows = np.flatnonzero(forced != FREE)
         if len(forced_rows):
             counts = rows.lengths[forced_rows] >= constraints.uncounted[rows.sentence[forced_rows]]
@@ -184,7 +198,7 @@ class Search(ABC):
         """The tokens that are banned at every step."""
         return sorted({token for rule in self.rules if isinstance(rule, BannedTokens) for token in rule.ids})
 
-    def _banned_of_rows(
+    def banned_of_rows(
         self, rows: HypothesisRows, constraints: RequestConstraints
     ) -> list[Int64[np.ndarray, " rows"]]:
         """Banned tokens, one of each row; NO_TOKEN where a row has fewer than another."""
@@ -321,7 +335,7 @@ class Search(ABC):
         )
 
 
-def _names_tokens(rule: Rule) -> bool:
+def names_tokens(rule: Rule) -> bool:
     """True if the rule forbids only tokens that it names; a subclass of another `__call__` may do more."""
     return type(rule) is BannedTokens or (
         isinstance(rule, BanningRule) and type(rule).__call__ is BanningRule.__call__

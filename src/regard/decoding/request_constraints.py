@@ -68,6 +68,10 @@ class RequestConstraints:
             tokens = np.where(prefix == FREE, tokens, prefix)
         return np.where(spare, FREE, tokens)
 
+    def forced_or_free(self, rows: HypothesisRows) -> Int64[np.ndarray, " rows"]:
+        """As `forced`, without looking at each row if no token is forced in any."""
+        return np.full(len(rows.sentence), FREE) if self.is_free(rows) else self.forced(rows)
+
     def in_prompt(self, rows: HypothesisRows) -> Bool[np.ndarray, " rows"]:
         """True for each row whose next token belongs to its prompt, where an end token ends nothing."""
         return rows.lengths < self.uncounted[np.where(rows.sentence == SPARE, 0, rows.sentence)]

@@ -18,6 +18,9 @@ from regard.decoding.step import LogitStepper, RankingStepper, SearchingStepper,
 from regard.fast.largest import CandidateTensors
 from regard.fast.native.search import StepsTaken
 
+CandidateArrays = tuple[
+    Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"], Float64[np.ndarray, " rows"]
+]
 SPARE = -1
 MOST_PAUSE = 7  # steps
 
@@ -28,6 +31,11 @@ class TakenToken(NamedTuple):
     token: int
     log_prob: float
     alternatives: RankedTokens
+
+
+def as_arrays(found: CandidateTensors) -> CandidateArrays:
+    values, ids, asked_log_probs = found
+    return values.double().numpy(), ids.numpy(), asked_log_probs.double().numpy()
 
 
 def round_up(count: int, multiple: int) -> int:
@@ -124,24 +132,22 @@ class HypothesisRows:
 
     def top_candidates(
         self, bos_id: int, size: int, asked: Int64[np.ndarray, " rows"]
-    ) -> (
-        tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"], Float64[np.ndarray, " rows"]]
-        | None
-    ):
+    ) -> CandidateArrays | None:
         """The `size` most probable next tokens and their ids, and the log-probability of `asked`.
 
         None if the stepper does not rank; then it has read nothing.
         """
         if self._ranking is None:
             return None
-        if self._found is not None:
-            found, self._found = self._found, None
-            assert found[0].size(1) == size
-            return found[0].double().numpy(), found[1].numpy(), found[2].double().numpy()
-        values, ids, asked_log_probs = self._ranking.top_candidates(
-            self.last(bos_id), size, torch.from_numpy(asked)
-        )
-        return values.double().numpy(), ids.numpy(), asked_log_probs.double().numpy()
+        if (found := self.taken_over()) is not None:
+            assert found[0].shape[1] == size
+            return found
+        return as_arrays(self._ranking.top_candidates(self.last(bos_id), size, torch.from_numpy(asked)))
+
+    def taken_over(self) -> CandidateArrays | None:
+        """The next step's candidates, if `run_steps` found them; once."""
+        found, self._found = self._found, None
+        return None if found is None else as_arrays(found)
 
     @property
     def is_unranked(self) -> bool:

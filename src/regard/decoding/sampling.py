@@ -6,18 +6,25 @@ that a sample does not depend on the batch.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int64, UInt64
 from torch import Tensor
 
-from regard.decoding.base_search import Ranked
+from regard.decoding.base_search import Ranked, Ranking, SelectedTokens, names_tokens
 from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.hypothesis import Request
-from regard.decoding.rows import HypothesisRows
+from regard.decoding.request_constraints import FREE, RequestConstraints
+from regard.decoding.rows import HypothesisRows, as_arrays
 from regard.decoding.search_checks import refuse_other_count
+from regard.decoding.step import LogitStepper
+from regard.decoding.steps_at_once import SampledSteps, run_steps
 from regard.errors import ConfigError
+from regard.fast.native import kernels
+from regard.fast.native.sampling import Filters as KernelFilters
+from regard.fast.native.sampling import sample_tokens
 
 Filter = Callable[[Float[Tensor, "rows vocab"]], Float[Tensor, "rows vocab"]]  # logits -> logits
 
@@ -112,6 +119,29 @@ class Typical:
         return logits.masked_fill(beyond.scatter(1, ids, beyond), -torch.inf)
 
 
+# the filters that the kernel knows, in the order in which it applies them
+KERNEL_FIELDS = {Temperature: "temperature", TopK: "top_k", TopP: "top_p", MinP: "min_p"}
+
+
+@dataclass(frozen=True, eq=False)
+class RandomChoice:
+    """The ranking of sampling: the token at which the sum of the probabilities exceeds the noise of a row."""
+
+    filters: tuple[Filter, ...]
+    noise: Float64[np.ndarray, " rows"]
+
+    def __call__(self, log_probs: Float[Tensor, "rows vocab"]) -> Ranked:
+        """The tokens and their log-probabilities, which no filter changes."""
+        logits = log_probs
+        for each in self.filters:
+            logits = each(logits)
+        up_to = logits.softmax(dim=1).double().cumsum(dim=1)
+        heights = torch.from_numpy(self.noise).to(up_to.device)[:, None] * up_to[:, -1:]
+        ids = torch.searchsorted(up_to, heights, right=True).clamp(max=log_probs.size(1) - 1)
+        values = log_probs.gather(1, ids)
+        return values.cpu().numpy().astype(np.float64), ids.cpu().numpy()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sampling(DecodingLoop):
     """`n_best` independent samples of each request, in the order of their numbers."""
@@ -119,43 +149,89 @@ class Sampling(DecodingLoop):
     filters: tuple[Filter, ...] = ()
     seed: int = 0
 
-    def ranking(
-        self, requests: Sequence[Request]
-    ) -> Callable[[HypothesisRows], Callable[[Float[Tensor, "rows vocab"]], Ranked]]:
+    def ranking(self, requests: Sequence[Request]) -> Callable[[HypothesisRows], RandomChoice]:
         indices = np.array([request.noise for request in requests])
+        return lambda rows: RandomChoice(self.filters, self._noise(rows, indices, rows.lengths))
 
-        def sampled(rows: HypothesisRows) -> Callable[[Float[Tensor, "rows vocab"]], Ranked]:
-            noise = uniform_noise(self.seed, indices[rows.sentence], rows.rank, rows.lengths)
-            return lambda log_probs: self._sample(log_probs, noise)
+    def _noise(
+        self,
+        rows: HypothesisRows,
+        indices: Int64[np.ndarray, " sentences"],
+        step: Int64[np.ndarray, "*steps rows"],
+    ) -> Float64[np.ndarray, "*steps rows"]:
+        return uniform_noise(self.seed, indices[rows.sentence], rows.rank, step)
 
-        return sampled
+    def run_steps(self, rows: HypothesisRows, constraints: RequestConstraints) -> None:
+        if type(self) is not Sampling or self.kernel_filters is None:
+            return
 
-    def _sample(self, log_probs: Float[Tensor, "rows vocab"], noise: Float64[np.ndarray, " rows"]) -> Ranked:
-        """The token at which the sum of the probabilities exceeds the noise; and its log-probability."""
-        logits = log_probs
+        def noise(steps: int) -> Float64[np.ndarray, "steps rows"]:
+            indices = np.array([request.noise for request in constraints.requests])
+            return self._noise(rows, indices, rows.lengths + np.arange(steps)[:, None])
+
+        sampled = SampledSteps(filters=self.kernel_filters, noise=noise)
+        run_steps(self, rows, constraints, candidates=1, sampled=sampled)
+
+    def next_tokens(
+        self, rows: HypothesisRows, constraints: RequestConstraints, rank: Ranking
+    ) -> SelectedTokens:
+        if self.kernel_filters is None or not isinstance(rows.stepper, LogitStepper):
+            return super().next_tokens(rows, constraints, rank)
+        if (found := rows.taken_over()) is not None:
+            return self.settled(rows, constraints, constraints.forced_or_free(rows), found)
+        return self.of_logits(rows.logits(self.bos_id), rows, constraints, rank)
+
+    def of_logits(
+        self,
+        logits: Float[Tensor, "rows vocab"],
+        rows: HypothesisRows,
+        constraints: RequestConstraints,
+        rank: Ranking,
+    ) -> SelectedTokens:
+        """As without kernels, whose results differ in the last bits; a row's do not depend on the batch."""
+        filters = self.kernel_filters if logits.device.type == "cpu" else None
+        if filters is None or not isinstance(rank, RandomChoice):
+            return super().of_logits(logits, rows, constraints, rank)
+        banned = [*self.never, *self.banned_of_rows(rows, constraints)]
+        forced = constraints.forced_or_free(rows)
+        fallback = np.where(forced == FREE, self.eos_id, forced)
+        columns = np.empty((len(fallback), len(banned)), np.int64)
+        for column, each in enumerate(banned):
+            columns[:, column] = each
+        noise, barred, asked = map(torch.from_numpy, (rank.noise, columns, fallback))
+        found, log_sums = sample_tokens(logits, filters, noise, barred, asked)
+        if rows.alternatives is not None:
+            rows.alternatives.rank(logits - logits.amax(dim=1, keepdim=True) - log_sums[:, None])
+        return self.settled(rows, constraints, forced, as_arrays(found))
+
+    @cached_property
+    def kernel_filters(self) -> KernelFilters | None:
+        """The filters as the kernel takes them; None if it does not know them, or a rule, in this order."""
+        if not kernels.available() or not all(map(names_tokens, self.rules)):
+            return None
+        found, kinds = KernelFilters(1.0, 1.0, 0.0, 0), list(KERNEL_FIELDS)
         for each in self.filters:
-            logits = each(logits)
-        up_to = logits.softmax(dim=1).double().cumsum(dim=1)
-        heights = torch.from_numpy(noise).to(up_to.device)[:, None] * up_to[:, -1:]
-        ids = torch.searchsorted(up_to, heights, right=True).clamp(max=log_probs.size(1) - 1)
-        values = log_probs.gather(1, ids)
-        return values.cpu().numpy().astype(np.float64), ids.cpu().numpy()
+            if type(each) not in kinds:
+                return None
+            del kinds[: kinds.index(type(each)) + 1]
+            setattr(found, KERNEL_FIELDS[type(each)], *vars(each).values())
+        return found
 
 
 def uniform_noise(
     seed: int,
     index: Int64[np.ndarray, " rows"],
     sample: Int64[np.ndarray, " rows"],
-    step: int | Int64[np.ndarray, " rows"],
-) -> Float64[np.ndarray, " rows"]:
-    """A number in [0, 1) for each row; multiples of 2^-52, so that with a float it stays below it."""
+    step: int | Int64[np.ndarray, "*steps rows"],
+) -> Float64[np.ndarray, "*steps rows"]:
+    """A number in [0, 1) for each step and row; multiples of 2^-52, so as floats they stay below 1."""
     state = np.full(len(index), seed % 2**64, np.uint64)
-    for part in (index, sample, np.broadcast_to(step, len(index))):
-        state = _mix(state) ^ part.astype(np.uint64)
+    for part in (index, sample, step):
+        state = _mix(state) ^ np.asarray(part).astype(np.uint64)
     return (_mix(state) >> np.uint64(12)).astype(np.float64) * 2.0**-52
 
 
-def _mix(state: UInt64[np.ndarray, " rows"]) -> UInt64[np.ndarray, " rows"]:
+def _mix(state: UInt64[np.ndarray, "*shape"]) -> UInt64[np.ndarray, "*shape"]:
     """SplitMix64 (Steele et al. 2014, figure 16)."""
     state = state + np.uint64(0x9E3779B97F4A7C15)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

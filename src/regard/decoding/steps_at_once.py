@@ -1,17 +1,21 @@
-"""Several steps of greedy or beam search by one call of the stepper, until the search has to decide.
+"""Several steps of a search or of sampling by one call of the stepper, until the search has to decide.
 
 For a single sentence the search in Python takes longer than the model. The results are the same, to the bit.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from jaxtyping import Float64
 
 from regard.decoding.base_search import Search
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.request_constraints import RequestConstraints
 from regard.decoding.rows import SPARE, HypothesisRows
 from regard.decoding.rules import NO_TOKEN, BannedTokens, MinimumLength
+from regard.fast.native.sampling import Filters
 from regard.fast.native.search import EndedTokens, SearchState
 
 MOST_STEPS = 16  # of one call
@@ -39,6 +43,14 @@ class SentenceBeam:
     bar: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class SampledSteps:
+    """How the next tokens are sampled: the filters, and the noise of so many steps."""
+
+    filters: Filters
+    noise: Callable[[int], Float64[np.ndarray, "steps rows"]]
+
+
 def run_steps(
     search: Search,
     rows: HypothesisRows,
@@ -46,6 +58,7 @@ def run_steps(
     *,
     candidates: int,
     beam: SentenceBeam | None = None,
+    sampled: SampledSteps | None = None,
 ) -> list[Hypothesis]:
     """Continue all rows by as many steps as the stepper can do at once; the search itself does the next one.
 
@@ -54,7 +67,8 @@ def run_steps(
 
     Args:
         candidates: how many next tokens of each row the search ranks.
-        beam: the beam that the rows are; None if each row is a greedy hypothesis.
+        beam: the beam that the rows are; None if each row is a hypothesis by itself.
+        sampled: how the next tokens are sampled; None if the most probable ones are taken.
 
     Returns:
         The hypotheses of the beam that ended, in the order in which they did.
@@ -63,11 +77,12 @@ def run_steps(
     if stepper is None or not rows.may_take_steps() or not _is_known(search, rows, constraints, beam):
         return []
     steps = min(MOST_STEPS, constraints.soonest - rows.length)
-    ends, same = _banned_ends(search, rows, constraints)
+    ends, same = _banned_ends(search, rows, constraints, handed_over=sampled is None)
     banned, steps = [*search.never, *ends], min(steps, same)
     if steps < 1:
         return []
-    if (beam.size if beam else 1) * (candidates + len(banned)) > MOST_CANDIDATES:
+    ranked = candidates if sampled else candidates + len(banned)
+    if (beam.size if beam else 1) * ranked > MOST_CANDIDATES:
         return []
     state = SearchState(
         last=rows.last(search.bos_id),
@@ -76,7 +91,9 @@ def run_steps(
         ends=(search.eos_id, *search.ends),
         banned=banned,
         asked=search.eos_id,
-        candidates=candidates + len(banned),
+        candidates=ranked,
+        filters=sampled.filters if sampled else None,
+        noise=torch.from_numpy(sampled.noise(steps)) if sampled else None,
     )
     if beam is not None:
         state = _with_beam(state, search, beam, _counted(rows, constraints), steps)
@@ -104,11 +121,11 @@ def _is_known(
 
 
 def _banned_ends(
-    search: Search, rows: HypothesisRows, constraints: RequestConstraints
+    search: Search, rows: HypothesisRows, constraints: RequestConstraints, *, handed_over: bool
 ) -> tuple[list[int], int]:
     """The ends that least lengths ban in all rows, NO_TOKEN where they do not; and for how many steps.
 
-    The last of the steps is decided by the search.
+    `handed_over`: one step more, whose candidates the search takes without what its rules ban.
     """
     found, steps = list[int](), MOST_STEPS
     for rule in search.rules:
@@ -116,7 +133,7 @@ def _banned_ends(
             missing = rule.length + constraints.prefix_lengths[rows.sentence] - rows.lengths
             if missing.min() > 0:
                 found += rule.ends
-                steps = min(steps, int(missing.min()) + 1)
+                steps = min(steps, int(missing.min()) + handed_over)
             elif missing.max() <= 0:
                 found += [NO_TOKEN] * len(rule.ends)
             else:  # some may end, others may not

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from regard.fast.native import attention, attention_training, linear, plan, search
+from regard.fast.native import attention, attention_training, linear, plan, sampling, search
 from regard.fast.native.compiler import SOURCES, find_compiler
 
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
@@ -17,6 +17,7 @@ STRUCTURES = {
     attention.Heads: "kernels.h",
     attention_training._View: "attention_training.c",
     attention_training._Attention: "attention_training.c",
+    sampling.Filters: "kernels.h",
     linear.Weights: "product.h",
     plan.Operand: "plan.h",
     plan.Call: "plan.h",
@@ -57,7 +58,7 @@ def test_a_field_elsewhere_would_be_found(tmp_path):
 
 
 def test_no_structure_is_left_out():
-    modules = (attention, attention_training, linear, plan, search)
+    modules = (attention, attention_training, linear, plan, sampling, search)
     found = {
         kind
         for module in modules

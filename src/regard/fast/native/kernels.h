@@ -25,6 +25,16 @@ void attend_to_self(const Heads *heads, const float *query, long query_row, cons
                     long value_row, float *keys, float *values, int32_t *table, long table_row, const int32_t *slots,
                     const int64_t *begins, const int64_t *positions, float *weights, float *out);
 
+// Of sampling; these change nothing: temperature 1, top_k 0, top_p 1, min_p 0.
+typedef struct {
+    float temperature, top_p, min_p;
+    long top_k;
+} Filters;
+
+void sample_tokens(const float *logits, long rows, long vocab, const int64_t *banned, long num_banned, long banned_row, const Filters *filters,
+          const double *noise, const int64_t *asked, float *values, int64_t *ids, float *asked_log_probs, float *log_sums, float *weights, void *tokens,
+          int threads);
+
 typedef struct Statistics Statistics; // of top_candidates.c
 void top_candidates(const float *x, long rows, const Weights *weights, const int64_t *asked, long size, float *values,
                     int64_t *ids, float *asked_log_probs, float *block, Statistics *statistics, void *levels,

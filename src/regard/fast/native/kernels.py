@@ -14,6 +14,7 @@ _TAKES = {
     "level_bytes": [_COUNT],
     "linear": [_ADDRESS, _COUNT, *[_ADDRESS] * 5, _FLAG],
     "top_candidates": [_ADDRESS, _COUNT, *[_ADDRESS] * 2, _COUNT, *[_ADDRESS] * 7, _FLAG],
+    "sample_tokens": [_ADDRESS, _COUNT, _COUNT, _ADDRESS, _COUNT, _COUNT, *[_ADDRESS] * 9, _FLAG],
     "embed": [_ADDRESS, _COUNT, _ADDRESS, _COUNT, _COUNT, ctypes.c_float, _ADDRESS, _ADDRESS],
     "rotate": [_ADDRESS, *[_COUNT] * 4, _ADDRESS, _ADDRESS],
     "run_plan": [_ADDRESS, _COUNT, _ADDRESS],

@@ -1,9 +1,9 @@
-// Steps of greedy or beam search by one call, until something happens that is left to the caller.
+// Steps of greedy or beam search, or of sampling, by one call, until something happens that is left to the caller.
 //
 // For one sentence a step takes longer in Python than in the kernels.
 #include "plan.h"
 
-// Greedy hypotheses, one a row; or the beam of one sentence, whose rows have all read equally much and are at most `size`.
+// Greedy or sampled hypotheses, one a row; or the beam of one sentence, whose rows have all read equally much and are at most `size`.
 typedef struct {
     const Weights *output; // the output layer
     float *values;         // the candidates of the last step, as of top_candidates: rows x candidates
@@ -20,11 +20,15 @@ typedef struct {
     double *gains;     // the log-probability of each
     char *scratch;     // a row of a table for each row
     const int64_t *banned, *ends;
+    const Filters *filters;  // of sampling, or NULL: the most likely token. With them one candidate is sampled for each row
+    const double *noise;     // of each step and row
+    float *logits, *weights; // rows x columns; scratch of `sample_tokens`, as `kept_tokens`
+    void *kept_tokens;
     const double *penalties; // the divisor of the log-probability of a hypothesis that ends at each step; or NULL: none is dropped
     int64_t *ended_origins, *ended_lengths, *ended_tokens; // of each hypothesis that ended; as `origins`, in steps, as `tokens`
     double *ended_gains, *ended_totals; // as `gains`, with that of the end; the log-probability
     long num_banned, num_ends, steps, candidates, plus_features, turns_features;
-    long size;           // of the beam; 0: the rows are greedy hypotheses
+    long size;           // of the beam; 0: the rows are hypotheses by themselves
     long most_ends;      // so many hypotheses may end before the caller is asked
     double greatest;     // a candidate of a beam is kept if its log-probability / greatest > bar,
     double bar;          // the best score of those that ended
@@ -172,6 +176,21 @@ static int advance(Search *search, const Run *run, long step) {
     return 1;
 }
 
+// The candidates of each row after the plan has run.
+static void find_candidates(const Search *search, const Run *run) {
+    const Weights *output = search->output;
+    long rows = run->rows;
+    int threads = rows * output->features * output->columns >= WORTH ? (int)run->threads : 1;
+    if (!search->filters) {
+        top_candidates(run->output, rows, output, search->asked, search->candidates, search->values, search->ids,
+                       search->asked_log_probs, search->block, search->statistics, run->levels, run->level_scales, threads);
+        return;
+    }
+    linear(run->output, rows, output, 0, search->logits, run->levels, run->level_scales, threads);
+    sample_tokens(search->logits, rows, output->columns, search->banned, search->num_banned, 0, search->filters, search->noise, search->asked,
+         search->values, search->ids, search->asked_log_probs, 0, search->weights, search->kept_tokens, 1);
+}
+
 // Run the plan `steps` times at most: until a step whose candidates the caller is to choose from. Returns the number of steps before
 // it, or -1 where an id has no embedding. The run's inputs are those of `steps` steps, one after the other, with vectors, slots and
 // positions for as many rows as there may be.
@@ -183,10 +202,9 @@ long run_steps(const Call *calls, long count, const Run *inputs, Search *search)
         if (run_plan(calls, count, &run)) return -1;
         if (search->scale != 1)
             for (long place = 0; place < run.rows * features; place++) run.output[place] *= search->scale;
-        int threads = run.rows * features * search->output->columns >= WORTH ? (int)run.threads : 1;
-        top_candidates(run.output, run.rows, search->output, search->asked, search->candidates, search->values, search->ids,
-                       search->asked_log_probs, search->block, search->statistics, run.levels, run.level_scales, threads);
+        find_candidates(search, &run);
         if (step + 1 == search->steps || !advance(search, &run, step)) return step;
+        if (search->filters) search->noise += most;
         run.slots += most, run.begins += most, run.positions += most;
         if (run.plus) run.plus += most * search->plus_features;
         if (run.turns) run.turns += most * search->turns_features;

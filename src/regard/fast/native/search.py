@@ -1,4 +1,4 @@
-"""Several steps of greedy or beam search by one call of search.c, up to one that the caller decides."""
+"""Several steps of a search or of sampling by one call of search.c, up to one that the caller decides."""
 
 import ctypes
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.fast.native.kernels import constant, kernel
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.plan import AttentionInputs, Plan, refuse_ids
+from regard.fast.native.sampling import Filters, scratch
 
 NUMBER = 8  # bytes of an int64 or float64
 
@@ -21,8 +22,9 @@ class Search(ctypes.Structure):
     _fields_ = [
         *[(name, ctypes.c_void_p) for name in (
             "output", "values", "ids", "asked_log_probs", "asked", "block", "statistics", "last", "ranks",
-            "origins", "log_probs", "tokens", "gains", "scratch", "banned", "ends", "penalties",
-            "ended_origins", "ended_lengths", "ended_tokens", "ended_gains", "ended_totals",
+            "origins", "log_probs", "tokens", "gains", "scratch", "banned", "ends", "filters", "noise",
+            "logits", "weights", "kept_tokens", "penalties", "ended_origins", "ended_lengths",
+            "ended_tokens", "ended_gains", "ended_totals",
         )],
         *[(name, ctypes.c_long) for name in (
             "num_banned", "num_ends", "steps", "candidates", "plus_features", "turns_features",
@@ -53,6 +55,8 @@ class SearchState:
         greatest: the greatest length penalty. A hypothesis is dropped unless its log-probability divided by
             this is above `bar`.
         bar: the best score of a finished hypothesis.
+        filters: of sampling; None: the most likely token is taken.
+        noise: the random number of each step and row of sampling.
     """
 
     last: Int64[Tensor, " rows"]
@@ -67,6 +71,8 @@ class SearchState:
     penalties: Float64[Tensor, " steps"] | None = None
     greatest: float = 1.0
     bar: float = -float("inf")
+    filters: Filters | None = None
+    noise: Float64[Tensor, "steps rows"] | None = None
 
     @property
     def most_rows(self) -> int:
@@ -133,17 +139,22 @@ def run_steps(
     block = torch.empty(most, constant("block_size"))
     statistics = _empty(most, constant("statistics_size"), torch.uint8)
     banned, ends = (torch.tensor(each, dtype=torch.int64) for each in (state.banned, state.ends))
-    scratch = _empty(most, max(inputs.table.size(1), steps) * NUMBER, torch.uint8)
+    room = (None,) * 3 if state.filters is None else _scratch(most, output.shape[0])
+    rearranged = _empty(most, max(inputs.table.size(1), steps) * NUMBER, torch.uint8)
     most_ends = min(state.most_ends, steps * most)
     ended_origins, ended_lengths = _empty(2, most_ends, torch.int64)
     ended_tokens, ended_gains = _empty(most_ends, steps, torch.int64), _empty(most_ends, steps, torch.float64)
     ended_totals = torch.empty(most_ends, dtype=torch.float64)
     search = Search(
         output.address,
-        *(None if each is None else each.data_ptr() for each in (
+        *map(_address, (
             values, ids, asked_log_probs, asked, block, statistics, last, ranks, origins, log_probs, tokens,
-            gains, scratch, banned, ends, state.penalties, ended_origins, ended_lengths, ended_tokens,
-            ended_gains, ended_totals,
+            gains, rearranged, banned, ends,
+        )),
+        None if state.filters is None else ctypes.addressof(state.filters),
+        *map(_address, (
+            state.noise, *room, state.penalties, ended_origins, ended_lengths, ended_tokens, ended_gains,
+            ended_totals,
         )),
         len(banned), len(ends), steps, state.candidates, _features(inputs.positional),
         _features(inputs.turns), state.size, most_ends, state.greatest, state.bar, scale, rows, 0,
@@ -179,6 +190,15 @@ def _enlarged(values: Tensor, rows: int) -> Tensor:
 
 def _empty(rows: int, columns: int, dtype: torch.dtype) -> Tensor:
     return torch.empty(rows, columns, dtype=dtype)
+
+
+def _scratch(rows: int, columns: int) -> Sequence[Tensor]:
+    """The scratch memory of sampling: logits, and that of the kernel `sample_tokens` in one thread."""
+    return torch.empty(rows, columns), *scratch(1, columns)
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
 
 
 def _features(vectors: Float[Tensor, "rows features"] | None) -> int:
