@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import pytest
 import torch
 
+from regard.decoding import search as searches
 from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of, stream
-from regard.decoding.prompt_stepper import PromptStepper, prompt_stepper
+from regard.decoding.prompt_stepper import PromptStepper, RollingStepper, prompt_stepper
 from regard.decoding.rolling_window import RollingWindow
 from regard.decoding.settings import GenerationSettings
 from regard.decoding.speculative import DraftModel, SpeculativeDecoding
@@ -92,6 +93,32 @@ def test_each_token_is_the_most_probable_one_after_its_window_without_a_cache(sh
         assert token == int(log_probs.argmax())
         assert log_prob == pytest.approx(log_probs[token].item(), abs=1e-4)
         text.append(token)
+
+
+@pytest.mark.skipif(not kernels.available(), reason="no C compiler")
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", ["rotary", "learned", "windowed"])
+@pytest.mark.parametrize(
+    "settings", [GREEDY, ContinuationSettings(beam_size=3, begin=False)], ids=["greedy", "beam"]
+)
+def test_several_steps_at_once_are_those_one_by_one(monkeypatch, kind, size, settings):
+    """To the bit, while windows move; prompts of two lengths are in windows of their own."""
+    model, taken, run = made(trained_length=size, **SHAPES[kind]), [0], RollingStepper.run_steps
+
+    def counted(stepper, state, steps):
+        found = run(stepper, state, steps)
+        taken[0] += 0 if found is None else found.tokens.size(1)
+        return found
+
+    monkeypatch.setattr(RollingStepper, "run_steps", counted)
+    prompts = prompts_of(texts(size + 3, 2), begin_id=None)
+    asked = [*([each] for each in prompts), *([prompts] if settings is GREEDY else [])]
+    at_once = [continue_all(settings.strategy(), model, each, max_new_tokens=3 * size) for each in asked]
+    assert taken[0] > len(asked) * size
+    monkeypatch.setattr(searches, "run_steps", lambda *given, **options: [])
+    assert [
+        continue_all(settings.strategy(), model, each, max_new_tokens=3 * size) for each in asked
+    ] == at_once
 
 
 class OneWord:

@@ -11,6 +11,7 @@ from regard.decoding.rolling_window import RollingWindow, TokenHistory
 from regard.decoding.step import CacheStepper, Parts
 from regard.fast.decoding_step import fast_step
 from regard.fast.largest import CandidateTensors
+from regard.fast.native.search import SearchState, StepsTaken
 from regard.layers.cache import StackCache
 from regard.models.decoder_only import DecoderOnly
 
@@ -50,6 +51,8 @@ class PromptStepper(CacheStepper):
 class RollingStepper(PromptStepper):
     """Decoding steps of a decoder-only model within a rolling window (see `rolling_window.py`)."""
 
+    steps_at_once = True
+
     def __init__(self, model: DecoderOnly, window: RollingWindow) -> None:
         super().__init__(model)
         self.window = window
@@ -86,6 +89,16 @@ class RollingStepper(PromptStepper):
         self._make_room()
         self._history.append(ids[:, None])
         return super().top_candidates(ids, size, asked)
+
+    def run_steps(self, state: SearchState, steps: int) -> StepsTaken | None:
+        """As many as all windows have room for."""
+        self._make_room()
+        room = self.window.size - int((self._history.lengths - self._firsts).max())
+        if (taken := super().run_steps(state, min(steps, room))) is not None:
+            self._history.select(taken.origins)
+            self._firsts = self._firsts[taken.origins]
+            self._history.append(torch.cat((state.last[taken.origins, None], taken.tokens), dim=1))
+        return taken
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
         self._history.select(rows)

@@ -92,14 +92,13 @@ void attend_to_memory(const Heads *heads, const float *query, long query_row, co
                       float *out) {
     long rows = heads->rows, count = heads->groups * heads->queries_per_group;
     int threads = heads->threads;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int thread = 0; thread < threads; thread++)
+    PARALLEL(threads, for (int thread = 0; thread < threads; thread++)
         for (long row = part(rows, thread, threads); row < part(rows, thread + 1, threads); row++) {
             StridedRows keys = {key + starts[row] * key_row, key_row, 0};
             StridedRows values = {value + starts[row] * value_row, value_row, 0};
             attend(heads, query + row * query_row, keys, values, 0, lengths[row], weights + thread * count * heads->weights_row,
                    out + row * count * heads->d);
-        }
+        })
 }
 
 // Self-attention of each row to its earlier positions, from `begins[i]` on, and to its current one, `positions[i]`, whose keys and
@@ -112,8 +111,7 @@ void attend_to_self(const Heads *heads, const float *query, long query_row, cons
     long rows = heads->rows, count = heads->groups * heads->queries_per_group, width = heads->groups * heads->d;
     StridedRows all_keys = {keys, 0, width}, all_values = {values, 0, width};
     int threads = heads->threads;
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int thread = 0; thread < threads; thread++)
+    PARALLEL(threads, for (int thread = 0; thread < threads; thread++)
         for (long row = part(rows, thread, threads); row < part(rows, thread + 1, threads); row++) {
             int32_t *slot_of = table + row * table_row;
             memcpy(keys + slots[row] * width, key + row * key_row, sizeof(float) * width);
@@ -121,5 +119,5 @@ void attend_to_self(const Heads *heads, const float *query, long query_row, cons
             slot_of[positions[row]] = slots[row];
             attend(heads, query + row * query_row, all_keys, all_values, slot_of + begins[row], positions[row] + 1 - begins[row],
                    weights + thread * count * heads->weights_row, out + row * count * heads->d);
-        }
+        })
 }

@@ -8,7 +8,6 @@ int panel_width(void) { return WIDTH; }
 void linear(const float *x, long rows, const Weights *weights, const float *residual, float *out, void *levels,
             float *level_scales, int threads) {
     Inputs inputs = inputs_of(x, rows, weights, levels, level_scales, threads);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (long column = 0; column < weights->columns; column += GROUP * WIDTH)
-        multiply(inputs, weights, column, residual ? residual + column : 0, out + column, weights->columns);
+    PARALLEL(threads, for (long column = 0; column < weights->columns; column += GROUP * WIDTH)
+                          multiply(inputs, weights, column, residual ? residual + column : 0, out + column, weights->columns);)
 }

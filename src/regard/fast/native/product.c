@@ -172,9 +172,8 @@ INLINE void round_row(const float *x, long features, level *levels, float *scale
 Inputs inputs_of(const float *x, long rows, const Weights *weights, void *levels, float *scales, int threads) {
     long features = weights->features;
     if (weights->int8_panels) {
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-        for (long row = 0; row < rows; row++)
-            round_row(x + row * features, features, (level *)levels + row * row_bytes(features), scales + row);
+        PARALLEL(threads, for (long row = 0; row < rows; row++)
+                              round_row(x + row * features, features, (level *)levels + row * row_bytes(features), scales + row);)
     }
     return (Inputs){x, levels, scales, rows, 1};
 }

@@ -57,20 +57,16 @@ static void update(Statistics *statistics, float *outputs, long count, int64_t f
     }
 }
 
-// log softmax(x W + bias): the `size` largest of each row and their numbers, and the value of the output `asked`.
-// Scratch: `block` for rows x BLOCK outputs, `statistics` for one Statistics per row, `levels` and `level_scales` as in `linear`.
-void top_candidates(const float *x, long rows, const Weights *weights, const int64_t *asked, long size, float *values,
-                    int64_t *ids, float *asked_log_probs, float *block, Statistics *statistics, void *levels,
-                    float *level_scales, int threads) {
-    Inputs inputs = inputs_of(x, rows, weights, levels, level_scales, threads);
-#pragma omp parallel num_threads(threads) if (threads > 1)
+// The outputs of all rows, block by block, and what is best among them. Called by each thread of a team, or by one alone.
+static void rank_blocks(Inputs inputs, const Weights *weights, const int64_t *asked, long size, float *values, int64_t *ids,
+                        float *asked_log_probs, float *block, Statistics *statistics) {
     for (long first = 0; first < weights->columns; first += BLOCK) {
         long count = weights->columns - first < BLOCK ? weights->columns - first : BLOCK;
 #pragma omp for
         for (long column = 0; column < count; column += GROUP * WIDTH)
             multiply(inputs, weights, first + column, 0, block + column, BLOCK);
 #pragma omp for
-        for (long row = 0; row < rows; row++) {
+        for (long row = 0; row < inputs.rows; row++) {
             float *outputs = block + row * BLOCK, *best = values + row * size;
             if (!first) {
                 statistics[row] = (Statistics){best, ids + row * size, size, -INFINITY, 0};
@@ -79,6 +75,19 @@ void top_candidates(const float *x, long rows, const Weights *weights, const int
             if (asked[row] >= first && asked[row] < first + count) asked_log_probs[row] = outputs[asked[row] - first];
             update(statistics + row, outputs, count, first);
         }
+    }
+}
+
+// log softmax(x W + bias): the `size` largest of each row and their numbers, and the value of the output `asked`.
+// Scratch: `block` for rows x BLOCK outputs, `statistics` for one Statistics per row, `levels` and `level_scales` as in `linear`.
+void top_candidates(const float *x, long rows, const Weights *weights, const int64_t *asked, long size, float *values,
+                    int64_t *ids, float *asked_log_probs, float *block, Statistics *statistics, void *levels,
+                    float *level_scales, int threads) {
+    Inputs inputs = inputs_of(x, rows, weights, levels, level_scales, threads);
+    if (threads == 1) rank_blocks(inputs, weights, asked, size, values, ids, asked_log_probs, block, statistics);
+    else {
+#pragma omp parallel num_threads(threads)
+        rank_blocks(inputs, weights, asked, size, values, ids, asked_log_probs, block, statistics);
     }
     for (long row = 0; row < rows; row++) {
         float shift = statistics[row].maximum + (float)log(statistics[row].sum);

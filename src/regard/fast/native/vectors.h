@@ -19,6 +19,14 @@ typedef int32_t integers __attribute__((vector_size(4 * LANES), aligned(4), may_
 #define LOAD(address) (*(const vector *)(address))
 #define INLINE static inline __attribute__((always_inline))
 
+// A loop by several threads; for one without OpenMP, whose team of one takes a microsecond, as long as a small product.
+#define PARALLEL(threads, ...) \
+    if (threads > 1) { \
+        _Pragma("omp parallel for num_threads(threads)") __VA_ARGS__ \
+    } else { \
+        __VA_ARGS__ \
+    }
+
 // The first row of a thread's part.
 INLINE long part(long rows, int thread, int threads) { return rows * thread / threads; }
 
