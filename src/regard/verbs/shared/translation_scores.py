@@ -27,15 +27,16 @@ class BleuSettings:
 
 
 class TranslationScores:
-    """Scores translations of the sources in `others`, which are aligned with its references.
+    """Scores translations by comparing them with `others`: sources, references, or both.
 
     Args:
-        metrics: learned metrics, which score translations with references or without.
+        lines: the lines with which the references must be aligned; messages call them `name`.
+        metrics: learned metrics, whose scores come after those of sacreBLEU.
 
     Raises:
-        DataError: the references have another number of lines than `lines`, which is called `name`.
-        UserError: there are settings of BLEU and no references, or a metric lacks what it reads.
-        FolderError: a metric is none.
+        DataError: the references have another number of lines.
+        UserError: BLEU has settings, but there are no references; or a metric lacks what it reads.
+        FolderError: a model is not a metric.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class TranslationScores:
         return [*scores, *learned], lengths
 
     def _of_sacrebleu(self, translations: Sequence[str]) -> tuple[list[Score], list[LengthScore]]:
-        """None at all if there are no references."""
+        """BLEU, chrF++, chrF and TER; none without references."""
         others, scoring = self._others, self._scoring
         if scoring is None:
             return [], []
