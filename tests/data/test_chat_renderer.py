@@ -20,10 +20,9 @@ def renderer(template, seconds=10.0, **special_tokens):
     return ChatRenderer(ChatTemplate(template=template, special_tokens=special_tokens), "a/folder", seconds)
 
 
-def test_a_conversation_is_written_with_the_beginning_of_the_answer_or_without():
+def test_a_conversation_is_written_with_the_beginning_of_the_answer():
     with renderer(CHATML) as chat:
         assert chat.render(HELLO) == ("<|im_start|>user\nGrüße, 東京 🙂<|im_end|>\n<|im_start|>assistant\n")
-        assert not chat.render(HELLO, add_generation_prompt=False).endswith("assistant\n")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from regard.fast.slot_cache import SlotCache
 from regard.layers.feedforward import Activation
 from regard.layers.rotary_scaling import YarnScaling
 from regard.models.build import build_model
-from regard.models.encoder_decoder import EncoderDecoderConfig
+from regard.models.encoder_decoder import EncoderDecoderConfig, attended_lengths
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="no C compiler")
 VOCAB = 23
@@ -79,7 +79,9 @@ def test_it_starts_as_the_model_does(shape):
     with torch.no_grad():
         plain = model.start(model.encode(*sources()))
     assert cache.length == 0
-    for row, length in enumerate(model.read_lengths(torch.tensor(LENGTHS)).tolist()):
+    for row, length in enumerate(
+        attended_lengths(torch.tensor(LENGTHS), source_end=model.config.source_end).tolist()
+    ):
         expected = [
             part[row, :, :length].transpose(0, 1).flatten(1) for layer in plain.memories for part in layer
         ]

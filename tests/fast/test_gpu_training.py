@@ -253,11 +253,11 @@ def test_rotary_positions(length, dtype):
         drawn(2, length, 3, 2, 32, dtype=dtype).unbind(2)[1].transpose(1, 2)
     )  # not contiguous, as in attention
     tables = rotary.sines_and_cosines(0, length)
-    close(lambda x: Rotation.apply(x, None, *tables), lambda x: rotary.turned(x, *tables), x, dtype=dtype)
+    close(lambda x: Rotation.apply(x, None, *tables), lambda x: rotary.rotated(x, *tables), x, dtype=dtype)
     places = torch.randint(length, (length,), device=DEVICE)
     close(
         lambda x: Rotation.apply(x, places, *tables),
-        lambda x: rotary.turned(x, *(table[places] for table in tables)),
+        lambda x: rotary.rotated(x, *(table[places] for table in tables)),
         x, dtype=dtype,
     )  # fmt: skip
     assert Rotation.apply(x, None, *tables).dtype == dtype

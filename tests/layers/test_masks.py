@@ -5,10 +5,21 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.layers.masks import causal_mask, document_mask, padding_mask, prefix_mask, window_mask
+from regard.layers.masks import (
+    causal_mask,
+    document_mask,
+    padding_mask,
+    prefix_mask,
+    real_positions,
+    window_mask,
+)
 from regard.layers.scaled_dot_product import attention_weights
 
 sizes = st.integers(1, 9)
+
+
+def test_real_positions_are_those_before_the_lengths():
+    assert real_positions(torch.tensor([2, 0]), 3).tolist() == [[True, True, False], [False] * 3]
 
 
 def test_the_padding_mask_is_true_on_tokens_and_false_on_padding():

@@ -4,11 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.layers.masks import real_positions
 from regard.layers.subsampling import (
     ConvolutionalSubsampling,
     HalvingConvolutions,
     StackedFrames,
-    real_frames,
     shortened,
 )
 
@@ -28,10 +28,6 @@ def test_what_is_begun_counts():
     assert torch.equal(shortened(shortened(lengths, 2), 2), shortened(lengths, 4))
 
 
-def test_real_frames_are_those_before_the_lengths():
-    assert real_frames(torch.tensor([2, 0]), 3).tolist() == [[True, True, False], [False] * 3]
-
-
 @BOTH
 @pytest.mark.parametrize("factor", [2, 4, 8])
 def test_as_many_vectors_come_as_lengths_say(kind, factor):
@@ -44,7 +40,7 @@ def test_as_many_vectors_come_as_lengths_say(kind, factor):
 @BOTH
 def test_padding_changes_nothing(kind):
     subsampling = make(kind, 4)
-    dirty = FRAMES.where(real_frames(LENGTHS, 13)[:, :, None], 1e4)
+    dirty = FRAMES.where(real_positions(LENGTHS, 13)[:, :, None], 1e4)
     together = subsampling(torch.cat([dirty, dirty], dim=1), LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         alone = subsampling(FRAMES[[row], :length], LENGTHS[[row]])[0]

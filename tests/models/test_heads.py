@@ -65,10 +65,10 @@ def test_the_pooler_is_a_layer_with_tanh():
 
 
 def test_classes_and_numbers_are_linear_in_the_pooled_vector():
-    head = ClassificationHead(8, 4, "max", layer=False, dropout=0.0)
+    head = ClassificationHead(PooledHead(8, "max", layer=False), 8, 4, dropout=0.0)
     expected = pooled(HIDDEN, LENGTHS, "max") @ head.output.weight.T + head.output.bias
     torch.testing.assert_close(head(HIDDEN, LENGTHS), expected)
-    numbers = RegressionHead(8, "max", layer=True, dropout=0.0, mean=10.0, std=2.0)
+    numbers = RegressionHead(PooledHead(8, "max", layer=True), 8, dropout=0.0, mean=10.0, std=2.0)
     assert numbers(HIDDEN, LENGTHS).shape == (3,)
     standard = numbers.output(numbers.pooler(HIDDEN, LENGTHS))[:, 0]
     torch.testing.assert_close(numbers(HIDDEN, LENGTHS), 10 + 2 * standard)

@@ -17,13 +17,13 @@ from regard.models.adapters import AdapterSettings, merged
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.objective import CrossEntropy, Loss
-from regard.training.optimizer import OptimizerSettings, build_optimizer
+from regard.training.optimizer import OptimizerSettings
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
 from regard.training.snapshot import copies
 from regard.training.trainable import choose_trainable
 from regard.training.trainer import Trainer
-from regard.weights.average import MovingAverage, used_weights
+from regard.weights.average import used_weights
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from regard.weights.tensors import model_tensors
 from tests.nightly import each_once
@@ -51,8 +51,10 @@ def shards(tmp_path_factory):
 
 
 def trainer(
-    shards, run, settings=SETTINGS, *, stop=lambda: None, objective=None, reports=None, seed=1, sizes=None
-):
+    shards, run, settings=SETTINGS, *, stop=lambda: None, objective=None, reports=None, seed=1, sizes=None,
+    chosen=None,
+):  # fmt: skip
+    """`chosen`: the weights that are trained; None are all."""
     folder, tokenizers = shards
     size = tokenizers.source.vocab_size
     table = {
@@ -70,8 +72,11 @@ def trainer(
     def validate(model):
         return {"loss": float(sum(tensor.double().sum() for tensor in model_tensors(model).values()))}
 
+    model = build_model(config, seed=seed)
+    if chosen is not None:
+        choose_trainable(model, seed=1, **chosen)
     return Trainer(
-        build_model(config, seed=seed),
+        model,
         objective or CrossEntropy(smoothing=0.1),
         Loader(PairExamples(folder, 0), LoaderSettings(batch_tokens=120), seed=settings.seed),
         settings,
@@ -345,15 +350,6 @@ CHOSEN = {
 }
 
 
-def choosing(trainer, **chosen):
-    """A trainer that trains some of the weights only."""
-    choose_trainable(trainer.model, seed=1, **chosen)
-    trainer.optimizer = build_optimizer(trainer.model, trainer.settings.optimizer)
-    if trainer.average:
-        trainer.average = MovingAverage(trainer.model, trainer.settings.moving_average)
-    return trainer
-
-
 def weights_of(folder):
     return folder.read_tensors("model.safetensors")
 
@@ -363,14 +359,14 @@ def test_a_run_that_trains_some_weights_is_resumed_to_the_same_bits(shards, tmp_
     optimizer = OptimizerSettings(kind="adamw", weight_decay=0.1, layer_decay=0.7)
     settings = dataclasses.replace(SETTINGS, optimizer=optimizer, max_steps=8)
     with RunFolder(tmp_path / "whole").lock() as run:
-        choosing(trainer(shards, run, settings), **chosen).train()
+        trainer(shards, run, settings, chosen=chosen).train()
     with RunFolder(tmp_path / "stopped").lock() as run:
-        current = choosing(trainer(shards, run, settings), **chosen)
+        current = trainer(shards, run, settings, chosen=chosen)
         current.stop = lambda: 15 if current.state.step == 5 else None
         with pytest.raises(Interrupted):
             current.train()
     with RunFolder(tmp_path / "stopped").lock() as run:
-        choosing(trainer(shards, run, settings, seed=99), **chosen).train()
+        trainer(shards, run, settings, seed=99, chosen=chosen).train()
     whole, stopped = (RunFolder(tmp_path / name) for name in ("whole", "stopped"))
     assert checkpoint_digest(whole.latest()) == checkpoint_digest(stopped.latest())
     best = weights_of(whole.best()), weights_of(stopped.best())
@@ -381,7 +377,7 @@ def test_frozen_weights_stay_what_they_were_to_the_bit_through_decay_and_average
     optimizer = OptimizerSettings(kind="adamw", weight_decay=0.1)
     settings = dataclasses.replace(SETTINGS, optimizer=optimizer, average_last=3, save_every=2)
     with RunFolder(tmp_path).lock() as run:
-        current = choosing(trainer(shards, run, settings), freeze=FREEZE)
+        current = trainer(shards, run, settings, chosen=CHOSEN["frozen"])
         before = {name: tensor.clone() for name, tensor in model_tensors(current.model).items()}
         scores = iter([4.0, 3.0, 2.0, 1.0, 0.5])
         current.validate = lambda model: {"loss": next(scores)}
@@ -395,9 +391,8 @@ def test_frozen_weights_stay_what_they_were_to_the_bit_through_decay_and_average
 
 def test_what_training_with_adapters_leaves_is_a_plain_model(shards, tmp_path):
     with RunFolder(tmp_path).lock() as run:
-        current = choosing(
-            trainer(shards, run, dataclasses.replace(SETTINGS, moving_average=0.0)), **CHOSEN["adapters"]
-        )
+        settings = dataclasses.replace(SETTINGS, moving_average=0.0)
+        current = trainer(shards, run, settings, chosen=CHOSEN["adapters"])
         before = {name: tensor.clone() for name, tensor in model_tensors(current.model).items()}
         shown = []
         current.validate = lambda model: shown.append(set(model_tensors(model))) or {"loss": 1.0 / len(shown)}
@@ -424,7 +419,7 @@ def test_the_mean_of_the_last_checkpoints_of_a_run_with_adapters_is_a_plain_mode
     settings = dataclasses.replace(SETTINGS, moving_average=0.0, average_last=3, save_every=2)
     scores = iter([1.0, 1.0, 1.0, 1.0, 0.5])
     with RunFolder(tmp_path).lock() as run:
-        current = choosing(trainer(shards, run, settings), **CHOSEN["adapters"])
+        current = trainer(shards, run, settings, chosen=CHOSEN["adapters"])
         current.validate = lambda model: {"loss": next(scores)}
         current.train()
         points, best = [weights_of(point) for point in run.checkpoints()], weights_of(run.best())
@@ -443,7 +438,7 @@ def test_a_checkpoint_with_adapters_and_a_moving_average_has_the_weights_it_is_v
     settings = dataclasses.replace(SETTINGS, moving_average=0.9)
     seen = []
     with RunFolder(tmp_path).lock() as run:
-        current = choosing(trainer(shards, run, settings), **CHOSEN["adapters"])
+        current = trainer(shards, run, settings, chosen=CHOSEN["adapters"])
         current.validate = lambda model: (
             seen.append(copies(model_tensors(model))) or {"loss": 1.0 / len(seen)}
         )

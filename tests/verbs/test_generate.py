@@ -11,7 +11,9 @@ import regard
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.decoding.phrases import up_to
 from regard.errors import ConfigError, DataError, FolderError
-from regard.verbs.generate import Generator, before_stop, generate, generate_file, in_characters, output_lines
+from regard.verbs.generate import Generator, generate, generate_file
+from regard.verbs.generation.continuations import output_lines
+from regard.verbs.generation.text_parts import before_stop, in_characters
 from tests.nightly import each_once, nightly_but
 
 KINDS = ["characters", "bytes", "bytebpe", "bpe", "unigram", "words", "wordpiece"]

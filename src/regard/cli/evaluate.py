@@ -1,6 +1,7 @@
 """`regard evaluate`."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,50 +96,51 @@ def command(
     score of a learned metric; one that reads no references needs no --ref. --json has the n-gram precisions
     and the brevity penalty of BLEU.
     """
+    settings = {
+        "model": model,
+        "metric": metric,
+        "tokenize": tokenize,
+        "lowercase": lowercase,
+        "controls": controls,
+        "options": options,
+        "runtime": runtime,
+    }
     if sets is not None:
         if src is not None or ref or data is not None or by_length or hypotheses or context is not None:
             others = "--data, --src, --ref, --hypotheses, --by-length and --context"
             raise UserError("--sets names all files", f"leave out {others}")
-        scoring = {
-            "metric": metric,
-            "tokenize": tokenize,
-            "lowercase": lowercase,
-            "controls": controls,
-            "options": options,
-        }
-        _evaluate_sets(sets, output, tasks, as_json, model=model, runtime=runtime, **scoring)
+        _evaluate_sets(sets, output, tasks, settings, as_json)
         return
     if output is not None or tasks != TaskOptions():
         raise UserError(
             "--output, --shard, --on and --processes are for --sets", "give a file of test sets: --sets FILE"
         )
-    if src is None and metric and not ref and hypotheses is None:
+    if hypotheses is None:
+        _refuse_unfit_files(data, src, ref, metric)
+    files = {"data": data, "src": src, "ref": ref, "hypotheses": hypotheses}
+    _evaluate({**files, "by_length": by_length, "context": context, **settings}, as_json)
+
+
+def _refuse_unfit_files(
+    data: Path | None, src: Path | None, ref: tuple[Path, ...], metric: tuple[Path, ...]
+) -> None:
+    """Raise a UserError for files of which one is missing, or one too many."""
+    if src is None and metric and not ref:
         raise UserError("--src FILE is missing", "--metric scores translations of a file")
-    if hypotheses is None and (src is None) != (not ref) and not (src is not None and metric):
+    if (src is None) != (not ref) and not (src is not None and metric):
         missing = "--src FILE" if src is None else "--ref FILE"
         raise UserError(f"{missing} is missing", "translations need a source and at least one reference")
     if src is not None and data is not None:
         raise UserError("--data and --src do not go together", "leave one of them out")
 
+
+def _evaluate(settings: Mapping[str, Any], as_json: bool) -> None:
+    """Print the scores of a model, or of translations."""
     with importing():
         from regard import console
         from regard.verbs.evaluate import TranslationEvaluation, evaluate
 
-    evaluation = evaluate(
-        model=model,
-        data=data,
-        src=src,
-        ref=ref,
-        hypotheses=hypotheses,
-        metric=metric,
-        tokenize=tokenize,
-        lowercase=lowercase,
-        by_length=by_length,
-        context=context,
-        controls=controls,
-        options=options,
-        runtime=runtime,
-    )
+    evaluation = evaluate(**settings)
     if as_json:
         click.echo(json.dumps(evaluation.to_dict(), indent=2))
         return
@@ -151,7 +153,7 @@ def command(
 
 
 def _evaluate_sets(
-    sets: Path, output: str | None, tasks: TaskOptions, as_json: bool, **settings: Any
+    sets: Path, output: str | None, tasks: TaskOptions, settings: Mapping[str, Any], as_json: bool
 ) -> None:
     """Print a row of scores for each test set."""
     with importing():

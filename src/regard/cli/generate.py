@@ -69,7 +69,8 @@ def command(
         raise UserError("--json prints whole texts only", "leave out --stream or --json")
 
     with importing():
-        from regard.verbs.generate import BETWEEN, Generator, output_lines
+        from regard.verbs.generate import Generator
+        from regard.verbs.generation.continuations import BETWEEN, output_lines
         from regard.verbs.shards import generate_shard
 
     if sharding.is_job:

@@ -37,8 +37,8 @@ class ChatRenderer:
         self._lock = threading.Lock()
         self._running: tuple[subprocess.Popen[str], ThreadPoolExecutor] | None = None
 
-    def render(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> str:
-        """The text of a conversation; with `add_generation_prompt` it ends where the answer begins.
+    def render(self, messages: Sequence[Message]) -> str:
+        """The text of a conversation, which ends where the answer begins.
 
         Raises:
             DataError: the template refuses these messages.
@@ -47,7 +47,7 @@ class ChatRenderer:
         variables = {
             **self._template.special_tokens,
             "messages": [dict(message) for message in messages],
-            "add_generation_prompt": add_generation_prompt,
+            "add_generation_prompt": True,
             "tools": None,
             "documents": None,
         }

@@ -39,11 +39,8 @@ class DuplicateCounter:
     When there are too many, it keeps the sources whose digest begins with more and more zero bits.
     """
 
-    def __init__(self, max_digests: int = MAX_DIGESTS) -> None:
-        self._max_digests, self._shift = (
-            max_digests,
-            0,
-        )  # a source is kept if the first `shift` bits of its digest are 0
+    def __init__(self) -> None:
+        self._shift = 0  # a source is kept if the first `shift` bits of its digest are 0
         self._rows = np.empty((0, 3), np.uint64)
         self._new: list[tuple[int, int, int]] = []
 
@@ -58,7 +55,7 @@ class DuplicateCounter:
         if self._new:
             self._rows = np.concatenate([self._rows, np.array(self._new, np.uint64)])
             self._new = []
-        while len(self._rows) > self._max_digests:
+        while len(self._rows) > MAX_DIGESTS:
             self._shift += 1
             self._rows = self._rows[self._rows[:, 0] >> np.uint64(64 - self._shift) == 0]
 

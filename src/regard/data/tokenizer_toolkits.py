@@ -25,15 +25,15 @@ def from_words(vocabulary: Mapping[str, int], unk: str) -> dict[str, Any]:
     )
 
 
-def from_characters(vocabulary: Mapping[str, int], unk: str, *, space: str = "▁") -> dict[str, Any]:
-    """The tokenizer.json of characters, of which `space` is a space; longer pieces match no text."""
+def from_characters(vocabulary: Mapping[str, int], unk: str) -> dict[str, Any]:
+    """The tokenizer.json of characters, of which ▁ is a space; longer pieces match no text."""
     return new_file(
-        normalizer=replacement({"String": " "}, space),
+        normalizer=replacement({"String": " "}, "▁"),
         pre_tokenizer=None,
         model=_bpe({**{p: n for p, n in vocabulary.items() if len(p) == 1}, unk: vocabulary[unk]}, [], unk),
         decoder=pipeline_parts(
             "decoders",
-            [replacement({"String": space}, " "), {"type": "Fuse"}],
+            [replacement({"String": "▁"}, " "), {"type": "Fuse"}],
         ),
     )
 

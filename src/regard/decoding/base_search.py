@@ -129,11 +129,13 @@ class Search(ABC):
         if self.cut:
             over |= rows.lengths[live] >= constraints.longest[rows.sentence[live]]
         if self.stop is not None:
-            over |= np.array([self._has_stop_text(rows, constraints, row) for row in live.tolist()], bool)
+            begins = constraints.prefix_lengths[rows.sentence[live]].tolist()
+            texts = zip(map(rows.ids_of, live.tolist()), begins, strict=True)
+            over |= np.array([self.has_stop_text(ids, begin) for ids, begin in texts], bool)
         return live[over]
 
-    def _has_stop_text(self, rows: HypothesisRows, constraints: RequestConstraints, row: int) -> bool:
-        ids, begin = rows.ids_of(row), int(constraints.prefix_lengths[rows.sentence[row]])
+    def has_stop_text(self, ids: Sequence[int], begin: int) -> bool:
+        """True if these ids end by a stop text; the first `begin` are a prefix."""
         return self.stop is not None and len(ids) > begin and self.stop(ids[:begin], ids[begin:])
 
     def next_tokens(
@@ -141,14 +143,14 @@ class Search(ABC):
     ) -> SelectedTokens:
         """One step: the next tokens of each row that `rank` selects, best first."""
         if isinstance(rank, TopCandidates):
-            chosen = self.at_once(rows, constraints, rank.size)
+            chosen = self.ranked_by_stepper(rows, constraints, rank.size)
             if chosen is not None:
                 return chosen
         if not self.wants_logits:
             return self.choose(rows.step(self.bos_id), rows, constraints, rank)
         return self.of_logits(rows.logits(self.bos_id), rows, constraints, rank)
 
-    def at_once(
+    def ranked_by_stepper(
         self, rows: HypothesisRows, constraints: RequestConstraints, size: int
     ) -> SelectedTokens | None:
         """The `size` most probable next tokens, if the stepper ranks them and rules name what they ban.
@@ -342,7 +344,7 @@ def names_tokens(rule: Rule) -> bool:
     )
 
 
-def answer_of(steps: SearchSteps) -> list[list[Hypothesis]]:
+def after_all_steps(steps: SearchSteps) -> list[list[Hypothesis]]:
     """What a search returns after all of its steps."""
     while True:
         try:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from numbers import Integral
 from typing import Any, cast
 
@@ -102,16 +102,13 @@ def decode_all(
         for number, (source, prefix) in enumerate(zip(sources, prefixes, strict=True), start=first_index)
     ]
     refuse_long(requests, positions)
-    min_len = min_source_length(models)
-    lengths = [len(source) + 1 for source in sources]  # with eos
-    if len(sources) > 1 and not all(map(reads_without_padding, models)):
-        # as they will be padded, for `batch_tokens`
-        lengths = [padded_length(length, min_len, positions) for length in lengths]
+    _refuse_unknown_ids(requests, models)
+    lengths = _encoded_lengths(sources, models)
     if isinstance(strategy, Search) and strategy.alone:
         batch_tokens = 1
     elif pool:
         batch_tokens = min(batch_tokens, math.ceil(sum(lengths) / (BATCHES_PER_WORKER * pool.size)))
-    batches = list(by_length(lengths, batch_tokens))
+    batches, min_len = list(by_length(lengths, batch_tokens)), min_source_length(models)
     jobs = [
         Job(
             *padded([[*sources[index], eos_id] for index in batch], pad_id, least=min_len, most=positions),
@@ -120,7 +117,6 @@ def decode_all(
         for batch in batches
     ]
     finished = (lambda number: decoded(batches[number])) if decoded else None
-    _refuse_unknown_ids(jobs, models)
     results = pool.map(jobs, finished) if pool else _one_by_one(Decoder(strategy, models), jobs, finished)
     by_source: list[list[Hypothesis]] = [[] for _ in sources]
     for batch, hypotheses_of_batch in zip(batches, results, strict=True):
@@ -151,6 +147,15 @@ def ensemble_of(models: Any) -> Sequence[SequenceToSequence]:
                 "set self.config, with d_model, src_vocab_size, tgt_vocab_size and pad_id; or define d_head",
             )
     return cast(Sequence[SequenceToSequence], found)
+
+
+def _encoded_lengths(sources: Sequence[list[int]], models: Sequence[SequenceToSequence]) -> list[int]:
+    """The length of each source with its end token, and with padding where the encoder computes it."""
+    lengths = [len(source) + 1 for source in sources]
+    if len(sources) == 1 or all(map(reads_without_padding, models)):
+        return lengths
+    min_len, positions = min_source_length(models), max_positions(models)
+    return [padded_length(length, min_len, positions) for length in lengths]
 
 
 def _one_by_one(
@@ -214,14 +219,14 @@ def _refuse_other_special_tokens(strategy: Any, models: Sequence[SequenceToSeque
                 )
 
 
-def _refuse_unknown_ids(jobs: Sequence[Job], models: Sequence[SequenceToSequence]) -> None:
+def _refuse_unknown_ids(requests: Sequence[Request], models: Sequence[SequenceToSequence]) -> None:
     """Raise a DataError for an id of a source or prefix that is not in the vocabulary of all models."""
     configs = [getattr(model, "config", None) for model in models]
     sizes = [
         min(getattr(config, name, sys.maxsize) for config in configs)
         for name in ("src_vocab_size", "tgt_vocab_size")
     ]
-    for request in chain.from_iterable(job.requests for job in jobs):
+    for request in requests:
         for ids, size in zip((request.source or (), request.prefix), sizes, strict=True):
             if ids and not 0 <= min(ids) <= max(ids) < size:
                 wrong = next(each for each in ids if not 0 <= each < size)

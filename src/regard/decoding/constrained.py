@@ -15,7 +15,7 @@ from regard.decoding.base_search import (
     RequestConstraints,
     SearchSteps,
     SelectedTokens,
-    answer_of,
+    after_all_steps,
 )
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.ranking import top_candidates
@@ -62,7 +62,7 @@ class ConstrainedBeamSearch(BeamSearch):
             raise ConfigError("a constraint without a token cannot be met", "leave it out")
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        return answer_of(self.run(stepper, requests))
+        return after_all_steps(self.run(stepper, requests))
 
     def run(self, stepper: Stepper, requests: Sequence[Request]) -> SearchSteps:
         """As a call, step by step."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Int64
 
-from regard.decoding.base_search import Ranking, Search, SearchSteps, answer_of, drop
+from regard.decoding.base_search import Ranking, Search, SearchSteps, after_all_steps, drop
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.request_constraints import RequestConstraints
 from regard.decoding.rows import SPARE, HypothesisRows
@@ -26,7 +26,7 @@ class DecodingLoop(Search):
         """The ranking of next tokens at each step."""
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        return answer_of(self.run(stepper, requests, at_once=True))
+        return after_all_steps(self.run(stepper, requests, at_once=True))
 
     def run(self, stepper: Stepper, requests: Sequence[Request], at_once: bool = False) -> SearchSteps:
         """As a call, step by step; `at_once`: by several steps where that is possible."""
@@ -79,9 +79,9 @@ class DecodingLoop(Search):
         for row, value in zip(live[done].tolist(), own[done].tolist(), strict=True):
             ended = self.hypothesis(rows, constraints, row, value, value)
             found[rows.sentence[row]][int(rows.rank[row])] = ended
-        on = possible & ~ends
-        slots = rows.select(live[on], rows.rank[live[on]])
-        rows.append(slots, ids[on], own[on])
+        continued = possible & ~ends
+        slots = rows.select(live[continued], rows.rank[live[continued]])
+        rows.append(slots, ids[continued], own[continued])
 
     def end_stopped(
         self, rows: HypothesisRows, constraints: RequestConstraints, found: list[dict[int, Hypothesis]]

@@ -7,7 +7,13 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int64
 
-from regard.decoding.base_search import NextTokenScores, RequestConstraints, SearchSteps, answer_of, drop
+from regard.decoding.base_search import (
+    NextTokenScores,
+    RequestConstraints,
+    SearchSteps,
+    after_all_steps,
+    drop,
+)
 from regard.decoding.hypothesis import Hypothesis, Request, best_first
 from regard.decoding.ranking import top_candidates
 from regard.decoding.rows import HypothesisRows
@@ -38,7 +44,7 @@ class DiverseBeamSearch(BeamSearch):
             )
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
-        return answer_of(self.run(stepper, requests))
+        return after_all_steps(self.run(stepper, requests))
 
     def run(self, stepper: Stepper, requests: Sequence[Request]) -> SearchSteps:
         """As a call, step by step."""
@@ -55,12 +61,12 @@ class DiverseBeamSearch(BeamSearch):
             open_still = np.zeros(len(requests), bool)  # True where a group may still find a better one
             for finished, live in zip(finished_groups, members, strict=True):
                 found = self._candidates_of(beam, rows, prepared, live, taken)
-                on = beam.finish(rows, constraints, found, finished)
+                kept = beam.finish(rows, constraints, found, finished)
                 able = beam.could_win(found.total, greatest, finished)
-                on = on & able if self.early_stopping else on
-                open_still |= (on & able).any(axis=1)
-                np.add.at(taken, (np.nonzero(on)[0], found.ids[on]), 1)
-                parts.append((found, on))
+                kept = kept & able if self.early_stopping else kept
+                open_still |= (kept & able).any(axis=1)
+                np.add.at(taken, (np.nonzero(kept)[0], found.ids[kept]), 1)
+                parts.append((found, kept))
             parents, rank, ids, own, values = _joined(parts, open_still, beam.size)
             slots = rows.select(parents, rank)
             rows.append(slots, ids, own, values if self.changes_scores else None)
@@ -120,8 +126,10 @@ def _joined(
 ) -> Iterator[np.ndarray]:
     """Parents, ranks, tokens, log-probabilities and values of the continued candidates, group after group."""
     columns = []
-    for number, (found, on) in enumerate(parts):
-        on = on & open_still[:, None]
-        rank = on.cumsum(axis=1) - 1 + number * size
-        columns.append((found.parents[on], rank[on], found.ids[on], found.own[on], found.values[on]))
+    for number, (found, kept) in enumerate(parts):
+        kept = kept & open_still[:, None]
+        rank = kept.cumsum(axis=1) - 1 + number * size
+        columns.append(
+            (found.parents[kept], rank[kept], found.ids[kept], found.own[kept], found.values[kept])
+        )
     return (np.concatenate(column) for column in zip(*columns, strict=True))

@@ -40,7 +40,8 @@ class PromptStepper(CacheStepper):
 
     def filled(self, ids: Int64[Tensor, "rows len"], first: int = 0) -> StackCache:
         """A cache that has read these, which begin at position `first` of their texts."""
-        cache = self.model.start(first) if first else self.model.start()  # as models of others have it
+        # the `start` of a registered model may take no position
+        cache = self.model.start(first) if first else self.model.start()
         if ids.size(1):
             self.model.states(in_fixed_shape(ids).to(self.device), cache=cache)
             cache.select(torch.arange(len(ids), device=self.device))

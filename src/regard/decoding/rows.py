@@ -161,7 +161,7 @@ class HypothesisRows:
         self._paused = max(0, self._paused - 1)
         return not self._paused
 
-    def take(self, taken: StepsTaken) -> None:
+    def add_steps(self, taken: StepsTaken) -> None:
         """Add what the stepper's `run_steps` gained, whose candidates are those of the next step."""
         origins, tokens, gains = (each.numpy() for each in (taken.origins, taken.tokens, taken.gains))
         steps = tokens.shape[1]

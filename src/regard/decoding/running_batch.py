@@ -44,19 +44,16 @@ from regard.fast.decoding_step import fast_step
 from regard.models.decoder_only import DecoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
 
+ARRIVAL_TOKENS = 1024
+PATIENCE = 6  # steps that an arrival waits for others, if many are running: encoders are faster for several
+Reading = Generator[None, None, list[tuple[Stepper, Sequence[Arrival]]]]
+
 
 class Finished(NamedTuple):
     """The hypotheses of a request that is done, by its ticket."""
 
     ticket: int
     hypotheses: list[Hypothesis]
-
-
-ARRIVAL_TOKENS = 1024
-PATIENCE = 6  # steps that an arrival waits for others, if many are running: encoders are faster for several
-
-
-Reading = Generator[None, None, list[tuple[Stepper, Sequence[Arrival]]]]
 
 
 class Arriving:

@@ -101,11 +101,11 @@ class JoinedGroup(Group):
 
     def step(self) -> list[Answer]:
         self._running.step()
-        on = self._running.is_running()
-        done = np.flatnonzero(~on).tolist()
+        is_running = self._running.is_running()
+        done = np.flatnonzero(~is_running).tolist()
         finished = [(self.arrivals[place], self._running.answer(place)) for place in done]
         if done:
-            self._keep(on)
+            self._keep(is_running)
         return finished
 
     def leave(self, tickets: set[int]) -> None:

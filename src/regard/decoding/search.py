@@ -170,10 +170,11 @@ class BeamSearch(Search):
         """Continue the beam of each sentence by one token."""
         chosen = self.next_tokens(rows, constraints, TopCandidates(self.tokens_of_row))
         found = self.candidates(rows, len(greatest), chosen)
-        on = self.continued(rows, constraints, found, greatest, finished)
-        rank = on.cumsum(axis=1) - 1
-        slots = rows.select(found.parents[on], rank[on])
-        rows.append(slots, found.ids[on], found.own[on], found.values[on] if self.changes_scores else None)
+        kept = self.continued(rows, constraints, found, greatest, finished)
+        rank = kept.cumsum(axis=1) - 1
+        slots = rows.select(found.parents[kept], rank[kept])
+        scores = found.values[kept] if self.changes_scores else None
+        rows.append(slots, found.ids[kept], found.own[kept], scores)
         self.end_stopped(rows, constraints, finished)
 
     def continued(
@@ -185,13 +186,13 @@ class BeamSearch(Search):
         finished: FinishedHypotheses,
     ) -> Bool[np.ndarray, "sentences candidates"]:
         """Add the hypotheses that end. True for each candidate that the search continues."""
-        on = self.finish(rows, constraints, found, finished)
+        kept = self.finish(rows, constraints, found, finished)
         if self.heuristic_stopping:
-            best = np.where(on, found.total, -np.inf).max(axis=1, initial=-np.inf)
+            best = np.where(kept, found.total, -np.inf).max(axis=1, initial=-np.inf)
             lengths = rows.lengths_by_sentence(len(best)) + 1 - constraints.uncounted
             now = [self.length_penalty(max(1, length)) for length in lengths.tolist()]
-            return on & (best / np.array(now) > finished.bar)[:, None]
-        return on & self.could_win(found.total, greatest, finished)
+            return kept & (best / np.array(now) > finished.bar)[:, None]
+        return kept & self.could_win(found.total, greatest, finished)
 
     def finish(
         self,
@@ -207,8 +208,8 @@ class BeamSearch(Search):
             parent, value, own = (part[sentence, place] for part in (found.parents, found.values, found.own))
             ended = self.hypothesis(rows, constraints, int(parent), float(value), float(own))
             finished.add(int(sentence), ended)
-        on = possible & ~ends
-        return on & (on.cumsum(axis=1) <= self.size)
+        unfinished = possible & ~ends
+        return unfinished & (unfinished.cumsum(axis=1) <= self.size)
 
     def greatest(self, constraints: RequestConstraints) -> Float64[np.ndarray, " sentences"]:
         """The greatest divisor of the log-probability of each request's hypotheses."""

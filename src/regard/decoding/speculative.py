@@ -160,11 +160,12 @@ class SpeculativeDecoding(DecodingLoop):
         for sample in range(self.n_best):
             if sample:
                 stepper.cut(start)
-            yield from self._one(stepper, requests[0], sample, found[0])
+            yield from self._sampled(stepper, requests[0], sample, found[0])
 
-    def _one(
+    def _sampled(
         self, stepper: RewindableStepper, request: Request, sample: int, found: dict[int, Hypothesis]
     ) -> Iterator[HypothesisRows]:
+        """The steps of one sample of a request, which goes to `found`."""
         one = SingleRequestLoop(self.loop, request, sample)
         self.drafter.begin(self.loop, request, sample)
         generated = list(request.prefix[: request.begun])
@@ -185,23 +186,13 @@ class SpeculativeDecoding(DecodingLoop):
                 generated.append(token)
                 one.row.set(generated, each)
                 yield one.row
-                if self._is_over(request, generated, longest):
+                is_longest = self.cut and len(generated) >= longest
+                if is_longest or self.has_stop_text(generated, len(request.prefix)):
                     found[sample] = self._hypothesis(request, generated, each)
                     return
                 if place == len(proposed) or token != proposed[place]:
                     stepper.cut(stepper.length - (len(proposed) - place))
                     break
-
-    def _is_over(self, request: Request, generated: list[int], longest: int) -> bool:
-        """True if the text has just ended by a stop text or its greatest length."""
-        if self.cut and len(generated) >= longest:
-            return True
-        begin = len(request.prefix)
-        return (
-            self.stop is not None
-            and len(generated) > begin
-            and self.stop(generated[:begin], generated[begin:])
-        )
 
     def _hypothesis(self, request: Request, generated: Sequence[int], each: list[float]) -> Hypothesis:
         score = sum(each) / self.length_penalty(len(each) - request.uncounted)

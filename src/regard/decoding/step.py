@@ -23,8 +23,6 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 # AVX-512, 256 features and more; with AVX2 all counts from 4 were equal, 1 and 2 threads, widths 64 to 2048,
 # vocabularies to 32,000). In the fast step of a CPU a row has the same bits in any number of them.
 ROW_MULTIPLE = 16
-
-
 Parts = Generator[None, None, None]
 _OF_A_STEP = ("top_candidates", "logits", "select", "stepped")  # methods that a step calls
 

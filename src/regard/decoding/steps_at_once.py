@@ -100,7 +100,7 @@ def run_steps(
     if (taken := stepper.run_steps(state, steps)) is None:
         return []
     ended = [_finished(search, rows, constraints, each) for each in taken.ended]
-    rows.take(taken)
+    rows.add_steps(taken)
     return ended
 
 

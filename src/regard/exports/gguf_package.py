@@ -5,7 +5,7 @@ from typing import Any
 from regard.errors import MissingExtra
 
 
-def gguf(purpose: str = "this export") -> Any:
+def gguf() -> Any:
     """The package that writes files.
 
     Raises:
@@ -14,11 +14,11 @@ def gguf(purpose: str = "this export") -> Any:
     try:
         import gguf as package  # pyright: ignore[reportMissingImports] (it is not in `dev`)
     except ImportError:
-        raise MissingExtra("gguf", "gguf", purpose) from None
+        raise MissingExtra("gguf", "gguf", "this export") from None
     return package
 
 
-def llama_cpp(purpose: str = "the certificate of this export") -> Any:
+def llama_cpp() -> Any:
     """The package that runs them.
 
     Raises:
@@ -27,5 +27,5 @@ def llama_cpp(purpose: str = "the certificate of this export") -> Any:
     try:
         import llama_cpp as package  # pyright: ignore[reportMissingImports] (pip compiles it)
     except ImportError:
-        raise MissingExtra("llama_cpp", "gguf", purpose) from None
+        raise MissingExtra("llama_cpp", "gguf", "the certificate of this export") from None
     return package

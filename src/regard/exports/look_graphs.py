@@ -31,7 +31,6 @@ from regard.exports.onnx_graphs import (
 from regard.exports.onnx_modules import GrownCache, GrownStack, traceable
 from regard.layers.attention import MultiHeadAttention
 from regard.layers.kernels import has_own_kernel, softcap_of
-from regard.layers.masks import padding_mask
 from regard.layers.scaled_dot_product import attention_weights, for_each_query_head
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
@@ -135,7 +134,7 @@ class CrossDecoderLook(nn.Module):
         compared: Int64[Tensor, " n"],
     ) -> list[Tensor]:
         self.observed.clear()
-        mask = padding_mask(self.model.read_lengths(lengths), memory[0].size(2))
+        mask = self.model.memory_mask(lengths, memory[0].size(2))
         caches = [GrownCache(pair) for pair in pairs(past)]
         self.model.decoder(ids, pairs(memory), mask, caches)
         states = torch.stack(self.observed.states).index_select(0, layers).flatten(0, 1)

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from regard.errors import RunError
 from regard.exports.onnx_modules import GrownCache, GrownDecoderCache, GrownStack, traceable
 from regard.layers.cache import KeyValue
-from regard.layers.masks import padding_mask
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 
@@ -66,7 +65,7 @@ class CrossDecoderGraph(nn.Module):
         memory: list[Float[Tensor, "rows kv_heads src_len d_head"]],
         past: list[Float[Tensor, "rows kv_heads past_len d_head"]],
     ) -> tuple[Float[Tensor, "rows new_len vocab"], list[Tensor]]:
-        mask = padding_mask(self.model.read_lengths(lengths), memory[0].size(2))
+        mask = self.model.memory_mask(lengths, memory[0].size(2))
         caches = [GrownCache(pair) for pair in pairs(past)]
         logits = self.model.extend(ids, GrownDecoderCache(pairs(memory), mask, caches))
         return logits, [tensor for cache in caches for tensor in cache.pair]

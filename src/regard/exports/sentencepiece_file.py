@@ -228,7 +228,7 @@ def _read_from_sentencepiece(content: Mapping[str, Any]) -> bytes:
     if model["type"] != "Unigram":
         raise NotExpressible(ENGINE, "kind", model["type"], "one that was read from SentencePiece can be")
     pieces = [(str(text), float(score)) for text, score in model["vocab"] if not text.startswith(" ")]
-    flags = _flags(content, pieces)
+    flags = _flags(content)
     proto = model_proto()
     _add_pieces(proto, [("<unk>", 0.0, UNKNOWN), ("<s>", 0.0, CONTROL), ("</s>", 0.0, CONTROL)])
     for text, score in pieces:
@@ -242,7 +242,7 @@ def _read_from_sentencepiece(content: Mapping[str, Any]) -> bytes:
     return proto.SerializeToString()
 
 
-def _flags(content: Mapping[str, Any], pieces: list[tuple[str, float]]) -> SentencePiece:
+def _flags(content: Mapping[str, Any]) -> SentencePiece:
     """The flags of the file, found by trying all: exactly one gives this normaliser and decoder."""
     steps = (content["normalizer"] or {}).get("normalizers", [])
     charsmap = next((each["precompiled_charsmap"] for each in steps if each["type"] == "Precompiled"), "")

@@ -78,7 +78,7 @@ class FusedRotaryPositions(RotaryPositions):
             tables, positions = self.sines_and_cosines(start, x.size(2)), None
         else:
             tables, positions = self.sines_and_cosines(0, found.own.longest), found.own.positions
-        turned = gpu_training.rotated(self, x, positions, *tables)
-        if turned is not None:
-            return turned
-        return self.turned(x, *(tables if positions is None else (each[positions] for each in tables)))
+        rotated = gpu_training.rotated(self, x, positions, *tables)
+        if rotated is not None:
+            return rotated
+        return self.rotated(x, *(tables if positions is None else (each[positions] for each in tables)))

@@ -119,7 +119,7 @@ class Step:
             query, key = module.query_norm(query), module.key_norm(key)
         if module.rotary is not None:
             turns = self._turns[id(module.rotary)]
-            query, key = module.rotary.turned(query, *turns), module.rotary.turned(key, *turns)
+            query, key = module.rotary.rotated(query, *turns), module.rotary.rotated(key, *turns)
         read = self._memory.targets[number, :, : self._size.places, :, : self._size.positions]
         if has_kernel(module, query):
             mixed = one_query_attention(module, query, (key, value), read, self._at, window)

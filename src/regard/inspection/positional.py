@@ -22,7 +22,8 @@ from regard.layers.positions import (
     SinusoidalPositions,
 )
 from regard.models.model import Model
-from regard.models.parts import InputEmbedding, added_bias
+from regard.models.parts import InputEmbedding
+from regard.models.positions import added_bias
 from regard.models.registered import POSITIONS, Where
 
 Scheme = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]

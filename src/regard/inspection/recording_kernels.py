@@ -10,9 +10,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
+from regard.inspection.kernel_weights import weights_by_kernel
 from regard.inspection.recording import OTHER_PARTS, ModuleCall, Recorded, Recording
 from regard.layers.attention import MultiHeadAttention
-from regard.layers.kernels import Attend, around, current_attend, kernel_of, weights_by_kernel
+from regard.layers.kernels import Attend, around, current_attend, kernel_of
 from regard.layers.recurrent import SourceAttention
 from regard.layers.scaled_dot_product import attention_scores, masked_softmax
 

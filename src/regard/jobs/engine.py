@@ -101,7 +101,7 @@ class Placement:
                 if time.monotonic() >= self._looks:
                     self._looks = time.monotonic() + LOOK
                     self._start_missing()
-                self._wait(1.0)
+                self._wait()
             return self._pace.report()
         finally:
             for worker in [*self._idle, *(worker for worker, _ in self._calls.values())]:
@@ -113,7 +113,7 @@ class Placement:
         while not self._idle:
             if not self._calls:
                 self._start(plans=True)
-            self._wait(1.0)
+            self._wait()
             if time.monotonic() - began > LONGEST_START:
                 raise RunError(
                     f"no process has started in {LONGEST_START:.0f} seconds",
@@ -130,12 +130,12 @@ class Placement:
         for _ in range(min(self.engine.wanted(), useful) - there):
             self._start(plans=False)
 
-    def _wait(self, seconds: float) -> None:
-        """Take what has ended in that time, and give each process that is free a part."""
+    def _wait(self) -> None:
+        """Take what has ended within a second, and give each process that is free a part."""
         while self._idle and self._todo:
             worker, part = self._idle.pop(), self._todo.popleft()
             self._calls[self.engine.call(worker, "answer", part)] = worker, part
-        for ticket in self.engine.ready([*self._calls], seconds):
+        for ticket in self.engine.ready([*self._calls], 1.0):
             worker, part = self._calls.pop(ticket)
             try:
                 message = self.engine.result(ticket)

@@ -101,24 +101,26 @@ class GraphAttention(nn.Module):
             nn.init.uniform_(vector, -bound, bound, generator=generator)
 
     def forward(self, x: Nodes, edges: Edges) -> Float[Tensor, "nodes out_width"]:
-        values, weights = self._look(x, edges)
+        values, weights = self._values_and_weights(x, edges)
         mixed = gathered(self.value_dropout(values), self.attention_dropout(weights), edges)
         return (mixed.flatten(1) if self.combine == "concat" else mixed.mean(dim=1)) + self.bias
 
     def attention_weights(self, x: Nodes, edges: Edges) -> EdgeWeights:
         """The weight of each edge; the weights of the edges into a node sum to 1."""
-        return self._look(x, edges)[1]
+        return self._values_and_weights(x, edges)[1]
 
-    def _look(self, x: Nodes, edges: Edges) -> tuple[Float[Tensor, "nodes heads d_head"], EdgeWeights]:
+    def _values_and_weights(
+        self, x: Nodes, edges: Edges
+    ) -> tuple[Float[Tensor, "nodes heads d_head"], EdgeWeights]:
         x = dropped(x, self.dropout)
         values = self._heads(self.value, x)
         scores = self._scores(x, values, edges)
         return values, neighbourhood_softmax(scores.float(), edges[1], x.size(0))
 
     def _scores(self, x: Nodes, values: Float[Tensor, "nodes heads d_head"], edges: Edges) -> EdgeWeights:
-        looking, looked_at = (values * self.query).sum(-1), (values * self.key).sum(-1)
+        by_query, by_key = (values * self.query).sum(-1), (values * self.key).sum(-1)
         sources, targets = edges
-        return F.leaky_relu(looking.index_select(0, targets) + looked_at.index_select(0, sources), SLOPE)
+        return F.leaky_relu(by_query.index_select(0, targets) + by_key.index_select(0, sources), SLOPE)
 
     def _heads(self, linear: nn.Linear, x: Nodes) -> Float[Tensor, "nodes heads d_head"]:
         made = torch.sparse.mm(x, linear.weight.T.contiguous()) if x.is_sparse else linear(x)
@@ -155,8 +157,8 @@ def attend_along_edges(
 
     `edge_bias` is added to the scores of the edges (Dwivedi and Bresson 2021, section 2.3).
     """
-    query, seen = attention._project(x, x, None, None)
-    query, key, value = (_of_nodes(part, attention.num_heads) for part in (query, *seen))
+    query, key_value = attention._project(x, x, None, None)
+    query, key, value = (_of_nodes(part, attention.num_heads) for part in (query, *key_value))
     sources, targets = edges
     query = query / math.sqrt(attention.d_head)
     scores = (query.index_select(0, targets) * key.index_select(0, sources)).sum(-1)

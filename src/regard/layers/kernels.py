@@ -1,4 +1,4 @@
-"""Kernels of attentions: which one a module has, another for a while, the weights of any of them.
+"""The kernel of an attention: which it is, and how another takes its place for a while.
 
 A kernel is the `attend` of an attention: a function in the object, a method of a subclass, or a module. An
 exchanged kernel is that of one thread; other threads use the kernel from before.
@@ -9,16 +9,12 @@ from contextlib import contextmanager
 from threading import Lock, get_ident
 from typing import Any, cast
 
-import torch
-import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.layers.recurrent import weighted_mean
 from regard.layers.scaled_dot_product import (
     SoftcappedAttention,
     attention,
-    for_each_query_head,
     fused_attention,
     plain_attention,
 )
@@ -106,32 +102,3 @@ def _restore(own: dict[str, Any], kernels: _KernelOfThread) -> None:
         own["attend"] = kernels.before
     else:
         del own["attend"]
-
-
-def weights_by_kernel(
-    mix: Callable[[Tensor], Tensor], value: Float[Tensor, "batch *kv_heads src_len d_value"]
-) -> Float[Tensor, "batch *heads tgt_len src_len"]:
-    """The weights that any kernel uses: its outputs for one-hot values, `d_value` columns in each call.
-
-    `mix(values)` calls the kernel with the other inputs and without dropout.
-
-    Raises:
-        ValueError: its output is not the values multiplied by weights.
-    """
-    src_len, width = value.shape[-2:]
-    one_hot = torch.eye(src_len, dtype=value.dtype, device=value.device)
-    columns = F.pad(one_hot, (0, -src_len % width)).split(width, dim=1)
-    found = [mix(each.expand_as(value).contiguous()) for each in columns]
-    weights = torch.cat(found, dim=-1)[..., :src_len]
-    values = value if value.dim() == 3 else for_each_query_head(value, weights)
-    _refuse_other_outputs(weights.float() @ values.float(), mix(value))
-    return weights
-
-
-def _refuse_other_outputs(mixed: Tensor, output: Tensor) -> None:
-    """Raise a ValueError unless both are equal to the rounding of the output's type."""
-    tolerance = torch.finfo(output.dtype).eps ** 0.5
-    output = output.float()
-    largest = float(output.abs().nan_to_num().max()) if output.numel() else 0.0
-    if not torch.allclose(mixed, output, rtol=tolerance, atol=tolerance * largest, equal_nan=True):
-        raise ValueError("the output of this kernel is not a weighted mean of the values")

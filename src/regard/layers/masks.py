@@ -9,10 +9,14 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 
+def real_positions(lengths: Int[Tensor, " batch"], max_len: int) -> Bool[Tensor, "batch {max_len}"]:
+    """True for the first `lengths` positions of each row, False for the padding after them."""
+    return torch.arange(max_len, device=lengths.device) < lengths[:, None]
+
+
 def padding_mask(lengths: Int[Tensor, " batch"], max_len: int) -> Bool[Tensor, "batch 1 1 {max_len}"]:
     """Each position may attend to the first `lengths` positions of its row, and not to padding."""
-    positions = torch.arange(max_len, device=lengths.device)
-    return (positions < lengths[:, None])[:, None, None, :]
+    return real_positions(lengths, max_len)[:, None, None, :]
 
 
 def causal_mask(

@@ -90,17 +90,19 @@ class LearnedPositions(nn.Module):
         Raises:
             ValueError: a position is not below `max_positions`.
         """
-        if start + length > self.max_positions:
-            raise ValueError(
-                f"{start + length} positions, but only max_positions ({self.max_positions}) are learned"
-            )
+        self._refuse_beyond(start + length)
         return self.weight[self.offset + start : self.offset + start + length]
 
     def at(self, positions: Int64[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
         """The vectors of these positions, in any order; each position must be below the row's length."""
         if positions.size(1) > self.max_positions:  # a shorter row cannot have a position beyond them
-            self(0, int(positions.max()) + 1)
+            self._refuse_beyond(int(positions.max()) + 1)
         return F.embedding(positions + self.offset, self.weight)
+
+    def _refuse_beyond(self, end: int) -> None:
+        """Raise a ValueError if not all positions before `end` are learned."""
+        if end > self.max_positions:
+            raise ValueError(f"{end} positions, but only max_positions ({self.max_positions}) are learned")
 
 
 class RotaryPositions(nn.Module):
@@ -129,12 +131,12 @@ class RotaryPositions(nn.Module):
         if self.rotary_dim % 2:
             name = "d_head" if rotary_dim is None else "rotary_dim"
             raise ValueError(
-                f"rotary positions turn pairs of features: {name} ({self.rotary_dim}) must be even"
+                f"rotary positions rotate pairs of features: {name} ({self.rotary_dim}) must be even"
             )
         if not 0 < self.rotary_dim <= d_head:
             raise ValueError(f"rotary_dim ({rotary_dim}) must be from 2 to d_head ({d_head})")
         limit = None if scaling is None else scaling.limit
-        sine, cosine = self._turns(0, table_len if limit is None else min(limit, table_len), None)
+        sine, cosine = self._computed(0, table_len if limit is None else min(limit, table_len), None)
         self.register_buffer("sine", sine, persistent=False)
         self.register_buffer("cosine", cosine, persistent=False)
 
@@ -142,9 +144,9 @@ class RotaryPositions(nn.Module):
         self, x: Float[Tensor, "batch heads len d_head"], start: int = 0
     ) -> Float[Tensor, "batch heads len d_head"]:
         """`x`, queries or keys, rotated by its positions, which begin at `start`."""
-        return self.turned(x, *self.sines_and_cosines(start, x.size(2)))
+        return self.rotated(x, *self.sines_and_cosines(start, x.size(2)))
 
-    def turned(
+    def rotated(
         self,
         x: Float[Tensor, "batch heads len d_head"],
         sine: Float[Tensor, "*#lead len rotary_dim"],
@@ -152,9 +154,9 @@ class RotaryPositions(nn.Module):
     ) -> Float[Tensor, "batch heads len d_head"]:
         """`x` rotated by the angles of these sines and cosines, which may differ from row to row."""
         if self.rotary_dim == self.d_head:
-            return _rotated(x, sine, cosine)
-        turned, same = x[..., : self.rotary_dim], x[..., self.rotary_dim :]
-        return torch.cat([_rotated(turned, sine, cosine), same], dim=-1)
+            return _rotated_pairs(x, sine, cosine)
+        pairs, same = x[..., : self.rotary_dim], x[..., self.rotary_dim :]
+        return torch.cat([_rotated_pairs(pairs, sine, cosine), same], dim=-1)
 
     def sines_and_cosines(
         self, start: int, length: int
@@ -170,10 +172,11 @@ class RotaryPositions(nn.Module):
         limit = None if self.scaling is None else self.scaling.limit
         if limit is not None and end > limit:
             raise ValueError(f"{end} positions, but their scaling has angles for {limit} only")
-        sine, cosine = self._turns(start, length, self.sine.device)
+        sine, cosine = self._computed(start, length, self.sine.device)
         return sine.to(self.sine), cosine.to(self.sine)
 
-    def _turns(self, start: int, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
+    def _computed(self, start: int, length: int, device: torch.device | None) -> tuple[Tensor, Tensor]:
+        """The sines and cosines of positions beyond the table, or of all those in it."""
         if self.scaling is None:
             angles, amplitude = _angles(start, length, self.rotary_dim, self.base, device), 1.0
         else:
@@ -285,8 +288,8 @@ def _fairseq_sinusoids(
     return F.pad(torch.cat([angles.sin(), angles.cos()], dim=1), (0, d_model % 2)).float()
 
 
-def _rotated(x: Tensor, sine: Tensor, cosine: Tensor) -> Tensor:
-    """The first half of the features and the second one, rotated together."""
+def _rotated_pairs(x: Tensor, sine: Tensor, cosine: Tensor) -> Tensor:
+    """`x` with each feature of its first half rotated together with that of the second."""
     first, second = x.chunk(2, dim=-1)
     return x * cosine + torch.cat([-second, first], dim=-1) * sine
 

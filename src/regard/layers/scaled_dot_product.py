@@ -82,9 +82,10 @@ def plain_attention(
     mask: Mask | None = None,
     position_bias: PositionBias | None = None,
     dropout: float = 0.0,
+    softcap: float | None = None,
 ) -> Mixed:
     """The reference: attention weights, then the weighted mean of the values. `dropout` drops weights."""
-    weights = attention_weights(query, key, mask, position_bias)
+    weights = attention_weights(query, key, mask, position_bias, softcap)
     if dropout:
         weights = F.dropout(weights, dropout)
     return weights @ for_each_query_head(value, query)
@@ -105,10 +106,7 @@ class SoftcappedAttention:
         position_bias: PositionBias | None = None,
         dropout: float = 0.0,
     ) -> Mixed:
-        weights = attention_weights(query, key, mask, position_bias, self.cap)
-        if dropout:
-            weights = F.dropout(weights, dropout)
-        return weights @ for_each_query_head(value, query)
+        return plain_attention(query, key, value, mask, position_bias, dropout, softcap=self.cap)
 
 
 def fused_attention(

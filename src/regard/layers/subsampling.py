@@ -1,9 +1,10 @@
 """Subsampling: sequences of frames -> shorter sequences of vectors, each from several frames."""
 
-import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from regard.layers.masks import real_positions
 
 Frames = Float[Tensor, "batch frames features"]
 Lengths = Int[Tensor, " batch"]
@@ -51,7 +52,7 @@ class ConvolutionalSubsampling(nn.Module):
         for convolution in self.convolutions:
             lengths = shortened(lengths, 2)
             x = convolution(x).relu()
-            x = x * real_frames(lengths, x.size(2))[:, None, :, None]
+            x = x * real_positions(lengths, x.size(2))[:, None, :, None]
         return self.projection(x.transpose(1, 2).flatten(2))
 
 
@@ -71,10 +72,5 @@ class HalvingConvolutions(nn.Module):
         return F.gelu(self.second(x)).transpose(1, 2)
 
 
-def real_frames(lengths: Lengths, most: int) -> Bool[Tensor, "batch {most}"]:
-    """False at the padding beyond the lengths."""
-    return torch.arange(most, device=lengths.device) < lengths[:, None]
-
-
 def _without_padding(frames: Frames, lengths: Lengths) -> Frames:
-    return frames.where(real_frames(lengths, frames.size(1))[:, :, None], 0.0)
+    return frames.where(real_positions(lengths, frames.size(1))[:, :, None], 0.0)

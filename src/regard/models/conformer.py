@@ -12,13 +12,14 @@ from regard.errors import ConfigError
 from regard.layers.attention import SelfAttention
 from regard.layers.block import NormPosition, PreNorm
 from regard.layers.convolution import ConvolutionModule
+from regard.layers.masks import real_positions
 from regard.layers.positions import RotaryPositions
 from regard.layers.relative import RelativePositions, RelativeSelfAttention
-from regard.layers.subsampling import ConvolutionalSubsampling, StackedFrames, real_frames, shortened
-from regard.models import parts
+from regard.layers.subsampling import ConvolutionalSubsampling, StackedFrames, shortened
 from regard.models.config import TransformerConfig
 from regard.models.initialise import xavier
 from regard.models.model import Model
+from regard.models.positions import added_bias, position_bias, rotary_positions
 from regard.models.registered import made_feed_forward, made_norm
 
 
@@ -147,8 +148,10 @@ class Conformer(Model):
         subsampling = ConvolutionalSubsampling if config.subsampling == "convolution" else StackedFrames
         self.subsampling = subsampling(config.num_features, config.d_model, config.subsampling_factor)
         self.dropout = nn.Dropout(config.dropout)
-        self.position_bias = parts.position_bias(config, bidirectional=True)
-        positions = RelativePositions(config.d_model) if config.relative_positions else parts.rotary(config)
+        self.position_bias = position_bias(config, bidirectional=True)
+        positions = (
+            RelativePositions(config.d_model) if config.relative_positions else rotary_positions(config)
+        )
         self.blocks = nn.ModuleList(
             ConformerBlock(config, _self_attention(config, positions)) for _ in range(config.num_layers)
         )
@@ -160,8 +163,8 @@ class Conformer(Model):
         """The encoder's states; a row has `subsampled(lengths)` positions, the rest is padding."""
         x = self.dropout(self.subsampling(frames, lengths))
         length = x.size(1)
-        real = real_frames(self.subsampled(lengths), length)
-        bias = parts.added_bias(self.position_bias, length, length)
+        real = real_positions(self.subsampled(lengths), length)
+        bias = added_bias(self.position_bias, length, length)
         for block in self.blocks:
             x = block(x, real, bias)
         return x
@@ -191,26 +194,15 @@ class Conformer(Model):
 def _self_attention(
     config: ConformerConfig, positions: RelativePositions | RotaryPositions | None
 ) -> SelfAttention:
-    qk_norm = (lambda d_head: made_norm(config, d_head)) if config.qk_norm else None
+    shared: dict[str, Any] = {
+        "num_kv_heads": config.num_kv_heads,
+        "dropout": config.attention_dropout,
+        "bias": config.bias,
+        "qk_norm": (lambda d_head: made_norm(config, d_head)) if config.qk_norm else None,
+    }
     if isinstance(positions, RelativePositions):
-        return RelativeSelfAttention(
-            config.d_model,
-            config.num_heads,
-            positions,
-            num_kv_heads=config.num_kv_heads,
-            dropout=config.attention_dropout,
-            bias=config.bias,
-            qk_norm=qk_norm,
-        )
-    return SelfAttention(
-        config.d_model,
-        config.num_heads,
-        num_kv_heads=config.num_kv_heads,
-        dropout=config.attention_dropout,
-        bias=config.bias,
-        rotary=positions,
-        qk_norm=qk_norm,
-    )
+        return RelativeSelfAttention(config.d_model, config.num_heads, positions, **shared)
+    return SelfAttention(config.d_model, config.num_heads, rotary=positions, **shared)
 
 
 def _residual(config: ConformerConfig) -> PreNorm:

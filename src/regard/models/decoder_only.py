@@ -17,6 +17,7 @@ from regard.layers.softcapped import SoftcappedLinear
 from regard.models import parts
 from regard.models.initialise import normal
 from regard.models.model import Model
+from regard.models.positions import added_bias, position_bias
 from regard.models.windows import WindowConfig
 
 
@@ -94,7 +95,7 @@ class DecoderOnly(Model):
         super().__init__()
         self.config: DecoderOnlyConfig = config
         self.input = parts.InputEmbedding(config, config.vocab_size, scaled=config.scaled_embedding)
-        self.position_bias = parts.position_bias(config, bidirectional=False)
+        self.position_bias = position_bias(config, bidirectional=False)
         self.blocks = parts.encoder_blocks(
             config, parallel=config.parallel_residual, softcap=config.attention_softcap
         )
@@ -143,7 +144,7 @@ class DecoderOnly(Model):
         mask = _mask(new_len, key_len, window, ids.device)
         if mask is not None and documents is not None:
             mask = mask & document_mask(documents)
-        return mask, parts.added_bias(self.position_bias, new_len, key_len)
+        return mask, added_bias(self.position_bias, new_len, key_len)
 
     def project(self, hidden: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocab"]:
         """States -> logits."""

@@ -16,6 +16,7 @@ from regard.layers.convolution import InputConvolution
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.masks import window_mask
 from regard.models import parts
+from regard.models.positions import added_bias, added_positions, input_positions, position_bias
 from regard.models.registered import made_norm
 from regard.models.windows import WindowConfig
 
@@ -63,7 +64,7 @@ class EncoderInput(nn.Module):
         super().__init__()
         width = config.embedding_size or config.d_model
         self.embedding = TokenEmbedding(config.vocab_size, width, scaled=False)
-        self.positions = parts.positions(
+        self.positions = input_positions(
             dataclasses.replace(config, d_model=width, head_dim=config.d_head, embedding_size=None)
         )
         self.token_types = None
@@ -79,7 +80,7 @@ class EncoderInput(nn.Module):
         """The embedded ids; without `token_types` all tokens have type 0."""
         x = self.embedding(ids)
         if self.positions is not None:
-            x = x + parts.added_positions(self.positions, 0, ids.size(1), x.size(2))
+            x = x + added_positions(self.positions, 0, ids.size(1), x.size(2))
         if self.token_types is not None:
             x = x + self.token_types(torch.zeros_like(ids) if token_types is None else token_types)
         elif token_types is not None:
@@ -95,7 +96,7 @@ class Encoder(nn.Module):
         self.input = EncoderInput(config)
         width = config.input_convolution
         self.convolution = InputConvolution(config.d_model, width) if width is not None else None
-        self.position_bias = parts.position_bias(config, bidirectional=True)
+        self.position_bias = position_bias(config, bidirectional=True)
         self.blocks = parts.encoder_blocks(config)
         if not config.first_norm:
             cast(PreNorm, cast(EncoderBlock, self.blocks[0]).around_self_attention).norm = nn.Identity()
@@ -107,7 +108,7 @@ class Encoder(nn.Module):
         mask: Bool[Tensor, "batch 1 1 len"],
         token_types: Int64[Tensor, "batch len"] | None = None,
     ) -> Float[Tensor, "batch len d_model"]:
-        [last] = deque(self.states(ids, mask, token_types), maxlen=1)
+        [last] = deque(self.states(ids, mask, token_types), maxlen=1)  # the others are freed as it runs
         return last
 
     def states(
@@ -121,7 +122,7 @@ class Encoder(nn.Module):
         if self.convolution is not None:
             x = self.convolution(x, mask[:, 0, 0])
         yield x
-        bias = parts.added_bias(self.position_bias, ids.size(1), ids.size(1))
+        bias = added_bias(self.position_bias, ids.size(1), ids.size(1))
         masks: dict[int | None, Tensor] = {None: mask}
         for number, block in enumerate(self.blocks, start=1):
             window = cast(EncoderBlock, block).window

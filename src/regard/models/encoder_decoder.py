@@ -15,6 +15,7 @@ from regard.layers.masks import causal_mask, padding_mask
 from regard.models import parts
 from regard.models.config import TransformerConfig
 from regard.models.initialise import xavier
+from regard.models.positions import added_bias, position_bias, rotary_positions
 from regard.models.sequence_to_sequence import SequenceToSequence
 
 Tied = Literal["all", "target", "embeddings", "none"]
@@ -91,9 +92,9 @@ class Encoder(nn.Module):
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__()
-        rotary = parts.rotary(config)
+        rotary = rotary_positions(config)
         self.input = _input(config, config.src_vocab_size)
-        self.position_bias = parts.position_bias(config, bidirectional=True)
+        self.position_bias = position_bias(config, bidirectional=True)
         self.blocks = nn.ModuleList(
             parts.encoder_block(config, rotary) for _ in range(config.num_encoder_layers)
         )
@@ -103,7 +104,7 @@ class Encoder(nn.Module):
         self, ids: Int64[Tensor, "batch src_len"], mask: Bool[Tensor, "batch 1 1 src_len"]
     ) -> Float[Tensor, "batch src_len d_model"]:
         x = self.input(ids)
-        bias = parts.added_bias(self.position_bias, ids.size(1), ids.size(1))
+        bias = added_bias(self.position_bias, ids.size(1), ids.size(1))
         for block in self.blocks:
             x = block(x, mask, bias)
         return self.norm(x)
@@ -114,9 +115,9 @@ class Decoder(nn.Module):
 
     def __init__(self, config: EncoderDecoderConfig) -> None:
         super().__init__()
-        rotary = parts.rotary(config)
+        rotary = rotary_positions(config)
         self.input = _input(config, config.tgt_vocab_size)
-        self.position_bias = parts.position_bias(config, bidirectional=False)
+        self.position_bias = position_bias(config, bidirectional=False)
         self.blocks = nn.ModuleList(
             parts.decoder_block(config, rotary) for _ in range(config.num_decoder_layers)
         )
@@ -138,7 +139,7 @@ class Decoder(nn.Module):
         start = 0 if caches[0] is None else caches[0].length
         new_len, key_len = ids.size(1), start + ids.size(1)
         mask = causal_mask(new_len, key_len, device=ids.device) if new_len > 1 else None
-        bias = parts.added_bias(self.position_bias, new_len, key_len)
+        bias = added_bias(self.position_bias, new_len, key_len)
         x = self.input(ids, start)
         for block, memory, cache in zip(self.blocks, memories, caches, strict=True):
             x = block(x, memory, mask, memory_mask, bias, cache)
@@ -169,12 +170,14 @@ class EncoderDecoder(SequenceToSequence):
             self.output.weight = self.decoder.input.embedding.weight
 
     def encode(self, src_ids: Int64[Tensor, "batch src_len"], src_lengths: Int[Tensor, " batch"]) -> Memory:
-        mask = padding_mask(self.read_lengths(src_lengths), src_ids.size(1))
+        mask = self.memory_mask(src_lengths, src_ids.size(1))
         return Memory(self.encoder(src_ids, mask), mask)
 
-    def read_lengths(self, src_lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-        """How many ids of each source are attended to: all, or all but its end, and at least one."""
-        return attended_lengths(src_lengths, source_end=self.config.source_end)
+    def memory_mask(
+        self, src_lengths: Int[Tensor, " batch"], src_len: int
+    ) -> Bool[Tensor, "batch 1 1 {src_len}"]:
+        """The mask of encoder and cross-attention: False at padding, and at ends if they are not read."""
+        return padding_mask(attended_lengths(src_lengths, source_end=self.config.source_end), src_len)
 
     def decoder_states(
         self, tgt_ids: Int64[Tensor, "batch tgt_len"], memory: Memory

@@ -148,22 +148,11 @@ class EncoderOnly(Model):
 
 def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | None:
     width, labels, dropout = config.d_model, config.num_labels, config.head_dropout
-    activation = config.head_activation or "tanh"
-    head_norm = made_norm(config, width) if config.head_norm else None
-    pooler: dict[str, Any] = {
-        "layer": config.pooler,
-        "activation": activation,
-        "bias": config.head_bias,
-        "norm": head_norm,
-    }
-    transform = None
-    if head_norm is not None and config.head in ("tokens", "spans"):
-        transform = heads.Transform(width, activation, head_norm, bias=config.head_bias)
     match config.head:
         case "none":
             return None
         case "pooled":
-            return heads.PooledHead(width, config.pooling, **pooler, normalised=config.normalised)
+            return _pooler(config)
         case "masked_language_model":
             return heads.MaskedLanguageModelHead(
                 width,
@@ -177,11 +166,32 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
                 width, activation=config.head_activation or "gelu", bias=config.head_bias
             )
         case "classification":
-            return heads.ClassificationHead(width, labels, config.pooling, **pooler, dropout=dropout)
+            return heads.ClassificationHead(_pooler(config), width, labels, dropout=dropout)
         case "tokens":
-            return heads.TokenHead(width, labels, dropout=dropout, transform=transform)
+            return heads.TokenHead(width, labels, dropout=dropout, transform=_transform(config))
         case "spans":
-            return heads.SpanHead(width, dropout=dropout, transform=transform)
+            return heads.SpanHead(width, dropout=dropout, transform=_transform(config))
         case "regression":
-            scale: dict[str, Any] = {"mean": config.label_mean, "std": config.label_std}
-            return heads.RegressionHead(width, config.pooling, **pooler, dropout=dropout, **scale)
+            mean, std = config.label_mean, config.label_std
+            return heads.RegressionHead(_pooler(config), width, dropout=dropout, mean=mean, std=std)
+
+
+def _pooler(config: EncoderOnlyConfig) -> heads.PooledHead:
+    """From the states of a text to one vector."""
+    return heads.PooledHead(
+        config.d_model,
+        config.pooling,
+        layer=config.pooler,
+        activation=config.head_activation or "tanh",
+        bias=config.head_bias,
+        norm=made_norm(config, config.d_model) if config.head_norm else None,
+        normalised=config.normalised and config.head == "pooled",
+    )
+
+
+def _transform(config: EncoderOnlyConfig) -> heads.Transform | None:
+    """The layer before the output of a head of tokens or spans; None without `head_norm`."""
+    if not config.head_norm:
+        return None
+    norm = made_norm(config, config.d_model)
+    return heads.Transform(config.d_model, config.head_activation or "tanh", norm, bias=config.head_bias)

@@ -86,26 +86,14 @@ class GraphAttentionNetwork(GraphModel):
         self.config: GraphConfig = config
         layer = GraphAttention if config.attention == "gat" else DynamicGraphAttention
         *hidden, last = [config.num_features, *[config.d_model] * (config.num_layers - 1)]
-        self.layers = nn.ModuleList(
-            layer(
-                width,
-                config.d_model // config.num_heads,
-                config.num_heads,
-                dropout=config.dropout,
-                attention_dropout=config.attention_dropout,
-                value_dropout=config.value_dropout,
-            )
-            for width in hidden
-        )
-        self.output = layer(
-            last,
-            config.num_labels,
-            config.num_output_heads,
-            combine="mean",
-            dropout=config.dropout,
-            attention_dropout=config.attention_dropout,
-            value_dropout=config.value_dropout,
-        )
+        dropouts: dict[str, Any] = {
+            "dropout": config.dropout,
+            "attention_dropout": config.attention_dropout,
+            "value_dropout": config.value_dropout,
+        }
+        d_head = config.d_model // config.num_heads
+        self.layers = nn.ModuleList(layer(width, d_head, config.num_heads, **dropouts) for width in hidden)
+        self.output = layer(last, config.num_labels, config.num_output_heads, combine="mean", **dropouts)
 
     def forward(self, features: Features, edges: Edges) -> Logits:
         edges = self.neighbourhoods(edges, features.size(0))

@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor, nn
 
 from regard.layers.feedforward import ACTIVATIONS, Elementwise
+from regard.layers.masks import real_positions
 
 Pooling = Literal["cls", "mean", "max"]
 HeadActivation = Literal["tanh", "relu", "gelu", "gelu_tanh", "quick_gelu", "silu"]
@@ -26,7 +27,7 @@ def pooled(
     """
     if pooling == "cls":
         return hidden[:, 0]
-    is_real = _is_real(lengths, hidden.size(1))[:, :, None]
+    is_real = real_positions(lengths, hidden.size(1))[:, :, None]
     if pooling == "mean":
         return hidden.where(is_real, 0.0).sum(dim=1) / lengths.clamp(min=1)[:, None]
     return hidden.where(is_real, -torch.inf).amax(dim=1).where(lengths[:, None] > 0, 0.0)
@@ -72,21 +73,9 @@ class PooledHead(nn.Module):
 class ClassificationHead(nn.Module):
     """A text -> logits of its classes."""
 
-    def __init__(
-        self,
-        d_model: int,
-        num_labels: int,
-        pooling: Pooling,
-        *,
-        layer: bool,
-        activation: HeadActivation = "tanh",
-        bias: bool = True,
-        norm: nn.Module | None = None,
-        dropout: float,
-    ) -> None:
+    def __init__(self, pooler: PooledHead, d_model: int, num_labels: int, *, dropout: float) -> None:
         super().__init__()
-        self.pooler = PooledHead(d_model, pooling, layer=layer, activation=activation, bias=bias, norm=norm)
-        self.dropout = nn.Dropout(dropout)
+        self.pooler, self.dropout = pooler, nn.Dropout(dropout)
         self.output = nn.Linear(d_model, num_labels)
 
     def forward(
@@ -98,22 +87,8 @@ class ClassificationHead(nn.Module):
 class RegressionHead(ClassificationHead):
     """A text -> a number, mean + std * output: the output has the same scale for all labels."""
 
-    def __init__(
-        self,
-        d_model: int,
-        pooling: Pooling,
-        *,
-        layer: bool,
-        activation: HeadActivation = "tanh",
-        bias: bool = True,
-        norm: nn.Module | None = None,
-        dropout: float,
-        mean: float,
-        std: float,
-    ) -> None:
-        super().__init__(
-            d_model, 1, pooling, layer=layer, activation=activation, bias=bias, norm=norm, dropout=dropout
-        )
+    def __init__(self, pooler: PooledHead, d_model: int, *, dropout: float, mean: float, std: float) -> None:
+        super().__init__(pooler, d_model, 1, dropout=dropout)
         self.mean, self.std = mean, std
 
     def forward(
@@ -148,7 +123,7 @@ class TokenHead(nn.Module):
     def forward(
         self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
     ) -> Float[Tensor, "*positions num_labels"]:
-        return self.output(self.dropout(self.transform(hidden if selected is None else hidden[selected])))
+        return self.output(self.dropout(self.transform(_chosen(hidden, selected))))
 
 
 class MaskedLanguageModelHead(nn.Module):
@@ -178,8 +153,7 @@ class MaskedLanguageModelHead(nn.Module):
     def forward(
         self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
     ) -> Float[Tensor, "*positions vocab"]:
-        chosen = hidden if selected is None else hidden[selected]
-        return self.output(self.norm(self.activation(self.transform(chosen))))
+        return self.output(self.norm(self.activation(self.transform(_chosen(hidden, selected)))))
 
 
 class ReplacedTokenHead(nn.Module):
@@ -197,8 +171,7 @@ class ReplacedTokenHead(nn.Module):
     def forward(
         self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
     ) -> Float[Tensor, "*positions"]:
-        chosen = hidden if selected is None else hidden[selected]
-        return self.output(self.activation(self.transform(chosen)))[..., 0]
+        return self.output(self.activation(self.transform(_chosen(hidden, selected))))[..., 0]
 
 
 class SpanHead(nn.Module):
@@ -219,7 +192,7 @@ class SpanHead(nn.Module):
         self, hidden: Hidden, lengths: Lengths, selected: Selected | None = None
     ) -> Float[Tensor, "batch 2 len"]:
         logits = self.output(self.dropout(self.transform(hidden))).transpose(1, 2)
-        allowed = _is_real(lengths, hidden.size(1)) if selected is None else selected
+        allowed = real_positions(lengths, hidden.size(1)) if selected is None else selected
         first = torch.arange(hidden.size(1), device=hidden.device) == 0
         allowed = allowed | (first & ~allowed.any(dim=1, keepdim=True))
         return logits.where(allowed[:, None], -torch.inf)
@@ -250,5 +223,6 @@ def _function(activation: HeadActivation) -> Elementwise:
     return torch.tanh if activation == "tanh" else ACTIVATIONS[activation]
 
 
-def _is_real(lengths: Lengths, max_len: int) -> Bool[Tensor, "batch {max_len}"]:
-    return torch.arange(max_len, device=lengths.device) < lengths[:, None]
+def _chosen(hidden: Hidden, selected: Selected | None) -> Float[Tensor, "*positions d_model"]:
+    """The states of the selected positions, row by row; without `selected` all."""
+    return hidden if selected is None else hidden[selected]

@@ -15,6 +15,7 @@ from regard.layers.embedding import TokenEmbedding
 from regard.layers.positions import BucketBias, LearnedPositions
 from regard.layers.stacked import StackedLinear
 
+STD = 0.02  # of BERT and GPT
 # The layers of a registered attention that its base class has made.
 OF_ATTENTION = ("query", "key", "value", "query_key_value", "output")
 
@@ -39,8 +40,8 @@ def xavier(model: nn.Module, generator: torch.Generator) -> None:
 
 
 @torch.no_grad()
-def normal(model: nn.Module, generator: torch.Generator, std: float = 0.02) -> None:
-    """N(0, std^2) for linear layers and embeddings, zero biases, as in BERT and GPT (Radford et al. 2019).
+def normal(model: nn.Module, generator: torch.Generator) -> None:
+    """N(0, STD^2) for linear layers and embeddings, zero biases, as in BERT and GPT (Radford et al. 2019).
 
     The weights of a convolution of `k` positions are uniform in [-1/sqrt(k), 1/sqrt(k)], PyTorch's default.
     """
@@ -51,7 +52,7 @@ def normal(model: nn.Module, generator: torch.Generator, std: float = 0.02) -> N
             nn.init.uniform_(convolution.weight, -bound, bound, generator=generator)
             nn.init.zeros_(cast(Tensor, convolution.bias))
         if isinstance(module, TokenEmbedding | LearnedPositions | BucketBias | nn.Linear):
-            nn.init.normal_(module.weight, std=std, generator=generator)
+            nn.init.normal_(module.weight, std=STD, generator=generator)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
 

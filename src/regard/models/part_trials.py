@@ -22,7 +22,7 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.encoder_only import EncoderOnly
 from regard.models.model import Model
-from regard.models.parts import added_bias, added_positions
+from regard.models.positions import added_bias, added_positions
 from regard.models.registered import POSITIONS, registered_parts
 
 Masks = Literal["causal", "padding"]

@@ -29,6 +29,7 @@ from regard.registry import Registry, naming_failures, refuse_not_callable, refu
 Config = Any  # a TransformerConfig, whose file imports this one
 Where = Literal["input", "scores", "queries_and_keys", "nowhere"]
 Made = TypeVar("Made", bound=Callable[..., nn.Module])
+Part = TypeVar("Part", bound=nn.Module)
 
 
 class PositionalEncoding(NamedTuple):
@@ -274,6 +275,13 @@ def called_part(
         return make(*arguments, **by_name)
 
 
+def marked(part: Part, *, is_own: bool) -> Part:
+    """The part; a registered one initialises itself, so that `initialise.xavier` leaves it as it is."""
+    if not is_own:
+        part.initialises_itself = True  # pyright: ignore[reportArgumentType]
+    return part
+
+
 def _own_or_checked(
     registry: Registry[Any], name: str, made: Any, width: int, axes: tuple[int, ...]
 ) -> nn.Module:
@@ -287,7 +295,7 @@ def _own_or_checked(
     what = f"the {registry.what} {name!r}"
     if not isinstance(made, nn.Module):
         raise ConfigError(f"{what} is {type(made).__name__}, not a torch.nn.Module", "return a module")
-    made.initialises_itself = True  # pyright: ignore[reportArgumentType]
+    marked(made, is_own=False)
     if torch.zeros(1).is_meta or any(each.is_meta for each in (*made.parameters(), *made.buffers())):
         return made  # its sizes alone are asked for
     modes = {each: each.training for each in made.modules()}

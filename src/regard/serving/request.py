@@ -44,7 +44,7 @@ class ServedRequest:
         self.output_tokens = 0
         self.queue_seconds: float | None = None
         self.first_part_seconds: float | None = None  # of a streamed answer
-        self._receive, self._gone = receive, False
+        self._receive = receive
 
     def note(self, *, model: str, texts: Sequence[Any]) -> None:
         """What is asked of which model, for the log."""

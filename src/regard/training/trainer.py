@@ -6,11 +6,10 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.data.loader import Cursor, Loader
 from regard.data.noise import derive_seed
@@ -22,12 +21,12 @@ from regard.fast.training import fused
 from regard.models.adapters import merged
 from regard.training.best import better, record_best, reset_best
 from regard.training.best_weights import BestWeights, mean_of_last
+from regard.training.checkpoints import Checkpoints
 from regard.training.gradients import Gradients
 from regard.training.launch import LaunchedUpdate, launch, may_be_read_later
 from regard.training.objective import Objective, ignored_label, refuse_unused_forward
 from regard.training.objective_trial import refuse_mean
 from regard.training.optimizer import build_optimizer
-from regard.training.optimizer_state import optimizer_files, restore_optimizer
 from regard.training.pace import Pace, Update
 from regard.training.prefetch import BatchReader
 from regard.training.random_state import random_state, restore_random_state, seed_random, unchanged_random
@@ -36,12 +35,11 @@ from regard.training.records import Records, Report
 from regard.training.run_writer import RunWriter
 from regard.training.schedule import Schedule, schedule_width
 from regard.training.settings import TrainingSettings
-from regard.training.snapshot import OPTIMIZER, average_state, checkpoint_tensors, copies, trained_weights
+from regard.training.snapshot import copies
 from regard.training.state import TrainingState
 from regard.training.stopped_run import stopped
 from regard.weights.average import MovingAverage
 from regard.weights.checkpoint import Checkpoint, RunFolder
-from regard.weights.folder import AllFiles, WriteBeside
 from regard.weights.tensors import model_tensors, restore_model
 
 Validate = Callable[[Any], dict[str, float]]
@@ -85,13 +83,13 @@ class Trainer:
         if settings.recompute_activations:
             refuse_without_blocks(model)
         self.model, self.loader = model, loader
-        self.settings, self.run, self.model_files = settings, run, model_files
+        self.settings, self.run = settings, run
         self.validate, self.update, self.stop = validate, update, stop
         self.distributed = distributed or ReplicatedModel(model)
         self.group = self.distributed.group
         self.records = Records(run, report, writes=self.group.is_first)
-        self.writer = RunWriter(run, self.distributed)
-        self.best = BestWeights(self.writer, model_files, learned_validation=validate is None)
+        writer = RunWriter(run, self.distributed)
+        self.best = BestWeights(writer, model_files, learned_validation=validate is None)
         self.device = next(model.parameters()).device
         self.ignored = ignored_label(objective)
         self.gradients = Gradients(
@@ -110,6 +108,9 @@ class Trainer:
             d_model=schedule_width(model, settings.schedule),
         )
         self.average = MovingAverage(model, settings.moving_average) if settings.moving_average else None
+        self.checkpoints = Checkpoints(
+            writer, self.distributed, self.optimizer, self.average, model_files, settings
+        )
         self.state = TrainingState(cursor=loader.cursor.to_dict(), device=str(self.device))
         self.pace = Pace()
         self._counted = time.perf_counter()  # until when `state.seconds` was counted
@@ -252,7 +253,12 @@ class Trainer:
         self.state.rollbacks = 1
         seed_random(self._seed(), self.device)
 
-    # Validation
+    # What is due
+
+    def _is_finished(self) -> bool:
+        patience = self.settings.patience
+        stale = patience > 0 and self.state.validations_since_best >= patience
+        return stale or self.state.step >= self.settings.max_steps
 
     def _validation_is_due(self) -> bool:
         step = self.state.step
@@ -263,6 +269,8 @@ class Trainer:
 
     def _save_is_due(self) -> bool:
         return self.state.step % self.settings.save_every == 0
+
+    # Validation
 
     def _validate(self) -> dict[str, float]:
         state = self.state
@@ -285,6 +293,36 @@ class Trainer:
         self.records.exclude(seconds)
         return metrics
 
+    def _score(self, model: nn.Module) -> dict[str, float]:
+        model.eval()
+        metrics: dict[str, float] = {}
+        if self.validate is not None:
+            try:
+                with torch.no_grad():
+                    metrics = self.validate(model)
+            except OutputIsNaN:
+                metrics = dict.fromkeys(("loss", *self.settings.choosing), math.nan)
+        forget_step(model)  # its weights will change, and training needs the memory of a GPU
+        model.train()
+        return metrics
+
+    def _average_last(self) -> None:
+        """Validates the mean of the last checkpoints, which becomes the best model if it is better."""
+        step = self.state.step
+        if not step or self.settings.average_last < 2 or self.group.broadcast(self.records.has_average(step)):
+            return
+        of: list[int] = []
+        with merged(self.model):
+            own = copies(model_tensors(self.model))
+            if self.group.is_first or self.distributed.is_sharded:
+                mean, of = mean_of_last(self.run, self.settings, step, self.checkpoints.load)
+                restore_model(self.model, mean)
+            metrics = self.group.broadcast(self.distributed.on_first(self._score))
+            if all(better(metrics, self.settings, self.state)):
+                self.best.write_average(step, self.model)
+            restore_model(self.model, own)
+        self.records.add({"kind": "average", "step": step, "of": of, **metrics})
+
     # Collapse
 
     def _check_collapse(self, metrics: Mapping[str, float]) -> None:
@@ -302,7 +340,7 @@ class Trainer:
             return
         checkpoint = None
         if state.watch.retries < settings.retries:
-            checkpoint = self._checkpoint_until(state.watch.good_step)
+            checkpoint = self.checkpoints.newest(until=state.watch.good_step)
         found = {"kind": "collapse", "step": state.step, "at": state.step, "to": None, "why": why}
         if checkpoint is None:
             state.watch.found.append(found)
@@ -314,13 +352,6 @@ class Trainer:
         """True if the checkpoint of the last good validation may be needed again."""
         settings, watch = self.settings.collapse, self.state.watch
         return watch.retries < settings.retries and not watch.is_over and not self._is_finished()
-
-    def _checkpoint_until(self, step: int) -> Checkpoint | None:
-        """The newest checkpoint up to this step, the same in all processes."""
-        points = self.run.checkpoints() if self.group.is_first else []
-        newest = next((point.step for point in points if point.step <= step), None)
-        newest = self.group.broadcast(newest)
-        return next((point for point in self.run.checkpoints() if point.step == newest), None)
 
     def _go_back(self, checkpoint: Checkpoint, found: dict[str, Any]) -> None:
         """Continues from `checkpoint` at half the learning rate; later checkpoints are removed.
@@ -342,40 +373,7 @@ class Trainer:
         self.records.cut(state.step, state.watch.found)
         self.group.wait()
 
-    def _score(self, model: nn.Module) -> dict[str, float]:
-        model.eval()
-        metrics: dict[str, float] = {}
-        if self.validate is not None:
-            try:
-                with torch.no_grad():
-                    metrics = self.validate(model)
-            except OutputIsNaN:
-                metrics = dict.fromkeys(("loss", *self.settings.choosing), math.nan)
-        forget_step(model)  # its weights will change, and training needs the memory of a GPU
-        model.train()
-        return metrics
-
-    def _is_finished(self) -> bool:
-        patience = self.settings.patience
-        stale = patience > 0 and self.state.validations_since_best >= patience
-        return stale or self.state.step >= self.settings.max_steps
-
-    def _average_last(self) -> None:
-        """Validates the mean of the last checkpoints, which becomes the best model if it is better."""
-        step = self.state.step
-        if not step or self.settings.average_last < 2 or self.group.broadcast(self.records.has_average(step)):
-            return
-        of: list[int] = []
-        with merged(self.model):
-            own = copies(model_tensors(self.model))
-            if self.group.is_first or self.distributed.is_sharded:
-                mean, of = mean_of_last(self.run, self.settings, step, self._load)
-                restore_model(self.model, mean)
-            metrics = self.group.broadcast(self.distributed.on_first(self._score))
-            if all(better(metrics, self.settings, self.state)):
-                self.best.write_average(step, self.model)
-            restore_model(self.model, own)
-        self.records.add({"kind": "average", "step": step, "of": of, **metrics})
+    # Checkpoints
 
     def _save(self) -> None:
         now = time.perf_counter()
@@ -386,33 +384,12 @@ class Trainer:
             return
         self._saved_step = self.state.step
         self.state.random = self.group.all_gather(random_state(self.device))
-        files = {
-            **self.model_files,
-            **optimizer_files(self.model, self.optimizer),
-            "state.json": json.dumps(self.state.to_dict(), indent=1, sort_keys=True).encode(),
-        }
-        tensors = checkpoint_tensors(self.model, self.optimizer, self.average)
-        parts = {file: self.writer.parts(each) for file, each in tensors.items()}
-        self.writer.write(self._write_checkpoint, files, parts)
-        self.group.wait()
-
-    def _write_checkpoint(self, files: AllFiles, beside: WriteBeside | None) -> None:
-        self.run.save(self.state.step, files, beside=beside)
         good = self.state.watch.good_step if self._may_go_back() else None
-        self.run.prune(self.settings.kept_checkpoints, every=self.settings.save_every, good=good)
-
-    def _load(self, checkpoint: Checkpoint, file: str) -> Mapping[str, Tensor]:
-        """The tensors of a file of a checkpoint; if the model is sharded, this process's rows of them."""
-        return self.distributed.load(checkpoint.open_tensors(file))
+        self.checkpoints.save(self.state, also_kept=good)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Restores the state of the run at `checkpoint`."""
-        self.state = TrainingState.from_dict(checkpoint.read_json("state.json"))
-        load = partial(self._load, checkpoint)
-        restore_model(self.model, trained_weights(load, self.model))
-        restore_optimizer(self.model, self.optimizer, load(OPTIMIZER), checkpoint.read_json)
-        if self.average:
-            self.average.restore(average_state(load, self.model))
+        self.state = self.checkpoints.restore(checkpoint)
         self._restore_random()
         self._close_reader()
         self._launched.clear()

@@ -11,30 +11,22 @@ import torch
 from regard import console
 from regard.counted import counted
 from regard.errors import UserError
-from regard.evaluation.by_length import LengthScore, bleu_by_length
+from regard.evaluation.by_length import LengthScore
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.score import Score
-from regard.evaluation.translation import corpus_scores, tokenization_warnings
 from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.learned_metric import (
-    AnyMetrics,
-    LearnedMetric,
-    SourcesAndReferences,
-    learned_score,
-    open_metrics,
-    several_models,
-)
+from regard.verbs.shared.learned_metric import AnyMetrics, SourcesAndReferences, several_models
 from regard.verbs.shared.lines import lines_of, references_of
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.settings import recipe_of
 from regard.verbs.shared.test_data_settings import changed_generation, with_context
 from regard.verbs.shared.text_options import EvaluationOptions, TranslationOptions
 from regard.verbs.shared.tokenize import Tokenize
-from regard.verbs.shared.translation_scoring import Scoring, scoring_for
+from regard.verbs.shared.translation_scores import BleuSettings, TranslationScores
 from regard.verbs.tasks.kinds import task_kind
 from regard.verbs.translate import Translator
 from regard.weights.model_folder import LoadedModel
@@ -155,41 +147,51 @@ def evaluate(
         RecipeError: the recipe names no test data, and `data` is None.
     """
     references = [ref] if isinstance(ref, str | Path) else list(ref)
-    models = several_models(metric)
-    if hypotheses is not None or (src is not None and (references or models) and data is None):
-        if context is not None:
-            raise UserError("context is for the test data of a language model", "leave it out")
-        sources = None if src is None else lines_of(src)
-        others = SourcesAndReferences(sources=sources, references=references_of(references))
-        if hypotheses is not None:
-            _refuse_decoding(model, data, controls, options)
-            return _evaluate_file(Path(hypotheses), others, models, tokenize, lowercase, by_length, runtime)
-        scoring = _scoring(sources or (), others, tokenize, str(src))
-        _refuse_without_references(scoring, tokenize, lowercase, by_length)
-        metrics = open_metrics(models, others, runtime)
-        fields = {each.name: getattr(options, each.name) for each in dataclasses.fields(options)}
-        translator = Translator(
-            model,
-            controls=controls,
-            options=TranslationOptions(split="off", **fields),  # a line is one example
-            runtime=runtime,
-        )
-        return _evaluate_translations(translator, others, metrics, scoring, lowercase, by_length)
-    if models and src is None:
+    metrics = several_models(metric)
+    bleu = BleuSettings(tokenize=tokenize, lowercase=lowercase, by_length=by_length)
+    if hypotheses is None and (src is None or data is not None or not (references or metrics)):
+        only_on_pairs = bleu != BleuSettings() or options != OPTIONS or runtime.changes_model
+        _refuse_with_test_data(src, references, metrics, only_on_pairs)
+        return _evaluate_on_test_data(open_model(model, runtime), data, controls, context)
+    if context is not None:
+        raise UserError("context is for the test data of a language model", "leave it out")
+    sources = None if src is None else lines_of(src)
+    others = SourcesAndReferences(sources=sources, references=references_of(references))
+    if hypotheses is not None:
+        _refuse_decoding(model, data, controls, options)
+        return _evaluate_hypotheses(Path(hypotheses), others, metrics, bleu, runtime)
+    scores = TranslationScores(sources or (), str(src), others, metrics, bleu, runtime)
+    fields = {each.name: getattr(options, each.name) for each in dataclasses.fields(options)}
+    translator = Translator(
+        model,
+        controls=controls,
+        options=TranslationOptions(split="off", **fields),  # a line is one example
+        runtime=runtime,
+    )
+    return _evaluate_translations(translator, sources or (), scores)
+
+
+def _refuse_with_test_data(
+    src: str | Path | None,
+    references: Sequence[str | Path],
+    metrics: Sequence[AnyModel],
+    only_on_pairs: bool,
+) -> None:
+    """Raise a UserError for what is for the translations of a file, where test data are scored."""
+    if metrics and src is None:
         raise UserError(
             "metric scores translations of src, which is missing", "give src, or leave metric out"
         )
-    if src is not None or references or models:
+    if src is not None or references:
         raise UserError(
             "src and ref do not go together with data, nor one without the other",
             "give src and ref, src and a metric that reads no references, data, or nothing",
         )
-    if by_length or lowercase or tokenize != "auto" or options != OPTIONS or runtime.changes_model:
+    if only_on_pairs:
         raise UserError(
             f"by_length, {', '.join(OF_PAIRS[1:])} and precision are for translations of a file",
             "give src and ref; test data are scored by the recipe's [validation]",
         )
-    return _evaluate_on_test_data(open_model(model, runtime), data, controls, context)
 
 
 def _refuse_decoding(
@@ -200,28 +202,6 @@ def _refuse_decoding(
         raise UserError(
             "hypotheses are translations already: no model, data or decoding is for them",
             "leave out the hypotheses, or the others; ref, src, metric, tokenize and lowercase stay",
-        )
-
-
-def _scoring(
-    lines: Sequence[str], others: SourcesAndReferences, tokenize: Tokenize, name: str
-) -> Scoring | None:
-    """The scoring by sacreBLEU for lines that are aligned with the references; None if there are none."""
-    if not others.references:
-        check_aligned(lines, [lines], name)  # there is a line
-        return None
-    check_aligned(lines, others.references, name)
-    return scoring_for(others.references, tokenize)
-
-
-def _refuse_without_references(
-    scoring: Scoring | None, tokenize: Tokenize, lowercase: bool, by_length: bool
-) -> None:
-    """Raise a UserError for settings of BLEU where it is not computed."""
-    if scoring is None and (by_length or lowercase or tokenize != "auto"):
-        raise UserError(
-            "by_length, lowercase and tokenize are for BLEU, which needs references",
-            "give ref, or leave them out",
         )
 
 
@@ -247,83 +227,53 @@ def _evaluate_on_test_data(
     )
 
 
-def _evaluate_file(
-    hypotheses: Path,
+def _evaluate_hypotheses(
+    file: Path,
     others: SourcesAndReferences,
-    models: Sequence[AnyModel],
-    tokenize: Tokenize,
-    lowercase: bool,
-    by_length: bool,
+    metrics: Sequence[AnyModel],
+    bleu: BleuSettings,
     runtime: DecodingRuntime,
 ) -> TranslationEvaluation:
     """The scores of translations that exist already."""
-    translations, name = lines_of(hypotheses), str(hypotheses)
+    translations, name = lines_of(file), str(file)
     if others.sources is not None:
         check_aligned(translations, [others.sources], name, "source")
-    elif by_length:
+    elif bleu.by_length:
         raise UserError("by_length needs the sources", "give src (--src FILE)")
-    if not others.references and not models:
+    if not others.references and not metrics:
         raise UserError(f"{name} is scored against references, which are missing", "give ref (--ref FILE)")
-    scoring = _scoring(translations, others, tokenize, name)
-    _refuse_without_references(scoring, tokenize, lowercase, by_length)
-    metrics = open_metrics(models, others, runtime)
-    scores, lengths = _scores(translations, others, metrics, scoring, lowercase, by_length)
+    scores = TranslationScores(translations, name, others, metrics, bleu, runtime)
+    found, lengths = scores(translations)
     return TranslationEvaluation(
         model=None,
-        hypotheses=hypotheses,
+        hypotheses=file,
         examples=counted(len(translations), "sentence"),
         sentences=len(translations),
         beam_size=None,
-        device=str(metrics[0].loaded.model.device) if metrics else "cpu",
-        scores=scores,
+        device=str(scores.metrics[0].loaded.model.device) if scores.metrics else "cpu",
+        scores=found,
         translations=translations,
         by_length=lengths,
     )
 
 
 def _evaluate_translations(
-    translator: Translator,
-    others: SourcesAndReferences,
-    metrics: Sequence[LearnedMetric],
-    scoring: Scoring | None,
-    lowercase: bool,
-    by_length: bool,
+    translator: Translator, sources: Sequence[str], scores: TranslationScores
 ) -> TranslationEvaluation:
-    sources = others.sources or ()
+    """The scores of a model's translations of `sources`."""
     console.note(
         f"translating {counted(len(sources), 'sentence')}; device: {translator.device},"
         f" {counted(torch.get_num_threads(), 'thread')}, {counted(translator.workers, 'worker')}"
     )
     translations = [each.text for each in translator(sources)]
-    scores, lengths = _scores(translations, others, metrics, scoring, lowercase, by_length)
+    found, lengths = scores(translations)
     return TranslationEvaluation(
         model=translator.loaded.path,
         examples=counted(len(sources), "sentence"),
         sentences=len(sources),
         beam_size=translator.settings.width,
         device=str(translator.device),
-        scores=scores,
+        scores=found,
         translations=translations,
         by_length=lengths,
     )
-
-
-def _scores(
-    translations: list[str],
-    others: SourcesAndReferences,
-    metrics: Sequence[LearnedMetric],
-    scoring: Scoring | None,
-    lowercase: bool,
-    by_length: bool,
-) -> tuple[list[Score], list[LengthScore]]:
-    """The scores of translations by sacreBLEU and by learned metrics, and those by the source's length."""
-    scores: list[Score] = []
-    lengths: list[LengthScore] = []
-    if scoring is not None:
-        for caution in tokenization_warnings(translations, tokenize=scoring.tokenize):
-            console.warn(caution)
-        how: dict[str, Any] = {"tokenize": scoring.tokenize, "lowercase": lowercase}
-        scores += corpus_scores(translations, others.references, metrics=scoring.metrics, **how)
-        if by_length:
-            lengths = bleu_by_length(others.sources or (), translations, others.references, **how)
-    return [*scores, *(learned_score(metric, translations, others) for metric in metrics)], lengths

@@ -1,8 +1,6 @@
 """Generate: prompts in, continuations or answers out; each depends on its prompt and the seed alone."""
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +19,13 @@ from regard.decoding.running_search import records_alternatives
 from regard.errors import ConfigError
 from regard.models.decoder_only import DecoderOnly
 from regard.training.threads import unchanged_threads
+from regard.verbs.generation.continuations import Continuation, PromptContinuations
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.prompts import Asked, prompts_of, refuse_non_prompts, single
 from regard.verbs.generation.running_answers import RunningAnswers, TextReader, width_of
-from regard.verbs.generation.scored_tokens import Alternatives, named, naming
+from regard.verbs.generation.scored_tokens import named, naming
 from regard.verbs.generation.search_results import samples_for, selected_texts
 from regard.verbs.generation.text_parts import CharacterStream, UpToStop, before_stop, in_characters
 from regard.verbs.shared.any_model import AnyModel, open_model
@@ -34,69 +33,14 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.model_loading import model_that
-from regard.verbs.shared.precision import compute_in, with_precision
+from regard.verbs.shared.precision import compute_in
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import ChatOptions
 from regard.verbs.shared.text_verb import TextVerb
 from regard.verbs.shared.texts import OneOrSeveral
 
-BETWEEN = "---\n"  # between several texts
 NO_CHAT = ChatOptions()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Continuation:
-    """The continuation of a prompt, without it; its probability, the end included, is conditional on it."""
-
-    text: str
-    score: float  # that ranks the texts of a beam; with minimum Bayes risk the expected utility
-    log_prob: float  # nats
-    tokens: tuple[str, ...]
-    token_log_probs: tuple[float, ...]  # the end's too, where there is one
-    alternatives: tuple[Alternatives, ...] = ()  # of each token, if they were asked for
-
-    @property
-    def log_probs_of_tokens(self) -> tuple[float, ...]:
-        """The log-probability of each token, without that of the end."""
-        return self.token_log_probs[: len(self.tokens)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PromptContinuations:
-    """A prompt, its line (from 1), and its continuations; best first, or samples in their order.
-
-    An empty line has none if the model has no begin token. The prompt of a `chat` is the conversation as its
-    template wrote it.
-    """
-
-    line: int
-    prompt: str
-    continuations: tuple[Continuation, ...]
-    precision: Precision = "float32"  # of scores and log-probabilities
-    chat: bool = False
-
-    @property
-    def texts(self) -> list[str]:
-        """The prompt with each continuation, or alone if there is none; of a chat the answers alone."""
-        if self.chat:
-            return [each.text for each in self.continuations]
-        return [self.prompt + each.text for each in self.continuations] or [self.prompt]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The line of `regard generate --json`."""
-        continuations = [
-            {
-                "text": each.text,
-                "score": each.score,
-                "log_prob": each.log_prob,
-                "tokens": list(each.tokens),
-                "token_log_probs": list(each.token_log_probs),
-            }
-            for each in self.continuations
-        ]
-        found = {"line": self.line, "prompt": self.prompt, "continuations": continuations}
-        return with_precision(found, self.precision)
 
 
 class Generator(TextVerb[Asked, PromptContinuations]):
@@ -398,10 +342,3 @@ def generate_file(
     generator = Generator(model, controls=controls, num=num, options=options, runtime=runtime)
     found = [each.texts for each in generator(stream_lines(input))]
     return [texts[0] for texts in found] if num == 1 else found
-
-
-def output_lines(generated: PromptContinuations, *, as_json: bool = False) -> str:
-    """The texts, each followed by a line feed, with a line of `---` between two; or a line of JSON."""
-    if as_json:
-        return json.dumps(generated.to_dict(), ensure_ascii=False) + "\n"
-    return BETWEEN.join(f"{text}\n" for text in generated.texts)

@@ -67,17 +67,7 @@ def plot_attention(
     path = writable(out)
     found_look = look(text, model, target=target, runtime=runtime)
     summary = found_look.summary
-    sites = {each["name"]: each for each in summary["attentions"]}
-    for each in summary["without_weights"]:
-        if attention in (None, each["name"]) and (attention or not sites):
-            hint = f"name another attention: {', '.join(sites)}" if sites else "name another model"
-            raise ConfigError(f"{each['name']} has no weights to plot: {each['why']}", hint)
-    if not sites:
-        raise FolderError("this model has no attention", "name another model with --model DIR")
-    name = attention or list(sites)[-1]
-    if name not in sites:
-        raise ConfigError(f"the model has no attention {name!r}", did_you_mean(name, sites))
-    site = sites[name]
+    name, site = _attention_site(summary, attention)
     chosen = heads or tuple(range(site["num_heads"]))
     for head in chosen:
         if not 0 <= head < site["num_heads"]:
@@ -102,6 +92,25 @@ def plot_attention(
     )
     _warn_missing_characters(tokens)
     return path
+
+
+def _attention_site(summary: Mapping[str, Any], attention: str | None) -> tuple[str, Mapping[str, Any]]:
+    """The attention of that name, or the last, and what the look's summary has about it.
+
+    Raises:
+        ConfigError: there is none of that name, or it has no weights. FolderError: the model has none at all.
+    """
+    sites = {each["name"]: each for each in summary["attentions"]}
+    for each in summary["without_weights"]:
+        if attention in (None, each["name"]) and (attention or not sites):
+            hint = f"name another attention: {', '.join(sites)}" if sites else "name another model"
+            raise ConfigError(f"{each['name']} has no weights to plot: {each['why']}", hint)
+    if not sites:
+        raise FolderError("this model has no attention", "name another model with --model DIR")
+    name = attention or list(sites)[-1]
+    if name not in sites:
+        raise ConfigError(f"the model has no attention {name!r}", did_you_mean(name, sites))
+    return name, sites[name]
 
 
 @checked

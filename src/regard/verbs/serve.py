@@ -24,7 +24,8 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.models.speech_to_text import SpeechToText
 from regard.verbs.classify import Classifier, ClassPrediction
 from regard.verbs.embed import EmbeddedLine, Embedder
-from regard.verbs.generate import Generator, PromptContinuations
+from regard.verbs.generate import Generator
+from regard.verbs.generation.continuations import PromptContinuations
 from regard.verbs.generation.glossary import RequiredText
 from regard.verbs.generation.glossary_decoding import requiring
 from regard.verbs.generation.prompts import ChatPrompts, Rendered

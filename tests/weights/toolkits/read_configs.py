@@ -28,7 +28,7 @@ def of_eole(table, tensors: Mapping = NONE):
 
 def of_fairseq(table):
     settings = Settings(table, "args")
-    config = fairseq._config(settings, {}, 20, 20)
+    config = fairseq._config(settings, 20, 20)
     settings.finish()
     return config
 

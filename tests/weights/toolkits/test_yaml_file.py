@@ -5,7 +5,7 @@ import builtins
 import pytest
 
 from regard.errors import FolderError, MissingExtra
-from regard.weights.toolkits.yaml_file import as_table, parse_yaml, read_yaml_file, read_yaml_table
+from regard.weights.toolkits.yaml_file import as_table, parse_yaml, read_yaml_table
 
 pytest.importorskip("yaml")
 
@@ -41,16 +41,13 @@ def test_a_table_has_texts_as_names(found):
     assert as_table({"a": ["b"]}, "f.yml") == {"a": ["b"]}
 
 
-def test_a_file_is_read_from_its_folder(tmp_path):
+def test_a_file_that_is_missing_or_no_table_is_refused(tmp_path):
     path = tmp_path / "f.yml"
-    refused(r"f\.yml", read_yaml_file, path)
+    refused(r"f\.yml", read_yaml_table, path)
     path.write_text("- a\n", "utf-8")
-    assert read_yaml_file(path) == ["a"]
     refused(r"f\.yml is not a table", read_yaml_table, path)
     path.write_text("a: 1\n", "utf-8")
-    assert read_yaml_table(path, tmp_path) == {"a": "1"}
-    (tmp_path / "other").mkdir()
-    refused("is a link out of its folder|out of", read_yaml_table, path, tmp_path / "other")
+    assert read_yaml_table(path) == {"a": "1"}
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch):

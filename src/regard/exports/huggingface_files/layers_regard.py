@@ -103,7 +103,7 @@ class Attention(nn.Module):
     def __init__(self, config: RegardConfig, layer: int, is_self: bool) -> None:
         super().__init__()
         given = config.settings
-        self.config, self.layer, self.is_self = config, layer, is_self
+        self.config, self.layer = config, layer
         self.heads = given["num_heads"]
         self.kv_heads, self.width = given["num_kv_heads"] or self.heads, head_width(config)
         self.scale = self.width**-0.5 if given["attention_scale"] is None else given["attention_scale"]

@@ -141,10 +141,7 @@ def run_steps(
     banned, ends = (torch.tensor(each, dtype=torch.int64) for each in (state.banned, state.ends))
     room = (None,) * 3 if state.filters is None else _scratch(most, output.shape[0])
     rearranged = _empty(most, max(inputs.table.size(1), steps) * NUMBER, torch.uint8)
-    most_ends = min(state.most_ends, steps * most)
-    ended_origins, ended_lengths = _empty(2, most_ends, torch.int64)
-    ended_tokens, ended_gains = _empty(most_ends, steps, torch.int64), _empty(most_ends, steps, torch.float64)
-    ended_totals = torch.empty(most_ends, dtype=torch.float64)
+    ended = _EndedBuffers(min(state.most_ends, steps * most), steps)
     search = Search(
         output.address,
         *map(_address, (
@@ -153,17 +150,16 @@ def run_steps(
         )),
         None if state.filters is None else ctypes.addressof(state.filters),
         *map(_address, (
-            state.noise, *room, state.penalties, ended_origins, ended_lengths, ended_tokens, ended_gains,
-            ended_totals,
+            state.noise, *room, state.penalties, *ended.in_order,
         )),
         len(banned), len(ends), steps, state.candidates, _features(inputs.positional),
-        _features(inputs.turns), state.size, most_ends, state.greatest, state.bar, scale, rows, 0,
+        _features(inputs.turns), state.size, ended.most, state.greatest, state.bar, scale, rows, 0,
     )  # fmt: skip
     prepared = plan.prepared(last, inputs, output.levels)
     taken = kernel("run_steps")(*plan.calls, ctypes.addressof(prepared.run), ctypes.addressof(search))
     if taken < 0:
         refuse_ids()
-    rows, ended = search.rows, search.num_ended
+    rows = search.rows
     return StepsTaken(
         origins=origins[:rows],
         ranks=ranks[:rows],
@@ -171,16 +167,31 @@ def run_steps(
         tokens=tokens[:rows, :taken],
         gains=gains[:rows, :taken],
         candidates=(values[:rows], ids[:rows], asked_log_probs[:rows]),
-        ended=[
-            EndedTokens(
-                origin=int(ended_origins[each]),
-                tokens=ended_tokens[each, : ended_lengths[each]].tolist(),
-                gains=ended_gains[each, : ended_lengths[each] + 1].tolist(),
-                log_prob=float(ended_totals[each]),
-            )
-            for each in range(ended)
-        ],
+        ended=ended.read(search.num_ended),
     )
+
+
+class _EndedBuffers:
+    """The memory in which search.c writes up to `most` hypotheses that end, each of up to `steps` tokens."""
+
+    def __init__(self, most: int, steps: int) -> None:
+        self.most = most
+        self._origins, self._lengths = _empty(2, most, torch.int64)
+        self._tokens, self._gains = _empty(most, steps, torch.int64), _empty(most, steps, torch.float64)
+        self._totals = torch.empty(most, dtype=torch.float64)
+        self.in_order = (self._origins, self._lengths, self._tokens, self._gains, self._totals)  # of `Search`
+
+    def read(self, count: int) -> list[EndedTokens]:
+        """The hypotheses, of which there are `count`."""
+        return [
+            EndedTokens(
+                origin=int(self._origins[each]),
+                tokens=self._tokens[each, : self._lengths[each]].tolist(),
+                gains=self._gains[each, : self._lengths[each] + 1].tolist(),
+                log_prob=float(self._totals[each]),
+            )
+            for each in range(count)
+        ]
 
 
 def _enlarged(values: Tensor, rows: int) -> Tensor:

@@ -80,16 +80,11 @@ def begin(
     else:
         source = _with_shape(source, start, say)
     refuse_impossible_model(source.recipe)
+    given = teacher if start is None else start.loaded
     with group.first_alone():
-        given = teacher if start is None else start.loaded
-        try:
-            task = _prepared(source, run, given, say, limit)
-        except ChangedData as error:
-            # another process, whose files are not those of the first, must not undo what that one prepared
-            if resumes or not group.is_first or has_trained(run):
-                raise
-            say(f"{error.message}: as no training has begun, they are read again{set_data_aside(run)}")
-            task = _prepared(source, run, given, say, limit)
+        # another process, whose files are not those of the first, must not undo what that one prepared
+        may_prepare_again = group.is_first and not resumes
+        task = _prepared(source, run, given, say, limit, may_prepare_again)
     # without weights it takes no memory until the checkpoint is read
     model = build_uninitialised(task.config) if resumes else build_model(task.config, seed=training.seed)
     if teacher is not None:
@@ -117,13 +112,27 @@ def begin(
 
 
 def _prepared(
-    source: RecipeFile, run: RunFolder, given: LoadedModel | None, say: Say, limit: int | None
+    source: RecipeFile,
+    run: RunFolder,
+    given: LoadedModel | None,
+    say: Say,
+    limit: int | None,
+    may_prepare_again: bool,
 ) -> Task:
-    """The task of a run, with the tokenisers of the model `given`."""
+    """The task of a run, with the tokenisers of the model `given`.
+
+    `may_prepare_again`: data that changed are prepared again if no training has begun.
+    """
     folder = run.path / DATA
     if given is not None:
         _copy_tokenizers(given, folder, source.table.get("tokenizer", {}), say)
-    return task_kind(source.recipe).prepare(source, folder, say=say, limit=limit)
+    try:
+        return task_kind(source.recipe).prepare(source, folder, say=say, limit=limit)
+    except ChangedData as error:
+        if not may_prepare_again or has_trained(run):
+            raise
+        say(f"{error.message}: as no training has begun, they are read again{set_data_aside(run)}")
+        return _prepared(source, run, given, say, limit, may_prepare_again=False)
 
 
 def _refuse_settings_of_pretrained(source: RecipeFile) -> None:

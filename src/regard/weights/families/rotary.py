@@ -7,7 +7,8 @@ from typing import Any
 
 from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.layers.rotary_scaling import RotaryScaling
-from regard.models.config import TransformerConfig, rotary_scaling_of
+from regard.models.config import TransformerConfig
+from regard.models.setting_types import rotary_scaling_of
 from regard.models.windows import WindowConfig
 from regard.weights.families.family import ConfigReader, refuse_large_integer
 

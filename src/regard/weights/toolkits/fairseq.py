@@ -73,7 +73,7 @@ class Fairseq(Toolkit):
         languages = settings.optional(str, "source_lang"), settings.optional(str, "target_lang")
         source, target = read_tokenizers(file.parent, *languages)
         tensors = _tensors(tensors, file)
-        config = _config(settings, tensors, source.vocab_size, target.vocab_size)
+        config = _config(settings, source.vocab_size, target.vocab_size)
         generation, unused = _decoding(saved)
         tokenizer = settings.optional(str, "tokenizer")
         if tokenizer not in (None, "space", "None"):
@@ -140,9 +140,7 @@ def _tensors(tensors: Mapping[str, Tensor], file: Path) -> dict[str, Tensor]:
     return found
 
 
-def _config(
-    settings: Settings, tensors: Mapping[str, Tensor], src_size: int, tgt_size: int
-) -> EncoderDecoderConfig:
+def _config(settings: Settings, src_size: int, tgt_size: int) -> EncoderDecoderConfig:
     take, must_be = settings.take, settings.must_be
     must_be("arch", *ARCHITECTURES, hint=f"of fairseq's models {', '.join(ARCHITECTURES)} are supported")
     must_be("task", "translation", hint="only models of the task translation are supported")

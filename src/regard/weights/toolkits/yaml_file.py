@@ -7,18 +7,18 @@ from regard.data.folder_file import read_file
 from regard.errors import FolderError, MissingExtra
 
 
-def read_yaml_file(path: Path, folder: Path | None = None) -> Any:
-    """The content of a file; all scalars are text, so that a piece `no` or `12` of a vocabulary stays one.
+def read_yaml_table(path: Path) -> dict[str, Any]:
+    """The content of a YAML file that is a table.
 
     Raises:
         MissingExtra: the YAML library is not installed.
-        FolderError: the file is missing, damaged or too large.
+        FolderError: the file is missing, damaged or too large, or no table.
     """
-    return parse_yaml(read_file(path, folder), str(path))
+    return as_table(parse_yaml(read_file(path), str(path)), str(path))
 
 
 def parse_yaml(content: bytes, where: str) -> Any:
-    """The content of a YAML text, as `read_yaml_file`."""
+    """The content of a YAML text; all scalars are text, so that a piece `no` or `12` stays one."""
     try:
         import yaml
     except ImportError as error:
@@ -29,11 +29,6 @@ def parse_yaml(content: bytes, where: str) -> Any:
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         why = " ".join(str(error).split())[:200]
         raise FolderError(f"{where} is not YAML: {why}", "copy the checkpoint again") from error
-
-
-def read_yaml_table(path: Path, folder: Path | None = None) -> dict[str, Any]:
-    """The content of a YAML file that is a table."""
-    return as_table(read_yaml_file(path, folder), str(path))
 
 
 def as_table(found: Any, where: str) -> dict[str, Any]:
