@@ -1,15 +1,17 @@
 """Reads recipes: TOML tables into frozen dataclasses; unknown keys and wrong types are refused."""
 
 import dataclasses
+import functools
 import math
 import tomllib
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
-from regard.errors import ConfigError, RecipeError, did_you_mean
+from regard.errors import ConfigError, RecipeError, UserError, did_you_mean
 
 Settings = TypeVar("Settings")
 INTEGERS = 2**63  # the bound of PyTorch's integers
@@ -125,6 +127,44 @@ def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Sett
         return cls(**values)
     except ConfigError as error:
         raise RecipeError(f"{where}: {error.message}" if where else error.message, error.hint) from None
+
+
+def check_types(settings: Any, where: str = "", *, kind: type[UserError] = RecipeError) -> None:
+    """Refuses settings that Python made with values which `read` would refuse, by the same check.
+
+    To be called first in `__post_init__` of a frozen dataclass. Lists become tuples; integers become floats
+    where the annotation is float, and numbers of NumPy become Python's.
+
+    Raises:
+        UserError: one of `kind`; a value has the wrong type, or is NaN or infinite.
+    """
+    for name, hint in _type_hints(type(settings)).items():
+        value, full_name = getattr(settings, name), _name(where, name)
+        kinds: list[Any] = [hint, *typing.get_args(hint)]
+        sections = [each for each in kinds if dataclasses.is_dataclass(each)]
+        if isinstance(value, tuple(sections)):
+            continue
+        if sections and not (value is None and type(None) in kinds):
+            wanted = sections[0].__name__
+            raise kind(f"{full_name} must be {wanted}, not {value!r}", f"give {wanted}(...)")
+        try:
+            object.__setattr__(settings, name, _read_value(hint, _plain_number(value), full_name))
+        except RecipeError as error:
+            raise kind(error.message, error.hint) from None
+
+
+@functools.cache
+def _type_hints(cls: type[Any]) -> dict[str, Any]:
+    """The annotations of the fields of a dataclass that its `__init__` sets."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
+
+
+def _plain_number(value: Any) -> Any:
+    """A number of NumPy as Python's; anything else as it is."""
+    if type(value) in (bool, int, float):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value) if isinstance(value, Real) else value
 
 
 def places(cls: type[Any], key: str) -> list[str]:

@@ -75,6 +75,16 @@ def test_a_run_in_two_parts_is_the_run_in_one(tmp_path, rows):
         assert torch.equal(tensor, two.state_dict()[name]), name
 
 
+def test_a_run_that_ends_in_its_warm_up_is_warned_of_as_by_a_recipe(tmp_path, rows):
+    short = TrainingSettings(max_steps=4, schedule=ScheduleSettings(warmup=0.5, cooldown=1.0))
+    with pytest.warns(
+        UserWarning,
+        match=r"and the cooldown the last 4, so .* 75 % .* ScheduleSettings\(warmup=",
+    ):
+        fit(linear(), rows, tmp_path / "run", objective=LabelCrossEntropy(), settings=short)
+    fit(linear(), rows, tmp_path / "run", objective=LabelCrossEntropy(), settings=short)  # it has ended
+
+
 def test_a_model_of_regard_leaves_a_checkpoint_with_its_config(tmp_path):
     config = EncoderDecoderConfig(
         src_vocab_size=9, tgt_vocab_size=9, pad_id=0, d_model=8, num_heads=2, d_ff=8,

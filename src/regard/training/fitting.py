@@ -1,5 +1,6 @@
 """Train a model on examples in memory or on disk: the training loop without recipe and command line."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from regard.models.model import Model
 from regard.training.fit_settings import refuse_unused_settings
 from regard.training.gradients import refuse_other_than_loss
 from regard.training.losses import chosen_loss
+from regard.training.low_peak import low_peak
 from regard.training.objective import (
     Objective,
     refuse_other_inputs,
@@ -70,7 +72,8 @@ def fit(
             `products = "auto"` leaves PyTorch's precision as it is. `freeze` holds during the call.
         batches: size and order of batches; `max_tokens` is not for examples that exist already.
         valid: examples whose loss, in nats a target, is measured; `examples` where there are none.
-        validate: measures the model instead; it returns a dictionary with `best_metric`, e.g. `loss`.
+        validate: measures the model instead; it returns a dictionary with `best_metric`, e.g. `loss`. A
+            score of yours may have the name of one of the metrics.
         report: called with each record of `out`/metrics.jsonl.
 
     Raises:
@@ -113,6 +116,7 @@ def fit(
             validate=_checked(validate or _mean_loss(base, valid or examples, batches), settings),
             report=report or (lambda record: None),
         )
+        _warn_of_low_peak(run, settings)
         try:
             return trainer.train()
         except IndexError as error:
@@ -129,6 +133,14 @@ def _refuse_unknown_ids(error: IndexError) -> None:
             "an embedding does not have an id that it was given: of a token, or of a position",
             "ids are from 0 to the size of the vocabulary less 1; look for larger ones in the examples",
         ) from error
+
+
+def _warn_of_low_peak(run: RunFolder, settings: TrainingSettings) -> None:
+    """Warns of a run whose learning rate stays below its peak, unless it has ended."""
+    checkpoint = run.latest()
+    is_finished = checkpoint is not None and checkpoint.step >= settings.max_steps
+    if not is_finished and (warning := low_peak(settings, "ScheduleSettings({})")):
+        warnings.warn(warning, stacklevel=3)
 
 
 def _refuse_without_gradients() -> None:

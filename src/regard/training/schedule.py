@@ -10,6 +10,7 @@ from torch import nn
 
 from regard.errors import RecipeError, UserError
 from regard.models.model import Model
+from regard.recipe import check_types
 from regard.registry import Registry, refuse_not_callable, refuse_other_arguments
 
 DEFAULT_WARMUP_STEPS = 1000
@@ -77,6 +78,7 @@ class ScheduleSettings:
     cooldown: float = 0.0  # the share of the run at its end in which the rate falls linearly to 0
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.learning_rate <= 0:
             raise RecipeError(f"learning_rate must be above 0, not {self.learning_rate}", "try 0.001")
         if self.warmup is not None and self.warmup_steps is not None:
@@ -136,6 +138,7 @@ class Schedule:
     d_model: int
 
     def __post_init__(self) -> None:
+        check_types(self)
         refuse_unknown_schedule(self.settings.kind)
         if factor := SCHEDULES[self.settings.kind]:  # before hours are spent
             what, arguments = f"the schedule {self.settings.kind!r}", ("step", "warmup", "max_steps")

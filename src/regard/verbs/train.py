@@ -17,6 +17,7 @@ from regard.distributed.rank import own_rank
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError, Stopped
 from regard.training.collapse import collapse_warning
+from regard.training.low_peak import low_peak
 from regard.training.pace import Update
 from regard.training.products import matmul_precision
 from regard.training.share_objective import ShareObjective
@@ -51,7 +52,7 @@ from regard.verbs.training_run.refit import (
     stopped_in_refit,
 )
 from regard.verbs.training_run.run_length import change_length, refuse_another_recipe
-from regard.verbs.training_run.run_summary import early_stop, few_averaged, low_peak, training_summary
+from regard.verbs.training_run.run_summary import early_stop, few_averaged, training_summary
 from regard.verbs.training_run.slowdown import SlowdownWatch
 from regard.verbs.training_run.stop_signal import stop_signal
 from regard.verbs.training_run.teacher import TEACHER, load_teacher, training_objective

@@ -8,10 +8,11 @@ import torch
 
 from regard.data import Loader, LoaderSettings, TensorExamples
 from regard.errors import FolderError
+from regard.training.low_peak import low_peak
 from regard.training.schedule import Schedule, ScheduleSettings
 from regard.training.settings import TrainingSettings
 from regard.verbs.train import train
-from regard.verbs.training_run.run_summary import low_peak, training_summary
+from regard.verbs.training_run.run_summary import training_summary
 from regard.verbs.translate import Translator
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from tests.verbs.test_train import RECIPE

@@ -20,6 +20,7 @@ from regard.data.loader import Loader
 from regard.errors import RunError, Stopped
 from regard.models.adapters import merged
 from regard.models.model import Model
+from regard.training.low_peak import low_peak
 from regard.training.objective import Objective
 from regard.training.pace import Update, validations_after
 from regard.training.products import choose_precision, matmul_precision
@@ -30,7 +31,6 @@ from regard.verbs.tasks.task import Say, Task
 from regard.verbs.training_run.final_scores import scores_of
 from regard.verbs.training_run.initial_model import begin
 from regard.verbs.training_run.recipe_data import same_files
-from regard.verbs.training_run.run_summary import low_peak
 from regard.verbs.training_run.teacher import load_teacher, training_objective
 from regard.verbs.training_run.thread_choice import measured_threads
 from regard.weights.checkpoint import RunFolder
