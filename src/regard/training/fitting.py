@@ -16,7 +16,6 @@ from regard.models.model import Model
 from regard.training.fit_settings import refuse_unused_settings
 from regard.training.gradients import refuse_other_than_loss
 from regard.training.losses import chosen_loss
-from regard.training.low_peak import low_peak
 from regard.training.objective import (
     Objective,
     refuse_other_inputs,
@@ -25,6 +24,7 @@ from regard.training.objective import (
 )
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.r_drop import refuse_without_dropout, with_r_drop
+from regard.training.rate_warning import rate_warning
 from regard.training.run_arguments import forget_what_changed, refuse_other_arguments, run_arguments
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
@@ -116,7 +116,7 @@ def fit(
             validate=_checked(validate or _mean_loss(base, valid or examples, batches), settings),
             report=report or (lambda record: None),
         )
-        _warn_of_low_peak(run, settings)
+        _warn_of_rates(run, settings)
         try:
             return trainer.train()
         except IndexError as error:
@@ -135,11 +135,11 @@ def _refuse_unknown_ids(error: IndexError) -> None:
         ) from error
 
 
-def _warn_of_low_peak(run: RunFolder, settings: TrainingSettings) -> None:
+def _warn_of_rates(run: RunFolder, settings: TrainingSettings) -> None:
     """Warns of a run whose learning rate stays below its peak, unless it has ended."""
     checkpoint = run.latest()
     is_finished = checkpoint is not None and checkpoint.step >= settings.max_steps
-    if not is_finished and (warning := low_peak(settings, "ScheduleSettings({})")):
+    if not is_finished and (warning := rate_warning(settings, "ScheduleSettings({})")):
         warnings.warn(warning, stacklevel=3)
 
 

@@ -17,7 +17,7 @@ DEFAULT_WARMUP_STEPS = 1000
 KINDS_WITH_FINAL = ("cosine", "linear")
 OWN_KINDS = ("noam", "inverse_square_root", "cosine", "linear", "constant")
 TRIED = 100  # updates whose rates a registered schedule is asked for before training
-LARGEST = 1_000_000  # factor of the learning rate
+LARGEST = 1000  # factor of the learning rate: one that is larger is a number of updates
 Factor = Callable[[int, int, int], float]  # step, warmup, max_steps -> factor of the peak
 
 SCHEDULES: Registry[Factor | None] = Registry(
@@ -143,7 +143,7 @@ class Schedule:
         if factor := SCHEDULES[self.settings.kind]:  # before hours are spent
             what, arguments = f"the schedule {self.settings.kind!r}", ("step", "warmup", "max_steps")
             refuse_other_arguments(factor, what, arguments, kind=RecipeError)
-            steps = sorted({max(1, round(self.max_steps * part / TRIED)) for part in range(TRIED + 1)})
+            steps = self.tried_steps()
             rates = [self(step) for step in steps]
             self._refuse_other_rates(steps, rates, [self(step) for step in reversed(steps)][::-1])
             self._refuse_no_rates([step for step in steps if step > self.settings.warmup_of(self.max_steps)])
@@ -152,6 +152,10 @@ class Schedule:
         if step < 1:
             raise UserError(f"there is no update {step}", "the first update is 1")
         return self._rate(step) * self._cooldown(step)
+
+    def tried_steps(self) -> list[int]:
+        """Updates all over the run, the first and the last among them, for trials."""
+        return sorted({max(1, round(self.max_steps * part / TRIED)) for part in range(TRIED + 1)})
 
     def _refuse_other_rates(self, steps: list[int], rates: list[float], again: list[float]) -> None:
         """Raise a RecipeError for a registered schedule that counts its calls, or has random numbers."""

@@ -17,9 +17,9 @@ from regard.distributed.rank import own_rank
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError, Stopped
 from regard.training.collapse import collapse_warning
-from regard.training.low_peak import low_peak
 from regard.training.pace import Update
 from regard.training.products import matmul_precision
+from regard.training.rate_warning import rate_warning
 from regard.training.share_objective import ShareObjective
 from regard.training.threads import unchanged_threads
 from regard.training.trainer import Trainer
@@ -316,7 +316,7 @@ def _train_once(source: RecipeFile, run: RunFolder, process: _Process) -> _Train
     if group.is_first:
         say(training_summary(recipe.training, loader, before, has_validation=task.has_validation))
         is_finished = before is not None and before["step"] >= recipe.training.max_steps
-        if not is_finished and (warning := low_peak(recipe.training)):
+        if not is_finished and (warning := rate_warning(recipe.training)):
             console.warn(warning)
         entropy = task.target_entropy(loader) if not recipe.training.loss else None
     distributed = distribute(model, recipe.distributed, group, device)

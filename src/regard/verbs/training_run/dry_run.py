@@ -20,10 +20,10 @@ from regard.data.loader import Loader
 from regard.errors import RunError, Stopped
 from regard.models.adapters import merged
 from regard.models.model import Model
-from regard.training.low_peak import low_peak
 from regard.training.objective import Objective
 from regard.training.pace import Update, validations_after
 from regard.training.products import choose_precision, matmul_precision
+from regard.training.rate_warning import rate_warning
 from regard.training.threads import threads as with_threads
 from regard.training.trainer import Trainer
 from regard.verbs.tasks.recipe import RecipeFile
@@ -68,7 +68,7 @@ def try_recipe(
                 updates = _timed_updates(source, task, model, objective, run)
         start = time.perf_counter()
         metrics = _validate(task, model) if task.has_validation else {}
-        if warning := low_peak(source.recipe.training):
+        if warning := rate_warning(source.recipe.training):
             console.warn(warning)
         for line in _estimates(source, task, updates, time.perf_counter() - start, model.device):
             say(line)
