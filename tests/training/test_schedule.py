@@ -123,8 +123,9 @@ def test_a_share_of_the_run_as_warm_up_grows_with_the_run():
 
 
 def test_two_lengths_of_the_warm_up_are_refused():
-    with pytest.raises(RecipeError, match="warmup_steps = 10"):
+    with pytest.raises(RecipeError, match="warmup_steps = 10") as refused:
         ScheduleSettings(warmup=0.1, warmup_steps=10)
+    assert "--set training.schedule.warmup_steps=null" in refused.value.hint
     with pytest.raises(RecipeError, match="warmup must lie"):
         ScheduleSettings(warmup=400.0)
 

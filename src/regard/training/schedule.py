@@ -84,7 +84,8 @@ class ScheduleSettings:
         if self.warmup is not None and self.warmup_steps is not None:
             raise RecipeError(
                 f"warmup = {self.warmup} and warmup_steps = {self.warmup_steps} are both given",
-                "give only one of them; with --set, change the one in the recipe",
+                "give only one of them; --set training.schedule.warmup_steps=null, or warmup=null, removes"
+                " that of a recipe",
             )
         if self.warmup is not None and not 0 <= self.warmup < 1:
             raise RecipeError(
