@@ -31,7 +31,7 @@ MAY_USE = {
     "data": "recipe user_cache registry counted lazy_names errors",
     "models": "layers recipe registry lazy_names errors",
     "fast": "models layers user_cache errors",
-    "decoding": "fast models layers parent_process stop_signals registry lazy_names errors",
+    "decoding": "fast models layers recipe parent_process stop_signals registry lazy_names errors",
     "distributed": "models layers recipe parent_process stop_signals errors",
     "inspection": "models layers decoding lazy_names errors",
     "weights": "models layers data console registry counted lazy_names errors",

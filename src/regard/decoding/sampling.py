@@ -18,6 +18,7 @@ from regard.decoding.hypothesis import Request
 from regard.decoding.rows import HypothesisRows
 from regard.decoding.search_checks import refuse_other_count
 from regard.errors import ConfigError
+from regard.recipe import check_types
 
 Filter = Callable[[Float[Tensor, "rows vocab"]], Float[Tensor, "rows vocab"]]  # logits -> logits
 
@@ -29,6 +30,7 @@ class Temperature:
     temperature: float
 
     def __post_init__(self) -> None:
+        check_types(self, kind=ConfigError)
         if not self.temperature > 0:
             raise ConfigError(f"temperature is {self.temperature}, but must be above 0", "1 changes nothing")
 
@@ -59,6 +61,7 @@ class TopP:
     p: float
 
     def __post_init__(self) -> None:
+        check_types(self, kind=ConfigError)
         if not 0 < self.p <= 1:
             raise ConfigError(f"top_p is {self.p}, but must be above 0 and at most 1", "1 keeps all tokens")
 
@@ -77,6 +80,7 @@ class MinP:
     p: float
 
     def __post_init__(self) -> None:
+        check_types(self, kind=ConfigError)
         if not 0 <= self.p <= 1:
             raise ConfigError(f"min_p is {self.p}, but must be from 0 to 1", "0 keeps all tokens")
 
@@ -97,6 +101,7 @@ class Typical:
     p: float
 
     def __post_init__(self) -> None:
+        check_types(self, kind=ConfigError)
         if not 0 < self.p <= 1:
             raise ConfigError(
                 f"typical_p is {self.p}, but must be above 0 and at most 1", "1 keeps all tokens"
