@@ -235,6 +235,56 @@ def test_norms_and_networks_that_mix_positions_are_refused(mixes):
                 decoder(**{setting: "mine"}, **others)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x.mul_(2), "changes the states that it is given"),
+        (lambda x: x * 0, "gives the same output for all states"),
+        (lambda x: x.sqrt(), "gives NaN for states"),
+    ],
+    ids=["in place", "zero", "not a number"],
+)
+def test_parts_that_write_into_their_input_or_ignore_it_are_refused(change, message):
+    class Changes(nn.Module):
+        def forward(self, x):
+            return change(x)
+
+    class Attention(SelfAttention):
+        def forward(self, x, memory, mask=None, **others):
+            changed = change(x)
+            return super().forward(changed, changed, mask, **others)
+
+    class Rotation(RotaryPositions):
+        def forward(self, x, start=0):
+            return super().forward(change(x), start)
+
+    register_norm("mine")(lambda *given: Changes())
+    register_feed_forward("mine")(lambda *given: Changes())
+    register_attention("mine")(Attention)
+    register_positions("mine", "queries_and_keys")(lambda config, bidirectional: Rotation(config.d_head))
+    for setting in ("norm", "activation", "attention", "positions"):
+        if setting == "positions" and "NaN" in message:
+            continue
+        for build in (decoder, encoder, translation):
+            with pytest.raises(ConfigError, match=f"'mine' {message}"):
+                build(**{setting: "mine"})
+
+
+def test_a_part_that_begins_as_0_is_accepted():
+    class Gated(nn.Module):
+        def __init__(self, *given):
+            super().__init__()
+            self.gate = nn.Parameter(torch.zeros(1))
+
+        def forward(self, x):
+            return self.gate * x
+
+    register_feed_forward("mine")(Gated)
+    register_norm("mine")(Gated)
+    model = decoder(activation="mine", norm="mine")
+    assert all(not each.gate for each in model.modules() if isinstance(each, Gated))
+
+
 def test_a_norm_of_queries_may_mix_heads():
     class OverHeads(nn.Module):
         def forward(self, x):
