@@ -13,42 +13,20 @@ from regard.layers.positions import LinearBias, RotaryPositions
 from regard.layers.scaled_dot_product import attention
 from regard.models import part_trials
 from regard.models.build import build_model
-from regard.models.decoder_only import DecoderOnlyConfig
-from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.registered import (
     ATTENTIONS,
-    PARTS,
     register_attention,
     register_feed_forward,
     register_norm,
     register_positions,
 )
 from regard.models.vision import VisionConfig
-
-SIZES = {"d_model": 16, "num_heads": 4, "d_ff": 32}
+from tests.models.small_models import SIZES, decoder, encoder, translation
 
 
 @pytest.fixture(autouse=True)
-def _only_here(monkeypatch):
-    for registry in PARTS.values():
-        monkeypatch.setattr(registry, "added", dict(registry.added))
-    monkeypatch.setattr(part_trials, "suppress", nullcontext)  # no trial may fail here
-
-
-def decoder(**settings):
-    return build_model(DecoderOnlyConfig(vocab_size=11, num_layers=1, **SIZES, **settings), seed=0)
-
-
-def encoder(**settings):
-    head = {"head": "masked_language_model"}
-    return build_model(EncoderOnlyConfig(vocab_size=11, num_layers=1, **SIZES, **head, **settings), seed=0)
-
-
-def translation(**settings):
-    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
-    config = EncoderDecoderConfig(src_vocab_size=11, tgt_vocab_size=11, **layers, **SIZES, **settings)
-    return build_model(config, seed=0)
+def _no_trial_may_fail(monkeypatch, parts_only_here):
+    monkeypatch.setattr(part_trials, "suppress", nullcontext)
 
 
 class Attends(SelfAttention):
