@@ -137,7 +137,7 @@ def test_two_installed_packages_cannot_have_one_name(colours, monkeypatch):
     assert colours["blue"] == 4
 
 
-def test_a_script_is_told_at_once_that_an_installed_package_has_the_name(extension, colours, monkeypatch):
+def test_a_script_cannot_register_a_name_of_an_installed_package(extension, colours, monkeypatch):
     monkeypatch.setitem(sys.modules, "the_colours", type(sys)("the_colours"))
     sys.modules["the_colours"].colours = colours
     extension("a_broken_extension", "import no_such_module_anywhere\n")
