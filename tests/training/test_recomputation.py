@@ -121,7 +121,7 @@ class Normed(nn.Module):
 
 def squares(model, batch):
     total = model(*batch.inputs).square().sum()
-    return Loss(total=total, nll=total, num_targets=6)
+    return Loss(total=total, nll=total, num_targets=len(batch.labels))
 
 
 def test_a_batch_norm_counts_a_batch_once():
