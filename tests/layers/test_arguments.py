@@ -4,10 +4,12 @@ import inspect
 import math
 
 import pytest
+import torch
 
 import regard.layers
 from regard.layers import (
     EncoderBlock,
+    FeedForward,
     MultiHeadAttention,
     SelfAttention,
     SinusoidalPositions,
@@ -73,6 +75,8 @@ def test_a_wrong_size_or_dropout_is_named_with_its_value(monkeypatch, name):
         (lambda: SinusoidalPositions(16, "interleave"), r"layout \('interleave'\) must be one of 'interl"),
         (lambda: EncoderBlock.of_size(16, 4, 32, norm_position="middle"), r"norm_position \('middle'\) must"),
         (lambda: EncoderBlock.of_size(16, 4, 32, normalisation="batch"), r"norm \('batch'\) must be one of"),
+        (lambda: FeedForward(16, 32, "gelu"), r"activation \('gelu'\) must be a function"),
+        (lambda: FeedForward(16, 32, torch.nn.GELU), r"activation \(.*GELU'>\) must be a function"),
         (lambda: norm("rms", "16"), r"d_model \('16'\) must be a whole number"),
     ],
 )

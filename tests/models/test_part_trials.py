@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, UserError
 from regard.layers.attention import SelfAttention
 from regard.layers.positions import LinearBias, RotaryPositions
 from regard.layers.scaled_dot_product import attention
@@ -246,6 +246,62 @@ def test_parts_that_write_into_their_input_or_ignore_it_are_refused(change, mess
         for build in (decoder, encoder, translation):
             with pytest.raises(ConfigError, match=f"'mine' {message}"):
                 build(**{setting: "mine"})
+
+
+class Kept(nn.Module):
+    """A part of a linear layer, with what a test keeps in it."""
+
+    def __init__(self, kept, change=lambda x: x):
+        super().__init__()
+        self.linear, self.change, self.kept = nn.Linear(16, 16), change, kept
+
+    def forward(self, x):
+        return self.change(self.linear(x) if x.size(-1) == 16 else x)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Kept(torch.randn(16, 16)), "keeps a tensor in kept that is neither trained nor saved"),
+        (lambda: Kept([nn.Linear(16, 16)]), "keeps a layer in kept"),
+        (lambda: Kept({"a": torch.zeros(3)}), "keeps a tensor in kept"),
+        (lambda: nn.Sequential(Kept((torch.zeros(3),))), r"keeps a tensor in 0\.kept"),
+        (lambda: Kept(None, lambda x: x.detach()), "has no gradient"),
+        (lambda: Kept(None, lambda x: (x > 0).float()), "has no gradient"),
+        (lambda: Kept(None, lambda x: x.half()), r"gives torch\.float16 for torch\.float32"),
+    ],
+)
+def test_parts_that_would_not_be_trained_or_saved_are_refused(make, message):
+    for register, setting in ((register_norm, "norm"), (register_feed_forward, "activation")):
+        register("mine")(lambda *given: make())
+        with pytest.raises(ConfigError, match=f"'mine' {message}"):
+            decoder(**{setting: "mine"})
+        register("mine")(lambda *given: Kept(torch.tensor(0.5)))
+        decoder(**{setting: "mine"})
+
+
+def test_attentions_and_positions_keep_no_tensors_that_are_not_saved():
+    class Keeps(SelfAttention):
+        def __init__(self, *given, **others):
+            super().__init__(*given, **others)
+            self.slopes = torch.ones(4)
+
+    class Rows(nn.Module):
+        def __init__(self, config, bidirectional):
+            super().__init__()
+            self.rows = torch.randn(20, config.d_model)
+
+    register_attention("mine")(Keeps)
+    register_positions("mine", "input")(Rows)
+    for setting, name in (("attention", "slopes"), ("positions", "rows")):
+        with pytest.raises(ConfigError, match=f"'mine' keeps a tensor in {name}"):
+            decoder(**{setting: "mine"})
+
+
+def test_a_module_is_not_registered_for_what_makes_one():
+    for register in (register_norm, register_feed_forward):
+        with pytest.raises(UserError, match="'mine' is a module, which all layers would share"):
+            register("mine")(nn.GELU())
 
 
 def test_a_part_that_begins_as_0_is_accepted():

@@ -152,7 +152,7 @@ def test_packed_documents_need_the_positions_of_an_encoding():
     class Added(nn.Module):
         def __init__(self, config, bidirectional):
             super().__init__()
-            self.table = torch.zeros(20, config.d_model)
+            self.register_buffer("table", torch.zeros(20, config.d_model))
 
         def forward(self, start, length):
             return self.table[start : start + length]

@@ -31,6 +31,13 @@ def refuse_other_factors(**factors: Any) -> None:
             raise ValueError(f"{name} ({factor!r}) must be a number above 0")
 
 
+def refuse_no_function(**functions: Any) -> None:
+    """Raise a ValueError if one of these is no function: a name, or a class of which no object was made."""
+    for name, function in functions.items():
+        if not callable(function) or isinstance(function, type):
+            raise ValueError(f"{name} ({function!r}) must be a function of a tensor")
+
+
 def refuse_unknown(name: str, value: Any, known: Iterable[str]) -> None:
     """Raise a ValueError if a choice is none of those that are known."""
     if value not in (known := [*known]):

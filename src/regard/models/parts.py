@@ -24,6 +24,7 @@ from regard.models.registered import (
     wrong_attention,
     wrong_positions,
 )
+from regard.models.trial_state import refuse_unregistered
 from regard.models.windows import WindowConfig
 from regard.registry import refuse_other_arguments
 
@@ -125,7 +126,7 @@ def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> 
     if where == "scores" and not is_own:
         named = config.positions, config.num_heads
         made.registered_bias = named  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
-    return _marked(made, is_own=is_own)
+    return _marked(made, f"the positional encoding {config.positions!r}", is_own=is_own)
 
 
 def added_bias(
@@ -162,9 +163,10 @@ def _checked_bias(
     return bias.expand(-1, -1, -1, wanted[3])
 
 
-def _marked(part: Part, *, is_own: bool) -> Part:
+def _marked(part: Part, what: str, *, is_own: bool) -> Part:
     """The part; a registered one initialises itself, so that `initialise.xavier` leaves it as it is."""
     if not is_own:
+        refuse_unregistered(what, part)
         part.initialises_itself = True  # pyright: ignore[reportArgumentType]
     return part
 
@@ -241,13 +243,13 @@ def _self_attention(
         qk_norm=(lambda width: made_norm(config, width)) if config.qk_norm else None,
         **rare,
     )
+    what = f"the self-attention {config.attention!r}"
     if config.attention not in ATTENTIONS.own:
-        what = f"the self-attention {config.attention!r}"
         refuse_other_arguments(make, what, ("d_model", "num_heads"), by_name, kind=ConfigError)
     made: Any = called_part(ATTENTIONS, config.attention, make, *given, **by_name)
     if not isinstance(made, SelfAttention):
         raise wrong_attention(config.attention)
-    return _marked(made, is_own=config.attention in ATTENTIONS.own)
+    return _marked(made, what, is_own=config.attention in ATTENTIONS.own)
 
 
 def _attention_biases(config: TransformerConfig) -> dict[str, bool]:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import torch
 from torch import nn
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, UserError
 from regard.layers.attention import SelfAttention
 from regard.layers.feedforward import ACTIVATIONS, GATES, feed_forward
 from regard.layers.norm import norm
@@ -24,7 +24,7 @@ from regard.layers.positions import (
     RotaryPositions,
     SinusoidalPositions,
 )
-from regard.models.trial_state import changes_input, ignores_input, unchanged
+from regard.models.trial_state import changes_input, ignores_input, refuse_unregistered, unchanged
 from regard.registry import Registry, naming_failures, refuse_not_callable, refuse_other_arguments
 
 Config = Any  # a TransformerConfig, whose file imports this one
@@ -232,6 +232,10 @@ def _add_to(registry: Registry[Any], name: str, arguments: tuple[str, ...]) -> C
 
     def add(make: Made) -> Made:
         refuse_not_callable(make, what := f"the {registry.what} {name!r}")
+        if isinstance(make, nn.Module):
+            raise UserError(
+                f"{what} is a module, which all layers would share", "register its class, or a function"
+            )
         refuse_other_arguments(make, what, arguments, kind=ConfigError)
         return register(make)
 
@@ -269,7 +273,9 @@ def called_part(
     """
     if name in registry.own:
         return make(*arguments, **by_name)
-    what, hint = f"the {registry.what} {name!r}", "it is called once for each such part of a model"
+    given = ", ".join([*(type(each).__name__ for each in arguments), *(f"{each}=..." for each in by_name)])
+    what = f"the {registry.what} {name!r}"
+    hint = f"it is called once for each such part of a model, with {given}, and returns a module"
     # PyTorch's own errors are not renamed: a size that is too large, a tensor without values
     with naming_failures(what, make, hint, kind=ConfigError, unnamed=(RuntimeError,)):
         return make(*arguments, **by_name)
@@ -288,6 +294,7 @@ def _own_or_checked(
     what = f"the {registry.what} {name!r}"
     if not isinstance(made, nn.Module):
         raise ConfigError(f"{what} is {type(made).__name__}, not a torch.nn.Module", "return a module")
+    refuse_unregistered(what, made)
     made.initialises_itself = True  # pyright: ignore[reportArgumentType]
     if torch.zeros(1).is_meta or any(each.is_meta for each in (*made.parameters(), *made.buffers())):
         return made  # its sizes alone are asked for
@@ -318,6 +325,15 @@ def _try(made: nn.Module, what: str, sizes: tuple[int, ...]) -> None:
         raise ConfigError(f"{what} gives {shape} for states of {[*sizes]}", "give the same shape")
     if not torch.equal(states, before):
         raise changes_input(what)
+    if found.dtype != states.dtype:
+        raise ConfigError(f"{what} gives {found.dtype} for {states.dtype}", "return the type of the input")
+    with torch.enable_grad():
+        has_gradient = made(states.clone().requires_grad_()).requires_grad
+    if not has_gradient:
+        raise ConfigError(
+            f"{what} has no gradient, so that neither it nor what comes before it is trained by it",
+            "compute without detach(), torch.no_grad(), rounding and comparisons",
+        )
     if found.isnan().any():
         raise ConfigError(f"{what} gives NaN for states from -1 to 1", "give a number for each state")
     if torch.equal(found[..., -1, :], changed[..., -1, :]):

@@ -6,9 +6,11 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.errors import ConfigError
+
+PYTORCHS = frozenset(vars(nn.Module()))  # the attributes in which PyTorch keeps its own
 
 
 def changes_input(what: str) -> ConfigError:
@@ -24,6 +26,28 @@ def ignores_input(what: str) -> ConfigError:
     return ConfigError(
         f"{what} gives the same output for all states, as x * 0 does", "compute its output from the states"
     )
+
+
+def refuse_unregistered(what: str, part: nn.Module) -> None:
+    """Raise a ConfigError if a part has tensors or layers that PyTorch does not know as its own.
+
+    They would be neither trained nor saved, and stay where they are when the model is moved to a GPU.
+    """
+    for path, module in part.named_modules():
+        for name, value in vars(module).items():
+            if name in PYTORCHS:
+                continue
+            several = value.values() if isinstance(value, dict) else value
+            held = [*several] if isinstance(several, list | tuple | type({}.values())) else [value]
+            for each in held:
+                if (isinstance(each, Tensor) and each.ndim) or isinstance(each, nn.Module):
+                    kind = "a tensor" if isinstance(each, Tensor) else "a layer"
+                    place = f"{path}.{name}" if path else name
+                    raise ConfigError(
+                        f"{what} keeps {kind} in {place} that is neither trained nor saved",
+                        "use nn.Parameter for what is trained, register_buffer for other tensors, and"
+                        " nn.ModuleList or nn.ParameterList in place of a list",
+                    )
 
 
 @contextmanager
