@@ -63,7 +63,8 @@ overrides = click.option(
     "overrides",
     multiple=True,
     metavar="SECTION.KEY=VALUE",
-    help="Change a setting of the recipe; VALUE is TOML, or else a string. May be repeated.",
+    help="Change a setting of the recipe; VALUE is TOML, or else a string; null removes the key. May be"
+    " repeated.",
 )
 
 

@@ -1,13 +1,13 @@
 """The requests to a search, and its hypotheses with their scores."""
 
 import hashlib
-import math
 import sys
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from regard.errors import ConfigError
+from regard.recipe import check_types
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class Wu:
     alpha: float
 
     def __post_init__(self) -> None:
-        _refuse_other_alpha(self.alpha)
+        check_types(self, "length_penalty", kind=ConfigError)
 
     def __call__(self, length: int) -> float:
         return ((5 + length) / 6) ** self.alpha
@@ -80,15 +80,10 @@ class Power:
     alpha: float
 
     def __post_init__(self) -> None:
-        _refuse_other_alpha(self.alpha)
+        check_types(self, "length_penalty", kind=ConfigError)
 
     def __call__(self, length: int) -> float:
         return float(length**self.alpha)
-
-
-def _refuse_other_alpha(alpha: float) -> None:
-    if not math.isfinite(alpha):
-        raise ConfigError(f"alpha of a length penalty is {alpha}", "0.6 to 1 is usual")
 
 
 def best_first(hypotheses: list[Hypothesis], count: int) -> list[Hypothesis]:

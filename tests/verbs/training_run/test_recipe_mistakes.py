@@ -3,6 +3,7 @@
 import pytest
 
 from regard.errors import RecipeError, Stopped
+from regard.training.settings import TrainingSettings
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder
@@ -39,6 +40,23 @@ def test_a_key_of_another_section_is_named_with_it_before_the_data_are_read(tmp_
     with pytest.raises(RecipeError, match=r"unknown key model.learning_rate") as error:
         load_recipe(tmp_path / "mixed.toml")
     assert "training.schedule.learning_rate" in error.value.hint
+
+
+def test_a_removed_key_has_its_default_and_must_exist(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(f"{RECIPE}\n[training.adapter]\nrank = 2\n")
+    removed = ["training.adapter=null", "model.dropout=null", "training.schedule.warmup=null"]
+    found = load_recipe(
+        path, [*removed, "training.max_steps=null", "task.kind=null", "training.optimizer.options.x=null"]
+    )
+    assert found.recipe.training.adapter is None
+    assert found.recipe.training.max_steps == TrainingSettings().max_steps
+    for unknown in ("training.max_step", "model.dropuot", "trainin", "training.schedule.d_ff"):
+        with pytest.raises(RecipeError, match=f"unknown key {unknown}") as error:
+            load_recipe(path, [f"{unknown}=null"])
+        assert error.value.hint
+    with pytest.raises(RecipeError, match="name is missing"):
+        load_recipe(path, ["name=null"])
 
 
 def test_one_file_for_both_sides_is_a_warning(tmp_path, capsys):

@@ -9,7 +9,7 @@ from typing import Any
 from regard.errors import ConfigError, FolderError, RecipeError, meant
 from regard.models.build import MODELS, config_class
 from regard.peer_names import keys_called, with_unit
-from regard.recipe import UnknownKeyError, apply_overrides, places, read, read_toml
+from regard.recipe import UnknownKeyError, apply_overrides, has_key, places, read, read_toml, removed_keys
 from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
@@ -36,11 +36,24 @@ def load_recipe(path: Path, overrides: Sequence[str] = (), init: str | Path | No
         )
     table = with_init(apply_overrides(table, overrides), init)
     found = recipe_from(table, text, path.absolute().parent, str(path))
+    _refuse_unknown_removed(found, removed_keys(overrides))
     try:
         refuse_unused_settings(found.recipe)
     except (ConfigError, RecipeError) as error:
         raise RecipeError(f"{path}: {error.message}", error.hint) from None
     return found
+
+
+def _refuse_unknown_removed(source: RecipeFile, keys: Sequence[str]) -> None:
+    """Raise an UnknownKeyError for a key that an override removes and that no recipe of this task has."""
+    config = config_class(source.recipe.chosen_model_kind)
+    of_model = {"kind", "preset", "init", *(each.name for each in dataclasses.fields(config))}
+    for key in keys:
+        section, _, name = key.partition(".")
+        known = name in of_model if section == "model" and name else has_key(type(source.recipe), key)
+        if not known:
+            error = UnknownKeyError(key, "remove a key of the recipe: regard recipes keys lists them")
+            raise UnknownKeyError(key, _elsewhere(source.table, error))
 
 
 def refuse_unused_settings(recipe: Recipe) -> None:
