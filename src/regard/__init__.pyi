@@ -643,6 +643,7 @@ def evaluate(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -712,6 +713,7 @@ def evaluate(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -778,6 +780,7 @@ def evaluate_sets(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -838,6 +841,7 @@ def evaluate_sets(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -1010,6 +1014,7 @@ class Generator(_Generator):
         no_repeat_ngram_size: int | None = None,
         no_repeat_source_ngram_size: int | None = None,
         ban: Sequence[str] = (),
+        ban_ids: Sequence[str] = (),
         boost: Sequence[str] = (),
         min_new_tokens: int | None = None,
         max_new_tokens: int | None = None,
@@ -1056,6 +1061,7 @@ class Generator(_Generator):
             no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
             ban: Never output this text as words of their own, however cut into tokens; longer words may
                 contain it.
+            ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
             boost: Add X to the logits of this text (below 0: subtract).
             min_new_tokens: The least number of new tokens.
             max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -1107,6 +1113,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1160,6 +1167,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -1213,6 +1221,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1261,6 +1270,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1309,6 +1319,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1358,6 +1369,7 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1407,6 +1419,7 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -1457,6 +1470,7 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1868,6 +1882,7 @@ def generate_shard(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1928,6 +1943,7 @@ def generate_shard(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2038,6 +2054,7 @@ def summarize_shard(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2098,6 +2115,7 @@ def summarize_shard(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2214,6 +2232,7 @@ def translate_shard(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2279,6 +2298,7 @@ def translate_shard(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2362,6 +2382,7 @@ class Summarizer(_Summarizer):
         no_repeat_ngram_size: int | None = None,
         no_repeat_source_ngram_size: int | None = None,
         ban: Sequence[str] = (),
+        ban_ids: Sequence[str] = (),
         boost: Sequence[str] = (),
         min_new_tokens: int | None = None,
         max_new_tokens: int | None = None,
@@ -2409,6 +2430,7 @@ class Summarizer(_Summarizer):
             no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
             ban: Never output this text as words of their own, however cut into tokens; longer words may
                 contain it.
+            ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
             boost: Add X to the logits of this text (below 0: subtract).
             min_new_tokens: The least number of new tokens.
             max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2464,6 +2486,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2513,6 +2536,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2570,6 +2594,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2619,6 +2644,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2668,6 +2694,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2718,6 +2745,7 @@ def summarize_file(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2770,6 +2798,7 @@ def summarize_file(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -3122,6 +3151,7 @@ class Translator(_Translator):
         no_repeat_ngram_size: int | None = None,
         no_repeat_source_ngram_size: int | None = None,
         ban: Sequence[str] = (),
+        ban_ids: Sequence[str] = (),
         boost: Sequence[str] = (),
         min_new_tokens: int | None = None,
         max_new_tokens: int | None = None,
@@ -3174,6 +3204,7 @@ class Translator(_Translator):
             no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
             ban: Never output this text as words of their own, however cut into tokens; longer words may
                 contain it.
+            ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
             boost: Add X to the logits of this text (below 0: subtract).
             min_new_tokens: The least number of new tokens.
             max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -3238,6 +3269,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3296,6 +3328,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -3362,6 +3395,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3416,6 +3450,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3470,6 +3505,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3525,6 +3561,7 @@ def translate_file(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3585,6 +3622,7 @@ def translate_file(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]

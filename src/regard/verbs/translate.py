@@ -31,6 +31,7 @@ from regard.verbs.generation.sources import SourceEncoder
 from regard.verbs.generation.translated_document import document_lines
 from regard.verbs.generation.translation_builder import TranslationBuilder
 from regard.verbs.generation.translations import Translation, check_output, write_lines, write_texts
+from regard.verbs.generation.unwritable_bans import UnwritableBans
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.device import choose_workers
@@ -131,6 +132,7 @@ class Translator(ShowsModel):
         self._splitter = WholeTexts() if split is None else Splitter(split, self.settings, are_long)
         self._tags = LanguageTags(tokenizers.source, has_prefix=options.prefix is not None)
         self._tags.warn_of_prefix(prefix.text)
+        self._bans = UnwritableBans(controls.ban, tokenizers.target)
         self._translations = TranslationBuilder(
             self.answer, self.precision, self.model, tokenizers, self._sources, self.settings, options.n_best
         )
@@ -227,6 +229,7 @@ class Translator(ShowsModel):
         alignments: bool = False,
         numbers: Sequence[int] | None = None,
     ) -> Iterator[Translation]:
+        self._bans.warn()
         pieces = [each or [""] for each in pieces]
         numbers = range(first, first + len(pieces)) if numbers is None else numbers
         for number, each in zip(numbers, pieces, strict=True):
