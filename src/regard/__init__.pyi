@@ -2253,6 +2253,7 @@ def translate_shard(
     n_best: int = 1,
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
+    keep: Sequence[str] = (),
     engine: Literal["regard", "ctranslate2"] = "regard",
     shard: str | None = None,
     on: str | None = None,
@@ -2326,6 +2327,9 @@ def translate_shard(
             longer than the lines that the model was trained on.
         glossary: Require terms in the translations: a file with a source term, a tab and a target term
             in each line, or CSV.
+        keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
+            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
+            nothing in lines]
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
@@ -3171,6 +3175,7 @@ class Translator(_Translator):
         n_best: int = 1,
         split: Literal["auto", "on", "off"] = "auto",
         glossary: str | Path | None = None,
+        keep: Sequence[str] = (),
         engine: Literal["regard", "ctranslate2"] = "regard",
         device: str = "auto",
         threads: int | None = None,
@@ -3232,6 +3237,9 @@ class Translator(_Translator):
                 longer than the lines that the model was trained on.
             glossary: Require terms in the translations: a file with a source term, a tab and a target term
                 in each line, or CSV.
+            keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
+                URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
+                nothing in lines]
             engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
                 does.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3289,6 +3297,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     n_best: Literal[1] = 1,
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
+    keep: Sequence[str] = (),
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3356,6 +3365,9 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
             longer than the lines that the model was trained on.
         glossary: Require terms in the translations: a file with a source term, a tab and a target term
             in each line, or CSV.
+        keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
+            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
+            nothing in lines]
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3415,6 +3427,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     n_best: int,
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
+    keep: Sequence[str] = (),
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3470,6 +3483,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     n_best: Literal[1] = 1,
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
+    keep: Sequence[str] = (),
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3525,6 +3539,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     n_best: int,
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
+    keep: Sequence[str] = (),
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3583,6 +3598,7 @@ def translate_file(
     n_best: int = 1,
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
+    keep: Sequence[str] = (),
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3650,6 +3666,9 @@ def translate_file(
             longer than the lines that the model was trained on.
         glossary: Require terms in the translations: a file with a source term, a tab and a target term
             in each line, or CSV.
+        keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
+            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
+            nothing in lines]
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.

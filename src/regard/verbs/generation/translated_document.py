@@ -24,7 +24,12 @@ class TextTranslator(Protocol):
     model: Any
 
     def texts(
-        self, texts: Iterable[str], *, alignments: bool = False, numbers: Sequence[int] | None = None
+        self,
+        texts: Iterable[str],
+        *,
+        alignments: bool = False,
+        numbers: Sequence[int] | None = None,
+        of_document: bool = False,
     ) -> Iterator[Translation]: ...
 
 
@@ -62,7 +67,7 @@ def translated_document(
         numbers = page.lines
         _warn_of(page, name)
     aligned = page.has_inline_tags
-    found = list(translator.texts(page.texts, alignments=aligned, numbers=numbers))
+    found = list(translator.texts(page.texts, alignments=aligned, numbers=numbers, of_document=True))
     pairs = zip(page.texts, found, strict=True)
     links = [span_links(text, each) for text, each in pairs] if aligned else None
     return page.filled([each.text for each in found], links)

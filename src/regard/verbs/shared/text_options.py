@@ -214,6 +214,12 @@ class TranslationOptions(SummaryOptions, LanguageOptions):
         " or CSV.",
         metavar="FILE",
     )
+    keep: tuple[str, ...] = keyword(
+        (),
+        "Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>, URLs and"
+        " e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML, nothing in lines]",
+        metavar="REGEX",
+    )
     engine: Literal["regard", "ctranslate2"] = keyword(
         "regard",
         "Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping does.",
