@@ -79,6 +79,7 @@ def _text_job(
         written=functools.partial(output_lines, ranked=ranked, as_json=as_json),
         format="json" if as_json else "ranked" if ranked else "text",
         settings=[controls, options, runtime],
+        more={} if translator.glossary is None else {"glossary": str(translator.glossary)},
     )
 
 

@@ -19,7 +19,7 @@ from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.engine import EngineDecoder, refuse_device
-from regard.verbs.generation.glossary import RequiredText
+from regard.verbs.generation.glossary import Dictionary, RequiredText
 from regard.verbs.generation.glossary_decoding import GlossaryDecoder, settings_requiring
 from regard.verbs.generation.keeping import KeepingTranslator, PieceTranslator, keeping_translators
 from regard.verbs.generation.language_tags import LanguageTags
@@ -296,6 +296,11 @@ class Translator(ShowsModel):
             self._translations.of_piece(*each, alignments=alignments)
             for each in zip(numbers, pieces, found, strict=True)
         ]
+
+    @property
+    def glossary(self) -> Dictionary | None:
+        """The glossary as it was read."""
+        return None if self._glossary is None else self._glossary.dictionary
 
     def most_tokens(self, src_len: int) -> int:
         """How many tokens all hypotheses of a source of this length can have together."""

@@ -78,9 +78,9 @@ class GlossaryDecoder:
     ) -> None:
         self._file, self._plain, self._requiring = file, plain, requiring
         self._target, self._samples = target, samples
-        self._dictionary = read_glossary(Path(file))
-        _refuse_unknown(file, self._dictionary, target)
-        requiring(required_texts(dict([next(iter(self._dictionary.entries.items()))])))
+        self.dictionary = read_glossary(Path(file))
+        _refuse_unknown(file, self.dictionary, target)
+        requiring(required_texts(dict([next(iter(self.dictionary.entries.items()))])))
 
     def decode(
         self,
@@ -95,7 +95,7 @@ class GlossaryDecoder:
 
         Where the search finds none with a term, a warning says so, and it is decoded without the glossary.
         """
-        required = [required_texts(occurring(piece, [self._dictionary])) for piece in pieces]
+        required = [required_texts(occurring(piece, [self.dictionary])) for piece in pieces]
         found: dict[int, list[Hypothesis]] = {}
         for texts in dict.fromkeys(filter(None, required)):
             places = [place for place, each in enumerate(required) if each == texts]
