@@ -12,7 +12,7 @@ from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import LengthPenalty, Power, Wu
 from regard.decoding.penalties import FrequencyPenalty, PhraseBoost, PresencePenalty, RepetitionPenalty
-from regard.decoding.phrases import SentenceEnd, StopTexts, Words, ends_sentence, phrases, usual_forms
+from regard.decoding.phrases import SentenceEnd, StopTexts, Words, phrases, usual_forms
 from regard.decoding.registered import registered_rules
 from regard.decoding.registries import CONTROLS_OF_FIELD, SEARCHES
 from regard.decoding.rules import (
@@ -89,9 +89,9 @@ def _beam(controls: Controls, common: dict[str, Any], tokenizer: Words | None) -
     if controls.must_contain:
         wanted = tuple(phrases(tokenizer, text, "must_contain") for text in controls.must_contain)
         assert tokenizer is not None  # phrases has refused it
-        own = any(ends_sentence(each) for text in controls.must_contain for each in text.split("|"))
-        end = None if own else SentenceEnd(tokenizer)  # a required sentence may follow the others
-        return ConstrainedBeamSearch(**common, **more, constraints=wanted, sentence_end=end)
+        return ConstrainedBeamSearch(
+            **common, **more, constraints=wanted, sentence_end=SentenceEnd(tokenizer)
+        )
     return BeamSearch(**common, **more, heuristic_stopping=bool(controls.heuristic_stopping))
 
 

@@ -102,8 +102,7 @@ class BannedWords(BanningRule):
     def _of_text(self, text: str, before: str) -> list[int]:
         found = list(self._within(text))
         for length in range(min(len(text) - 1, len(before)) + 1):
-            begin = len(before) - length
-            if before.endswith(text[:length]) and _is_border(before[:begin], text[0]):
+            if before.endswith(text[:length]) and _is_border(before[: len(before) - length], text[0]):
                 found += self._beginning_with(text[length:], text)
         return found
 

@@ -20,7 +20,7 @@ from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.engine import EngineDecoder, refuse_device
 from regard.verbs.generation.glossary import Dictionary, RequiredText
-from regard.verbs.generation.glossary_decoding import GlossaryDecoder, settings_requiring
+from regard.verbs.generation.glossary_decoding import GlossaryDecoder, search_requiring
 from regard.verbs.generation.keeping import KeepingTranslator, PieceTranslator, keeping_translators
 from regard.verbs.generation.language_tags import LanguageTags
 from regard.verbs.generation.languages import in_languages
@@ -157,10 +157,10 @@ class Translator(ShowsModel):
     def _requiring(
         self, options: SummaryOptions, runtime: DecodingRuntime, texts: Sequence[RequiredText]
     ) -> PooledDecoder:
-        """Decodes sentences whose translations must have these texts, in this process."""
-        settings = settings_requiring(self.settings, texts, options.n_best)
-        strategy = translation_search(settings, self.loaded.tokenizers)
-        return PooledDecoder(strategy, self.model, self.loaded.tokenizers.target, 1, options, runtime)
+        """Decodes sentences of which each requires some texts such as these."""
+        tokenizers = self.loaded.tokenizers
+        strategy = search_requiring(self.settings, texts, options.n_best, tokenizers)
+        return PooledDecoder(strategy, self.model, tokenizers.target, self.workers, options, runtime)
 
     def _settings(self, settings: GenerationSettings, controls: Controls) -> GenerationSettings:
         """The settings with `n_best` candidates; the beam is widened for them, unless its size was given."""
