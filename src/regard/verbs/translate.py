@@ -131,7 +131,9 @@ class Translator(ShowsModel):
         self._sources = SourceEncoder(tokenizers.source, prefix, most, self.max_characters)
         are_long = partial(self._sources.are_long, above=self.settings.split_above)
         self._splitter = WholeTexts() if split is None else Splitter(split, self.settings, are_long)
-        self._tags = LanguageTags(tokenizers.source, has_prefix=options.prefix is not None)
+        self._tags = LanguageTags(
+            tokenizers.source, self.settings.tags, has_prefix=options.prefix is not None
+        )
         self._tags.warn_of_prefix(prefix.text)
         self._bans = UnwritableBans(controls.ban, tokenizers.target)
         self._translations = TranslationBuilder(

@@ -235,7 +235,7 @@ def write_decoding(
 
 
 OUR_NEUTRAL = {"temperature": 1.0, "top_p": 1.0, "typical_p": 1.0, "beam_groups": 1}
-NOT_CONVERTED = ("begin", "may_end", "end_ids", "prompt_lookup", "draft_model", "draft_tokens")
+NOT_CONVERTED = ("tags", "begin", "may_end", "end_ids", "prompt_lookup", "draft_model", "draft_tokens")
 
 
 def _hf_search(ours: dict[str, Any], has_source: bool) -> dict[str, Any]:

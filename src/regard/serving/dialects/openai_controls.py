@@ -45,7 +45,7 @@ def _biased(biases: dict[str, float], engine: Engine) -> dict[str, Any]:
     """The controls `ban_ids` and `boost` for a `logit_bias`, which maps token ids to biases.
 
     `boost` takes texts, so a token that is not banned must be the only token of its text. A text without a
-    space before it also stands for the form with one: with a byte-level BPE a bias of "cat" applies to " cat", too.
+    space before it also stands for the form with one: with a byte-level BPE "cat" also means " cat".
     """
     tokenizer = engine.model.loaded.tokenizers.target
     boosts, bans = [], []
