@@ -18,7 +18,7 @@ TAG = re.compile(r"\s*(>>[^<>\s]+<<|<2[\w-]+>|__[a-z]{2,3}(?:[_-][A-Za-z]+)?__)"
 MAY_BEGIN_TAG = re.compile(
     r"\s*(?:>{0,2}|>>[^<>\s]+<?|<|<2[\w-]*|_{0,2}|__[\w-]+)"
 )  # the first characters of TAG
-MOST_TOKENS = 24  # of a tag
+MOST_TOKENS = 24  # of a tag, with those that a tokeniser puts before every text
 
 WITHOUT_WIDTH = "\u00ad\u200b\u2060\ufeff"  # soft hyphen, zero-width space, word joiner, byte order mark
 ODD_SPACE = re.compile(f"[\u00a0\u2000-\u200a\u202f\u205f\u3000{WITHOUT_WIDTH}]")
@@ -148,12 +148,12 @@ def known_tags(tokenizer: Tokenizer, trained: Sequence[str] = ()) -> list[str]:
 
 def tags_of_sources(sources: Iterable[Sequence[int]], tokenizer: Tokenizer) -> list[str]:
     """The tags of languages that sources, which are tokens, begin with."""
-    begin, found, left = len(tokenizer.prefix), set[str](), [*sources]
-    for length in range(1, MOST_TOKENS + 1):
+    found, left = set[str](), [*sources]
+    for length in range(len(tokenizer.prefix) + 1, MOST_TOKENS + 1):
         places: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for place, ids in enumerate(left):
-            if len(ids) >= begin + length:
-                places[tuple(map(int, ids[: begin + length]))].append(place)
+            if len(ids) >= length:
+                places[tuple(ids[:length])].append(place)
         open_places: list[int] = []
         for ids, some in places.items():
             text = tokenizer.decode(ids)

@@ -33,8 +33,8 @@ class TrainingPairs(Protocol):
         """This quantile of the sources' lengths in tokens, the end token not counted."""
         ...
 
-    def some_sources(self) -> list[np.ndarray]:
-        """Sources as tokens: all, or SAMPLED_PAIRS of them."""
+    def some_beginnings(self, tokens: int) -> list[list[int]]:
+        """The first tokens of each source, or of SAMPLED_PAIRS of them."""
         ...
 
 
@@ -59,8 +59,9 @@ class ShardedPairs:
         lengths = self._shards.copy(0).source_lengths(np.arange(len(self._shards)))
         return int(np.quantile(lengths, share, method="higher")) - 1
 
-    def some_sources(self) -> list[np.ndarray]:
-        return self._shards.copy(0).sources(_spread(len(self._shards), SAMPLED_PAIRS))
+    def some_beginnings(self, tokens: int) -> list[list[int]]:
+        sources = self._shards.copy(0).sources(_spread(len(self._shards), SAMPLED_PAIRS))
+        return [ids[:tokens].tolist() for ids in sources]
 
 
 class CorpusPairs:
@@ -83,10 +84,12 @@ class CorpusPairs:
         lengths = [part.copy(0).source_lengths(np.arange(len(part))) for part in self._some_parts()]
         return int(np.quantile(np.concatenate(lengths), share, method="higher")) - 1
 
-    def some_sources(self) -> list[np.ndarray]:
+    def some_beginnings(self, tokens: int) -> list[list[int]]:
         most = SAMPLED_PAIRS // SAMPLED_PARTS
         return [
-            source for part in self._some_parts() for source in part.copy(0).sources(_spread(len(part), most))
+            ids[:tokens].tolist()
+            for part in self._some_parts()
+            for ids in part.copy(0).sources(_spread(len(part), most))
         ]
 
     def _some_parts(self) -> Iterator[TokenPart]:
