@@ -2254,6 +2254,7 @@ def translate_shard(
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
     keep: Sequence[str] = (),
+    replace_unk: bool = False,
     engine: Literal["regard", "ctranslate2"] = "regard",
     shard: str | None = None,
     on: str | None = None,
@@ -2330,6 +2331,8 @@ def translate_shard(
         keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
             URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
             nothing in lines]
+        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+            attention.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
@@ -3176,6 +3179,7 @@ class Translator(_Translator):
         split: Literal["auto", "on", "off"] = "auto",
         glossary: str | Path | None = None,
         keep: Sequence[str] = (),
+        replace_unk: bool = False,
         engine: Literal["regard", "ctranslate2"] = "regard",
         device: str = "auto",
         threads: int | None = None,
@@ -3240,6 +3244,8 @@ class Translator(_Translator):
             keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
                 URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
                 nothing in lines]
+            replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+                attention.
             engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
                 does.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3298,6 +3304,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
     keep: Sequence[str] = (),
+    replace_unk: bool = False,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3368,6 +3375,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
         keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
             URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
             nothing in lines]
+        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+            attention.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3428,6 +3437,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
     keep: Sequence[str] = (),
+    replace_unk: bool = False,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3484,6 +3494,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
     keep: Sequence[str] = (),
+    replace_unk: bool = False,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3540,6 +3551,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
     keep: Sequence[str] = (),
+    replace_unk: bool = False,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3599,6 +3611,7 @@ def translate_file(
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
     keep: Sequence[str] = (),
+    replace_unk: bool = False,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3669,6 +3682,8 @@ def translate_file(
         keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
             URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
             nothing in lines]
+        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+            attention.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.

@@ -155,8 +155,8 @@ class ConstrainedBeamSearch(BeamSearch):
 
     def _refuse_short(self, constraints: RequestConstraints) -> None:
         """Raise NoRoom if the required tokens may not fit."""
-        rooms = (constraints.longest - constraints.prefix_lengths).tolist()
-        for request, room in zip(constraints.requests, rooms, strict=True):
+        allowed = (constraints.longest - constraints.prefix_lengths).tolist()
+        for request, room in zip(constraints.requests, allowed, strict=True):
             _refuse_empty(request.required)
             needed = sum(max(map(len, phrases)) for phrases in self._of_request(request))
             if room < needed:

@@ -16,6 +16,7 @@ from regard.inspection.alignment import source_attentions
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import UNSET, Controls
+from regard.verbs.generation.copied_words import CopiedWords
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.engine import EngineDecoder, refuse_device
@@ -136,8 +137,18 @@ class Translator(ShowsModel):
         )
         self._tags.warn_of_prefix(prefix.text)
         self._bans = UnwritableBans(controls.ban, tokenizers.target)
+        copies = None
+        if isinstance(options, TranslationOptions) and options.replace_unk:
+            copies = CopiedWords(self.model, tokenizers, self._sources)
         self._translations = TranslationBuilder(
-            self.answer, self.precision, self.model, tokenizers, self._sources, self.settings, options.n_best
+            self.answer,
+            self.precision,
+            self.model,
+            tokenizers,
+            self._sources,
+            self.settings,
+            options.n_best,
+            copies,
         )
         self._glossary = None
         if isinstance(options, TranslationOptions) and options.glossary is not None:

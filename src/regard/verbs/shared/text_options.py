@@ -220,6 +220,10 @@ class TranslationOptions(SummaryOptions, LanguageOptions):
         " e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML, nothing in lines]",
         metavar="REGEX",
     )
+    replace_unk: bool = keyword(
+        False,
+        "In place of each unknown token (<unk>) write the source word of the greatest attention.",
+    )
     engine: Literal["regard", "ctranslate2"] = keyword(
         "regard",
         "Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping does.",
