@@ -655,6 +655,7 @@ def evaluate(
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     prefix: str | None = None,
@@ -728,6 +729,8 @@ def evaluate(
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+            attention.
         source_lang: The language of the texts, for a model of many languages, by its code there, such
             as eng_Latn.
         target_lang: The language of the output, for a model of many languages, by its code.
@@ -757,6 +760,7 @@ def evaluate_sets(
     metric: str | Path | LoadedModel | Iterable[str | Path | LoadedModel] = (),
     tokenize: Literal["auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200", "spBLEU-1K", "none"] = "auto",
     lowercase: bool = False,
+    context: int | None = None,
     beam_size: int | None = None,
     early_stopping: bool | None = None,
     heuristic_stopping: bool | None = None,
@@ -792,6 +796,7 @@ def evaluate_sets(
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     prefix: str | None = None,
@@ -811,6 +816,7 @@ def evaluate_sets(
         metric: one or several learned metrics, of all sets of sources and references; see `evaluate`.
         tokenize: sacreBLEU's tokeniser, of the same sets.
         lowercase: ignore case in them.
+        context: of test data of a language model; see `evaluate`.
         done: is called after each test set.
         shard: Do every Nth run or test set only, from the Ith on; all processes share a folder.
         on: Do all runs or test sets by processes of a cluster: ray://HOST:PORT; ray is the cluster of
@@ -856,6 +862,8 @@ def evaluate_sets(
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+            attention.
         source_lang: The language of the texts, for a model of many languages, by its code there, such
             as eng_Latn.
         target_lang: The language of the output, for a model of many languages, by its code.
@@ -2245,6 +2253,7 @@ def translate_shard(
     rules: Sequence[str] = (),
     search: str | None = None,
     as_json: bool = False,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -2254,7 +2263,6 @@ def translate_shard(
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
     keep: Sequence[str] = (),
-    replace_unk: bool = False,
     engine: Literal["regard", "ctranslate2"] = "regard",
     shard: str | None = None,
     on: str | None = None,
@@ -2315,6 +2323,8 @@ def translate_shard(
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+            attention.
         source_lang: The language of the texts, for a model of many languages, by its code there, such
             as eng_Latn.
         target_lang: The language of the output, for a model of many languages, by its code.
@@ -2331,8 +2341,6 @@ def translate_shard(
         keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
             URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
             nothing in lines]
-        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
-            attention.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
@@ -3170,6 +3178,7 @@ class Translator(_Translator):
         draft_tokens: int | None = None,
         rules: Sequence[str] = (),
         search: str | None = None,
+        replace_unk: bool = False,
         source_lang: str | None = None,
         target_lang: str | None = None,
         batch_tokens: int = 4096,
@@ -3179,7 +3188,6 @@ class Translator(_Translator):
         split: Literal["auto", "on", "off"] = "auto",
         glossary: str | Path | None = None,
         keep: Sequence[str] = (),
-        replace_unk: bool = False,
         engine: Literal["regard", "ctranslate2"] = "regard",
         device: str = "auto",
         threads: int | None = None,
@@ -3228,6 +3236,8 @@ class Translator(_Translator):
             draft_tokens: How many tokens the draft model proposes. [default: 4]
             rules: Apply the registered decoding rule of this name.
             search: Decode by the registered search of this name. [default: by beam size and sampling]
+            replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+                attention.
             source_lang: The language of the texts, for a model of many languages, by its code there, such
                 as eng_Latn.
             target_lang: The language of the output, for a model of many languages, by its code.
@@ -3244,8 +3254,6 @@ class Translator(_Translator):
             keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
                 URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
                 nothing in lines]
-            replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
-                attention.
             engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
                 does.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3295,6 +3303,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -3304,7 +3313,6 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
     keep: Sequence[str] = (),
-    replace_unk: bool = False,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3359,6 +3367,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+            attention.
         source_lang: The language of the texts, for a model of many languages, by its code there, such
             as eng_Latn.
         target_lang: The language of the output, for a model of many languages, by its code.
@@ -3375,8 +3385,6 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
         keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
             URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
             nothing in lines]
-        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
-            attention.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3428,6 +3436,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -3437,7 +3446,6 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
     keep: Sequence[str] = (),
-    replace_unk: bool = False,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3485,6 +3493,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -3494,7 +3503,6 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
     keep: Sequence[str] = (),
-    replace_unk: bool = False,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3542,6 +3550,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -3551,7 +3560,6 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
     keep: Sequence[str] = (),
-    replace_unk: bool = False,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3602,6 +3610,7 @@ def translate_file(
     search: str | None = None,
     as_json: bool = False,
     file_format: Literal["lines", "srt", "vtt", "html"] | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -3611,7 +3620,6 @@ def translate_file(
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
     keep: Sequence[str] = (),
-    replace_unk: bool = False,
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3666,6 +3674,8 @@ def translate_file(
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+            attention.
         source_lang: The language of the texts, for a model of many languages, by its code there, such
             as eng_Latn.
         target_lang: The language of the output, for a model of many languages, by its code.
@@ -3682,8 +3692,6 @@ def translate_file(
         keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
             URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
             nothing in lines]
-        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
-            attention.
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.

@@ -183,7 +183,16 @@ class WorkerOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationOptions(WorkerOptions, PrefixOptions, LanguageOptions):
+class UnknownOptions:
+    """What stands in a translation for unknown tokens."""
+
+    replace_unk: bool = keyword(
+        False, "In place of each unknown token (<unk>) write the source word of the greatest attention."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(WorkerOptions, PrefixOptions, LanguageOptions, UnknownOptions):
     """How a file is translated to be scored."""
 
 
@@ -200,7 +209,7 @@ class SummaryOptions(WorkerOptions, PrefixOptions, BatchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationOptions(SummaryOptions, LanguageOptions):
+class TranslationOptions(SummaryOptions, LanguageOptions, UnknownOptions):
     """How a text is translated."""
 
     split: Literal["auto", "on", "off"] = keyword(
@@ -219,10 +228,6 @@ class TranslationOptions(SummaryOptions, LanguageOptions):
         "Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>, URLs and"
         " e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML, nothing in lines]",
         metavar="REGEX",
-    )
-    replace_unk: bool = keyword(
-        False,
-        "In place of each unknown token (<unk>) write the source word of the greatest attention.",
     )
     engine: Literal["regard", "ctranslate2"] = keyword(
         "regard",
