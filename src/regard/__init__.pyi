@@ -482,11 +482,14 @@ class Embedder(_Embedder):
         model: str | Path | LoadedModel,
         *,
         batch_tokens: int = 4096,
+        layer: int | None = None,
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
         """Args:
             batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            layer: Give the mean of the states after this layer (0: the embeddings), of length as it is, as
+                probes read it. [default: the vector of the model]
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
         """
@@ -497,6 +500,7 @@ def embed(
     *,
     model: str | Path | LoadedModel,
     batch_tokens: int = 4096,
+    layer: int | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> Tensor:
@@ -508,6 +512,8 @@ def embed(
         text: one text, or several.
         model: a model or run folder, or what `regard.load` returns.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        layer: Give the mean of the states after this layer (0: the embeddings), of length as it is, as
+            probes read it. [default: the vector of the model]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
@@ -521,6 +527,7 @@ def embed_file(
     *,
     model: str | Path | LoadedModel,
     batch_tokens: int = 4096,
+    layer: int | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> Tensor:
@@ -530,6 +537,8 @@ def embed_file(
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
         model: a model or run folder, or what `regard.load` returns.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        layer: Give the mean of the states after this layer (0: the embeddings), of length as it is, as
+            probes read it. [default: the vector of the model]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -541,6 +550,7 @@ def embed_similar(
     similar_to: str,
     model: str | Path | LoadedModel,
     batch_tokens: int = 4096,
+    layer: int | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> list[SimilarLine]:
@@ -551,6 +561,8 @@ def embed_similar(
         similar_to: the text that they are compared with.
         model: a model or run folder, or what `regard.load` returns.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        layer: Give the mean of the states after this layer (0: the embeddings), of length as it is, as
+            probes read it. [default: the vector of the model]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1777,6 +1789,7 @@ def embed_shard(
     model: str | Path | LoadedModel,
     as_json: bool = False,
     batch_tokens: int = 4096,
+    layer: int | None = None,
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
@@ -1796,6 +1809,8 @@ def embed_shard(
         as_json: write a line of JSON for each line.
         done: is called after each part.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        layer: Give the mean of the states after this layer (0: the embeddings), of length as it is, as
+            probes read it. [default: the vector of the model]
         shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
             What is done there is left out.
         on: Do all of the input, a pattern of files, into the output, a folder, by processes of a

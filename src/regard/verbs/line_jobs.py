@@ -19,9 +19,9 @@ from regard.verbs.shared.runtime import (
     Runtime,
 )
 from regard.verbs.shared.text_options import (
-    BatchOptions,
     ChatOptions,
     ClassificationOptions,
+    EmbeddingOptions,
     FillingOptions,
     PrefixOptions,
     SummaryOptions,
@@ -112,7 +112,7 @@ def embed_job(
     *,
     model: AnyModel,
     as_json: bool = False,
-    options: BatchOptions = embed.OPTIONS,
+    options: EmbeddingOptions = embed.OPTIONS,
     runtime: Runtime = DEFAULT_RUNTIME,
 ) -> LineJob:
     """Embeds each line."""

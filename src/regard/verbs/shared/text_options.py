@@ -24,6 +24,18 @@ class BatchOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EmbeddingOptions(BatchOptions):
+    """How texts become vectors."""
+
+    layer: int | None = keyword(
+        None,
+        "Give the mean of the states after this layer (0: the embeddings), of length as it is, as probes read"
+        " it. [default: the vector of the model]",
+        metavar="N",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaggingOptions(BatchOptions):
     """How texts are labelled."""
 
