@@ -9,6 +9,9 @@ from typing import Protocol, runtime_checkable
 from regard.errors import ConfigError
 from regard.recipe import check_types
 
+Phrase = tuple[int, ...]
+Constraint = tuple[Phrase, ...]  # of which a text must have one
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -25,6 +28,7 @@ class Request:
     index: int = 0  # its place in the whole input
     most: int = sys.maxsize  # tokens that the model can read
     source: tuple[int, ...] | None = None  # None: unknown
+    required: tuple[Constraint, ...] = ()  # for a constrained search, besides what it requires of each
 
     @cached_property
     def noise(self) -> int:

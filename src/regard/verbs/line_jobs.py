@@ -20,9 +20,9 @@ from regard.verbs.shared.runtime import (
     Runtime,
 )
 from regard.verbs.shared.text_options import (
-    BatchOptions,
     ChatOptions,
     ClassificationOptions,
+    EmbeddingOptions,
     FillingOptions,
     PrefixOptions,
     SummaryOptions,
@@ -80,6 +80,7 @@ def _text_job(
         written=functools.partial(output_lines, ranked=ranked, as_json=as_json),
         format="json" if as_json else "ranked" if ranked else "text",
         settings=[controls, options, runtime],
+        more={} if translator.glossary is None else {"glossary": str(translator.glossary)},
     )
 
 
@@ -112,7 +113,7 @@ def embed_job(
     *,
     model: AnyModel,
     as_json: bool = False,
-    options: BatchOptions = embed.OPTIONS,
+    options: EmbeddingOptions = embed.OPTIONS,
     runtime: Runtime = DEFAULT_RUNTIME,
 ) -> LineJob:
     """Embeds each line."""

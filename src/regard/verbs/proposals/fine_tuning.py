@@ -27,7 +27,7 @@ EPOCHS = 10
 MAX_BATCH_TOKENS = 2048
 UNKNOWN_SHARE = 0.001  # of the tokens of a side; with more the vocabulary is extended
 NEW_TOKENS = 1000  # at most
-FROM_DATA = frozenset({"split_above"})  # decoding defaults that the run takes from its data
+FROM_DATA = frozenset({"split_above", "tags"})  # decoding defaults that the run takes from its data
 
 
 @dataclass(frozen=True, kw_only=True)

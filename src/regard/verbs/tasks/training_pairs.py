@@ -1,5 +1,6 @@
 """The training pairs of a translation: shards in the run's folder, or a tokenised corpus anywhere."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -13,6 +14,7 @@ from regard.jobs.storage import Storage
 from regard.jobs.token_corpus import PartReader, TokenIndex
 
 SAMPLED_PARTS = 8  # whose lengths stand for those of all parts
+SAMPLED_PAIRS = 200_000  # a language that is that of one in 10,000 pairs is not among them once in e^20 times
 
 
 @runtime_checkable
@@ -29,6 +31,10 @@ class TrainingPairs(Protocol):
 
     def length_quantile(self, share: float) -> int:
         """This quantile of the sources' lengths in tokens, the end token not counted."""
+        ...
+
+    def some_beginnings(self, tokens: int) -> list[list[int]]:
+        """The first tokens of each source, or of SAMPLED_PAIRS of them."""
         ...
 
 
@@ -53,6 +59,10 @@ class ShardedPairs:
         lengths = self._shards.copy(0).source_lengths(np.arange(len(self._shards)))
         return int(np.quantile(lengths, share, method="higher")) - 1
 
+    def some_beginnings(self, tokens: int) -> list[list[int]]:
+        sources = self._shards.copy(0).sources(_spread(len(self._shards), SAMPLED_PAIRS))
+        return [ids[:tokens].tolist() for ids in sources]
+
 
 class CorpusPairs:
     """The parts of a tokenised corpus; quantiles are those of some parts."""
@@ -71,10 +81,27 @@ class CorpusPairs:
         return max(totals["longest_source"], totals["longest_target"] - 1)
 
     def length_quantile(self, share: float) -> int:
+        lengths = [part.copy(0).source_lengths(np.arange(len(part))) for part in self._some_parts()]
+        return int(np.quantile(np.concatenate(lengths), share, method="higher")) - 1
+
+    def some_beginnings(self, tokens: int) -> list[list[int]]:
+        most = SAMPLED_PAIRS // SAMPLED_PARTS
+        return [
+            ids[:tokens].tolist()
+            for part in self._some_parts()
+            for ids in part.copy(0).sources(_spread(len(part), most))
+        ]
+
+    def _some_parts(self) -> Iterator[TokenPart]:
         filled = [number for number, size in enumerate(self._index.numbers("pairs")) if size]
-        reader, lengths = self._reader(), list[np.ndarray]()
+        reader = self._reader()
         for number in filled[:: -(-len(filled) // SAMPLED_PARTS)]:
             reader.reads([number], [])  # and no other is kept
-            part = reader.part(number)
-            lengths.append(part.copy(0).source_lengths(np.arange(len(part))))
-        return int(np.quantile(np.concatenate(lengths), share, method="higher")) - 1
+            yield reader.part(number)
+
+
+def _spread(count: int, most: int) -> np.ndarray:
+    """The numbers from 0 to `count`, or `most` of them, at random: a step would miss what alternates."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, most, replace=False))

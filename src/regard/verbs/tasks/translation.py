@@ -25,6 +25,7 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.collapse import target_entropy
 from regard.training.objective import CrossEntropy, Objective
 from regard.verbs.generation.decoding_defaults import decoding_defaults
+from regard.verbs.generation.prefixes import MOST_TOKENS, tags_of_sources
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.translation_scoring import scoring_for
 from regard.verbs.tasks.pretrained_tokenizers import pretrained_tokenizers
@@ -111,7 +112,9 @@ class TranslationTask(Task):
         )
         refuse_few_positions(self.config, pairs)
         decoding = recipe.decoding.with_(
-            split_above=recipe.decoding.split_above or pairs.length_quantile(0.99)
+            split_above=recipe.decoding.split_above or pairs.length_quantile(0.99),
+            tags=recipe.decoding.tags
+            or tuple(tags_of_sources(pairs.some_beginnings(MOST_TOKENS), tokenizers.source)),
         )
         self.files = {**tokenizers.files(), "generation.json": json_bytes(decoding.to_dict())}
         self._validate = validator(valid, tokenizers, recipe.validation, recipe.decoding)
