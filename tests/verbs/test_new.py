@@ -1,5 +1,6 @@
 """Two files become a recipe that can be trained, and what it validates on is never trained on."""
 
+import functools
 import gzip
 import json
 import re
@@ -7,6 +8,8 @@ import re
 import pytest
 
 from regard.cli import run
+from regard.data import corpus_statistics
+from regard.data.line_sample import LineSample
 from regard.errors import DataError, RecipeError, UserError
 from regard.evaluation import tokenizers
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -280,6 +283,42 @@ def test_all_lines_with_problems_are_listed_and_clean_leaves_them_out(corpus, tm
     assert sorted(kept) == sorted(text for text in lines(corpus[1]) if text not in broken.values())
     assert lines(cleaned.data / "problems.tsv") == lines(found.data / "problems.tsv")
     assert any("9 pairs left out: " in warning for warning in cleaned.warnings)
+
+
+def test_a_problem_has_one_count_and_the_description_that_of_the_pairs_to_train_on(
+    corpus, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(corpus_statistics, "LineSample", functools.partial(LineSample, pairs=40))
+    german = lines(corpus[1])
+    write(corpus[1], [text + " &amp;" if i % 20 < 7 else text for i, text in enumerate(german)])
+    written = new(*corpus, out=tmp_path / "r.toml", clean=True)
+    listed = len(lines(written.data / "problems.tsv")) - 1
+    assert written.skipped == {"HTML entities": listed} == {"HTML entities": 70}
+    assert any(each.startswith("70 pairs with characters as HTML") for each in written.warnings)
+    assert (
+        f"{written.train:,} pairs of train.en and train.de" == load_recipe(written.recipe).recipe.description
+    )
+
+
+def test_clean_leaves_out_repeated_pairs_and_sources_that_are_validated_or_tested_on(corpus, tmp_path):
+    english, german = map(lines, corpus)
+    write(corpus[0], [*english, *english[:3], "in both"])
+    write(corpus[1], [*german, *german[:3], "in beiden"])
+    dev = [write(tmp_path / f"dev.{side}", [text, "two"]) for side, text in (("a", "in both"), ("b", "x"))]
+
+    def remarks(written):
+        return [each for each in (*written.warnings, *written.notes) if "repeat" in each or "too" in each]
+
+    found = new(*corpus, valid=dev, out=tmp_path / "all.toml")
+    assert (found.train, found.skipped) == (204, {})
+    assert all(each.endswith("; --clean leaves them out") for each in remarks(found))
+    cleaned = new(*corpus, valid=dev, clean=True, out=tmp_path / "clean.toml")
+    assert cleaned.train == 200
+    assert cleaned.skipped == {"repeated pair": 3, "source in validation or test data": 1}
+    assert len(remarks(cleaned)) == 2
+    assert all(each.endswith("; left out") for each in remarks(cleaned))
+    kept = list(zip(lines(cleaned.data / "train.source"), lines(cleaned.data / "train.target"), strict=True))
+    assert kept == list(zip(english, german, strict=True))
 
 
 def test_a_header_that_is_repeated_in_joined_tables_is_left_out_and_counted(corpus, tmp_path):

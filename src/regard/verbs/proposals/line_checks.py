@@ -4,19 +4,20 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, cast
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from regard.data.corpus import Pair
 from regard.data.corpus_statistics import CorpusStatistics
-from regard.data.language_profile import LanguageProfiles
 from regard.data.scripts import Script, detect_script
+from regard.verbs.proposals.pair_languages import Languages
 
 LineProblem = Literal[
     "swapped",
     "language of the other side",
+    "another language",
     "another script",
     "broken characters",
     "HTML entities",
@@ -26,12 +27,14 @@ LineProblem = Literal[
 ]
 MIN_SUSPECT_LINES = 3  # of a problem, which also needs one of these shares of the pairs:
 MIN_WRONG_SHARE = 0.003  # lines in the wrong language or script, odd lengths; names are fewer
+MIN_THIRD_SHARE = 0.0005  # lines in a third language; a good corpus has hardly any
 MIN_SWAPPED_SHARE = 0.0005  # pairs with each side in the other's language; a good corpus has none
 MIN_BROKEN_SHARE = 0.0005  # broken characters, entities, targets without words; a good corpus has hardly any
 MIN_COPIED_SHARE = 0.002  # pairs whose sides are the same
 SHARES: dict[LineProblem, float] = {
     "swapped": MIN_SWAPPED_SHARE,
     "language of the other side": MIN_WRONG_SHARE,
+    "another language": MIN_THIRD_SHARE,
     "another script": MIN_WRONG_SHARE,
     "broken characters": MIN_BROKEN_SHARE,
     "HTML entities": MIN_BROKEN_SHARE,
@@ -88,62 +91,85 @@ def _log_ratio(pair: Pair) -> float:
     return math.log((len(pair.target) + ADDED_CHARACTERS) / (len(pair.source) + ADDED_CHARACTERS))
 
 
+BOTH = 2  # sides
+
+
+@dataclass
+class Occurrences:
+    """The pairs that have a problem.
+
+    Attributes:
+        lines: their line numbers.
+        sides: of each the side that has the problem, 0 or 1; BOTH; 0 for a problem of the pair as a whole.
+    """
+
+    lines: list[int] = field(default_factory=list)
+    sides: list[int] = field(default_factory=list)
+
+    def add(self, line: int, side: int) -> None:
+        """Adds a pair."""
+        self.lines.append(line)
+        self.sides.append(side)
+
+
 class LineChecks:
     """The problems that so many pairs of a corpus have that they look like mistakes.
 
     Attributes:
-        found: the sampled lines of each of these problems.
+        found: the sampled pairs with each of these problems.
+        misalignment: that of the lines without problems. With one, odd lengths are no problem of pairs.
+        wrong: the sampled lines that have any problem, however few they are.
     """
 
-    def __init__(self, corpus: CorpusStatistics, profiles: LanguageProfiles | None) -> None:
+    def __init__(self, corpus: CorpusStatistics, languages: Languages | None) -> None:
         self._scripts = [
             each.script if each.script.share >= MIN_SCRIPT_SHARE else None for each in corpus.characters
         ]
         pairs = corpus.sample.pairs
-        self._profiles, self._ratios = profiles, LengthRatios.of(pairs)
-        self.found: dict[LineProblem, list[int]] = {}
-        lines: dict[LineProblem, list[int]] = {}
+        self._languages, self._ratios = languages, LengthRatios.of(pairs)
+        found: dict[LineProblem, Occurrences] = {}
         for pair, problems in zip(pairs, self._problems(pairs), strict=True):
-            for problem in problems:
-                lines.setdefault(problem, []).append(pair.line)
-        if corpus.lengths.misalignment() is not None:  # whose pairs have other lengths for that reason
-            lines.pop("odd length", None)
-        for problem, some in lines.items():
-            if len(some) >= max(MIN_SUSPECT_LINES, SHARES[problem] * len(pairs)):
-                self.found[problem] = some
+            for problem, side in problems.items():
+                found.setdefault(problem, Occurrences()).add(pair.line, side)
+        self.wrong = {line for each in found.values() for line in each.lines}
+        good = [pair.line for pair in pairs if pair.line not in self.wrong]
+        self.misalignment = corpus.lengths.misalignment(self.wrong, good)
+        if self.misalignment is not None:
+            found.pop("odd length", None)
+        self.found: dict[LineProblem, Occurrences] = {
+            problem: found[problem]
+            for problem, share in SHARES.items()
+            if problem in found and len(found[problem].lines) >= max(MIN_SUSPECT_LINES, share * len(pairs))
+        }
 
-    def problems(self, pairs: Sequence[Pair]) -> Iterator[list[LineProblem]]:
-        """Those of each pair, among the problems that were found."""
+    def problems(self, pairs: Sequence[Pair]) -> Iterator[dict[LineProblem, int]]:
+        """Those of each pair among the problems that were found, and the side that has each."""
         if not self.found:
-            return itertools.repeat([], len(pairs))
-        return ([each for each in problems if each in self.found] for problems in self._problems(pairs))
+            return itertools.repeat({}, len(pairs))
+        return (
+            {problem: side for problem, side in problems.items() if problem in self.found}
+            for problems in self._problems(pairs)
+        )
 
-    def _problems(self, pairs: Sequence[Pair]) -> Iterator[list[LineProblem]]:
-        source, target = np.zeros(len(pairs), int), np.zeros(len(pairs), int)
-        if self._profiles is not None:
-            source = self._profiles.sides([pair.source for pair in pairs])
-            target = self._profiles.sides([pair.target for pair in pairs])
-        for pair, of_source, of_target in zip(pairs, source, target, strict=True):
-            found: list[LineProblem] = []
-            if pair.source == pair.target:
-                if sum(map(str.isalpha, pair.source)) >= MIN_COPY_LETTERS:
-                    found.append("copy")
-            elif of_source < 0 and of_target > 0:
-                found.append("swapped")
-            elif of_source < 0 or of_target > 0:
-                found.append("language of the other side")
-            if any(
-                script is not None and has_other_script(text, script) for script, text in self._sides(pair)
-            ):
-                found.append("another script")
-            yield (
-                found
-                + list(problems_of_text(pair))
-                + cast("list[LineProblem]", ["odd length"] if self._ratios.is_odd(pair) else [])
-            )
-
-    def _sides(self, pair: Pair) -> Iterator[tuple[Script | None, str]]:
-        return zip(self._scripts, (pair.source, pair.target), strict=True)
+    def _problems(self, pairs: Sequence[Pair]) -> Iterator[dict[LineProblem, int]]:
+        languages = itertools.repeat([]) if self._languages is None else self._languages.problems(pairs)
+        for pair, of_languages in zip(pairs, languages, strict=False):
+            found: dict[LineProblem, int] = {}
+            if pair.source != pair.target:
+                for problem, side in of_languages:
+                    found[problem] = BOTH if problem in found else side
+            elif sum(map(str.isalpha, pair.source)) >= MIN_COPY_LETTERS:
+                found["copy"] = 1
+            for side, text in enumerate((pair.source, pair.target)):
+                script = self._scripts[side]
+                if script is not None and has_other_script(text, script):
+                    found["another script"] = BOTH if "another script" in found else side
+                    found.pop("another language", None)
+            for problem in problems_of_text(pair):
+                found[problem] = 0
+            if self._ratios.is_odd(pair):
+                found["odd length"] = 0
+            yield found
 
 
 def problems_of_text(pair: Pair) -> Iterator[LineProblem]:
