@@ -25,8 +25,8 @@ MIN_EVIDENCE = 0.75
 class ThirdLanguage:
     """The trigram weights of another language in the lines of one, learned from these lines.
 
-    Of 3,000 lines it finds nearly all of a language in 5 to 10 % of them, of 20,000 in 0.3 to 20 %; fewer are
-    not told from names and other topics.
+    Of 3,000 lines it finds nearly all of a language in 5 to 10 % of them, of 20,000 in 0.3 to 20 %; fewer
+    look like names and other topics.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:

@@ -53,7 +53,7 @@ class Languages:
 
 
 def languages_of(sample: Sequence[Pair]) -> Languages | None:
-    """The languages of a corpus; None if its sides are not told apart, as in a task within one language.
+    """The languages of a corpus; None if they do not differ, as in a task within one language.
 
     If half of a corpus is swapped, the profiles of its sides are the same; then the first tenth decides.
     """
