@@ -177,10 +177,21 @@ def test_columns_can_be_chosen_by_name_and_by_number(corpus, tmp_path):
     path = write(tmp_path / "four.tsv", rows)
     turned = new(path, columns=["3", "1"], out=tmp_path / "turned.toml")
     assert set(lines(turned.data / "train.source")) <= set(german)
+    assert turned.reading == "translation (columns number 3 and number 1; not used: number 0, number 2)"
     by_number = new(path, columns=[3, 1], out=tmp_path / "numbers.toml")
     assert (by_number.data / "train.source").read_text() == (turned.data / "train.source").read_text()
     with pytest.raises(DataError, match="no column 'fr'"):
         new(path, columns=["fr", "1"], out=tmp_path / "other.toml")
+
+
+def test_columns_that_are_not_used_are_named(corpus, tmp_path):
+    english, german = map(lines, corpus)
+    rows = [
+        json.dumps({"id": i, "en": a, "de": b, "fr": f"phrase {i}"})
+        for i, (a, b) in enumerate(zip(english, german, strict=True))
+    ]
+    written = new(write(tmp_path / "three.jsonl", rows), columns=["de", "fr"], out=tmp_path / "r.toml")
+    assert written.reading == "translation (columns de and fr; not used: id, en)"
 
 
 def test_a_recipe_is_put_into_a_folder_and_parents_are_made(corpus, tmp_path):

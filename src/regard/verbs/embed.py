@@ -89,7 +89,7 @@ class Embedder(TextVerb[str, EmbeddedLine]):
         self.loaded = open_model(model, runtime)
         self.model = _text_model(self.loaded)
         self.tokenizer, self.options = self.loaded.tokenizers.source, options
-        self.unknown_tokens = UnknownTokens.of(self.tokenizer)
+        self.unknown_tokens = UnknownTokens.of_model(self.loaded)
 
     def answers(self, texts: Sequence[str], first: int) -> Iterator[EmbeddedLine]:
         vectors = self._vectors([self._text(line, number) for number, line in enumerate(texts, first)])

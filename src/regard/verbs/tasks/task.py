@@ -67,6 +67,10 @@ class Task(ABC):
             examples = ProcessShare(examples, group.rank, group.size)
         return Loader(examples, batches, seed=seed, order=order)
 
+    def warning_of_start(self, start: LoadedModel) -> str | None:
+        """A warning if the model that training starts from does not fit these data; None if it does."""
+        return None
+
     def target_entropy(self, loader: Loader) -> float | None:
         """The training loss, in nats, of a model that knows the frequency of each target and nothing else.
 

@@ -33,6 +33,7 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.collapse import target_entropy
 from regard.training.objective import CrossEntropy, Objective
 from regard.verbs.generation.decoding_defaults import decoding_defaults
+from regard.verbs.generation.translation_direction import direction_warning
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.translation_scoring import scoring_for
 from regard.verbs.tasks.pretrained_tokenizers import pretrained_tokenizers
@@ -124,7 +125,8 @@ class TranslationTask(Task):
         valid: list[Pair],
         test: list[Pair],
     ) -> None:
-        self.recipe, self.tokenizers, self.pairs, self._test = recipe, tokenizers, pairs, test
+        self.recipe, self.tokenizers, self.pairs = recipe, tokenizers, pairs
+        self._valid, self._test = valid, test
         self.config = model_config(
             recipe,
             src_vocab_size=tokenizers.source.vocab_size,
@@ -144,6 +146,9 @@ class TranslationTask(Task):
 
     def examples(self) -> Examples:
         return self.pairs.examples(self.tokenizers.target.pad_id)
+
+    def warning_of_start(self, start: LoadedModel) -> str | None:
+        return direction_warning(start, str(start.path), self._valid)
 
     def target_entropy(self, loader: Loader) -> float | None:
         return target_entropy(loader.epoch(0))
