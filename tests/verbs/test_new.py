@@ -224,12 +224,14 @@ def test_files_that_are_no_corpus_are_refused_by_name(corpus, tmp_path):
 
     (tmp_path / "empty").touch()
     (tmp_path / "binary").write_bytes(b"PK\0\1" * 50)
+    (tmp_path / "mac.txt").write_bytes(b"one\rtwo\r")
     (tmp_path / "wide.txt").write_bytes("text\n".encode("utf-16"))
     assert "no such file" in refused(tmp_path / "nowhere", corpus[1])
     assert "is a folder" in refused(tmp_path, corpus[1])
     assert "is empty" in refused(corpus[0], tmp_path / "empty")
     assert "is not a text file" in refused(tmp_path / "binary")
     assert "is UTF-16" in refused(tmp_path / "wide.txt")
+    assert "end with CR alone" in refused(tmp_path / "mac.txt")
     assert "is named twice" in refused(corpus[0], corpus[0])
     assert "is named twice" in refused(*corpus, valid=corpus)
     assert "two to train on" in refused(*corpus, valid=write(tmp_path / "dev", ["one", "two"]))
@@ -318,7 +320,9 @@ def test_clean_leaves_out_repeated_pairs_and_sources_that_are_validated_or_teste
     dev = [write(tmp_path / f"dev.{side}", [text, "two"]) for side, text in (("a", "in both"), ("b", "x"))]
 
     def remarks(written):
-        return [each for each in (*written.warnings, *written.notes) if "repeat" in each or "too" in each]
+        return [
+            each for each in (*written.warnings, *written.notes) if "repeat" in each or "data too" in each
+        ]
 
     found = new(*corpus, valid=dev, out=tmp_path / "all.toml")
     assert (found.train, found.skipped) == (204, {})
@@ -330,6 +334,11 @@ def test_clean_leaves_out_repeated_pairs_and_sources_that_are_validated_or_teste
     assert all(each.endswith("; left out") for each in remarks(cleaned))
     kept = list(zip(lines(cleaned.data / "train.source"), lines(cleaned.data / "train.target"), strict=True))
     assert kept == list(zip(english, german, strict=True))
+
+
+def test_too_few_pairs_are_a_warning_unless_a_trained_model_learns_them(corpus, tmp_path):
+    [warning] = new(*corpus, out=tmp_path / "r.toml").warnings
+    assert warning.startswith("190 pairs to train on are too few")
 
 
 def test_a_header_that_is_repeated_in_joined_tables_is_left_out_and_counted(corpus, tmp_path):

@@ -286,6 +286,8 @@ def test_lines_in_another_script_are_found(corpus):
         ("broken characters", "Ãœber Ã–sterreich", "Über Österreich, ÃO, â, „â“"),
         ("broken characters", "Das kostet 5 â‚¬.", "Das kostet 5 €."),
         ("broken characters", "ÐŸÑ€Ð¸Ð²ÐµÑ‚", "Ðað er gott, Ñandú"),
+        ("broken characters", "Er f\x84hrt \x07 nach", "Er fährt\tnach\u00a0Köln"),
+        ("HTML tags", '<p class="a">Brot</p><br/>', "3 < 4 > 2 und <3, a < b"),
         ("HTML entities", "Brot &amp; Butter, 3 &#8364;", "Brot & Butter; R&D, a&b;"),
         ("target without words", "https://example.org/a?b=c 17", "Siehe https://example.org/a?b=c"),
         ("odd length", "Haus " * 200, "Haus mit Fenstern am Fluss"),
@@ -301,6 +303,27 @@ def test_pairs_that_are_wrong_by_themselves_are_found(corpus, kind, wrong, right
 
     assert found(wrong) == [(kind, [10, 11, 12, 13, 14])]
     assert found(right) == []
+
+
+def test_sides_that_are_cut_off_are_found(corpus):
+    cut = [text[: len(text) // 2].rstrip() if i % 20 == 0 else text for i, text in enumerate(GERMAN)]
+    finding = only(survey(corpus(ENGLISH, cut)))
+    assert finding.kind == "cut off"
+    assert 30 <= finding.count <= 40
+    without_stops = [text.rstrip(".0123456789 ") if i % 20 == 0 else text for i, text in enumerate(GERMAN)]
+    assert not survey(corpus(ENGLISH, without_stops)).findings
+
+
+def test_a_target_of_many_sources_and_letters_of_one_case_are_named(corpus):
+    target = ["das alte Haus." if i % 20 == 0 else text for i, text in enumerate(GERMAN)]
+    found = {each.kind: each for each in survey(corpus(ENGLISH, target)).findings}
+    assert (found["one target"].count, found["one target"].is_usual) == (40, False)
+    lower = only(survey(corpus(map(str.lower, ENGLISH), map(str.lower, GERMAN))))
+    upper = only(survey(corpus(map(str.upper, ENGLISH), map(str.upper, GERMAN))))
+    assert "have no capital letters" in lower.text
+    assert "have only capital letters" in upper.text
+    assert lower.is_usual
+    assert upper.is_usual
 
 
 @pytest.mark.parametrize("vocab_size", [300, 1000])

@@ -1,5 +1,6 @@
 """Problems in a parallel corpus (swapped, misaligned, duplicates), each a sentence with line numbers."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -22,14 +23,20 @@ FindingKind = Literal[
     "segmented",
     "broken characters",
     "HTML entities",
+    "HTML tags",
     "target without words",
     "odd length",
+    "cut off",
+    "one target",
+    "no capitals",
     "overlap",
     "copies",
     "not distinguished",
     "duplicates",
     "several targets",
 ]
+MIN_EQUAL_TARGETS, MIN_EQUAL_SHARE = 20, 0.02  # sources of one target; Tatoeba has 0.0001
+MOST_OF_OTHER_CASE = 0.001  # of the letters of a text in lower case, or in capitals
 MIN_PAIRS_TO_DISTINGUISH = 500  # with fewer, profiles of languages are not expected to differ
 
 
@@ -45,7 +52,7 @@ class CorpusFinding:
     @property
     def is_usual(self) -> bool:
         """True for findings that good corpora have too; others look like mistakes."""
-        return self.kind in ("not distinguished", "duplicates", "several targets")
+        return self.kind in ("not distinguished", "no capitals", "duplicates", "several targets")
 
     def __str__(self) -> str:
         return self.text
@@ -96,6 +103,8 @@ def findings_of(
         of_lines = line_findings(corpus, each.found, corpus.sample.scale)
         yield from of_lines if corpus is training else _of_held_out(corpus, each, of_lines)
         yield from _segmented(corpus)
+    yield from _one_target(training)
+    yield from _no_capitals(training)
     for part, corpus in held_out.items():
         yield from _overlap(training, corpus, overlaps[part])
     if languages is None and training.pairs >= MIN_PAIRS_TO_DISTINGUISH:
@@ -191,10 +200,13 @@ _IN_EITHER_SIDE: dict[LineProblem, str] = {
 }
 _OF_PAIRS: dict[LineProblem, str] = {
     "swapped": "with source and target swapped",
-    "broken characters": "with broken characters, such as Ã¼ for ü: UTF-8 that was read as another encoding",
+    "broken characters": "with broken characters: UTF-8 that was read as another encoding, such as Ã¼ for ü,"
+    " or control characters",
     "HTML entities": "with characters as HTML writes them, such as &amp; for &",
+    "HTML tags": "with tags of HTML or XML, such as <b>",
     "target without words": "with words in the source, and none in the target",
     "odd length": "with one side much too long for the other",
+    "cut off": "of which one side ends like a sentence and the other after a word, as if it were cut off",
 }
 _KINDS: dict[LineProblem, FindingKind] = {
     "swapped": "swapped",
@@ -203,8 +215,10 @@ _KINDS: dict[LineProblem, FindingKind] = {
     "another script": "script",
     "broken characters": "broken characters",
     "HTML entities": "HTML entities",
+    "HTML tags": "HTML tags",
     "target without words": "target without words",
     "odd length": "odd length",
+    "cut off": "cut off",
     "copy": "copies",
 }
 
@@ -243,6 +257,40 @@ def _described(problem: LineProblem, found: Occurrences, corpus: CorpusStatistic
         other=("target", "source")[side], script=corpus.characters[side].script.script
     )
     return "line", f"of {corpus.files[side]} {text}"
+
+
+def _one_target(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
+    """A target that many different sources have."""
+    pairs, scale = corpus.sample.pairs, corpus.sample.scale
+    sources = Counter(target for target, _ in {(pair.target, pair.source) for pair in pairs})
+    for target, count in sources.most_common(1):
+        if count >= max(MIN_EQUAL_TARGETS, MIN_EQUAL_SHARE * len(pairs)):
+            share = _of(round(scale * count), corpus.pairs)
+            about = "about " if scale > 1 else ""
+            yield CorpusFinding(
+                kind="one target",
+                text=f"{about}{share} have different sources and one target: {target[:60]!r}",
+                count=round(scale * count),
+            )
+
+
+def _no_capitals(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
+    """A corpus in lower case, or in capitals."""
+    texts = [
+        "".join(sides) for sides in zip(*((p.source, p.target) for p in corpus.sample.pairs), strict=True)
+    ]
+    lower, upper = ([sum(map(is_case, text)) for text in texts] for is_case in (str.islower, str.isupper))
+    for many, few, what, do in (
+        (lower, upper, "no capital letters", "lower-case"),
+        (upper, lower, "only capital letters", "capitalise"),
+    ):
+        if all(one > 0 and other < MOST_OF_OTHER_CASE * one for one, other in zip(many, few, strict=True)):
+            yield CorpusFinding(
+                kind="no capitals",
+                text=f"{' and '.join(dict.fromkeys(corpus.files))} have {what}, and so will translations:"
+                f" {do} what you translate, too",
+                count=corpus.pairs,
+            )
 
 
 def _segmented(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:

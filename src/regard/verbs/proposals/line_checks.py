@@ -1,4 +1,4 @@
-"""Problems of single pairs: language, script, broken characters, no words, odd lengths, copies."""
+"""Problems of single pairs: language, script, broken characters, tags, no words, odd lengths, copies."""
 
 import itertools
 import math
@@ -21,8 +21,10 @@ LineProblem = Literal[
     "another script",
     "broken characters",
     "HTML entities",
+    "HTML tags",
     "target without words",
     "odd length",
+    "cut off",
     "copy",
 ]
 MIN_SUSPECT_LINES = 3  # of a problem, which also needs one of these shares of the pairs:
@@ -30,6 +32,9 @@ MIN_WRONG_SHARE = 0.003  # lines in the wrong language or script, odd lengths; n
 MIN_THIRD_SHARE = 0.0005  # lines in a third language; a good corpus has hardly any
 MIN_SWAPPED_SHARE = 0.0005  # pairs with each side in the other's language; a good corpus has none
 MIN_BROKEN_SHARE = 0.0005  # broken characters, entities, targets without words; a good corpus has hardly any
+MIN_CUT_SHARE = 0.005  # short sides that do not end like a sentence, as the others do; captions have 0.001
+SHORT_FACTOR = 1.4  # by which they are shorter than usual: captions without a full stop are not
+LEAST_ENDED = 0.5  # of the pairs end like a sentence on both sides, for others to be cut off
 MIN_COPIED_SHARE = 0.002  # pairs whose sides are the same
 SHARES: dict[LineProblem, float] = {
     "swapped": MIN_SWAPPED_SHARE,
@@ -38,8 +43,10 @@ SHARES: dict[LineProblem, float] = {
     "another script": MIN_WRONG_SHARE,
     "broken characters": MIN_BROKEN_SHARE,
     "HTML entities": MIN_BROKEN_SHARE,
+    "HTML tags": MIN_BROKEN_SHARE,
     "target without words": MIN_BROKEN_SHARE,
     "odd length": MIN_WRONG_SHARE,
+    "cut off": MIN_CUT_SHARE,
     "copy": MIN_COPIED_SHARE,
 }
 MIN_LETTERS = 10  # of a line, to determine its script
@@ -63,6 +70,10 @@ _MOJIBAKE = re.compile(
 _ENTITY = re.compile(
     r"&(?:amp|quot|apos|lt|gt|nbsp|#\d{2,6}|#x[0-9a-fA-F]{2,5}|[A-Za-z](?:uml|acute|grave|circ));"
 )
+_TAG = re.compile(r"</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>")
+# of them those of 80 to 9F are what Latin-1 makes of punctuation in Windows-1252
+_CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
+_END = re.compile(r"[.?!…。！？।؟]\W*\Z")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+|\S+@\S+\.\S+")
 
 
@@ -85,6 +96,11 @@ class LengthRatios:
         """True if one side is much too long for the other."""
         is_long = max(len(pair.source), len(pair.target)) >= MIN_LONGER
         return is_long and abs(_log_ratio(pair) - self.median) > self.most
+
+    def is_short(self, pair: Pair, side: int | None) -> bool:
+        """True if this side is short for the other one; False for None."""
+        longer = _log_ratio(pair) - self.median
+        return side is not None and (longer if side else -longer) < -math.log(SHORT_FACTOR)
 
 
 def _log_ratio(pair: Pair) -> float:
@@ -127,6 +143,8 @@ class LineChecks:
         ]
         pairs = corpus.sample.pairs
         self._languages, self._ratios = languages, LengthRatios.of(pairs)
+        ended = sum(_is_ended(pair.source) and _is_ended(pair.target) for pair in pairs)
+        self._are_ended = ended >= LEAST_ENDED * max(len(pairs), 1)
         found: dict[LineProblem, Occurrences] = {}
         for pair, problems in zip(pairs, self._problems(pairs), strict=True):
             for problem, side in problems.items():
@@ -169,6 +187,8 @@ class LineChecks:
                 found[problem] = 0
             if self._ratios.is_odd(pair):
                 found["odd length"] = 0
+            if self._are_ended and self._ratios.is_short(pair, _cut_side(pair)):
+                found["cut off"] = 0
             yield found
 
 
@@ -178,6 +198,8 @@ def problems_of_text(pair: Pair) -> Iterator[LineProblem]:
         yield "broken characters"
     if has_entities(pair.source) or has_entities(pair.target):
         yield "HTML entities"
+    if has_tags(pair.source) or has_tags(pair.target):
+        yield "HTML tags"
     if (
         not any(map(str.isalpha, _words(pair.target)))
         and sum(map(str.isalpha, _words(pair.source))) >= MIN_LETTERS
@@ -186,13 +208,31 @@ def problems_of_text(pair: Pair) -> Iterator[LineProblem]:
 
 
 def is_broken(text: str) -> bool:
-    """True for a line with UTF-8 that was read as another encoding, or what could not be read."""
-    return not text.isascii() and ("\ufffd" in text or _MOJIBAKE.search(text) is not None)
+    """True for a line with UTF-8 that was read as another encoding, control characters, or U+FFFD."""
+    if text.isascii():
+        return not text.isprintable() and _CONTROL.search(text) is not None
+    return "\ufffd" in text or _MOJIBAKE.search(text) is not None or _CONTROL.search(text) is not None
 
 
 def has_entities(text: str) -> bool:
     """True for a line with characters as HTML writes them, such as `&amp;`."""
     return "&" in text and _ENTITY.search(text) is not None
+
+
+def has_tags(text: str) -> bool:
+    """True for a line with tags of HTML or XML, such as `<b>`."""
+    return "<" in text and _TAG.search(text) is not None
+
+
+def _cut_side(pair: Pair) -> int | None:
+    """The side that ends with a letter where the other ends like a sentence; None if there is none."""
+    sides = pair.source.rstrip(), pair.target.rstrip()
+    ended = [_is_ended(text) for text in sides]
+    return ended[0] if ended[0] != ended[1] and sides[ended[0]][-1:].isalpha() else None
+
+
+def _is_ended(text: str) -> bool:
+    return _END.search(text) is not None
 
 
 def _words(text: str) -> str:

@@ -28,6 +28,7 @@ from regard.verbs.proposals.template import recipe_text
 from regard.verbs.proposals.written_recipe import WrittenRecipe, split_digest
 
 MIN_PAIRS = 20  # with fewer there is nothing to hold out and nothing to learn from
+FEW_PAIRS = 500  # of fewer not even short sentences are learned
 MAX_HELD_OUT_PAIRS = 2000  # and at most one in twenty
 SIDES = "source", "target"
 
@@ -82,10 +83,20 @@ def new_translation(
         warnings=[
             *(_said(each, clean=clean) for each in findings if not each.is_usual),
             *problems.summary(location.data),
+            *_too_few(train_pairs, init),
             *proposal.warnings,
         ],
         notes=[*(_said(each, clean=clean) for each in findings if each.is_usual), score],
     )
+
+
+def _too_few(pairs: int, init: StartingModel | None) -> Iterator[str]:
+    """A warning for a corpus that no new model can learn a language from."""
+    if init is None and pairs < FEW_PAIRS:
+        yield (
+            f"{counted(pairs, 'pair')} to train on are too few for useful translations: give some thousands"
+            " or more, or fine-tune a trained model: --init MODEL"
+        )
 
 
 def _said(finding: CorpusFinding, *, clean: bool) -> str:
@@ -164,10 +175,10 @@ def _survey(corpus: Corpus, held_out: Mapping[str, Corpus]) -> tuple[Survey, int
 
     smallest = heapq.nsmallest(MAX_HELD_OUT_PAIRS, digests())
     if surveyor.pairs < MIN_PAIRS:
-        left_out = sum(corpus.skipped.values())
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in _reasons(corpus.skipped).items())
+        left_out = f" (left out: {reasons})" if reasons else ""
         raise DataError(
-            f"{corpus.name}: {surveyor.pairs} pairs are too few to learn from"
-            f" ({left_out} lines were left out)",
+            f"{corpus.name}: {surveyor.pairs} pairs are too few to learn from{left_out}",
             f"give {MIN_PAIRS} or more; a usable model needs some thousands",
         )
     return surveyor.survey(), smallest[min(MAX_HELD_OUT_PAIRS, surveyor.pairs // 20) - 1]
