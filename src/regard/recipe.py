@@ -249,6 +249,9 @@ def _read_value(kind: Any, value: Any, name: str) -> Any:
 def _read_union(choices: tuple[Any, ...], value: Any, name: str, kind: Any) -> Any:
     if value is None and type(None) in choices:
         return None
+    of_its_form = [each for each in choices if _has_form(each, value)]
+    if len(of_its_form) == 1:
+        return _read_value(of_its_form[0], value, name)
     failure: RecipeError | None = None
     for choice in choices:
         if choice is not type(None):
@@ -257,6 +260,13 @@ def _read_union(choices: tuple[Any, ...], value: Any, name: str, kind: Any) -> A
             except RecipeError as error:
                 failure = error
     raise failure if failure and isinstance(value, Mapping) else _wrong(name, kind, value)
+
+
+def _has_form(kind: Any, value: Any) -> bool:
+    """True for a list of tables, or a table, where the type is one: then errors within it are named."""
+    if isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+        return typing.get_origin(kind) is tuple and dataclasses.is_dataclass(typing.get_args(kind)[0])
+    return isinstance(value, Mapping) and dataclasses.is_dataclass(kind)
 
 
 def _read_plain(kind: Any, value: Any, name: str) -> Any:

@@ -92,7 +92,7 @@ class Embedder(TextVerb[str, EmbeddedLine]):
         self.model = _text_model(self.loaded)
         self.tokenizer, self.options = self.loaded.tokenizers.source, options
         _refuse_layer(self.model, options.layer)
-        self.unknown_tokens = UnknownTokens.of(self.tokenizer)
+        self.unknown_tokens = UnknownTokens.of_model(self.loaded)
 
     def answers(self, texts: Sequence[str], first: int) -> Iterator[EmbeddedLine]:
         vectors = self._vectors([self._text(line, number) for number, line in enumerate(texts, first)])

@@ -16,7 +16,8 @@ from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.weights.checkpoint import RESOLVED, RunFolder
 from regard.weights.strict_json import read_json
 
-ONE_CORPUS = "join corpora to one, a small one several times: cat a.en b.en b.en > all.en (docs/training.md)"
+SEVERAL_CORPORA = "several corpora are tables [[data.train]], each with a weight or none: docs/training.md"
+ONE_CORPUS = "this task trains on one corpus: join the files, a small one several times"
 # keys by which a recipe would name several corpora
 _MIXTURE = re.compile(
     r"data\.(train\.(weights?|shares?|ratios?|upsampl\w*|repeat)|train_?\d+|extra\w*|mix\w*)"
@@ -111,22 +112,27 @@ def recipe_from(table: Mapping[str, Any], text: str, base: Path, where: str) -> 
         recipe = read(_recipe_class(table), table)
         _refuse_keys_of_sections(type(recipe), table)
     except UnknownKeyError as error:
-        hint = ONE_CORPUS if _MIXTURE.fullmatch(error.key) else _elsewhere(table, error)
+        hint = _mixture_hint(table) if _MIXTURE.fullmatch(error.key) else _elsewhere(table, error)
         raise RecipeError(f"{where}: {error.message}", hint) from None
     except RecipeError as error:
-        hint = ONE_CORPUS if _has_several_corpora(table) else error.hint
+        is_of_corpora = "data.train" in error.message and _has_several_corpora(table)
+        hint = _mixture_hint(table) if is_of_corpora else error.hint
         raise RecipeError(f"{where}: {error.message}", hint) from None
     return RecipeFile(recipe=recipe, table=dict(table), text=text, base=base)
 
 
+def _mixture_hint(table: Mapping[str, Any]) -> str:
+    """How the task of this recipe trains on several corpora."""
+    return SEVERAL_CORPORA if _recipe_class(table) is KINDS["translation"].recipe else ONE_CORPUS
+
+
 def _has_several_corpora(table: Mapping[str, Any]) -> bool:
-    """True if `[data]` has a list of corpora, or of files, to train on."""
+    """True if `[data]` has lists of files to train on, or of corpora in a task that trains on one."""
     data = table.get("data")
     train = data.get("train") if isinstance(data, Mapping) else None
-    files = (
-        [train.get(name) for name in ("source", "target", "file")] if isinstance(train, Mapping) else [train]
-    )
-    return any(isinstance(each, list) for each in files)
+    if isinstance(train, Mapping):
+        return any(isinstance(train.get(name), list) for name in ("source", "target", "file"))
+    return isinstance(train, list) and _mixture_hint(table) == ONE_CORPUS
 
 
 def _refuse_keys_of_sections(recipe: type[Recipe], table: Mapping[str, Any]) -> None:

@@ -1,12 +1,14 @@
 """The training pairs of a translation: shards in the run's folder, or a tokenised corpus anywhere."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from regard.data.corpus_mixture import Mixture
 from regard.data.examples import Examples, PairExamples
+from regard.data.mixture_order import MixtureOrder
 from regard.data.shards import Shards
 from regard.data.streamed_pairs import StreamedPairs
 from regard.data.token_part import TokenPart
@@ -38,14 +40,37 @@ class TrainingPairs(Protocol):
         ...
 
 
-class ShardedPairs:
-    """The shards of a folder."""
+class MixedPairs(PairExamples):
+    """Pairs of several corpora, of which each has a share of every epoch."""
 
-    def __init__(self, folder: Path) -> None:
-        self._shards = Shards(folder)
+    def __init__(self, shards: Shards, pad_id: int, reads: Sequence[int]) -> None:
+        super().__init__(shards, pad_id)
+        self._reads = reads
+
+    def order(self, window: int, seed: int) -> MixtureOrder:
+        """The order that reads the corpora by their shares."""
+        return MixtureOrder(self.shards.sizes, self._reads, window, seed=seed)
+
+
+class ShardedPairs:
+    """The shards of a folder.
+
+    Args:
+        mixture: how often the pairs of each corpus are read, if there are several.
+    """
+
+    def __init__(self, folder: Path, mixture: Mixture | None = None) -> None:
+        self._shards, self._mixture = Shards(folder), mixture
 
     def examples(self, pad_id: int) -> Examples:
-        return PairExamples(self._shards, pad_id)
+        if self._mixture is None:
+            return PairExamples(self._shards, pad_id)
+        return MixedPairs(self._shards, pad_id, self._mixture.reads(self._shards.sizes).tolist())
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The number of pairs of each corpus."""
+        return self._shards.sizes
 
     def longest(self) -> int:
         examples = np.arange(len(self._shards))
