@@ -253,7 +253,7 @@ def other_rotation(model):
         block.self_attention.rotary = HalfRotation(block.self_attention.rotary)
 
 
-def faster_turns(model):
+def faster_computed(model):
     rotary = model.decoder.blocks[0].self_attention.rotary
     usual = rotary.sines_and_cosines
     rotary.sines_and_cosines = lambda start, length: tuple(each * 0.5 for each in usual(start, length))
@@ -262,7 +262,7 @@ def faster_turns(model):
 def one_other_base(model):
     part = copy.deepcopy(model.decoder.blocks[1].self_attention.rotary)
     part.base = 3.0
-    part.sine, part.cosine = part._turns(0, 100, None)
+    part.sine, part.cosine = part._computed(0, 100, None)
     model.decoder.blocks[1].self_attention.rotary = part
 
 
@@ -309,7 +309,7 @@ def other_parameter(model):
 
 
 CHANGES = [
-    *(other_rotation, faster_turns, one_other_base, other_attend, other_activation, known_activation),
+    *(other_rotation, faster_computed, one_other_base, other_attend, other_activation, known_activation),
     *(known_network, other_scale, other_epsilon, other_embedding_scale, other_norm_without_gain),
     *(other_weights, other_parameter),
 ]
@@ -318,7 +318,7 @@ CHANGES = [
 @pytest.mark.parametrize("change", CHANGES)
 def test_changed_settings_and_weights_are_noticed(change):
     """After a step has been made for the model as it was."""
-    rotary = change in (other_rotation, faster_turns, one_other_base)
+    rotary = change in (other_rotation, faster_computed, one_other_base)
     model = translator("rotary positions" if rotary else "")
     usual = stepped(model)
     change(model)

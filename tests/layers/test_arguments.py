@@ -23,7 +23,7 @@ SIZES = {
     "num_buckets": 8, "max_distance": 16, "offset": 1, "key_dim": 8, "value_dim": 8, "capacity": 4,
     "rotary_dim": 4, "before": 1, "first": 0,
 }  # fmt: skip
-MAY_BE_0 = ("before", "offset", "first")
+MAY_BE_0 = ("before", "offset", "first", "table_len")
 SHARES = ("dropout", "attention_dropout", "value_dropout")
 OTHERS = {"bidirectional": True, "cell": "gru"}
 

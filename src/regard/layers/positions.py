@@ -57,8 +57,8 @@ class SinusoidalPositions(nn.Module):
         self, d_model: int, layout: Layout = "interleaved", table_len: int = 1024, *, offset: int = 0
     ) -> None:
         super().__init__()
-        refuse_other_sizes(d_model=d_model, table_len=table_len)
-        refuse_other_sizes(least=0, offset=offset)
+        refuse_other_sizes(d_model=d_model)
+        refuse_other_sizes(least=0, table_len=table_len, offset=offset)
         refuse_unknown("layout", layout, get_args(Layout))
         self.d_model, self.offset = d_model, offset
         self.layout: Layout = layout
@@ -132,7 +132,8 @@ class RotaryPositions(nn.Module):
         scaling: RotaryScaling | None = None,
     ) -> None:
         super().__init__()
-        refuse_other_sizes(d_head=d_head, table_len=table_len)
+        refuse_other_sizes(d_head=d_head)
+        refuse_other_sizes(least=0, table_len=table_len)
         refuse_other_sizes(least=2, rotary_dim=rotary_dim)
         refuse_other_factors(base=base)
         self.d_head, self.base, self.scaling = d_head, base, scaling

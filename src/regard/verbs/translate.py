@@ -22,7 +22,8 @@ from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.engine import EngineDecoder, refuse_device
 from regard.verbs.generation.glossary import Dictionary, RequiredText
 from regard.verbs.generation.glossary_decoding import GlossaryDecoder, search_requiring
-from regard.verbs.generation.keeping import KeepingTranslator, PieceTranslator, keeping_translators
+from regard.verbs.generation.keeping import KeepingTranslator, PieceTranslator, text_hiders
+from regard.verbs.generation.kept_texts import TextHider
 from regard.verbs.generation.language_tags import LanguageTags
 from regard.verbs.generation.languages import in_languages
 from regard.verbs.generation.pooled_decoding import PooledDecoder
@@ -162,9 +163,7 @@ class Translator(ShowsModel):
                 samples=bool(self.settings.samples),
             )
         keep = options.keep if isinstance(options, TranslationOptions) else ()
-        self._translate_pieces, self._translate_documents = keeping_translators(
-            keep, self.settings, tokenizers, self._of_pieces
-        )
+        self._hider, self._hider_of_documents = text_hiders(keep, self.settings, tokenizers)
         self._join: Join = self._translations.of_line if split is None else self._translations.of_text
 
     def _requiring(
@@ -225,8 +224,8 @@ class Translator(ShowsModel):
         if alignments:
             source_attentions(self.model)
         found = chunks(several(texts))
-        translate = self._translate_documents if of_document else self._translate_pieces
-        pieces = partial(translate, alignments=alignments)
+        hider = self._hider_of_documents if of_document else self._hider
+        pieces = partial(self._keeping(hider), alignments=alignments)
         return self._in_order(found, self._splitter.texts, self._join, pieces=pieces, numbers=numbers)
 
     def _in_order(
@@ -262,7 +261,7 @@ class Translator(ShowsModel):
             self._tags.warn(each, f"line {number}")
         of_pieces = [number for number, each in zip(numbers, pieces, strict=True) for _ in each]
         flat = [piece for each in pieces for piece in each]
-        translate = translate or self._translate_pieces
+        translate = translate or self._keeping(self._hider)
         each_found = iter(translate(flat, of_pieces, first_index=first - 1, done=done))
         for line, of_line in zip(lines, pieces, strict=True):
             yield join(line, of_line, list(islice(each_found, len(of_line))))
@@ -284,9 +283,15 @@ class Translator(ShowsModel):
 
         A sample depends on its place, which is counted from `first_index`.
         """
-        return self._translate_pieces(
+        return self._keeping(self._hider)(
             pieces, numbers, first_index=first_index, done=done, alignments=alignments
         )
+
+    def _keeping(self, hider: TextHider | None) -> PieceTranslator:
+        """What translates pieces, and keeps what `hider` hides; not an attribute, which would be a cycle."""
+        if hider is None:
+            return self._of_pieces
+        return KeepingTranslator(hider, self._of_pieces, samples=bool(self.settings.samples))
 
     def _of_pieces(
         self,
@@ -336,7 +341,7 @@ class Translator(ShowsModel):
         """
         if self._glossary is not None:
             raise ConfigError("a running batch takes no glossary", "leave glossary out")
-        if isinstance(self._translate_pieces, KeepingTranslator):
+        if self._hider is not None:
             raise ConfigError("a running batch keeps no texts as they are", "leave keep out")
         if alignments:
             source_attentions(self.model)

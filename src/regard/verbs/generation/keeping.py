@@ -89,30 +89,27 @@ class KeepingTranslator:
         ]
 
 
-def keeping_translators(
-    keep: Sequence[str], settings: Controls, tokenizers: TokenizerPair, translate: PieceTranslator
-) -> tuple[PieceTranslator, PieceTranslator]:
-    """What translates pieces of lines, and of documents, in which placeholders are kept by default.
+def text_hiders(
+    keep: Sequence[str], settings: Controls, tokenizers: TokenizerPair
+) -> tuple[TextHider | None, TextHider | None]:
+    """What hides what is kept in lines, and in documents, in which placeholders are kept by default.
 
     Raises:
         ConfigError: a pattern is wrong, or a control is of a whole line.
     """
     whole = next((name for name in WHOLE_LINE_CONTROLS if settings.is_set(name)), None)
-    if keep and whole is not None:
+    if patterns_of(keep) and whole is not None:
         raise ConfigError(
             f"keep = {tuple(keep)} and {whole} = {getattr(settings, whole)} do not go together: {whole} is of"
             " a whole line, and parts of it may be translated one by one",
             "leave one of them out",
         )
 
-    def keeping(patterns: Sequence[str]) -> PieceTranslator:
-        if not patterns:
-            return translate
-        hider = TextHider(patterns, tokenizers.source, tokenizers.target)
-        return KeepingTranslator(hider, translate, samples=bool(settings.samples))
+    def hider(patterns: Sequence[str]) -> TextHider | None:
+        return TextHider(patterns, tokenizers.source, tokenizers.target) if patterns else None
 
     default = (PLACEHOLDERS,) if whole is None else ()
-    return keeping(patterns_of(keep)), keeping(patterns_of(keep, default=default))
+    return hider(patterns_of(keep)), hider(patterns_of(keep, default=default))
 
 
 def _restored(hidden: HiddenText, translation: Translation) -> Translation | None:
