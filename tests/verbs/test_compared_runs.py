@@ -89,6 +89,16 @@ def test_of_equal_scores_the_lower_loss_is_better(tmp_path):
     assert [each.run for each in compare_runs(tmp_path).runs] == ["b", "a"]
 
 
+def test_runs_are_ordered_as_the_models_within_one_are(tmp_path, capsys):
+    runs = {"early": (3.99, 10.5), "late": (2.30, 16.1), "good": (5.1, 9.0), "nothing": (0.0, 0.0)}
+    for name, (bleu, chrf) in runs.items():
+        validation = {"loss": 4.0, "bleu": bleu, "chrf": chrf}
+        made(tmp_path, name, {"best_metric": "bleu"}, validation=validation)
+    assert [each.run for each in compare_runs(tmp_path).runs] == ["good", "late", "early", "nothing"]
+    assert command(["curves", str(tmp_path)]) == 0
+    assert "by validation bleu, then chrf" in capsys.readouterr().out
+
+
 def test_the_time_of_a_run_has_that_of_its_second_run_too(tmp_path):
     for name, seconds in (("a", 60.0), ("a/refit", 30.0), ("b", 50.0)):
         made(tmp_path, name, {"seed": 1})

@@ -30,7 +30,7 @@ def command(run: Path, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(compared.to_dict(), indent=2, ensure_ascii=False))
         else:
-            console.table(f"the best first, by validation {compared.metric}", *run_table(compared))
+            console.table(f"the best first, by validation {compared.ranked_by}", *run_table(compared))
             columns, rows = group_table(compared)
             if rows:
                 console.table(

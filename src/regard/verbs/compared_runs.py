@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from regard.errors import FolderError, UserError
 from regard.jobs.tasks import flattened, place
+from regard.training.best import deciding_metrics
 from regard.training.settings import METRICS, Metric, TrainingSettings
 from regard.verbs.shared.arguments import checked
 from regard.verbs.training_run.final_scores import best_validation
@@ -69,6 +70,12 @@ class ComparedRuns:
         return tuple(dict.fromkeys(key for each in self.runs for key in each.settings))
 
     @property
+    def ranked_by(self) -> str:
+        """The scores by which the runs are ordered, as text: "bleu", or "bleu, then chrf" if some are low."""
+        names = [name for each in self.runs for name in ranking_scores(each.validation, self.metric)]
+        return ", then ".join(dict.fromkeys([self.metric, *names]))
+
+    @property
     def groups(self) -> tuple[RunGroup, ...]:
         """The runs that differ in their seeds alone, two or more, together; the best first as for runs."""
         by_settings: dict[str, list[ComparedRun]] = {}
@@ -112,12 +119,34 @@ def compare_runs(folder: str | Path) -> ComparedRuns:
 
 
 def ranks_of(validation: Mapping[str, float], metric: str) -> dict[str, float | None]:
-    """The rank of a run by these scores, and what decides between equal ones, the loss. Less is better."""
-    finite = {name: value for name, value in validation.items() if math.isfinite(value)}
-    value = finite.get(metric)
-    rises = dict(METRICS).get(cast(Metric, metric), False)
-    rank = -value if value is not None and rises else value
-    return {"rank": rank, "second_rank": finite.get(LOSS)}
+    """The rank of a run by these scores, and what decides between equal ones, the loss. Less is better.
+
+    Runs are compared as the models within one are: below some BLEU by chrF++.
+    """
+    scores = ranking_scores(validation, metric)
+    if scores and metric not in scores:  # such runs are equal by `metric`, and others are better
+        return {"rank": 0.0, "second_rank": _rank(*next(iter(scores.items())))}
+    rank = _rank(metric, scores[metric]) if scores else None
+    return {"rank": rank, "second_rank": _finite(validation).get(LOSS)}
+
+
+def ranking_scores(validation: Mapping[str, float], metric: str) -> dict[str, float]:
+    """The score that ranks a run with these scores, by its name; empty if `metric` was not measured."""
+    finite = _finite(validation)
+    if metric not in finite:
+        return {}
+    values = [finite[metric]]
+    names = deciding_metrics(cast(Metric, metric), values) if metric in METRICS else (metric,)
+    known = [name for name in names if finite.get(name)] or [metric]
+    return {known[0]: finite[known[0]]}
+
+
+def _rank(metric: str, value: float) -> float:
+    return -value if dict(METRICS).get(cast(Metric, metric), False) else value
+
+
+def _finite(scores: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in scores.items() if math.isfinite(value)}
 
 
 def _place(validation: Mapping[str, float], metric: str, name: str) -> tuple[float, float, str]:

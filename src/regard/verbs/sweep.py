@@ -30,7 +30,7 @@ from regard.jobs.tasks import (
 from regard.recipe import apply_overrides
 from regard.training.settings import Metric
 from regard.training.threads import unchanged_threads
-from regard.verbs.compared_runs import ranks_of
+from regard.verbs.compared_runs import ranking_scores, ranks_of
 from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, placed, refuse_unknown_engine
 from regard.verbs.jobs import shard_of
 from regard.verbs.recipes import recipe_path
@@ -346,8 +346,10 @@ def _wait_for_lock(folder: Path, seconds: float) -> None:
 def _scores(
     validation: Mapping[str, float], test: Mapping[str, float], metric: Metric
 ) -> dict[str, float | None]:
-    """The metric by which a run's best model was chosen, and the test scores."""
-    scores: dict[str, float | None] = {f"validation {metric}": _finite(validation).get(metric)}
+    """What the best model of a run was chosen by, and the test scores."""
+    finite = _finite(validation)
+    names = dict.fromkeys([metric, *ranking_scores(validation, metric)])
+    scores = {f"validation {name}": finite.get(name) for name in names}
     if not test.keys() <= validation.keys():  # else there were no test data
         scores |= {f"test {each}": score for each, score in _finite(test).items()}
     return scores
