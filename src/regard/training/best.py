@@ -7,7 +7,6 @@ from typing import cast
 from regard.training.settings import METRICS, Metric, TrainingSettings
 from regard.training.state import TrainingState
 
-
 NOISY_BLEU = 5.0  # below this BLEU, models are compared by chrF++, which is above 0 much earlier
 
 
