@@ -102,7 +102,7 @@ def test_below_a_bleu_of_5_chrf_decides_and_above_it_bleu(bleu, chrf, best):
     state = TrainingState()
     for step, scores in enumerate(zip(bleu, chrf, strict=True), start=1):
         state.step = step
-        record_best({**dict(zip(("bleu", "chrf"), scores, strict=True)), "loss": 4.0}, BLEU, state)
+        record_best({**dict(zip(("bleu", "chrf++"), scores, strict=True)), "loss": 4.0}, BLEU, state)
     assert state.best_step == best
     assert (state.best_value, state.best_chrf) == (bleu[best - 1], chrf[best - 1])
 

@@ -94,11 +94,11 @@ def test_of_equal_scores_the_lower_loss_is_better(tmp_path):
 def test_runs_are_ordered_as_the_models_within_one_are(tmp_path, capsys):
     runs = {"early": (3.99, 10.5), "late": (2.30, 16.1), "good": (5.1, 9.0), "nothing": (0.0, 0.0)}
     for name, (bleu, chrf) in runs.items():
-        validation = {"loss": 4.0, "bleu": bleu, "chrf": chrf}
+        validation = {"loss": 4.0, "bleu": bleu, "chrf++": chrf}
         made(tmp_path, name, {"best_metric": "bleu"}, validation=validation)
     assert [each.run for each in compare_runs(tmp_path).runs] == ["good", "late", "early", "nothing"]
     assert command(["curves", str(tmp_path)]) == 0
-    assert "by validation bleu, then chrf" in capsys.readouterr().out
+    assert "by validation bleu, then chrf++" in capsys.readouterr().out
 
 
 LM = {"task": {"kind": "language_model"}}
@@ -151,6 +151,12 @@ def test_each_kind_of_task_has_a_table_of_its_own(tmp_path, capsys):
         compare_runs(tmp_path)
     with pytest.raises(FolderError, match="no runs of 'images'"):
         compare_runs(tmp_path, task="images")
+
+
+def test_a_run_of_0_1_0_has_chrf_under_its_present_name(tmp_path):
+    made(tmp_path, "old", {}, validation={"loss": 2.0, "chrf": 30.0})
+    (tmp_path / "old" / "recipe.toml").write_text("")
+    assert compare_runs(tmp_path).runs[0].validation == {"loss": 2.0, "chrf++": 30.0}
 
 
 def test_the_time_of_a_run_has_that_of_its_second_run_too(tmp_path):

@@ -275,9 +275,9 @@ def test_an_engine_adds_no_values_and_says_which_differ(recipe, tmp_path, engine
         sweep(recipe, ["training.seed=1,3"], out=tmp_path / "out", on="ray", **FAST)
 
 
-@pytest.mark.parametrize(("bleu", "shown"), [(4.0, {"bleu", "chrf"}), (6.0, {"bleu"})])
+@pytest.mark.parametrize(("bleu", "shown"), [(4.0, {"bleu", "chrf++"}), (6.0, {"bleu"})])
 def test_the_table_of_a_sweep_has_the_score_that_orders_it(bleu, shown):
-    found = module._scores({"loss": 3.0, "bleu": bleu, "chrf": 20.0}, {}, "bleu", "bleu")
+    found = module._scores({"loss": 3.0, "bleu": bleu, "chrf++": 20.0}, {}, "bleu", "bleu")
     assert found.keys() == {f"validation {name}" for name in shown}
 
 

@@ -17,7 +17,7 @@ def deciding_metrics(metric: Metric, values: Sequence[float]) -> tuple[str, ...]
     models that have nothing right, as at first, the one with the least loss is best.
     """
     if metric == "bleu" and max(values) < NOISY_BLEU:
-        return "chrf", "loss", "bleu"
+        return "chrf++", "loss", "bleu"
     nothing_right = 0.0 if METRICS[metric] else 100.0
     return (metric, "loss") if all(value == nothing_right for value in values) else (metric,)
 
@@ -41,7 +41,7 @@ def _is_better_model(metrics: Mapping[str, float], metric: Metric, state: Traini
     value, best = metrics[metric], state.best_value
     if best is None or math.isnan(value):
         return not math.isnan(value)
-    of_best = {"chrf": state.best_chrf, "loss": state.best_loss, metric: best}
+    of_best = {"chrf++": state.best_chrf, "loss": state.best_loss, metric: best}
     for name in deciding_metrics(metric, (value, best)):
         new, old = metrics.get(name, math.nan), of_best[name]
         if old is not None and not math.isnan(new) and new != old:
@@ -54,7 +54,7 @@ def record_best(metrics: Mapping[str, float], settings: TrainingSettings, state:
     found = better(metrics, settings, state)
     if all(found):
         state.best_step = state.step
-        state.best_loss, state.best_chrf = _known(metrics, "loss"), _known(metrics, "chrf")
+        state.best_loss, state.best_chrf = _known(metrics, "loss"), _known(metrics, "chrf++")
     if found[0]:
         state.best_value = metrics[settings.best_metric]
     if settings.second_metric and found[1]:

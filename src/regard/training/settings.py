@@ -15,6 +15,7 @@ from regard.training.schedule import ScheduleSettings
 Metric = Literal[
     "loss",
     "bleu",
+    "chrf++",
     "chrf",
     "exact_match",
     "error_rate",
@@ -28,6 +29,7 @@ Metric = Literal[
 METRICS: dict[Metric, bool] = {
     "loss": False,
     "bleu": True,
+    "chrf++": True,
     "chrf": True,
     "exact_match": True,
     "error_rate": False,
@@ -61,7 +63,8 @@ class TrainingSettings:
     keep: int = 2  # checkpoints on disk; averaging keeps as many as it needs
     refit: bool = False  # then train again from the start, on the validation examples too
     patience: int = 0  # validations without a better `best_metric` before stopping; 0 never stops
-    best_metric: Metric = "loss"  # the validation score that selects the best model
+    # the validation score that selects the best model; "chrf++" is chrF2++, and "chrf" its former name
+    best_metric: Metric = "loss"
     second_metric: Metric | None = None  # the best model then needs both metrics at their best or equal
     nonfinite_skips: int = 5  # consecutive updates that may be skipped before rolling back
     collapse: CollapseSettings = field(default_factory=CollapseSettings)  # a second try at half the rate

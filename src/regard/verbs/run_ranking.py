@@ -29,7 +29,7 @@ def comparable_metric(
     names = set.intersection(*map(set, validations)) if validations else set[str]()
     if metric not in PER_TOKEN.get(task, ()):
         return metric
-    for name in ("bits_per_character", *(() if same_tokens else ("bleu", "chrf"))):
+    for name in ("bits_per_character", *(() if same_tokens else ("bleu", "chrf++"))):
         if name in names:
             return name
     return metric if same_tokens else None
