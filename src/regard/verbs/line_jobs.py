@@ -7,6 +7,7 @@ from typing import Any
 from regard.jobs.part_worker import OpenedJob
 from regard.verbs import classify, embed, fill, generate, score, tag, translate
 from regard.verbs.engine_jobs import opened
+from regard.verbs.generation import continuations
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.translations import Translation, output_lines
 from regard.verbs.jobs import LineJob, refuse_several_lines
@@ -99,7 +100,7 @@ def generate_job(
         command="generate",
         into="continuation",
         verb=generator,
-        written=functools.partial(generate.output_lines, as_json=True),
+        written=functools.partial(continuations.output_lines, as_json=True),
         format="json",
         settings=[controls, options, runtime],
         more={"num": num},
