@@ -264,6 +264,11 @@ def _is_header(records: Sequence[Sequence[str]]) -> bool:
     return False
 
 
+def one_line(cell: str | None) -> str:
+    """A cell on one line, without tabs, which a TSV file cannot have, and without invalid characters."""
+    return re.sub("[\t\n\r\v\f\0\ud800-\udfff]+", " ", cell or "").strip()
+
+
 def is_number(text: str) -> bool:
     """True if a text is a decimal number, possibly with an exponent."""
     return re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", text) is not None

@@ -1,6 +1,5 @@
 """`regard new` for texts with a class or a number each."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.counted import counted
-from regard.data.tables import Table, format_of, is_number, open_table
+from regard.data.tables import Table, format_of, is_number, one_line, open_table
 from regard.errors import DataError, did_you_mean
 from regard.verbs.proposals.input_files import InputFiles, path_of
 from regard.verbs.proposals.known_words import KnownWords, known_words
@@ -109,7 +108,7 @@ def _read(files: Sequence[str], columns: Sequence[str]) -> LabelledTexts:
     indices = table.columns(columns)
     texts = LabelledTexts(path=table.path)
     for record in table.records():
-        text, label = (_one_line(record.cells[index]) for index in indices)
+        text, label = (one_line(record.cells[index]) for index in indices)
         if table.is_header(record):
             texts.skipped["repeated header"] += 1
         elif not text:
@@ -121,11 +120,6 @@ def _read(files: Sequence[str], columns: Sequence[str]) -> LabelledTexts:
         else:
             texts.rows.append((text, label, record.line))
     return texts
-
-
-def _one_line(cell: str | None) -> str:
-    """A cell on one line, without tabs, which a TSV file cannot have, and without invalid characters."""
-    return re.sub("[\t\n\r\v\f\0\ud800-\udfff]+", " ", cell or "").strip()
 
 
 def _check_classes(parts: Mapping[str, LabelledTexts]) -> list[str]:
