@@ -23,8 +23,9 @@ from regard.verbs.shared.tokenize import Tokenize
     "--data",
     type=options.FILE_PATH,
     metavar="FILE",
-    help="Test data in the format of the recipe's, to use instead of them.",
+    help="Test data in the format of the recipe's, to use instead of them; or a CSV file of labelled texts.",
 )
+@options.columns("With --data: the columns of text and label, by name or number from 0. [default: detected]")
 @click.option("--src", type=options.FILE_PATH, metavar="FILE", help="File to translate, one sentence a line.")
 @click.option(
     "--ref",
@@ -69,6 +70,7 @@ from regard.verbs.shared.tokenize import Tokenize
 def command(
     model: Path | None,
     data: Path | None,
+    columns: tuple[str, ...],
     src: Path | None,
     ref: tuple[Path, ...],
     hypotheses: Path | None,
@@ -106,8 +108,8 @@ def command(
         "runtime": runtime,
     }
     if sets is not None:
-        if src is not None or ref or data is not None or by_length or hypotheses or context is not None:
-            others = "--data, --src, --ref, --hypotheses, --by-length and --context"
+        if src or ref or data or columns or by_length or hypotheses or context is not None:
+            others = "--data, --columns, --src, --ref, --hypotheses, --by-length and --context"
             raise UserError("--sets names all files", f"leave out {others}")
         _evaluate_sets(sets, output, tasks, settings, as_json)
         return
@@ -117,7 +119,7 @@ def command(
         )
     if hypotheses is None:
         _refuse_unfit_files(data, src, ref, metric)
-    files = {"data": data, "src": src, "ref": ref, "hypotheses": hypotheses}
+    files = {"data": data, "columns": columns, "src": src, "ref": ref, "hypotheses": hypotheses}
     _evaluate({**files, "by_length": by_length, "context": context, **settings}, as_json)
 
 

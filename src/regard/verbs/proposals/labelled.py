@@ -33,6 +33,10 @@ PIECES = PublishedRecipe(recipe="sst2", low=240_000, high=800_000)  # tokens are
 
 HELD_OUT_THEN_LEARNED = "held out from the first run; the second learns them too"
 
+_NOT_A_NUMBER = (
+    "give each text a number, name the columns, or use --task classification; a comma is a decimal comma only"
+    " in a CSV file with semicolons"
+)
 LabelledKind = Literal["classification", "regression"]
 
 
@@ -64,7 +68,7 @@ def new_labelled(
     Raises:
         DataError: labels cannot be learned; the message names file and line.
     """
-    parts = {part: _read(part_files, columns) for part, part_files in files.parts()}
+    parts = {part: _read(part_files, columns, kind) for part, part_files in files.parts()}
     train = parts["train"]
     if len(train.rows) < MIN_TEXTS:
         raise DataError(
@@ -103,10 +107,11 @@ def _class_count(kind: LabelledKind, train: LabelledTexts) -> str:
     return "" if kind == "regression" else f"{len({label for _, label, _ in train.rows})} classes, "
 
 
-def _read(files: Sequence[str], columns: Sequence[str]) -> LabelledTexts:
+def _read(files: Sequence[str], columns: Sequence[str], kind: LabelledKind) -> LabelledTexts:
     table = table_of(files[0])
     indices = table.columns(columns)
     texts = LabelledTexts(path=table.path)
+    commas = points = False  # in numbers
     for record in table.records():
         text, label = (one_line(record.cells[index]) for index in indices)
         if table.is_header(record):
@@ -118,7 +123,15 @@ def _read(files: Sequence[str], columns: Sequence[str]) -> LabelledTexts:
         elif len(text) > MAX_CHARACTERS:
             texts.skipped["too long"] += 1
         else:
+            if kind == "regression":
+                written, label = label, table.number(label)
+                commas, points = commas or written != label, points or "." in written
             texts.rows.append((text, label, record.line))
+    if commas and points:
+        raise DataError(
+            f"{table.path}: some numbers have a decimal comma, and some a point",
+            "write all of them in one way",
+        )
     return texts
 
 
@@ -157,7 +170,7 @@ def _check_numbers(parts: Mapping[str, LabelledTexts]) -> list[str]:
             if not is_number(label):
                 raise DataError(
                     f"{texts.path}:{line}: {label!r} is not a number",
-                    "give each text a number, name the columns, or use --task classification",
+                    _NOT_A_NUMBER,
                 )
     if len({float(label) for _, label, _ in parts["train"].rows}) == 1:
         raise DataError(
