@@ -21,6 +21,7 @@ Metric = Literal[
     "error_rate",
     "accuracy",
     "macro_f1",
+    "entity_f1",
     "label_error_rate",
     "mean_absolute_error",
 ]
@@ -35,6 +36,7 @@ METRICS: dict[Metric, bool] = {
     "error_rate": False,
     "accuracy": True,
     "macro_f1": True,
+    "entity_f1": True,
     "label_error_rate": False,
     "mean_absolute_error": False,
 }
