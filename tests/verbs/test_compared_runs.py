@@ -153,7 +153,7 @@ def test_each_kind_of_task_has_a_table_of_its_own(tmp_path, capsys):
         compare_runs(tmp_path, task="images")
 
 
-def test_a_run_of_0_1_0_has_chrf_under_its_present_name(tmp_path):
+def test_an_older_run_has_chrf_under_its_present_name(tmp_path):
     made(tmp_path, "old", {}, validation={"loss": 2.0, "chrf": 30.0})
     (tmp_path / "old" / "recipe.toml").write_text("")
     assert compare_runs(tmp_path).runs[0].validation == {"loss": 2.0, "chrf++": 30.0}

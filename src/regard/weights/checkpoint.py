@@ -303,7 +303,7 @@ class RunFolder:
         append_record(self._metrics, record)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """All records of `metrics.jsonl`, in order; scores of 0.1.0 have their present names."""
+        """All records of `metrics.jsonl`, in order; scores of older runs have their present names."""
         records = read_records(self._metrics)
         return records if self.recipe() is None else [with_new_names(record) for record in records]
 

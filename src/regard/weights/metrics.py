@@ -28,7 +28,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 
 def with_new_names(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record in which chrF++ has its name, which is "chrf" in runs of 0.1.0."""
+    """A record in which chrF++ has its name, which is "chrf" in older runs."""
     return {"chrf++" if name == "chrf" else name: value for name, value in record.items()}
 
 

@@ -30,7 +30,7 @@ from regard.training.objective import CrossEntropy
 from regard.verbs.generation.search_results import samples_for, selected_texts, translation_search
 
 TranslationMetric = Literal["bleu", "chrf++", "exact_match", "error_rate", "chrf"]
-CHRF = "chrf++"  # chrF2++; recipes of 0.1.0 call it "chrf"
+CHRF = "chrf++"  # chrF2++; older recipes call it "chrf"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class ValidationSettings(Beam):
 
 
 def present_name(metric: str) -> str:
-    """The name of a metric, also of one that recipes of 0.1.0 call by another."""
+    """The name of a metric, also of one that older recipes call by another."""
     return CHRF if metric == "chrf" else metric
 
 
