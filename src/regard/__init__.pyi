@@ -624,6 +624,7 @@ def evaluate(
     *,
     model: str | Path | LoadedModel | None = None,
     data: str | Path | None = None,
+    columns: Sequence[str | int] = (),
     src: str | Path | None = None,
     ref: str | Path | Iterable[str | Path] = (),
     hypotheses: str | Path | None = None,
@@ -687,7 +688,10 @@ def evaluate(
 
     Args:
         model: a model or run folder, or what `regard.load` gives; None is the included model.
-        data: a file of test data in the format of the recipe's; NAME:FILE is a file of the catalogue.
+        data: a file of test data in the format of the recipe's, or a CSV file of labelled texts; NAME:FILE is
+            a file of the catalogue.
+        columns: the columns of text and label in `data`, by name or number from 0; () detects those of a CSV
+            file, and is the recipe's of other files.
         src: a file to translate, one sentence a line; the translations are scored against `ref`.
         ref: one or several files of references, aligned with `src` line by line; none for a metric that reads
             sources alone (quality estimation).
@@ -1773,8 +1777,9 @@ def classify_shard(
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
-            column has the texts; the output are the same tables with one more column.
+        column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
+            the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -1820,8 +1825,9 @@ def embed_shard(
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
-            column has the texts; the output are the same tables with one more column.
+        column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
+            the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -1868,8 +1874,9 @@ def fill_shard(
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
-            column has the texts; the output are the same tables with one more column.
+        column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
+            the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -1992,8 +1999,9 @@ def generate_shard(
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
-            column has the texts; the output are the same tables with one more column.
+        column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
+            the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -2040,8 +2048,9 @@ def score_shard(
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
-            column has the texts; the output are the same tables with one more column.
+        column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
+            the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -2168,8 +2177,9 @@ def summarize_shard(
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
-            column has the texts; the output are the same tables with one more column.
+        column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
+            the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -2218,8 +2228,9 @@ def tag_shard(
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
-            column has the texts; the output are the same tables with one more column.
+        column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
+            the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -2367,8 +2378,9 @@ def translate_shard(
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
-            column has the texts; the output are the same tables with one more column.
+        column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
+            the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3017,8 +3029,9 @@ def tokenize_corpus(
             core, or a GPU]
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
-        column: With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this
-            column has the texts; the output are the same tables with one more column.
+        column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
+            the same tables with one more column.
         into: With a column: the name of the column that is added. [default: translation, summary,
             continuation, vector, label, words, masks or log_prob]
 

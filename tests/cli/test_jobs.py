@@ -226,7 +226,7 @@ def test_mistakes_are_named(capsys, folder, arguments, error):
         ),
         ("fill", ("--model", "M", "--output", "b"), "--output is for --shard"),
         ("classify", ("--model", "M", "--input", "s3://b/a"), "an address needs --shard or --on"),
-        ("translate", ("Hello", "--column", "x"), "--column is for --shard and --on"),
+        ("translate", ("Hello", "--column", "x"), "--column names a column of --input"),
         ("translate", ("Hello", "--into", "x"), "--into is for --shard and --on"),
         ("translate", (*TABLE, "--into", "x"), "into names a column of tables"),
         ("translate", (*TABLE, "--column", "x"), "test_jobs.py has no columns"),

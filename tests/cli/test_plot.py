@@ -5,6 +5,8 @@ import re
 import pytest
 
 from regard.cli import run
+from regard.cli.group import SHORT_HELP
+from regard.cli.plot import command
 from regard.verbs.recipes import recipes
 
 
@@ -111,3 +113,9 @@ def test_mistakes_are_one_line_and_a_hint(capsys, tmp_path, untrained, encoder_f
         error, hint = capsys.readouterr().err.splitlines()[-2:]
         assert message in error
         assert len(hint) > len("hint: ")
+
+
+def test_the_help_of_plot_begins_with_all_that_it_draws():
+
+    for line in (command.help.splitlines()[0], SHORT_HELP["plot"]):
+        assert [name for name in command.commands if name not in line] == []

@@ -71,9 +71,11 @@ def test_what_is_recorded_is_the_best_of_each_metric_and_the_step_of_both():
         ([0.0, 0.0, 0.0], [5.0, 4.0, 4.5], 2),  # nothing is right yet: the loss decides
         ([0.0, 0.0], [5.0, math.nan], 1),
         ([0.0, 0.0], [math.nan, 4.0], 1),
-        ([1.0, 1.0], [5.0, 4.0], 1),  # equal scores
-        ([0.0, 1.0, 0.0], [5.0, 6.0, 4.0], 2),
-        ([0.0, 0.0, 1.0], [5.0, 4.0, 9.0], 3),
+        ([6.0, 6.0], [5.0, 4.0], 1),  # equal scores
+        ([4.9, 2.0], [5.0, 4.0], 2),  # BLEU is chance
+        ([4.9, 2.0], [4.0, 5.0], 1),
+        ([0.0, 6.0, 0.0], [5.0, 6.0, 4.0], 2),
+        ([0.0, 0.0, 6.0], [5.0, 4.0, 9.0], 3),
     ],
 )
 def test_of_models_whose_scores_are_0_the_least_loss_is_best(bleu, losses, best):
@@ -84,6 +86,25 @@ def test_of_models_whose_scores_are_0_the_least_loss_is_best(bleu, losses, best)
     assert state.best_step == best
     assert state.validations_since_best == len(bleu) - best
     assert state.best_value == bleu[best - 1]
+
+
+@pytest.mark.parametrize(
+    ("bleu", "chrf", "best"),
+    [
+        ([3.99, 1.77, 2.30], [10.5, 13.7, 16.1], 3),
+        ([4.9, 5.0], [20.0, 19.0], 2),
+        ([5.1, 4.9], [18.0, 19.0], 1),
+        ([6.0, 7.0, 6.5], [25.0, 24.0, 26.0], 2),
+        ([2.0, 3.0], [0.0, 0.0], 2),  # chrF++ and loss are equal
+    ],
+)
+def test_below_a_bleu_of_5_chrf_decides_and_above_it_bleu(bleu, chrf, best):
+    state = TrainingState()
+    for step, scores in enumerate(zip(bleu, chrf, strict=True), start=1):
+        state.step = step
+        record_best({**dict(zip(("bleu", "chrf++"), scores, strict=True)), "loss": 4.0}, BLEU, state)
+    assert state.best_step == best
+    assert (state.best_value, state.best_chrf) == (bleu[best - 1], chrf[best - 1])
 
 
 def test_without_a_loss_or_with_one_that_is_not_known_equal_scores_are_not_better():

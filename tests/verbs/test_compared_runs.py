@@ -7,9 +7,10 @@ import pytest
 
 import regard
 from regard.cli import run as command
-from regard.errors import FolderError
+from regard.errors import FolderError, UserError
 from regard.jobs.tasks import TaskRecord, progress_of
-from regard.verbs.compared_runs import compare_runs, names_of_runs, ranks_of, run_table
+from regard.verbs.compared_runs import compare_runs, names_of_runs, run_table
+from regard.verbs.run_ranking import ranks_of
 from regard.verbs.sweep import sweep
 from regard.weights.checkpoint import RESOLVED, RunFolder
 from tests.verbs.test_train import RECIPE
@@ -51,15 +52,16 @@ def _written(rate):
     return {0.001: "1e-3", 0.02: "2e-2"}[rate]
 
 
-def made(folder, name, training, *, validation=None, test=None):
+def made(folder, name, training, *, validation=None, test=None, tokenizer="", **sections):
     """A run folder without a model, as one has that was stopped early."""
     (folder / name / "checkpoints").mkdir(parents=True)
-    (folder / name / RESOLVED).write_text(json.dumps({"recipe": {"name": "a", "training": training}}))
+    recipe = {"name": "a", "training": training, **sections}
+    (folder / name / RESOLVED).write_text(json.dumps({"recipe": recipe}))
     with RunFolder(folder / name).lock() as run:
         run.append_metrics({"kind": "train", "step": 5, "loss": 3.0, "learning_rate": 0.1})
         if validation is not None:
             run.append_metrics({"kind": "validation", "step": 5, **validation})
-            run.write_best({"config.json": b"{}"}, step=5, is_average=False)
+            run.write_best({"tokenizer.json": tokenizer.encode()}, step=5, is_average=False)
         if test is not None:
             run.append_metrics({"kind": "test", "scores": test})
 
@@ -87,6 +89,74 @@ def test_of_equal_scores_the_lower_loss_is_better(tmp_path):
     for name, loss in (("a", 3.2), ("b", 2.7)):
         made(tmp_path, name, {"best_metric": "bleu"}, validation={"loss": loss, "bleu": 0.0})
     assert [each.run for each in compare_runs(tmp_path).runs] == ["b", "a"]
+
+
+def test_runs_are_ordered_as_the_models_within_one_are(tmp_path, capsys):
+    runs = {"early": (3.99, 10.5), "late": (2.30, 16.1), "good": (5.1, 9.0), "nothing": (0.0, 0.0)}
+    for name, (bleu, chrf) in runs.items():
+        validation = {"loss": 4.0, "bleu": bleu, "chrf++": chrf}
+        made(tmp_path, name, {"best_metric": "bleu"}, validation=validation)
+    assert [each.run for each in compare_runs(tmp_path).runs] == ["good", "late", "early", "nothing"]
+    assert command(["curves", str(tmp_path)]) == 0
+    assert "by validation bleu, then chrf++" in capsys.readouterr().out
+
+
+LM = {"task": {"kind": "language_model"}}
+
+
+def test_language_models_are_ordered_by_bits_per_character_which_no_tokeniser_changes(tmp_path, capsys):
+    for name, loss, bits in (("characters", 2.99, 4.314), ("bpe", 5.2, 3.238)):
+        validation = {"loss": loss, "bits_per_character": bits}
+        made(tmp_path, name, {}, validation=validation, tokenizer=name, **LM)
+    found = compare_runs(tmp_path)
+    assert (found.metric, [each.run for each in found.runs]) == ("bits_per_character", ["bpe", "characters"])
+    assert command(["curves", str(tmp_path)]) == 0
+    assert "the best first, by validation bits_per_character" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("scores", "tokenizers", "metric", "order"),
+    [
+        ({}, "aa", "loss", ["two", "one"]),
+        ({}, "ab", None, ["one", "two"]),  # the losses are of different tokens
+        ({"bleu": 20.0}, "ab", "bleu", ["two", "one"]),
+        ({"bleu": 20.0}, "aa", "loss", ["two", "one"]),
+    ],
+)
+def test_losses_per_token_are_compared_if_the_tokens_are_the_same(
+    tmp_path, scores, tokenizers, metric, order
+):
+    for name, loss, tokenizer in zip(("one", "two"), (3.0, 2.0), tokenizers, strict=True):
+        made(tmp_path, name, {}, validation={"loss": loss, **scores}, tokenizer=tokenizer)
+    found = compare_runs(tmp_path)
+    assert (found.metric, [each.run for each in found.runs]) == (metric, order)
+    assert command(["curves", str(tmp_path)]) == 0
+
+
+def test_each_kind_of_task_has_a_table_of_its_own(tmp_path, capsys):
+    tasks = {"a": "classification", "b": "classification", "c": "tagging"}
+    for name, kind in tasks.items():
+        task = {"task": {"kind": kind, f"of_{kind}": name}}
+        made(tmp_path, name, {"best_metric": "accuracy"}, validation={"accuracy": 50.0}, **task)
+    assert command(["curves", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    first, second = printed.split("tagging: the best first")
+    assert first.startswith("classification: the best first")
+    assert "of_classification" in first
+    assert "of_" not in second
+    assert command(["curves", str(tmp_path), "--json"]) == 0
+    assert [len(each["runs"]) for each in json.loads(capsys.readouterr().out)] == [2, 1]
+    assert [each.run for each in compare_runs(tmp_path, task="tagging").runs] == ["c"]
+    with pytest.raises(UserError, match=r"classification \(2\), tagging \(1\)"):
+        compare_runs(tmp_path)
+    with pytest.raises(FolderError, match="no runs of 'images'"):
+        compare_runs(tmp_path, task="images")
+
+
+def test_an_older_run_has_chrf_under_its_present_name(tmp_path):
+    made(tmp_path, "old", {}, validation={"loss": 2.0, "chrf": 30.0})
+    (tmp_path / "old" / "recipe.toml").write_text("")
+    assert compare_runs(tmp_path).runs[0].validation == {"loss": 2.0, "chrf++": 30.0}
 
 
 def test_the_time_of_a_run_has_that_of_its_second_run_too(tmp_path):

@@ -260,7 +260,7 @@ def test_a_script_without_spaces_is_scored_by_its_characters(corpus, tmp_path, m
     japanese = write(tmp_path / "train.ja", [f"これはコーパスの{i}番目の文です。" for i in range(200)])
     table, _ = read_toml(new(corpus[0], japanese, out=tmp_path / "ja.toml").recipe)
     assert table["validation"]["tokenize"] == "char"
-    assert table["training"]["best_metric"] == "chrf"
+    assert table["training"]["best_metric"] == "chrf++"
     table, _ = read_toml(new(*corpus, out=tmp_path / "de.toml").recipe)
     assert table["validation"]["tokenize"] == "13a"
     assert table["training"]["best_metric"] == "bleu"

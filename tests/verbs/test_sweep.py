@@ -273,3 +273,18 @@ def test_an_engine_adds_no_values_and_says_which_differ(recipe, tmp_path, engine
     sweep(recipe, ["training.seed=1,2"], out=tmp_path / "out", **FAST)
     with pytest.raises(DataError, match="another job: seed=2 only in the folder and seed=3 only in this one"):
         sweep(recipe, ["training.seed=1,3"], out=tmp_path / "out", on="ray", **FAST)
+
+
+@pytest.mark.parametrize(("bleu", "shown"), [(4.0, {"bleu", "chrf++"}), (6.0, {"bleu"})])
+def test_the_table_of_a_sweep_has_the_score_that_orders_it(bleu, shown):
+    found = module._scores({"loss": 3.0, "bleu": bleu, "chrf++": 20.0}, {}, "bleu", "bleu")
+    assert found.keys() == {f"validation {name}" for name in shown}
+
+
+@pytest.mark.parametrize(("axis", "is_ranked"), [("tokenizer.vocab_size=40,60", False), (AXES[0], True)])
+@pytest.mark.usefixtures("copied")
+def test_losses_of_different_tokenisers_rank_no_run(recipe, tmp_path, axis, is_ranked, capsys, monkeypatch):
+    monkeypatch.setattr(module, "best_validation", lambda run: {"loss": 3.0})
+    done = sweep(recipe, [axis], out=tmp_path / "out", **FAST).done
+    assert [each.rank is not None for each in done] == [is_ranked] * 2
+    assert ("do not compare" in capsys.readouterr().err) is not is_ranked

@@ -83,5 +83,7 @@ def command(
     else:
         classifier = Classifier(model, options=options, runtime=runtime)
         lines = [line for each in text for line in lines_of(each)] if text else None
-        found = classifier.in_chunks(chunks_of(lines, file, "type a line to classify it"))
+        found = classifier.in_chunks(
+            chunks_of(lines, file, "type a line to classify it", column=sharding.column)
+        )
     write_output(output_lines(each, ranked=options.top > 1, as_json=as_json) for each in found)

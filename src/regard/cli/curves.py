@@ -19,22 +19,28 @@ def command(run: Path, as_json: bool) -> None:
     Prints them to the terminal, and writes curves.svg and curves.png to the run folder. For a folder of runs,
     such as that of a sweep, prints a table instead, the best run first: the settings that differ, the
     validation and test scores of the best model, and the time; below it the mean ± standard deviation over
-    the seeds of each recipe.
+    the seeds of each recipe. Each kind of task has a table of its own.
     """
     from regard import console
-    from regard.verbs.compared_runs import compare_runs, group_table, run_table, runs_in
+    from regard.verbs.compared_runs import compare_by_task, group_table, run_table, runs_in
     from regard.verbs.curves import run_curves, write_figures
 
     if not (run / "metrics.jsonl").is_file() and runs_in(run):
-        compared = compare_runs(run)
+        by_task = compare_by_task(run)
         if as_json:
-            click.echo(json.dumps(compared.to_dict(), indent=2, ensure_ascii=False))
-        else:
-            console.table(f"the best first, by validation {compared.metric}", *run_table(compared))
+            objects = [compared.to_dict() for compared in by_task.values()]
+            shown = objects if len(objects) > 1 else objects[0]
+            click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+            return
+        for task, compared in by_task.items():
+            before = f"{task.replace('_', ' ')}: " if len(by_task) > 1 else ""
+            console.table(f"{before}{compared.order}", *run_table(compared))
             columns, rows = group_table(compared)
             if rows:
                 console.table(
-                    "mean ± standard deviation of runs that differ in their seed alone", columns, rows
+                    f"{before}mean ± standard deviation of runs that differ in their seed alone",
+                    columns,
+                    rows,
                 )
         return
     if as_json:

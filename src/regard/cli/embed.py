@@ -91,6 +91,8 @@ def command(
     embed_images.refuse_image_files(text)
     embedder = Embedder(model, options=options, runtime=runtime)
     lines = [line for each in text for line in lines_of(each)] if text else None
-    embedded = embedder.in_chunks(chunks_of(lines, path_of(input), "type a line to embed it"))
+    embedded = embedder.in_chunks(
+        chunks_of(lines, path_of(input), "type a line to embed it", column=sharding.column)
+    )
     results = embedded if similar_to is None else embedder.similar(embedded, similar_to)
     write_output(output_lines(each, as_json=as_json) for each in results)

@@ -23,8 +23,9 @@ from regard.verbs.shared.tokenize import Tokenize
     "--data",
     type=options.FILE_PATH,
     metavar="FILE",
-    help="Test data in the format of the recipe's, to use instead of them.",
+    help="Test data in the format of the recipe's, to use instead of them; or a CSV file of labelled texts.",
 )
+@options.columns("With --data: the columns of text and label, by name or number from 0. [default: detected]")
 @click.option("--src", type=options.FILE_PATH, metavar="FILE", help="File to translate, one sentence a line.")
 @click.option(
     "--ref",
@@ -69,6 +70,7 @@ from regard.verbs.shared.tokenize import Tokenize
 def command(
     model: Path | None,
     data: Path | None,
+    columns: tuple[str, ...],
     src: Path | None,
     ref: tuple[Path, ...],
     hypotheses: Path | None,
@@ -111,8 +113,9 @@ def command(
                 "--sets translates, and --hypotheses are translations already",
                 "score each file by a call of its own, or several systems by regard compare",
             )
-        if src is not None or ref or data is not None or by_length:
-            raise UserError("--sets names all files", "leave out --data, --src, --ref and --by-length")
+        if src is not None or ref or data is not None or columns or by_length:
+            others = "--data, --columns, --src, --ref and --by-length"
+            raise UserError("--sets names all files", f"leave out {others}")
         _evaluate_sets(sets, output, tasks, {**settings, "context": context}, as_json)
         return
     if output is not None or tasks != TaskOptions():
@@ -121,7 +124,7 @@ def command(
         )
     if hypotheses is None:
         _refuse_unfit_files(data, src, ref, metric)
-    files = {"data": data, "src": src, "ref": ref, "hypotheses": hypotheses}
+    files = {"data": data, "columns": columns, "src": src, "ref": ref, "hypotheses": hypotheses}
     _evaluate({**files, "by_length": by_length, "context": context, **settings}, as_json)
 
 

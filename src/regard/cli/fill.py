@@ -44,5 +44,5 @@ def command(
         return
     filler = Filler(model, options=options, runtime=runtime)
     lines = None if text is None else lines_of(text)
-    chunks = chunks_of(lines, path_of(input), "type a line with [MASK] in it")
+    chunks = chunks_of(lines, path_of(input), "type a line with [MASK] in it", column=sharding.column)
     write_output(output_lines(filled, as_json=as_json) for filled in filler.in_chunks(chunks))

@@ -82,7 +82,12 @@ def command(
     if options.chat and typed and num == 1 and not as_json:
         _converse(generator)
         return
-    prompts = chunks_of(None if prompt is None else [prompt], path_of(input), "type a line to continue it")
+    prompts = chunks_of(
+        None if prompt is None else [prompt],
+        path_of(input),
+        "type a line to continue it",
+        column=sharding.column,
+    )
     if streamed:
         write_output(_streamed(generator, prompts, BETWEEN, single=prompt is not None))
         return

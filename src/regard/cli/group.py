@@ -42,7 +42,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
     },
     "Look inside": {
         "look": "Show what a model does with a text: attention, alignment, predictions, beam, all numbers.",
-        "plot": "Draw positions, a schedule, attention or an alignment as a figure.",
+        "plot": "Draw curves, a schedule, positions, attention or an alignment as a figure.",
     },
     "Measure": {
         "evaluate": "Score a model on test data: classes, labels, running text, translations.",

@@ -59,9 +59,10 @@ def refuse_half_a_job(
             raise UserError("--processes is for a cluster", "give --on ray, too")
         if sharding.part_megabytes is not None:
             raise UserError("--part-megabytes is for --shard and --on", EVERYTHING)
-        for name, value in (("--column", sharding.column), ("--into", sharding.into)):
-            if value is not None:
-                raise UserError(f"{name} is for --shard and --on", EVERYTHING)
+        if sharding.into is not None:
+            raise UserError("--into is for --shard and --on", EVERYTHING)
+        if sharding.column is not None and input is None:
+            raise UserError("--column names a column of --input", "give a table: --input FILE.csv")
         return
     option = "--shard" if sharding.shard is not None else "--on"
     if text:

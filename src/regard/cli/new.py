@@ -36,10 +36,6 @@ def _in_pairs(args: Sequence[str]) -> list[str]:
     return expanded
 
 
-def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in value.split(",")) if value else ()
-
-
 @click.command("new", cls=NewCommand)
 @click.argument("source", type=options.FILE_PATH)
 @click.argument("target", type=options.FILE_PATH, required=False)
@@ -62,12 +58,9 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
     metavar="FILE [FILE]",
     help="Files to test on, once at the end.",
 )
-@click.option(
-    "--columns",
-    callback=_names,
-    metavar="NAME,NAME",
-    help="Columns of a table, by name or number from 0: source,target, text,label or image,label."
-    " [default: detected]",
+@options.columns(
+    "Columns of a table, by name or number from 0: source,target, text,label or image,label."
+    " [default: detected]"
 )
 @click.option(
     "--minutes",
@@ -89,7 +82,7 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option(
     "--for",
     "targets",
-    callback=_names,
+    callback=options.names,
     metavar="TARGET,TARGET",
     help="Targets of `regard export` that the model must fit: ctranslate2, onnx, web, argos, gguf, hf.",
 )

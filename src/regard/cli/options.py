@@ -196,5 +196,15 @@ def _number(name: str, kind: Any, control: Control) -> Any:
     return kind
 
 
+def names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """The names of an option, which has commas between them."""
+    return tuple(name.strip() for name in value.split(",")) if value else ()
+
+
+def columns(help: str) -> Decorator:
+    """The option --columns."""
+    return click.option("--columns", callback=names, metavar="NAME,NAME", help=help)
+
+
 controls = fields_of("controls", Controls)
 runtime = fields_of("runtime", Runtime)

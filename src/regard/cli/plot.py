@@ -28,7 +28,7 @@ target = click.option("--target", metavar="TEXT", help="Force this answer on the
 
 @click.group("plot", cls=VerbGroup)
 def command() -> None:
-    """Draw positions, a schedule, attention or an alignment as a figure.
+    """Draw curves, a schedule, positions, attention or an alignment as a figure.
 
     Needs matplotlib: pip install 'regard[plot]'.
     """

@@ -47,4 +47,4 @@ def command(
     summarizer = Summarizer(**settings)
     lines = None if text is None else [" ".join(text.splitlines())]
     waits = "type a text in one line to summarize it"
-    print_answers(summarizer, lines, *places, as_json=as_json, waits=waits)
+    print_answers(summarizer, lines, *places, as_json=as_json, waits=waits, column=sharding.column)

@@ -69,7 +69,9 @@ def command(
         if conllu and given:
             raise UserError(f"{option} does not go with CoNLL-U", "leave one of them out")
     tagger = Tagger(model, options=options, runtime=runtime)
-    lines = chunks_of(None if text is None else lines_of(text), file, "type a line to tag its words")
+    lines = chunks_of(
+        None if text is None else lines_of(text), file, "type a line to tag its words", column=sharding.column
+    )
     if conllu:
         write_output(map(str, tagger.conllu(lines, STDIN if file is None else str(file))))
     else:

@@ -99,19 +99,19 @@ def lines_of(text: str) -> list[str]:
 
 
 def chunks_of(
-    lines: Sequence[str] | None, input: Path | None, waits: str, *, notes: bool = True
+    lines: Sequence[str] | None, input: Path | None, waits: str, *, column: str | None = None
 ) -> Iterator[Sequence[str]]:
     """The lines that are given, or those of the file, or of standard input, in chunks.
 
-    `waits`: what is printed to a user at a terminal who has given neither. `notes`: a file with markup is
-    noted.
+    `waits`: what is printed to a user at a terminal who has given neither. `column`: of a file that is a
+    table, its texts are read.
     """
-    from regard.verbs.shared.lines import arriving, chunks, stream_lines
+    from regard.verbs.shared.lines import arriving, chunks, texts_of
 
     if lines is not None:
         return chunks(lines)
     if input is not None:
-        return chunks(stream_lines(input, notes=notes))
+        return chunks(texts_of(input, column))
     if sys.stdin.isatty():
         click.echo(f"{waits}; Ctrl-D ends", err=True)
     return arriving(0)

@@ -64,7 +64,8 @@ def command(
         check_compression(places[1])
     translator = Translator(**settings)
     waits = "type a line to translate it"
-    print_answers(translator, lines, *places, as_json=as_json, waits=waits, file_format=kind)
+    shown = {"as_json": as_json, "waits": waits, "column": sharding.column, "file_format": kind}
+    print_answers(translator, lines, *places, **shown)
 
 
 def _format(
@@ -75,7 +76,9 @@ def _format(
         if given not in (None, "lines"):
             raise UserError(f"--format {given} is not for a job", "leave --shard and --on out")
         return "lines"
-    kind = format_to_translate(input, given)
+    if sharding.column is not None and given not in (None, "lines"):
+        raise UserError(f"--format {given} has no columns", "leave --format or --column out")
+    kind = "lines" if sharding.column is not None else format_to_translate(input, given)
     refuse_line_options(kind, as_json=as_json, n_best=n_best)
     return kind
 

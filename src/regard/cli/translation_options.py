@@ -57,17 +57,18 @@ def print_answers(
     *,
     as_json: bool,
     waits: str,
+    column: str | None = None,
     file_format: FileFormat | None = None,
 ) -> None:
     """Print or write the outputs for `lines`, else for the file `input`, else for standard input.
 
-    `file_format`: what they are if not lines; None: it is not known, and lines of a file may be noted.
+    `column`: of a table, has the texts. `file_format`: what they are if not lines; None: it is not known.
     `waits`: the prompt on stderr if lines are typed at a terminal. Raises Interrupted at Ctrl-C if `output`
     is given: the file is then not written.
     """
     from regard import console
     from regard.verbs.generation.translated_document import document_lines
-    from regard.verbs.shared.lines import count_of, stream_lines
+    from regard.verbs.shared.lines import count_of, stream_lines, texts_of
 
     if file_format not in (None, "lines"):
         content = _document(lines, input, waits)
@@ -80,7 +81,8 @@ def print_answers(
         total = count_of(input) if visible else 0
         with console.LinesProgress(total) if total else nullcontext() as progress:
             done = progress.advance if progress else None
-            read = stream_lines(input, notes=file_format is None)
+            by_name = file_format is None or column is not None
+            read = texts_of(input, column) if by_name else stream_lines(input, notes=False)
             _print(translator, translator(read, done=done), output, as_json)
     else:
         _print(translator, translator.in_chunks(chunks_of(None, None, waits)), output, as_json)

@@ -5,7 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from regard.data.corpus_formats import Problem, Row
 from regard.data.files import locate, read_lines
 from regard.data.json_lines import parse_record, text_field
 from regard.data.noise import derive_seed
+from regard.data.tables import one_line, open_table
 from regard.errors import DataError, RecipeError, did_you_mean
 
 
@@ -25,11 +26,14 @@ class LabelledSettings:
 
     A path is relative to the recipe; `NAME:FILE` is a file of the catalogue. A "labelled" line is the label,
     a space, the text. `text_field` and `label_field` are columns of a "tsv" file, as numbers from 0 or, with
-    a `header`, as names; and keys of a "jsonl" file.
+    a `header`, as names; keys of a "jsonl" file; and columns of a "csv" file, whose delimiter and header are
+    detected.
     """
 
     file: str  # the texts with their labels
-    format: Literal["labelled", "tsv", "jsonl"]  # how a line is divided; "labelled": label, space, text
+    format: Literal[
+        "labelled", "tsv", "jsonl", "csv"
+    ]  # how a line is divided; "labelled": label, space, text
     text_field: str | None = None
     label_field: str | None = None
     header: bool = False  # the first line of a tsv file has the names of its columns
@@ -46,6 +50,22 @@ class LabelledSettings:
                     f"{name} = {value!r} is not a column of a tsv file without a header",
                     "columns are numbered from 0; header = true reads their names from the first line",
                 )
+
+    def of_file(self, file: str) -> "LabelledSettings":
+        """The settings for another file of the same format, or for a CSV file, which has its own columns."""
+        if not is_csv(file) or self.format == "csv":
+            return replace(self, file=file)
+        return LabelledSettings(file=file, format="csv")
+
+    def with_columns(self, text: str, label: str) -> "LabelledSettings":
+        """The settings with other columns, by their names or numbers."""
+        named = self.format == "tsv" and not (text.isdecimal() and label.isdecimal())
+        return replace(self, text_field=text, label_field=label, header=named)
+
+
+def is_csv(file: str) -> bool:
+    """True if the name of a file is that of a CSV file."""
+    return Path(file.lower().removesuffix(".gz")).suffix == ".csv"
 
 
 def open_labelled(
@@ -69,6 +89,8 @@ def open_labelled(
 def _rows(settings: LabelledSettings, path: Path, classes: bool) -> Iterator[Row]:
     if settings.format == "tsv":
         return _tsv_rows(settings, path)
+    if settings.format == "csv":
+        return _csv_rows(settings, path, classes)
     if settings.format == "jsonl":
         keys = settings.text_field or "text", settings.label_field or "label"
         return (_json_row(line, *keys, classes=classes) for line in read_lines(path))
@@ -104,6 +126,16 @@ def _tsv_rows(settings: LabelledSettings, path: Path) -> Iterator[Row]:
             yield Problem("malformed", f"{len(cells)} columns, but line 1 has {width}")
         else:
             yield _labelled(cells[choice[0]], cells[choice[1]])
+
+
+def _csv_rows(settings: LabelledSettings, path: Path, classes: bool) -> Iterator[Row]:
+    """The records of a CSV file, each text on one line."""
+    table = open_table(path, "csv")
+    text, label = table.columns([settings.text_field or "text", settings.label_field or "label"])
+    for record in table.records():
+        if not table.is_header(record):
+            cell = one_line(record.cells[label])
+            yield _labelled(one_line(record.cells[text]), cell if classes else table.number(cell))
 
 
 def _column_numbers(settings: LabelledSettings, first: Sequence[str], path: Path) -> list[int]:

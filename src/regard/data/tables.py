@@ -54,6 +54,7 @@ LANGUAGE_CODES = _words(
     "urdu vietnamese welsh"
 )
 _CODE = re.compile(r"[a-z]{2,3}([-_]([A-Z]{2}|[A-Z][a-z]{3}))?")  # de, deu, de_AT, zh-Hans
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 _SEPARATOR = re.compile(rf"sep=([{DELIMITERS}])")  # the first line of a CSV file that Excel is to open
 _LABELLED = re.compile(r"(?:__label__(\S+)|(-?\d+)) +(\S.*)")  # a label of fastText, or a number first
 
@@ -102,6 +103,12 @@ class Table:
             and self.format in ("csv", "tsv")
             and tuple((cell or "").strip() for cell in record.cells) == self.names
         )
+
+    def number(self, cell: str) -> str:
+        """A cell as `float` reads it, if it is a number: a CSV file with semicolons has decimal commas."""
+        if self.format == "csv" and self.delimiter == ";" and _DECIMAL_COMMA.fullmatch(cell):
+            return cell.replace(",", ".")
+        return cell
 
     def columns(self, wanted: Sequence[str]) -> tuple[int, ...]:
         """The indices of columns, found by name, by the last part of a name, or by number.
@@ -176,7 +183,8 @@ def open_table(path: Path, kind: TableFormat) -> Table:
         raise DataError(
             f"{path}:1: no tab, so there is only one column", "separate the columns of a TSV file by tabs"
         )
-    named = _is_header(first)
+    unnamed = Table(path=path, format=kind, names=(), named=False, delimiter=delimiter)
+    named = _is_header([[unnamed.number(cell) for cell in cells] for cells in first])
     names = [cell.strip() or str(place) for place, cell in enumerate(first[0])]
     if not named:
         names = [str(place) for place in range(len(first[0]))]
@@ -262,6 +270,11 @@ def _is_header(records: Sequence[Sequence[str]]) -> bool:
         if len(below) >= 16 and len(values) <= len(below) / 8 and cell and not any(map(is_number, values)):
             return True
     return False
+
+
+def one_line(cell: str | None) -> str:
+    """A cell on one line, without tabs, which a TSV file cannot have, and without invalid characters."""
+    return re.sub("[\t\n\r\v\f\0\ud800-\udfff]+", " ", cell or "").strip()
 
 
 def is_number(text: str) -> bool:

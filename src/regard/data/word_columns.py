@@ -19,7 +19,7 @@ from regard.errors import DataError
 WordFormat = Literal["conllu", "columns"]
 
 SAMPLED_LINES = 2000  # lines that are examined to detect the format
-LABEL_COLUMN = "xpos"  # the CoNLL-U column for labels of any tag set
+LABEL_COLUMN: Literal["xpos"] = "xpos"  # the CoNLL-U column for labels of any tag set
 _DOCUMENT = "-DOCSTART-"
 _SUFFIXES: dict[str, WordFormat] = {
     ".conllu": "conllu",

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 Points = list[tuple[int, float]]  # step and value
 
 MAX_MARKED_POINTS = 40  # a line with more points has no markers
-PERCENT = {"bleu", "chrf", "exact_match", "error_rate", "accuracy", "macro_f1", "label_error_rate"}
+PERCENT = {
+    "bleu", "chrf++", "chrf", "exact_match", "error_rate", "accuracy", "macro_f1", "label_error_rate",
+    "entity_precision", "entity_recall", "entity_f1",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,26 +1,52 @@
 """Selection of the best model by one or two validation metrics."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import cast
 
-from regard.training.settings import METRICS, TrainingSettings
+from regard.training.settings import METRICS, Metric, TrainingSettings
 from regard.training.state import TrainingState
+
+NOISY_BLEU = 5.0  # below this BLEU, models are compared by chrF++, which is above 0 much earlier
+
+
+def deciding_metrics(metric: Metric, values: Sequence[float]) -> tuple[str, ...]:
+    """The metrics that compare models with these values of `metric`, in the order in which they decide.
+
+    Below NOISY_BLEU the BLEU of a model is chance: chrF++ decides, and the loss where there is none. Of
+    models that have nothing right, as at first, the one with the least loss is best.
+    """
+    if metric == "bleu" and max(values) < NOISY_BLEU:
+        return "chrf++", "loss", "bleu"
+    nothing_right = 0.0 if METRICS[metric] else 100.0
+    return (metric, "loss") if all(value == nothing_right for value in values) else (metric,)
 
 
 def better(metrics: Mapping[str, float], settings: TrainingSettings, state: TrainingState) -> list[bool]:
     """For each selection metric, True if it is better than ever; with two metrics, if it is not worse.
 
     Two metrics follow the code of Velickovic et al. 2018: on small validation sets accuracies often tie.
-    Of models that have nothing right, as at first, the one with the least loss is best.
     """
-    best = [state.best_value, state.second_value]
-    either = settings.second_metric is not None
-    nothing_right = state.best_value == (0 if METRICS[settings.best_metric] else 100) and not either
-    learns = nothing_right and _is_better(_loss(metrics), _loss_of_best(state), more=False, or_equal=False)
+    if settings.second_metric is None:
+        return [_is_better_model(metrics, settings.best_metric, state)]
+    best = (state.best_value, state.second_value)
     return [
-        _is_better(metrics[metric], value, more=METRICS[metric], or_equal=either or learns)
-        for metric, value in zip(settings.choosing, best, strict=False)
+        _is_better(metrics[metric], value, more=METRICS[metric], or_equal=True)
+        for metric, value in zip(settings.choosing, best, strict=True)
     ]
+
+
+def _is_better_model(metrics: Mapping[str, float], metric: Metric, state: TrainingState) -> bool:
+    """True if the model is better than the best one so far; what is not known of both does not decide."""
+    value, best = metrics[metric], state.best_value
+    if best is None or math.isnan(value):
+        return not math.isnan(value)
+    of_best = {"chrf++": state.best_chrf, "loss": state.best_loss, metric: best}
+    for name in deciding_metrics(metric, (value, best)):
+        new, old = metrics.get(name, math.nan), of_best[name]
+        if old is not None and not math.isnan(new) and new != old:
+            return _is_better(new, old, more=METRICS[cast(Metric, name)])
+    return False
 
 
 def record_best(metrics: Mapping[str, float], settings: TrainingSettings, state: TrainingState) -> bool:
@@ -28,8 +54,7 @@ def record_best(metrics: Mapping[str, float], settings: TrainingSettings, state:
     found = better(metrics, settings, state)
     if all(found):
         state.best_step = state.step
-        loss = _loss(metrics)
-        state.best_loss = None if math.isnan(loss) else loss
+        state.best_loss, state.best_chrf = _known(metrics, "loss"), _known(metrics, "chrf++")
     if found[0]:
         state.best_value = metrics[settings.best_metric]
     if settings.second_metric and found[1]:
@@ -40,20 +65,17 @@ def record_best(metrics: Mapping[str, float], settings: TrainingSettings, state:
 
 def reset_best(state: TrainingState) -> None:
     """Resets the best values, so that the next validation is the best."""
-    state.best_value = state.second_value = state.best_loss = None
+    state.best_value = state.second_value = state.best_loss = state.best_chrf = None
     state.best_step = state.validations_since_best = 0
 
 
-def _loss(metrics: Mapping[str, float]) -> float:
-    return metrics.get("loss", math.nan)
+def _known(metrics: Mapping[str, float], name: str) -> float | None:
+    """The value of a metric; None if it was not measured, or is not a number."""
+    value = metrics.get(name, math.nan)
+    return None if math.isnan(value) else value
 
 
-def _loss_of_best(state: TrainingState) -> float:
-    """The loss of the best model; if it is unknown, as in older runs, no other model's is lower."""
-    return -math.inf if state.best_loss is None else state.best_loss
-
-
-def _is_better(value: float, best: float | None, *, more: bool, or_equal: bool) -> bool:
+def _is_better(value: float, best: float | None, *, more: bool, or_equal: bool = False) -> bool:
     """True if `value` is better than `best`; NaN never is."""
     if best is None or math.isnan(value):
         return not math.isnan(value)

@@ -16,11 +16,13 @@ from regard.training.schedule import ScheduleSettings
 Metric = Literal[
     "loss",
     "bleu",
+    "chrf++",
     "chrf",
     "exact_match",
     "error_rate",
     "accuracy",
     "macro_f1",
+    "entity_f1",
     "label_error_rate",
     "mean_absolute_error",
 ]
@@ -29,11 +31,13 @@ Metric = Literal[
 METRICS: dict[Metric, bool] = {
     "loss": False,
     "bleu": True,
+    "chrf++": True,
     "chrf": True,
     "exact_match": True,
     "error_rate": False,
     "accuracy": True,
     "macro_f1": True,
+    "entity_f1": True,
     "label_error_rate": False,
     "mean_absolute_error": False,
 }
@@ -62,7 +66,8 @@ class TrainingSettings:
     keep: int = 2  # checkpoints on disk; averaging keeps as many as it needs
     refit: bool = False  # then train again from the start, on the validation examples too
     patience: int = 0  # validations without a better `best_metric` before stopping; 0 never stops
-    best_metric: Metric = "loss"  # the validation score that selects the best model
+    # the validation score that selects the best model; "chrf++" is chrF2++, and "chrf" its former name
+    best_metric: Metric = "loss"
     second_metric: Metric | None = None  # the best model then needs both metrics at their best or equal
     nonfinite_skips: int = 5  # consecutive updates that may be skipped before rolling back
     collapse: CollapseSettings = field(default_factory=CollapseSettings)  # a second try at half the rate

@@ -9,7 +9,9 @@ from regard.errors import FolderError
 from regard.training.collapse import CollapseDetector
 
 # fields that runs of older versions do not have
-ADDED_LATER = {"second_value", "best_loss", "watch", "validations", "start", "updates", "skipped_updates"}
+ADDED_LATER = {
+    "second_value", "best_loss", "best_chrf", "watch", "validations", "start", "updates", "skipped_updates",
+}  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -39,6 +41,7 @@ class TrainingState:
     best_value: float | None = None  # of `best_metric`
     second_value: float | None = None  # the best of `second_metric`, not always that of the best model
     best_loss: float | None = None  # of the best model
+    best_chrf: float | None = None  # of the best model, if chrF++ is measured
     best_step: int = 0
     validations_since_best: int = 0
     skipped_in_a_row: int = 0  # updates whose loss or gradient was not finite

@@ -1,22 +1,30 @@
 """The runs of a folder side by side: the settings in which they differ, their scores and their time."""
 
 import json
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from regard.errors import FolderError, UserError
 from regard.jobs.tasks import flattened, place
-from regard.training.settings import METRICS, Metric, TrainingSettings
+from regard.training.settings import TrainingSettings
+from regard.verbs.run_ranking import (
+    DEFAULT_KIND,
+    LOSS,
+    NOT_COMPARABLE,
+    comparable_metric,
+    ranking_scores,
+    ranks_of,
+)
 from regard.verbs.shared.arguments import checked
 from regard.verbs.training_run.final_scores import best_validation
 from regard.weights.checkpoint import REFIT, RESOLVED, Checkpoint, RunFolder
 from regard.weights.folder import read_json
 
-LOSS = "loss"
+FIT = "fit"  # the task of a run that has no recipe
+TOKENIZER_FILES = ("target_tokenizer.json", "tokenizer.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,18 +63,29 @@ class RunGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedRuns:
-    """The runs of a folder, the best first by the validation score `metric`; those without one are last.
+    """The runs of a task in a folder, the best first by the validation score `metric`.
 
-    Of equal ones the one with the lower loss is before the other, and then by name.
+    Those without one are last. Of equal ones the one with the lower loss is before the other, and then by
+    name. Where no score compares the runs, as a loss per token of different tokenisers, `metric` is None and
+    they are ordered by name.
     """
 
-    metric: str
+    task: str  # the kind in their recipes; FIT: they have none
+    metric: str | None
     runs: tuple[ComparedRun, ...]
 
     @property
     def settings(self) -> tuple[str, ...]:
         """The settings in which the runs differ."""
         return tuple(dict.fromkeys(key for each in self.runs for key in each.settings))
+
+    @property
+    def order(self) -> str:
+        """The order of the runs in words: "the best first, by validation bleu, then chrf"."""
+        if self.metric is None:
+            return f"by name: {NOT_COMPARABLE}"
+        names = [name for each in self.runs for name in ranking_scores(each.validation, self.metric)]
+        return f"the best first, by validation {', then '.join(dict.fromkeys([self.metric, *names]))}"
 
     @property
     def groups(self) -> tuple[RunGroup, ...]:
@@ -85,14 +104,33 @@ class ComparedRuns:
 
 
 @checked
-def compare_runs(folder: str | Path) -> ComparedRuns:
+def compare_runs(folder: str | Path, *, task: str | None = None) -> ComparedRuns:
     """Compare the runs in a folder, such as those of a sweep: what differs, and which is the best.
 
     The best is by the score that selects the best model in all of the runs (`training.best_metric`), or by
-    the validation loss if they have different ones.
+    the validation loss if they have different ones. A loss per token depends on the tokeniser: language
+    models are compared by bits per character, translations of different tokenisers by BLEU.
 
     Args:
         folder: the folder of the run folders, such as `--out` of a sweep.
+        task: the kind of task, such as "tagging", if the folder has runs of several.
+
+    Raises:
+        FolderError: it has no runs, or no runs of this task.
+        UserError: it has runs of several tasks, and `task` is not given.
+    """
+    by_task = compare_by_task(folder)
+    shown = ", ".join(f"{name} ({len(found.runs)})" for name, found in by_task.items())
+    if task is None and len(by_task) > 1:
+        raise UserError(f"{folder} has runs of several tasks: {shown}", "name one of them with task")
+    chosen = next(iter(by_task)) if task is None else task
+    if chosen not in by_task:
+        raise FolderError(f"{folder} has no runs of {chosen!r}", f"it has {shown}")
+    return by_task[chosen]
+
+
+def compare_by_task(folder: str | Path) -> dict[str, ComparedRuns]:
+    """The runs in a folder by the kind of their task, which alone compare; see `compare_runs`.
 
     Raises:
         FolderError: it has no runs.
@@ -103,24 +141,41 @@ def compare_runs(folder: str | Path) -> ComparedRuns:
         raise FolderError(
             f"{folder} has no runs", "name the folder of a sweep, or one with run folders in it"
         )
-    tables = _recipes_of(found)
+    by_task: dict[str, dict[Path, dict[str, Any]]] = {}
+    for run, table in _recipes_of(found).items():
+        by_task.setdefault(_task_of(table), {})[run] = table
+    return {task: _of_one_task(task, path, tables) for task, tables in sorted(by_task.items())}
+
+
+def _task_of(recipe: Mapping[str, Any]) -> str:
+    return str(recipe.get("task.kind", DEFAULT_KIND)) if recipe else FIT
+
+
+def _of_one_task(task: str, folder: Path, tables: Mapping[Path, dict[str, Any]]) -> ComparedRuns:
+    settings = _different(tables)
+    compared = [_compared(run, run.relative_to(folder).as_posix(), settings[run]) for run in tables]
     metrics = {table.get("training.best_metric", TrainingSettings().best_metric) for table in tables.values()}
-    metric = metrics.pop() if len(metrics) == 1 else LOSS
-    compared = [_compared(run, run.relative_to(path).as_posix(), _different(tables)[run]) for run in found]
+    metric = comparable_metric(
+        metrics.pop() if len(metrics) == 1 else LOSS,
+        task,
+        [each.validation for each in compared if each.validation],
+        same_tokens=len({each for run in tables if (each := _tokenizer_digest(run))}) < 2,
+    )
     ranked = sorted(compared, key=lambda each: _place(each.validation, metric, each.run))
-    return ComparedRuns(metric=metric, runs=tuple(ranked))
+    return ComparedRuns(task=task, metric=metric, runs=tuple(ranked))
 
 
-def ranks_of(validation: Mapping[str, float], metric: str) -> dict[str, float | None]:
-    """The rank of a run by these scores, and what decides between equal ones, the loss. Less is better."""
-    finite = {name: value for name, value in validation.items() if math.isfinite(value)}
-    value = finite.get(metric)
-    rises = dict(METRICS).get(cast(Metric, metric), False)
-    rank = -value if value is not None and rises else value
-    return {"rank": rank, "second_rank": finite.get(LOSS)}
+def _tokenizer_digest(run: Path) -> str | None:
+    """The digest of the tokeniser of what the best model predicts; None without a model or a tokeniser."""
+    try:
+        best = RunFolder(run).best(TOKENIZER_FILES)
+    except UserError:
+        return None
+    files = best.manifest["files"] if best else {}
+    return next((files[name]["sha256"] for name in TOKENIZER_FILES if name in files), None)
 
 
-def _place(validation: Mapping[str, float], metric: str, name: str) -> tuple[float, float, str]:
+def _place(validation: Mapping[str, float], metric: str | None, name: str) -> tuple[float, float, str]:
     ranks = ranks_of(validation, metric)
     return place(ranks["rank"], ranks["second_rank"], name)
 
@@ -132,7 +187,7 @@ def runs_in(folder: Path) -> list[Path]:
 
 def run_table(found: ComparedRuns) -> tuple[list[str], list[list[str]]]:
     """The columns and rows of a table of runs: settings, steps, validation, test, time."""
-    validation = [*dict.fromkeys([found.metric, *_names(each.validation for each in found.runs)])]
+    validation = [*dict.fromkeys([*_first(found), *_names(each.validation for each in found.runs)])]
     test = _names(each.test for each in found.runs)
     columns = ["run", *found.settings, "steps"]
     columns += [f"validation {name}" for name in validation] + [f"test {name}" for name in test] + ["minutes"]
@@ -149,7 +204,7 @@ def run_table(found: ComparedRuns) -> tuple[list[str], list[list[str]]]:
 def group_table(found: ComparedRuns) -> tuple[list[str], list[list[str]]]:
     """The columns and rows of a table of means over seeds; no row if no two runs differ in seeds alone."""
     groups = found.groups
-    validation = [*dict.fromkeys([found.metric, *_names(each.validation for each in groups)])]
+    validation = [*dict.fromkeys([*_first(found), *_names(each.validation for each in groups)])]
     test, settings = _names(each.test for each in groups), _names(each.settings for each in groups)
     columns = [*settings, "runs", *(f"validation {name}" for name in validation)]
     columns += [f"test {name}" for name in test]
@@ -159,6 +214,10 @@ def group_table(found: ComparedRuns) -> tuple[list[str], list[list[str]]]:
         shown = [_text(each.settings.get(key)) for key in settings]
         rows.append([*shown, str(len(each.runs)), *("" if mean is None else str(mean) for mean in means)])
     return columns, rows
+
+
+def _first(found: ComparedRuns) -> list[str]:
+    return [] if found.metric is None else [found.metric]
 
 
 def _without_seeds(settings: Mapping[str, Any]) -> dict[str, Any]:

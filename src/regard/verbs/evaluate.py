@@ -23,7 +23,7 @@ from regard.verbs.shared.learned_metric import AnyMetrics, SourcesAndReferences,
 from regard.verbs.shared.lines import lines_of, references_of
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.settings import recipe_of
-from regard.verbs.shared.test_data_settings import changed_generation, with_context
+from regard.verbs.shared.test_data_settings import changed_generation, with_context, with_table
 from regard.verbs.shared.text_options import EvaluationOptions, TranslationOptions
 from regard.verbs.shared.tokenize import Tokenize
 from regard.verbs.shared.translation_scores import BleuSettings, TranslationScores
@@ -108,6 +108,7 @@ def evaluate(
     *,
     model: AnyModel | None = None,
     data: str | Path | None = None,
+    columns: Sequence[str | int] = (),
     src: str | Path | None = None,
     ref: str | Path | Iterable[str | Path] = (),
     hypotheses: str | Path | None = None,
@@ -131,7 +132,10 @@ def evaluate(
 
     Args:
         model: a model or run folder, or what `regard.load` gives; None is the included model.
-        data: a file of test data in the format of the recipe's; NAME:FILE is a file of the catalogue.
+        data: a file of test data in the format of the recipe's, or a CSV file of labelled texts; NAME:FILE is
+            a file of the catalogue.
+        columns: the columns of text and label in `data`, by name or number from 0; () detects those of a CSV
+            file, and is the recipe's of other files.
         src: a file to translate, one sentence a line; the translations are scored against `ref`.
         ref: one or several files of references, aligned with `src` line by line; none for a metric that reads
             sources alone (quality estimation).
@@ -157,7 +161,10 @@ def evaluate(
     if hypotheses is None and (src is None or data is not None or not (references or metrics)):
         only_on_pairs = bleu != BleuSettings() or options != OPTIONS or runtime.changes_model
         _refuse_with_test_data(src, references, metrics, only_on_pairs)
-        return _evaluate_on_test_data(open_model(model, runtime), data, controls, context)
+        table = None if data is None else str(data), [str(each) for each in columns]
+        return _evaluate_on_test_data(open_model(model, runtime), table, controls, context)
+    if columns:
+        raise UserError("columns are those of data", "leave them out")
     if context is not None:
         raise UserError("context is for the test data of a language model", "leave it out")
     sources = None if src is None else lines_of(src)
@@ -211,13 +218,13 @@ def _refuse_decoding(
 
 
 def _evaluate_on_test_data(
-    loaded: LoadedModel, data: str | Path | None, controls: Controls, context: int | None
+    loaded: LoadedModel, table: tuple[str | None, list[str]], controls: Controls, context: int | None
 ) -> Evaluation:
-    """The task's scores on the test data of the model's recipe, or on `data`."""
-    source = with_context(recipe_of(loaded.path), context)
+    """The task's scores on the test data of the model's recipe, or on a file and its columns."""
+    source, data = with_table(with_context(recipe_of(loaded.path), context), *table)
     if controls != UNSET:
         loaded = dataclasses.replace(loaded, generation=changed_generation(loaded, controls))
-    test_data = task_kind(source.recipe).open_test_data(source, loaded, None if data is None else str(data))
+    test_data = task_kind(source.recipe).open_test_data(source, loaded, data)
     console.note(
         f"{test_data.size}; device: {loaded.model.device}, {counted(torch.get_num_threads(), 'thread')}"
     )

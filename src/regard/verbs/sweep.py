@@ -30,10 +30,10 @@ from regard.jobs.tasks import (
 from regard.recipe import apply_overrides
 from regard.training.settings import Metric
 from regard.training.threads import unchanged_threads
-from regard.verbs.compared_runs import ranks_of
 from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, placed, refuse_unknown_engine
 from regard.verbs.jobs import shard_of
 from regard.verbs.recipes import recipe_path
+from regard.verbs.run_ranking import NOT_COMPARABLE, comparable_metric, ranking_scores, ranks_of
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
@@ -139,6 +139,7 @@ class _Runs:
         }
         _refuse_incomparable(self._loaded)
         _refuse_unusable(self._loaded)
+        self._same_tokens = not any(each.strip().startswith("tokenizer.") for each in values)
         base = load_recipe(self.path, overrides, init)
         self.folder = Path(out) if out else Path("runs") / f"{base.recipe.name}-sweep"
         self.plan = _plan(base, self._sets)
@@ -166,8 +167,12 @@ class _Runs:
             hint = "a smaller model or batches.batch_tokens needs less"
             raise RunError(f"out of memory: {error}", hint) from error
         validation = best_validation(RunFolder(self.folder / name))
-        metric = self._loaded[name].recipe.training.best_metric
-        scores, ranks = _scores(validation, result.metrics, metric), ranks_of(validation, metric)
+        recipe: Any = self._loaded[name].recipe
+        metric, kind = recipe.training.best_metric, recipe.task.kind
+        by = comparable_metric(metric, kind, [validation], same_tokens=self._same_tokens)
+        if by is None:
+            console.warn(f"{NOT_COMPARABLE}: the runs are in the order of their names")
+        scores, ranks = _scores(validation, result.metrics, metric, by), ranks_of(validation, by)
         seconds = round(time.monotonic() - began, 3)
         found = {"run": name, "steps": result.steps, "validation": _finite(validation)}
         return TaskRecord(task=name, seconds=seconds, scores=scores, result=found, **ranks)
@@ -344,10 +349,12 @@ def _wait_for_lock(folder: Path, seconds: float) -> None:
 
 
 def _scores(
-    validation: Mapping[str, float], test: Mapping[str, float], metric: Metric
+    validation: Mapping[str, float], test: Mapping[str, float], metric: Metric, ranks_by: str | None
 ) -> dict[str, float | None]:
-    """The metric by which a run's best model was chosen, and the test scores."""
-    scores: dict[str, float | None] = {f"validation {metric}": _finite(validation).get(metric)}
+    """What ranks a run, what its best model was chosen by, and the test scores."""
+    finite = _finite(validation)
+    ranking = [] if ranks_by is None else [ranks_by, *ranking_scores(validation, ranks_by)]
+    scores = {f"validation {name}": finite.get(name) for name in dict.fromkeys([*ranking, metric])}
     if not test.keys() <= validation.keys():  # else there were no test data
         scores |= {f"test {each}": score for each, score in _finite(test).items()}
     return scores

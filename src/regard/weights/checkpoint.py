@@ -43,7 +43,7 @@ from regard.weights.folder import (
     write_folder,
 )
 from regard.weights.lock import locked
-from regard.weights.metrics import append_record, cut_records, flush_records, read_records
+from regard.weights.metrics import append_record, cut_records, flush_records, read_records, with_new_names
 from regard.weights.saved_tensors import SavedTensors
 from regard.weights.shards import shard_names
 from regard.weights.strict_json import read_json
@@ -303,8 +303,9 @@ class RunFolder:
         append_record(self._metrics, record)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """All records of `metrics.jsonl`, in order."""
-        return read_records(self._metrics)
+        """All records of `metrics.jsonl`, in order; scores of older runs have their present names."""
+        records = read_records(self._metrics)
+        return records if self.recipe() is None else [with_new_names(record) for record in records]
 
     def cut_metrics(self, step: int) -> None:
         """Removes the records after `step`, which the resumed run measures again."""

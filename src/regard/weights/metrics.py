@@ -27,6 +27,11 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     return [record for _, record in _lines(path, content)]
 
 
+def with_new_names(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record in which chrF++ has its name, which is "chrf" in older runs."""
+    return {"chrf++" if name == "chrf" else name: value for name, value in record.items()}
+
+
 def cut_records(path: Path, step: int) -> None:
     """Removes the records after `step`, which the resumed run measures again."""
     with os_errors("read", path):

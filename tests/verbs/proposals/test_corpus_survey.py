@@ -87,13 +87,13 @@ def test_a_good_corpus_in_two_scripts_has_no_findings(corpus, monkeypatch):
     found = survey(corpus(ENGLISH, JAPANESE, ("train.en", "train.ja")))
     assert found.findings == ()
     assert found.target.script.script == "Japanese"
-    assert (found.tokenize, found.best_metric) == ("char", "chrf")
+    assert (found.tokenize, found.best_metric) == ("char", "chrf++")
     assert found.shared_letters == 0
 
 
 def test_text_without_spaces_is_noticed_in_any_script(corpus):
     found = survey(corpus(ENGLISH, [text.replace(" ", "") for text in GERMAN]))
-    assert (found.target.script.script, found.tokenize, found.best_metric) == ("Latin", "char", "chrf")
+    assert (found.target.script.script, found.tokenize, found.best_metric) == ("Latin", "char", "chrf++")
 
 
 def test_tasks_within_one_language_have_no_findings(corpus):

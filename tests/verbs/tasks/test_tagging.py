@@ -133,7 +133,7 @@ def test_both_scores_are_resampled_by_sentences(monkeypatch):
         EncodedText(ids=np.zeros(2, np.int32), words=np.zeros(2, np.int32), labels=part, line=1 + number // 2)
         for number, part in enumerate(np.split(labels, 200))
     ]
-    right, f1 = tagging._evaluate(None, texts, 2, 0, "upos").scores
+    right, f1 = tagging._evaluate(None, texts, ("A", "B"), 0, "upos").scores
     assert "words:4000|sentences:100" in f1.signature
     assert (f1.low, f1.high) == pytest.approx((right.low, right.high), abs=1.0)
     assert f1.high - f1.low > 15

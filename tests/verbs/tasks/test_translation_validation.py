@@ -6,6 +6,8 @@ from regard.data.corpus import Pair
 from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.settings import GenerationSettings
 from regard.errors import RecipeError
+from regard.verbs.recipes import recipe_path
+from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks import translation_validation as validation
 from regard.verbs.tasks.translation_validation import ValidationSettings, decoded_scores
 from regard.weights.model_folder import load_model
@@ -70,6 +72,14 @@ def test_a_setting_of_metrics_that_are_not_measured_is_refused(settings, name):
     with pytest.raises(RecipeError, match=f"validation.{name} = .* has no effect"):
         ValidationSettings(**settings).refuse_unused()
     ValidationSettings(**{**settings, "metrics": ("bleu",)}).refuse_unused()
+
+
+def test_chrf_is_called_as_what_it_is_and_its_former_name_is_read():
+    assert ValidationSettings().metrics == ("bleu", "chrf++")
+    assert ValidationSettings(metrics=("chrf", "bleu")) == ValidationSettings(metrics=("chrf++", "bleu"))
+    sets = ["training.best_metric=chrf", "training.second_metric=loss"]
+    training = load_recipe(recipe_path("multi30k-en-de"), sets).recipe.training
+    assert training.choosing == ("chrf++", "loss")
 
 
 def test_chrf_without_case_is_measured():

@@ -97,7 +97,7 @@ def columns_of(table: Table) -> list[Column]:
     columns = [Column(name=name) for name in table.names]
     for record in itertools.islice(table.records(), SAMPLED_RECORDS):
         for column, cell in zip(columns, record.cells, strict=True):
-            column.add(cell)
+            column.add(cell if cell is None else table.number(cell))
     return columns
 
 
@@ -113,6 +113,8 @@ def roles_of(table: Table, task: TableTask | None, wanted: Sequence[str]) -> Rol
         if len({*indices}) < len(indices):
             raise DataError(f"{table.path}: a column is named twice", "name two different columns")
         named = [columns[index] for index in indices]
+        if task in (None, "classification", "regression"):
+            named = _text_first(named)
         task = task or _task_of_columns(named, table)
         needed = 1 if task == "language_model" else 2
         if len(named) != needed:
@@ -144,7 +146,23 @@ def _task_of_columns(named: Sequence[Column], table: Table) -> TableTask:
     if named[0].names_images:
         return "images"
     kinds: dict[CellKind, TableTask] = {"label": "classification", "number": "regression"}
-    return kinds.get(named[1].kind, "translation")
+    by_name = _is_named(named, TEXT_NAMES, LABEL_NAMES)
+    return kinds.get(named[1].kind, "classification" if by_name else "translation")
+
+
+def _text_first(named: Sequence[Column]) -> list[Column]:
+    """A text and its label, which may be named in the other order; other columns as they are."""
+    if len(named) != 2:
+        return [*named]
+    first, second = named
+    by_kind = first.kind in ("label", "number") and second.kind == "text"
+    by_name = _is_named(named, LABEL_NAMES, TEXT_NAMES)
+    return [second, first] if by_kind or by_name else [first, second]
+
+
+def _is_named(columns: Sequence[Column], *names: Sequence[str]) -> bool:
+    """True if each column has one of its names."""
+    return all(column.short_name in known for column, known in zip(columns, names, strict=True))
 
 
 def _pair(columns: Sequence[Column]) -> list[Column]:

@@ -78,9 +78,9 @@ class Survey:
         return tokenizer_for(self.target.script)
 
     @property
-    def best_metric(self) -> Literal["bleu", "chrf"]:
+    def best_metric(self) -> Literal["bleu", "chrf++"]:
         """The metric that should choose the best model."""
-        return best_metric_for(self.target.script)
+        return "bleu" if best_metric_for(self.target.script) == "bleu" else "chrf++"
 
     @property
     def target_tokens(self) -> float:

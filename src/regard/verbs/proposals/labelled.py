@@ -1,6 +1,5 @@
 """`regard new` for texts with a class or a number each."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.counted import counted
-from regard.data.tables import Table, format_of, is_number, open_table
+from regard.data.tables import Table, format_of, is_number, one_line, open_table
 from regard.errors import DataError, did_you_mean
 from regard.verbs.proposals.input_files import InputFiles, path_of
 from regard.verbs.proposals.known_words import KnownWords, known_words
@@ -34,6 +33,10 @@ PIECES = PublishedRecipe(recipe="sst2", low=240_000, high=800_000)  # tokens are
 
 HELD_OUT_THEN_LEARNED = "held out from the first run; the second learns them too"
 
+_NOT_A_NUMBER = (
+    "give each text a number, name the columns, or use --task classification; a comma is a decimal comma only"
+    " in a CSV file with semicolons"
+)
 LabelledKind = Literal["classification", "regression"]
 
 
@@ -65,7 +68,7 @@ def new_labelled(
     Raises:
         DataError: labels cannot be learned; the message names file and line.
     """
-    parts = {part: _read(part_files, columns) for part, part_files in files.parts()}
+    parts = {part: _read(part_files, columns, kind) for part, part_files in files.parts()}
     train = parts["train"]
     if len(train.rows) < MIN_TEXTS:
         raise DataError(
@@ -104,12 +107,13 @@ def _class_count(kind: LabelledKind, train: LabelledTexts) -> str:
     return "" if kind == "regression" else f"{len({label for _, label, _ in train.rows})} classes, "
 
 
-def _read(files: Sequence[str], columns: Sequence[str]) -> LabelledTexts:
+def _read(files: Sequence[str], columns: Sequence[str], kind: LabelledKind) -> LabelledTexts:
     table = table_of(files[0])
     indices = table.columns(columns)
     texts = LabelledTexts(path=table.path)
+    commas = points = False  # in numbers
     for record in table.records():
-        text, label = (_one_line(record.cells[index]) for index in indices)
+        text, label = (one_line(record.cells[index]) for index in indices)
         if table.is_header(record):
             texts.skipped["repeated header"] += 1
         elif not text:
@@ -119,13 +123,16 @@ def _read(files: Sequence[str], columns: Sequence[str]) -> LabelledTexts:
         elif len(text) > MAX_CHARACTERS:
             texts.skipped["too long"] += 1
         else:
+            if kind == "regression":
+                written, label = label, table.number(label)
+                commas, points = commas or written != label, points or "." in written
             texts.rows.append((text, label, record.line))
+    if commas and points:
+        raise DataError(
+            f"{table.path}: some numbers have a decimal comma, and some a point",
+            "write all of them in one way",
+        )
     return texts
-
-
-def _one_line(cell: str | None) -> str:
-    """A cell on one line, without tabs, which a TSV file cannot have, and without invalid characters."""
-    return re.sub("[\t\n\r\v\f\0\ud800-\udfff]+", " ", cell or "").strip()
 
 
 def _check_classes(parts: Mapping[str, LabelledTexts]) -> list[str]:
@@ -163,7 +170,7 @@ def _check_numbers(parts: Mapping[str, LabelledTexts]) -> list[str]:
             if not is_number(label):
                 raise DataError(
                     f"{texts.path}:{line}: {label!r} is not a number",
-                    "give each text a number, name the columns, or use --task classification",
+                    _NOT_A_NUMBER,
                 )
     if len({float(label) for _, label, _ in parts["train"].rows}) == 1:
         raise DataError(

@@ -7,11 +7,13 @@ from typing import cast, get_args
 from regard.data.conllu import NO_VALUE, LabelColumn, Sentence, labels_of
 from regard.data.word_columns import LABEL_COLUMN, WordFormat, read_words, word_format
 from regard.errors import DataError, did_you_mean
+from regard.evaluation.entities import are_entity_labels
 from regard.verbs.proposals.input_files import InputFiles
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
     RELATIVE_PATHS,
     PublishedRecipe,
+    RecipeChange,
     RecipeSection,
     adapted,
 )
@@ -62,14 +64,18 @@ def new_tagging(
     words = sum(map(len, sentences["train"]))
     changes = TAGGING.scaled(sum(len(_text(each).encode()) for each in sentences["train"]))
     steps = changes["training.max_steps"].value
-    about = f"{words:,} words of {path.name} and their {column.upper()} labels"
+    shown = "" if formats["train"] == "columns" else column.upper()  # the file's own column has no name
+    about = f"{words:,} words of {path.name} and their {shown} labels".replace("  ", " ")
     labels = {label for each in sentences["train"] for label in each.column(column)}
+    if are_entity_labels(labels):
+        comment = "selects the best model by its entities, as seqeval and conlleval count them"
+        changes["training.best_metric"] = RecipeChange(value="entity_f1", comment=comment)
     return WrittenRecipe(
-        text=adapted(TAGGING.text(), head(location.name, about), _data(names, column), changes),
+        text=adapted(TAGGING.text(), head(location.name, about), _data(names, column, shown), changes),
         counts={part: len(each) for part, each in sentences.items()},
         unit="sentences",
-        summary=f"{len(labels)} different labels ({column.upper()}), the model of recipes/{TAGGING.recipe},"
-        f" {steps:,} updates",
+        summary=f"{len(labels)} different labels{shown and f' ({shown})'}, the model of"
+        f" recipes/{TAGGING.recipe}, {steps:,} updates",
     )
 
 
@@ -102,11 +108,10 @@ def _column(
     )
 
 
-def _data(names: Mapping[str, str], column: LabelColumn) -> str:
+def _data(names: Mapping[str, str], column: LabelColumn, shown: str) -> str:
     """The text of the recipe's [data] sections."""
-    sections = [
-        RecipeSection(title="data", settings={"column": (column, "upos, xpos, feats, deprel, lemma")})
-    ]
+    comment = "upos, xpos, feats, deprel, lemma" if shown else "of CoNLL-U, to which the labels were written"
+    sections = [RecipeSection(title="data", settings={"column": (column, comment)})]
     sections += [
         RecipeSection(
             title=f"data.{part}",

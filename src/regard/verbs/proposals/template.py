@@ -150,7 +150,7 @@ moving_average = {moving_average}  # validation and the saved model use the aver
 validate_every = {validate_every}
 save_every = {validate_every}
 patience = 0  # validations without a better score before stopping; 0 never stops
-best_metric = {best_metric}  # the validation score that selects the best model: loss, bleu, chrf
+best_metric = {best_metric}  # the validation score that selects the best model: loss, bleu, chrf++
 
 [training.schedule]
 kind = "linear"  # after the warm-up the learning rate falls linearly to 0
@@ -161,7 +161,7 @@ warmup = {warmup}  # share of the run
 strategy = "ddp"  # each has the whole model; fsdp2 shards the weights, for big models
 
 [validation]
-metrics = ["bleu", "chrf"]
+metrics = ["bleu", "chrf++"]
 sentences = 500  # validation pairs to use; 0 is all
 tokenize = {tokenize}  # sacreBLEU's tokeniser for the script; "none" for text that is tokenised already
 {expected}

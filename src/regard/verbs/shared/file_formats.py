@@ -45,7 +45,7 @@ OTHERS = {
     ".sbv": "SBV subtitles",
     ".sub": "MicroDVD or VobSub subtitles",
 }
-COLUMN = "--shard 1/1 --column NAME --output DIR"
+COLUMN = "--column NAME"
 
 
 def format_to_translate(file: str | Path | None, given: FileFormat | None) -> FileFormat:
@@ -66,11 +66,20 @@ def format_to_translate(file: str | Path | None, given: FileFormat | None) -> Fi
             f"{file}: {kind} {'are' if kind.endswith(' subtitles') else 'is'} not read",
             f"translate its texts as lines of a file or as HTML; {every_line}",
         )
-    first = ", after it is written as .tsv or .jsonl" if suffix == ".csv" else ""
-    raise UserError(
-        f"{file}: a table ({TABLES[suffix]}), not lines of text",
-        f"{COLUMN} translates a column{first}; {every_line}",
-    )
+    raise table_without_column(file, f"{COLUMN} translates a column; {every_line}")
+
+
+def table_without_column(file: str | Path, hint: str) -> UserError:
+    """The error of a table of which no column is named."""
+    return UserError(f"{file}: a table ({TABLES[_suffix(file)]}), not lines of text", hint)
+
+
+def refuse_table(file: str | Path) -> None:
+    """Raise a UserError for a table by its name; not for .tsv, which may have pairs of texts."""
+    suffix = _suffix(file)
+    if suffix in TABLES and suffix != PAIRS:
+        hint = f"{COLUMN} reads the texts of a column; `cat {file} | regard ...` reads each line as a text"
+        raise table_without_column(file, hint)
 
 
 def note_markup(file: str | Path) -> None:
@@ -81,7 +90,7 @@ def note_markup(file: str | Path) -> None:
     kind = {**TABLES, **OTHERS, **{each: name.upper() for each, name in READ.items()}}.get(suffix)
     if kind is None or suffix == PAIRS:
         return
-    column = f"; {COLUMN} reads a column of .tsv and .jsonl" if suffix in TABLES else ""
+    column = f"; {COLUMN} reads a column" if suffix in TABLES else ""
     console.note(f"{file}: each line is read as a text, with what is {kind} in it{column}")
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from regard.data.files import MAX_LINE_BYTES, STDIN, count_lines, line_text, locate, read_lines
-from regard.errors import DataError
-from regard.verbs.shared.file_formats import note_markup
+from regard.data.tables import format_of, one_line, open_table
+from regard.errors import DataError, UserError
+from regard.verbs.shared.file_formats import note_markup, refuse_table
 
 Line = TypeVar("Line")
 
@@ -31,6 +32,25 @@ def stream_lines(file: str | Path, *, notes: bool = True) -> Iterator[str]:
     if notes:
         note_markup(file)
     return lines
+
+
+def texts_of(file: str | Path, column: str | None) -> Iterator[str]:
+    """The lines of a file, or the cells of a `column` of a table, each as one line; an empty one is empty.
+
+    Raises:
+        DataError: as `stream_lines`; or the table has no such column.
+        UserError: the file is a table by its name, and no column is given.
+    """
+    if column is None:
+        refuse_table(file)
+        return stream_lines(file)
+    path = locate(str(file), Path(), once=True)
+    kind = format_of(path)
+    if kind is None or kind == "labelled":
+        raise UserError(f"{file} is no table, so it has no column {column!r}", "leave the column out")
+    table = open_table(path, kind)
+    [place] = table.columns([column])
+    return (one_line(record.cells[place]) for record in table.records() if not table.is_header(record))
 
 
 def document_of(file: str | Path | None) -> str:

@@ -1,8 +1,13 @@
 """Settings of a call that change how a model is scored on the test data of its recipe."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
 
+from regard.data.files import locate
+from regard.data.labelled import LabelledSettings, is_csv
+from regard.data.tables import open_table
 from regard.decoding.control import controls_of
 from regard.decoding.control_fields import Beam
 from regard.decoding.settings import GenerationSettings
@@ -11,6 +16,7 @@ from regard.models.decoder_only import DecoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.verbs.generation.controls import Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
+from regard.verbs.proposals.columns import roles_of
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.model_folder import LoadedModel
 
@@ -30,6 +36,39 @@ def changed_generation(loaded: LoadedModel, controls: Controls) -> dict[str, Any
             what = "has no beam search" if not known else f"is decoded with {', '.join(known)} alone"
             raise UserError(f"{loaded.path}: on its test data this model {what}", f"leave {name} out")
     return {**loaded.generation, **asked}
+
+
+def with_table(source: RecipeFile, data: str | None, columns: Sequence[str]) -> tuple[RecipeFile, str | None]:
+    """The recipe whose test data are the table `data`, and None; or both as they are, for other data.
+
+    A CSV file need not have the format and the columns of the recipe's files: as in `regard new`, text and
+    label are found by name or content, unless `columns` names them.
+
+    Raises:
+        UserError: the recipe reads no labelled texts, but `columns` are given. DataError: the columns cannot
+            be detected, or do not exist.
+    """
+    parts: Any = getattr(source.recipe, "data", None)
+    files = [each for part in ("test", "train") if (each := getattr(parts, part, None)) is not None]
+    settings = next((each for each in files if isinstance(each, LabelledSettings)), None)
+    if columns and (settings is None or data is None):
+        raise UserError("columns are those of a table of labelled texts", "give data (--data FILE), or none")
+    if settings is None or data is None or not (columns or is_csv(data)):
+        return source, data
+    path = locate(data, Path(), once=True).resolve()
+    settings = settings.of_file(str(path))
+    if settings.format == "csv":
+        columns = _columns(path, source, columns)
+    text, label = columns
+    parts = dataclasses.replace(parts, test=settings.with_columns(text, label))
+    return dataclasses.replace(source, recipe=dataclasses.replace(source.recipe, data=parts)), None
+
+
+def _columns(path: Path, source: RecipeFile, wanted: Sequence[str]) -> Sequence[str]:
+    table, recipe = open_table(path, "csv"), cast(Any, source.recipe)
+    if not wanted and {"text", "label"} <= {*table.names}:
+        return "text", "label"
+    return roles_of(table, recipe.task.kind, wanted).columns
 
 
 def with_context(source: RecipeFile, context: int | None) -> RecipeFile:

@@ -146,8 +146,9 @@ class ShardOptions:
     )
     column: str | None = keyword(
         None,
-        "With a shard or an engine: the input are tables (.tsv, .jsonl, .parquet), of which this column has"
-        " the texts; the output are the same tables with one more column.",
+        "The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number. With a shard"
+        " or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are the same tables with"
+        " one more column.",
         metavar="NAME",
     )
     into: str | None = keyword(

@@ -18,8 +18,16 @@ from regard.data.tagged import encode_word, tagged_texts, word_prefix
 from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_training import TokenizerSettings, refuse_target_settings
-from regard.errors import DataError
+from regard.data.word_columns import LABEL_COLUMN, read_words, word_format
+from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import SEED, accuracy, bootstrap_interval, confusion, macro_f1
+from regard.evaluation.entities import (
+    EntityCounts,
+    are_entity_labels,
+    entity_counts,
+    entity_ratios,
+    entity_scores,
+)
 from regard.evaluation.score import Score
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.shared.load_encoder import encoder_that
@@ -83,7 +91,7 @@ class TaggingRecipe(Recipe):
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        return ("accuracy", "macro_f1")
+        return ("accuracy", "macro_f1", "entity_f1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +110,7 @@ class Tagging(Task):
     """Training, validation and test sentences with their labels.
 
     A word whose label is not in the training data counts as wrong; for macro-F1 all such words are one more
-    class, with an F1 of 0.
+    class, with an F1 of 0. If the labels are those of entities (BIO and the like), entities are scored, too.
     """
 
     use = 'regard tag --model . "..."'
@@ -118,6 +126,7 @@ class Tagging(Task):
     ) -> None:
         self.recipe: TaggingRecipe = recipe
         self.labels, self.tokenizer = labels, tokenizer
+        _refuse_no_entities(recipe, labels)
         self.files = {**files, WORDS_FILE: json_bytes({"column": recipe.data.column})}
         self.config = encoder_config(
             recipe, head="tokens", vocab_size=tokenizer.vocab_size, num_labels=len(labels)
@@ -144,13 +153,40 @@ class Tagging(Task):
     def validate(self, model: Any) -> dict[str, float]:
         predictions, labels, loss = predictions_and_labels(model, self._valid, self.tokenizer.pad_id)
         table = _confusion(np.concatenate(labels), np.concatenate(predictions), len(self.labels))
-        return {"loss": loss, "accuracy": 100 * accuracy(table), "macro_f1": 100 * macro_f1(table)}
+        found = {"loss": loss, "accuracy": 100 * accuracy(table), "macro_f1": 100 * macro_f1(table)}
+        if are_entity_labels(self.labels):
+            counts = _entity_counts(self._valid, labels, predictions, self.labels)
+            found |= {f"entity_{name}": 100 * value for name, value in entity_scores(counts).items()}
+        return found
 
     def test(self, model: Any) -> list[Score]:
         if not self._test:
             return []
         column = self.recipe.data.column
-        return _evaluate(model, self._test, len(self.labels), self.tokenizer.pad_id, column).scores
+        return _evaluate(model, self._test, self.labels, self.tokenizer.pad_id, column).scores
+
+
+def _refuse_no_entities(recipe: TaggingRecipe, labels: Sequence[str]) -> None:
+    if "entity_f1" in recipe.training.choosing and not are_entity_labels(labels):
+        raise RecipeError(
+            "training.best_metric is entity_f1, but the labels are not those of entities",
+            "entities have labels such as B-PER, I-PER and O; choose accuracy or macro_f1 for others",
+        )
+
+
+def _entity_counts(
+    texts: Sequence[EncodedText],
+    labels: Sequence[np.ndarray],
+    predictions: Sequence[np.ndarray],
+    names: Sequence[str],
+) -> EntityCounts:
+    """The counts of each sentence, whose windows are joined; an unknown label is never right."""
+    sentences: dict[int, tuple[list[str], list[str]]] = {}
+    for text, true, predicted in zip(texts, labels, predictions, strict=True):
+        ours, theirs = sentences.setdefault(text.line, ([], []))
+        ours += ["" if number == IGNORED else names[number] for number in true.tolist()]
+        theirs += [names[number] for number in predicted.tolist()]
+    return entity_counts(*zip(*sentences.values(), strict=True))
 
 
 def _confusion(labels: np.ndarray, predictions: np.ndarray, num_labels: int) -> np.ndarray:
@@ -159,9 +195,13 @@ def _confusion(labels: np.ndarray, predictions: np.ndarray, num_labels: int) -> 
 
 
 def _evaluate(
-    model: Any, texts: Sequence[EncodedText], num_labels: int, pad_id: int, column: LabelColumn
+    model: Any, texts: Sequence[EncodedText], names: Sequence[str], pad_id: int, column: LabelColumn
 ) -> ScoreReport:
-    """Accuracy and macro-F1; intervals resample sentences, since a sentence's words are not independent."""
+    """Accuracy and macro-F1, of entities precision, recall and F1.
+
+    Intervals resample sentences, since a sentence's words are not independent.
+    """
+    num_labels = len(names)
     by_text = predictions_and_labels(model, texts, pad_id)
     predictions, labels = (np.concatenate(each) for each in by_text[:2])
     lines = np.repeat([text.line for text in texts], [len(text.labels) for text in texts])
@@ -192,7 +232,28 @@ def _evaluate(
             signature=signature,
         ),
     ]
+    if are_entity_labels(names):
+        scores += _entity_score_list(_entity_counts(texts, by_text[1], by_text[0], names))
     return ScoreReport(scores=scores, confusion=table[:num_labels, :num_labels])
+
+
+def _entity_score_list(counts: EntityCounts) -> list[Score]:
+    """Precision, recall and F1 of entities in percent, with intervals that resample sentences."""
+    _, predicted, true = counts.sum(axis=0).tolist()
+    signature = f"entities:{true}|predicted:{predicted}|sentences:{len(counts)}"
+    scores = []
+    for name, (above, below) in entity_ratios(counts).items():
+        low, high = bootstrap_interval(above.tolist(), below.tolist())
+        scores.append(
+            Score(
+                name=f"entity {name.replace('f1', 'F1')}",
+                value=100 * entity_scores(counts)[name],
+                low=100 * low,
+                high=100 * high,
+                signature=f"{signature}|bs:1000|seed:{SEED}|version:regard {version('regard')}",
+            )
+        )
+    return scores
 
 
 def _f1_interval(
@@ -219,8 +280,12 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     model = encoder_that("labels words", ("tokens",), loaded, allow_fresh=False)
     settings, base = settings_of_test_data(recipe, loaded, data, source.base)
     bank, column, tokenizer = Treebank(settings, base), recipe.data.column, loaded.tokenizers.source
+    kind = word_format(bank.path) if data is not None else "conllu"
+    column = LABEL_COLUMN if kind == "columns" else column
     labels = LabelSet.of_model(loaded.labels, {})
-    sentences = [_tagged(each, column, labels, str(bank.path)) for each in bank]
+    sentences = [
+        _tagged(each, column, labels, str(bank.path)) for each in read_words(bank.path, kind or "conllu")
+    ]
     if not sentences:
         raise DataError(f"{bank.path}: no sentence", "name another file")
     texts = _in_windows(sentences, tokenizer, tokenizer.encode_words, max_text_tokens(recipe, model.config))
@@ -232,7 +297,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
         evaluate=partial(
             _evaluate,
             texts=texts,
-            num_labels=len(loaded.labels),
+            names=loaded.labels,
             pad_id=tokenizer.pad_id,
             column=column,
         ),

@@ -1,7 +1,7 @@
 """Sequence-to-sequence tasks: translation, and others such as spelling and the formats of dates."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
@@ -50,7 +50,13 @@ from regard.verbs.tasks.task import (
 )
 from regard.verbs.tasks.tokenised_corpus import open_tokens, refuse_two_corpora
 from regard.verbs.tasks.training_pairs import ShardedPairs, TrainingPairs
-from regard.verbs.tasks.translation_validation import ValidationSettings, decoded_scores, validator, verdict
+from regard.verbs.tasks.translation_validation import (
+    ValidationSettings,
+    decoded_scores,
+    present_name,
+    validator,
+    verdict,
+)
 from regard.verbs.tasks.validation_split import DRY_RUN_EXAMPLES, PART_NAMES, examples_kept, settings_by_part
 from regard.verbs.training_run.data_checks import counts_of_skipped, refuse_other_data, refuse_unknown_words
 from regard.weights.folder import write_folder
@@ -105,6 +111,8 @@ class TranslationRecipe(Recipe):
     decoding: GenerationSettings = field(default_factory=GenerationSettings)
 
     def __post_init__(self) -> None:
+        names = zip(("best_metric", "second_metric"), map(present_name, self.training.choosing), strict=False)
+        object.__setattr__(self, "training", replace(self.training, **dict(names)))
         super().__post_init__()
         refuse_lost_spaces(self.tokenizer)
 

@@ -29,7 +29,8 @@ from regard.training.collapse import distinct_outputs
 from regard.training.objective import CrossEntropy
 from regard.verbs.generation.search_results import samples_for, selected_texts, translation_search
 
-TranslationMetric = Literal["bleu", "chrf", "exact_match", "error_rate"]
+TranslationMetric = Literal["bleu", "chrf++", "exact_match", "error_rate", "chrf"]
+CHRF = "chrf++"  # chrF2++; older recipes call it "chrf"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,9 @@ class ValidationSettings(Beam):
     reference; it does not depend on the tokeniser. All scores are in percent.
     """
 
-    metrics: tuple[TranslationMetric, ...] = ("bleu", "chrf")  # the scores to compute
+    # the scores to compute; "chrf++" is chrF2++, with n-grams of characters and of words; "chrf" is its
+    # former name
+    metrics: tuple[TranslationMetric, ...] = ("bleu", "chrf++")
     sentences: int = 0  # validation pairs to use, evenly spaced; 0 is all
     several_references: bool = False  # pairs with the same source are one sentence with several references
     tokenize: Tokenize = "auto"  # sacreBLEU's tokeniser; "none" is for text that is tokenised already
@@ -49,6 +52,7 @@ class ValidationSettings(Beam):
     expected_bleu: tuple[float, ...] = ()  # lowest and highest BLEU of similar runs, for `verdict`
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "metrics", tuple(map(present_name, self.metrics)))
         if self.expected_bleu and (
             len(self.expected_bleu) != 2 or self.expected_bleu[0] > self.expected_bleu[1]
         ):
@@ -62,13 +66,18 @@ class ValidationSettings(Beam):
 
     def refuse_unused(self) -> None:
         """Raise a RecipeError for a setting that has no effect beside the others."""
-        for name, metrics in (("tokenize", ("bleu",)), ("lowercase", ("bleu", "chrf"))):
+        for name, metrics in (("tokenize", ("bleu",)), ("lowercase", ("bleu", "chrf++"))):
             value, default = getattr(self, name), getattr(ValidationSettings, name)
             if value != default and not {*metrics} & {*self.metrics}:
                 raise RecipeError(
                     f"validation.{name} = {value!r} has no effect: metrics has no {' or '.join(metrics)}",
                     f"leave {name} out, or set it to {default!r}, the default",
                 )
+
+
+def present_name(metric: str) -> str:
+    """The name of a metric, also of one that older recipes call by another."""
+    return CHRF if metric == "chrf" else metric
 
 
 def verdict(settings: ValidationSettings, metrics: Mapping[str, float]) -> str:
@@ -188,14 +197,14 @@ def _score(
     settings: ValidationSettings,
     bootstrap: int,
 ) -> Score:
-    if metric in ("bleu", "chrf"):
+    if metric in ("bleu", CHRF):
         [score] = corpus_scores(
             texts,
             references,
             tokenize=settings.tokenize,
             lowercase=settings.lowercase,
             bootstrap=bootstrap,
-            metrics=(metric,),
+            metrics=("chrf" if metric == CHRF else metric,),
         )
         return score
     examples = f"sentences:{len(texts)}|refs:{len(references)}"

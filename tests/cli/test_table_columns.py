@@ -1,0 +1,56 @@
+"""The texts of a table's column, for every command that reads lines: the same cells as `regard new` reads."""
+
+import pytest
+
+from regard.cli import run
+from regard.errors import DataError, UserError
+from regard.verbs.shared.lines import texts_of
+
+CSV = 'id,text,label\n0,"one, two",a\n1,"three\nfour",b\nid,text,label\n2,,a\n'
+TEXTS = ["one, two", "three four", ""]
+
+
+def table(folder, name, content):
+    (folder / name).write_text(content)
+    return folder / name
+
+
+@pytest.mark.parametrize("column", ["text", "1"])
+def test_a_column_of_csv_is_read_as_a_text_for_each_record(tmp_path, column):
+    assert list(texts_of(table(tmp_path, "a.csv", CSV), column)) == TEXTS
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'text;label\n"one; two";1,5\n'),
+        ("a.tsv", "text\tlabel\none; two\ta\n"),
+        ("a.jsonl", '{"text": "one; two", "label": 1}\n'),
+    ],
+)
+def test_columns_of_other_tables_are_read_as_well(tmp_path, name, content):
+    assert list(texts_of(table(tmp_path, name, content), "text")) == ["one; two"]
+
+
+def test_a_table_without_a_column_is_not_read_as_lines(tmp_path):
+    file = table(tmp_path, "a.csv", CSV)
+    with pytest.raises(UserError, match=r"a table \(CSV\), not lines") as error:
+        texts_of(file, None)
+    assert "--column NAME" in error.value.hint
+    with pytest.raises(DataError, match="no column 'txt'"):
+        texts_of(file, "txt")
+    lines = table(tmp_path, "a.txt", "Hello\n")
+    with pytest.raises(UserError, match="is no table"):
+        texts_of(lines, "text")
+    assert list(texts_of(lines, None)) == ["Hello"]
+
+
+def test_translate_reads_a_column_and_writes_a_line_for_each_record(tmp_path, capsysbinary):
+    file = table(tmp_path, "a.csv", "id,text\n1,Good morning.\n2,Thank you.\n")
+    out = tmp_path / "out.txt"
+    command = ["translate", "--input", str(file), "--column", "text", "--threads", "1"]
+    assert run(command) == run([*command, "--output", str(out)]) == 0
+    printed = capsysbinary.readouterr().out
+    assert printed.count(b"\n") == 2
+    assert out.read_bytes() == printed
+    assert run(["translate", "--input", str(file)]) == 2

@@ -1,0 +1,77 @@
+"""Tables of labelled texts: their columns in either order, decimal commas, and CSV files as test data."""
+
+import pytest
+
+from regard.data.corpus import LinePolicy
+from regard.data.labelled import LabelledSettings, numeric_labels, open_labelled
+from regard.data.tables import open_table
+from regard.errors import DataError, UserError
+from regard.verbs.new import new
+from regard.verbs.proposals.columns import Roles, roles_of
+from regard.verbs.shared.settings import load_recipe
+from regard.verbs.shared.test_data_settings import with_table
+
+
+def write(path, lines):
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def reviews(path, *, delimiter=",", names=("id", "review", "rating"), points=("good", "bad")):
+    rows = [(str(i), f"the film {i} is {('dull', 'fine')[i % 2]}", points[i % 2]) for i in range(60)]
+    return write(path, map(delimiter.join, [names, *rows]))
+
+
+def numbers(path, points):
+    return reviews(path, delimiter=";", names=("id", "text", "stars"), points=points)
+
+
+@pytest.mark.parametrize("columns", ["rating,review", "review,rating", "2,1"])
+def test_text_and_label_may_be_named_in_either_order(tmp_path, columns):
+    written = new(reviews(tmp_path / "a.csv"), columns=columns.split(","), out=tmp_path / "a.toml")
+    assert "classification (columns review and rating of 3)" in written.reading
+    assert (tmp_path / "a.data" / "train.tsv").read_text().splitlines()[1].startswith("the film")
+
+
+def test_columns_called_label_and_text_are_a_classification(tmp_path):
+    table = open_table(write(tmp_path / "a.csv", ["label,text", "x,one", "y,two", "z,three"]), "csv")
+    for columns in (["label", "text"], ["text", "label"]):
+        assert roles_of(table, None, columns) == Roles(task="classification", columns=("text", "label"))
+
+
+def test_a_csv_file_with_semicolons_has_decimal_commas(tmp_path):
+    file = numbers(tmp_path / "a.csv", ("4,5", "1,0"))
+    assert "regression" in new(file, out=tmp_path / "a.toml").reading
+    lines = (tmp_path / "a.data" / "train.tsv").read_text().splitlines()
+    assert {line.split("\t")[1] for line in lines[1:]} == {"4.5", "1.0"}
+    settings = LabelledSettings(file=str(file), format="csv", label_field="stars")
+    corpus = open_labelled(settings, LinePolicy(), tmp_path)
+    assert set(numeric_labels(corpus, list(corpus))) == {4.5, 1.0}
+    classes = open_labelled(settings, LinePolicy(), tmp_path, classes=True)
+    assert {pair.target for pair in classes} == {"4,5", "1,0"}
+
+
+def test_decimal_commas_and_points_in_one_file_are_refused(tmp_path):
+    with pytest.raises(DataError, match="a decimal comma, and some a point"):
+        new(numbers(tmp_path / "a.csv", ("4,5", "1.0")), task="regression", out=tmp_path / "a.toml")
+
+
+@pytest.mark.parametrize("columns", [(), ("how", "what"), ("2", "1")])
+def test_a_csv_file_is_evaluated_by_its_own_columns(tmp_path, columns):
+    source = load_recipe(new(reviews(tmp_path / "a.csv"), out=tmp_path / "a.toml").recipe)
+    other = str(reviews(tmp_path / "b.csv", delimiter=";", names=("n", "what", "how")))
+    changed, data = with_table(source, other, columns)
+    test = changed.recipe.data.test
+    assert (data, test.format) == (None, "csv")
+    pairs = [(pair.source, pair.target) for pair in open_labelled(test, LinePolicy(), tmp_path)]
+    assert pairs[:2] == [("the film 0 is dull", "good"), ("the film 1 is fine", "bad")]
+    assert len(pairs) == 60
+
+
+def test_other_data_than_tables_stay_as_they_are_and_have_no_columns(tmp_path):
+    source = load_recipe(new(reviews(tmp_path / "a.csv"), out=tmp_path / "a.toml").recipe)
+    assert with_table(source, "b.tsv", ()) == (source, "b.tsv")
+    with pytest.raises(DataError, match="no column 'whta'"):
+        with_table(source, str(tmp_path / "a.csv"), ("whta", "rating"))
+    with pytest.raises(UserError, match="columns are those of a table"):
+        with_table(source, None, ("review", "rating"))
