@@ -36,7 +36,9 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
             f"{path}: no such recipe", "write one with `regard new SOURCE TARGET`, or see `regard recipes`"
         ) from None
     except IsADirectoryError:
-        raise RecipeError(f"{path} is a folder, not a recipe", "give the TOML file in it") from None
+        raise RecipeError(
+            f"{path} is a folder, not a recipe", "give the TOML file in it, or a run folder"
+        ) from None
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: not UTF-8 at byte {error.start}", "save the recipe as UTF-8") from None
     except OSError as error:

@@ -8,6 +8,7 @@ import tomllib
 import pytest
 
 from regard.errors import DataError, FolderError, RecipeError
+from regard.verbs import plot
 from regard.verbs.average import average
 from regard.verbs.evaluate import evaluate
 from regard.verbs.shared.settings import load_recipe
@@ -151,3 +152,25 @@ def test_a_model_card_names_the_adapters(trained, tmp_path):
     result = train(trained / "films.toml", out=tmp_path / "run", overrides=sets, init=trained / "runs/one")
     assert "adapters of rank 2 (LoRA), merged" in " ".join((result.model / "README.md").read_text().split())
     assert table(result.model / "recipe.toml")["training"]["adapter"] == {"rank": 2}
+
+
+def test_the_schedule_of_a_run_is_that_of_its_training(trained, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plot, "draw_schedule", lambda path, rates, title: drawn.append((len(rates), title)))
+    plot.plot_schedule(trained / "runs/one", out=tmp_path / "a.svg")
+    plot.plot_schedule(trained / "runs/one/recipe.toml", out=tmp_path / "b.svg")
+    longer = ["training.max_steps=12"]
+    plot.plot_schedule(trained / "films.toml", overrides=longer, out=tmp_path / "c.svg")
+    assert [count for count, _ in drawn] == [8, 8, 12]
+    assert drawn[0][1].startswith("one: ")
+
+
+def test_a_run_with_other_data_says_how_to_learn_more_from_its_model(trained, tmp_path):
+    folder = shutil.copytree(trained, tmp_path / "copy")
+    saved = json.loads((folder / "runs/one" / RESOLVED).read_text())
+    (folder / "runs/one" / RESOLVED).write_text(json.dumps({**saved, "base": str(folder)}))
+    with (folder / "train.txt").open("a") as file:
+        file.write(texts(2, 70))
+    with pytest.raises(FolderError, match="has changed since this run began") as caught:
+        train(folder / "runs/one")
+    assert f"--init {folder / 'runs/one'}" in caught.value.hint
