@@ -70,7 +70,7 @@ def apply_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[
                 raise RecipeError(
                     f"--set {override}: {key} is a value, not a section", "set the value itself"
                 )
-        inner[keys[-1]] = _value(text.strip())
+        inner[keys[-1]] = set_value(text.strip())
     return result
 
 
@@ -78,7 +78,8 @@ def _copy(table: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in table.items()}
 
 
-def _value(text: str) -> Any:
+def set_value(text: str) -> Any:
+    """The value that `--set` means by a text: TOML, else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

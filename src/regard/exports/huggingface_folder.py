@@ -31,6 +31,7 @@ from regard.models.decoder_only import DecoderOnlyConfig
 from regard.weights import huggingface_tokenizer
 from regard.weights.huggingface_decoding import write_decoding
 from regard.weights.model_folder import LoadedModel
+from regard.weights.model_name import model_name
 from regard.weights.pretrained import to_huggingface
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors, write_tensors
@@ -203,7 +204,7 @@ def _card(loaded: LoadedModel, quantization: Quantization, *, own: bool) -> str:
         if not loaded.tokenizers.joint
         else ""
     )
-    return f"""# {loaded.path.resolve().name} for transformers
+    return f"""# {model_name(loaded)} for transformers
 
 Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
 regard's own outputs, and how. It needs torch and transformers 5.

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from regard.errors import FolderError
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder
 from tests.verbs.test_train import RECIPE
@@ -57,6 +58,13 @@ def test_a_run_whose_best_model_is_there_says_nothing(run, capsys):
     train(run, quiet=True)
     assert capsys.readouterr().err == ""
     assert (run / "metrics.jsonl").read_bytes().startswith(before)
+
+
+def test_a_run_without_its_checkpoints_is_named_so(run):
+    shutil.rmtree(run / "checkpoints")
+    with pytest.raises(FolderError, match="is a run folder without its checkpoints") as caught:
+        train(run)
+    assert f"--init {run} --out DIR" in caught.value.hint
 
 
 @pytest.mark.parametrize("left", [0, 20])

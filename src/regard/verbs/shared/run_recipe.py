@@ -82,7 +82,7 @@ def run_of(model: Path) -> Path | None:
     model = model.absolute()
     outer = model.parent.parent if model.parent.name == "checkpoints" else model.parent
     for run in (model, outer):
-        if (run / RESOLVED).is_file() and (run / "checkpoints").is_dir():
+        if (run / RESOLVED).is_file():
             return run
     return None
 
