@@ -52,7 +52,7 @@ def test_values_in_python_are_a_dict_of_lists():
     assert written_values(["a=1,2"]) == ["a=1,2"]
     with pytest.raises(RecipeError, match=r"the values of training\.seed must be a list, not 1"):
         sweep("reverse", {"training.seed": 1})
-    with pytest.raises(UserError, match="overrides must be a list, each a str"):
+    with pytest.raises(UserError, match="a dict of names and values is not a text, nor several"):
         sweep("reverse", {"training.seed": [1]}, overrides={"training.max_steps": 1})
 
 
