@@ -70,6 +70,19 @@ def test_weights_that_transformers_trained_are_those_of_the_model(tmp_path):
     assert torch.equal(weights[name], 2 * before[name])
 
 
+def test_a_target_tokenizer_that_was_left_behind_is_missed(tmp_path):
+    (folder := tmp_path / "hf").mkdir()
+    loaded = small_model("encoder_decoder", joint=False, tied="none")
+    save(loaded, folder)
+    again = saved_again(folder, tmp_path / "again", "encoder_decoder")
+    with pytest.raises(FolderError, match=r"has no target_tokenizer\.json"):
+        convert(again, out=tmp_path / "back")
+    shutil.copy(folder / "target_tokenizer.json", again)
+    convert(again, out=tmp_path / "back")
+    target = load_model(tmp_path / "back").tokenizers.target
+    assert target.encode_batch(list(TEXTS)) == loaded.tokenizers.target.encode_batch(list(TEXTS))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -31,6 +31,7 @@ from regard.models.decoder_only import DecoderOnlyConfig
 from regard.weights import huggingface_tokenizer
 from regard.weights.families.exported import MODEL_TYPE, exported_name, rotary_frequencies
 from regard.weights.huggingface_decoding import write_decoding
+from regard.weights.huggingface_tokenizer import TARGET
 from regard.weights.model_folder import LoadedModel
 from regard.weights.model_name import model_name
 from regard.weights.pretrained import to_huggingface
@@ -142,7 +143,7 @@ def _own_files(loaded: LoadedModel, config: Generating) -> dict[str, bytes | dic
     generation = {**ids, "eos_token_id": ends if len(ends) > 1 else ends[0], **decoding.decoding}
     tensors = {exported_name(config.kind, name): each for name, each in model_tensors(loaded.model).items()}
     return {
-        "config.json": json_bytes(_config(config, ids)),
+        "config.json": json_bytes(_config(config, {**ids, "has_target_tokenizer": TARGET in written})),
         "generation_config.json": json_bytes(generation),
         WEIGHTS: tensors,
         **{name: (CODE / name).read_bytes() for name in CODE_FILES},
@@ -151,7 +152,7 @@ def _own_files(loaded: LoadedModel, config: Generating) -> dict[str, bytes | dic
     }
 
 
-def _config(config: Generating, ids: dict[str, int]) -> dict[str, Any]:
+def _config(config: Generating, others: dict[str, Any]) -> dict[str, Any]:
     """The content of config.json."""
     name = CLASSES[config.kind]
     return {
@@ -166,7 +167,7 @@ def _config(config: Generating, ids: dict[str, int]) -> dict[str, Any]:
         "rotary": rotary_frequencies(config),
         "is_encoder_decoder": config.kind == "encoder_decoder",
         "tie_word_embeddings": config.tied not in (False, "none"),
-        **ids,
+        **others,
     }
 
 

@@ -41,13 +41,14 @@ class Exported(Family):
                 f"known: {', '.join(KINDS)}",
             )
         self.config = config_class(table["kind"])  # pyright: ignore[reportAttributeAccessIssue]
-        self._where, self._names = where, frozenset[str]()
+        self._where, self._names, self._has_target = where, frozenset[str](), False
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
         self._names = frozenset(names)
         kind, given = settings.take(str, "kind"), settings.take(dict, "settings")
         rotary = settings.optional(dict, "rotary")
         settings.unused(*IGNORED)
+        self._has_target = settings.optional(bool, "has_target_tokenizer") or False
         settings.must_be("tie_word_embeddings", given.get("tied") not in (False, "none"))
         config = config_of_settings(kind, given, self._where)
         assert isinstance(config, EncoderDecoderConfig | DecoderOnlyConfig)
@@ -65,6 +66,14 @@ class Exported(Family):
             eos_id=settings.token("eos_token_id", size),
             generation={"begin": False} if kind == "decoder_only" else {},
         )
+
+    def with_other_files(self, described: ConvertedConfig, folder: Path) -> ConvertedConfig:
+        if self._has_target and not (folder / "target_tokenizer.json").is_file():
+            raise FolderError(
+                f"{folder} has no target_tokenizer.json, which transformers does not write",
+                "copy it from the folder that regard exported",
+            )
+        return described
 
     def write(self, config: Any, labels: Sequence[str]) -> dict[str, Any]:
         raise AssertionError("`regard export --to hf` writes these folders")
