@@ -24,11 +24,11 @@ def best_is_lost(run: RunFolder, state: TrainingState) -> bool:
         if isinstance(error.__cause__, PermissionError):
             raise
         problem = error.message
-    console.warn(f"{problem}: the best model is chosen anew from step {state.step:,} on")
+    console.warn(f"{problem}: the best model is chosen again from step {state.step:,} on")
     return True
 
 
-def choose_best_anew(state: TrainingState) -> None:
+def choose_best_again(state: TrainingState) -> None:
     """Forget the best validation, so that the next one, at once if it is due at this step, is the best."""
     reset_best(state)
     state.validated_step = 0

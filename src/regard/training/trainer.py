@@ -24,7 +24,7 @@ from regard.training.best_weights import BestWeights, mean_of_last
 from regard.training.checkpoints import Checkpoints
 from regard.training.gradients import Gradients
 from regard.training.launch import LaunchedUpdate, launch, may_be_read_later
-from regard.training.lost_files import best_is_lost, choose_best_anew, lost_record
+from regard.training.lost_files import best_is_lost, choose_best_again, lost_record
 from regard.training.objective import Objective, ignored_label, refuse_unused_forward
 from regard.training.objective_trial import refuse_mean
 from regard.training.optimizer import build_optimizer
@@ -168,11 +168,11 @@ class Trainer:
         self._average_last()
 
     def _restore_lost_files(self) -> None:
-        """Choose the best model anew if it is lost, or write the record of its validation if that is."""
+        """Choose the best model again if it is lost, or write the record of its validation if that is."""
         lost = self.group.is_first and best_is_lost(self.run, self.state)
         self._best_was_lost = self.group.broadcast(lost)
         if self._best_was_lost:
-            choose_best_anew(self.state)
+            choose_best_again(self.state)
         elif self.group.is_first and (record := lost_record(self.run, self.settings, self.state)):
             self.records.add(record)
 

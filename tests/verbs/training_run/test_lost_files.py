@@ -44,13 +44,13 @@ def test_a_lost_best_model_is_that_of_the_next_validation(run, harm, steps, caps
     assert result.steps == steps
     error = capsys.readouterr().err
     assert ("is missing" in error) is (harm is lose)
-    assert "the best model is chosen anew from step 8 on" in error
+    assert "the best model is chosen again from step 8 on" in error
     best = RunFolder(run).best()
     assert best is not None
     assert best.manifest["step"] in (8, 12)
     assert result.metrics
     train(run)
-    assert "chosen anew" not in capsys.readouterr().err
+    assert "chosen again" not in capsys.readouterr().err
 
 
 def test_a_run_whose_best_model_is_there_says_nothing(run, capsys):

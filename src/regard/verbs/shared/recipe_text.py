@@ -42,7 +42,7 @@ def with_settings(text: str, table: Mapping[str, Any]) -> str:
     """The text of a recipe changed so that it reads as `table`.
 
     A changed line says what was there. If single lines cannot be changed, as in a text with arrays of
-    tables, all of it is written anew, without comments.
+    tables, all of it is written again, without comments.
     """
     before = tomllib.loads(text)
     if before == table:

@@ -1,4 +1,4 @@
-"""Models that `regard export --to hf` wrote with their code, and that transformers may have trained since.
+"""Models that `regard export --to hf` wrote with their code; transformers may have trained them since.
 
 The code is never run: config.json has regard's own settings, and the weights have regard's own names.
 """
