@@ -125,6 +125,12 @@ def test_an_override_is_toml_where_it_reads_as_toml_and_else_a_string():
     assert table == {"a": {"b": 1}}, "the table itself stays as it was"
 
 
+def test_an_override_null_removes_a_key_or_a_section_and_adds_none():
+    table = {"a": {"b": 1, "c": 2}, "d": {"e": 1}, "f": 1}
+    removed = ["a.b=null", "d = null", "f=null", "f=2", "g.h=null", "a.i=null", 'j="null"']
+    assert apply_overrides(table, removed) == {"a": {"c": 2}, "f": 2, "j": "null"}
+
+
 @pytest.mark.parametrize("override", ["a.b", "=1", "a..b=1", "a.b.c=1"])
 def test_an_override_of_another_form_is_refused(override):
     with pytest.raises(RecipeError, match="--set"):

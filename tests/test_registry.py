@@ -137,6 +137,22 @@ def test_two_installed_packages_cannot_have_one_name(colours, monkeypatch):
     assert colours["blue"] == 4
 
 
+def test_a_script_cannot_register_a_name_of_an_installed_package(extension, colours, monkeypatch):
+    monkeypatch.setitem(sys.modules, "the_colours", type(sys)("the_colours"))
+    sys.modules["the_colours"].colours = colours
+    extension("a_broken_extension", "import no_such_module_anywhere\n")
+    code = "from the_colours import colours\n@colours.register('violet')\ndef violet(): ...\n"
+    extension("an_extension", code)
+    with pytest.raises(UserError, match="package an_extension registers the colour 'violet'") as raised:
+        colours.register("violet")(lambda: None)
+    assert "another name" in raised.value.hint
+    own = colours["violet"]
+    colours.register("violet")(own)  # the same definition, as by a file of the package that is run
+    colours.register("mauve")(lambda: None)
+    with pytest.raises(UserError, match="a_broken_extension"):
+        colours["purple"]
+
+
 def test_an_extension_that_registers_a_wrong_thing_is_named_with_what_to_do(extension, colours):
     code = (
         "from regard.errors import UserError\nraise UserError('the loss is a class', 'register an object')\n"

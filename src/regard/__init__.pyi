@@ -482,11 +482,14 @@ class Embedder(_Embedder):
         model: str | Path | LoadedModel,
         *,
         batch_tokens: int = 4096,
+        layer: int | None = None,
         device: str = "auto",
         threads: int | None = None,
     ) -> None:
         """Args:
             batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            layer: Give the mean of the states after this layer (0: the embeddings), of length as it is, as
+                probes read it. [default: the vector of the model]
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
         """
@@ -497,6 +500,7 @@ def embed(
     *,
     model: str | Path | LoadedModel,
     batch_tokens: int = 4096,
+    layer: int | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> Tensor:
@@ -508,6 +512,8 @@ def embed(
         text: one text, or several.
         model: a model or run folder, or what `regard.load` returns.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        layer: Give the mean of the states after this layer (0: the embeddings), of length as it is, as
+            probes read it. [default: the vector of the model]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
@@ -521,6 +527,7 @@ def embed_file(
     *,
     model: str | Path | LoadedModel,
     batch_tokens: int = 4096,
+    layer: int | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> Tensor:
@@ -530,6 +537,8 @@ def embed_file(
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text.
         model: a model or run folder, or what `regard.load` returns.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        layer: Give the mean of the states after this layer (0: the embeddings), of length as it is, as
+            probes read it. [default: the vector of the model]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -541,6 +550,7 @@ def embed_similar(
     similar_to: str,
     model: str | Path | LoadedModel,
     batch_tokens: int = 4096,
+    layer: int | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> list[SimilarLine]:
@@ -551,6 +561,8 @@ def embed_similar(
         similar_to: the text that they are compared with.
         model: a model or run folder, or what `regard.load` returns.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        layer: Give the mean of the states after this layer (0: the embeddings), of length as it is, as
+            probes read it. [default: the vector of the model]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -643,6 +655,7 @@ def evaluate(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -654,6 +667,7 @@ def evaluate(
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     prefix: str | None = None,
@@ -712,6 +726,7 @@ def evaluate(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -726,6 +741,8 @@ def evaluate(
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+            attention.
         source_lang: The language of the texts, for a model of many languages, by its code there, such
             as eng_Latn.
         target_lang: The language of the output, for a model of many languages, by its code.
@@ -755,6 +772,7 @@ def evaluate_sets(
     metric: str | Path | LoadedModel | Iterable[str | Path | LoadedModel] = (),
     tokenize: Literal["auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200", "spBLEU-1K", "none"] = "auto",
     lowercase: bool = False,
+    context: int | None = None,
     beam_size: int | None = None,
     early_stopping: bool | None = None,
     heuristic_stopping: bool | None = None,
@@ -778,6 +796,7 @@ def evaluate_sets(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -789,6 +808,7 @@ def evaluate_sets(
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     prefix: str | None = None,
@@ -808,6 +828,7 @@ def evaluate_sets(
         metric: one or several learned metrics, of all sets of sources and references; see `evaluate`.
         tokenize: sacreBLEU's tokeniser, of the same sets.
         lowercase: ignore case in them.
+        context: of test data of a language model; see `evaluate`.
         done: is called after each test set.
         shard: Do every Nth run or test set only, from the Ith on; all processes share a folder.
         on: Do all runs or test sets by processes of a cluster: ray://HOST:PORT; ray is the cluster of
@@ -838,6 +859,7 @@ def evaluate_sets(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -852,6 +874,8 @@ def evaluate_sets(
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+            attention.
         source_lang: The language of the texts, for a model of many languages, by its code there, such
             as eng_Latn.
         target_lang: The language of the output, for a model of many languages, by its code.
@@ -1010,6 +1034,7 @@ class Generator(_Generator):
         no_repeat_ngram_size: int | None = None,
         no_repeat_source_ngram_size: int | None = None,
         ban: Sequence[str] = (),
+        ban_ids: Sequence[str] = (),
         boost: Sequence[str] = (),
         min_new_tokens: int | None = None,
         max_new_tokens: int | None = None,
@@ -1056,6 +1081,7 @@ class Generator(_Generator):
             no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
             ban: Never output this text as words of their own, however cut into tokens; longer words may
                 contain it.
+            ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
             boost: Add X to the logits of this text (below 0: subtract).
             min_new_tokens: The least number of new tokens.
             max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -1107,6 +1133,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1160,6 +1187,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -1213,6 +1241,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1261,6 +1290,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1309,6 +1339,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1358,6 +1389,7 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1407,6 +1439,7 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -1457,6 +1490,7 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1755,6 +1789,7 @@ def embed_shard(
     model: str | Path | LoadedModel,
     as_json: bool = False,
     batch_tokens: int = 4096,
+    layer: int | None = None,
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
@@ -1774,6 +1809,8 @@ def embed_shard(
         as_json: write a line of JSON for each line.
         done: is called after each part.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+        layer: Give the mean of the states after this layer (0: the embeddings), of length as it is, as
+            probes read it. [default: the vector of the model]
         shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
             What is done there is left out.
         on: Do all of the input, a pattern of files, into the output, a folder, by processes of a
@@ -1868,6 +1905,7 @@ def generate_shard(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1928,6 +1966,7 @@ def generate_shard(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2038,6 +2077,7 @@ def summarize_shard(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2098,6 +2138,7 @@ def summarize_shard(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2214,6 +2255,7 @@ def translate_shard(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2226,6 +2268,7 @@ def translate_shard(
     rules: Sequence[str] = (),
     search: str | None = None,
     as_json: bool = False,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -2234,6 +2277,7 @@ def translate_shard(
     n_best: int = 1,
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
+    keep: Sequence[str] = (),
     engine: Literal["regard", "ctranslate2"] = "regard",
     shard: str | None = None,
     on: str | None = None,
@@ -2279,6 +2323,7 @@ def translate_shard(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2293,6 +2338,8 @@ def translate_shard(
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+            attention.
         source_lang: The language of the texts, for a model of many languages, by its code there, such
             as eng_Latn.
         target_lang: The language of the output, for a model of many languages, by its code.
@@ -2306,6 +2353,9 @@ def translate_shard(
             longer than the lines that the model was trained on.
         glossary: Require terms in the translations: a file with a source term, a tab and a target term
             in each line, or CSV.
+        keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
+            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
+            nothing in lines]
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
@@ -2362,6 +2412,7 @@ class Summarizer(_Summarizer):
         no_repeat_ngram_size: int | None = None,
         no_repeat_source_ngram_size: int | None = None,
         ban: Sequence[str] = (),
+        ban_ids: Sequence[str] = (),
         boost: Sequence[str] = (),
         min_new_tokens: int | None = None,
         max_new_tokens: int | None = None,
@@ -2409,6 +2460,7 @@ class Summarizer(_Summarizer):
             no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
             ban: Never output this text as words of their own, however cut into tokens; longer words may
                 contain it.
+            ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
             boost: Add X to the logits of this text (below 0: subtract).
             min_new_tokens: The least number of new tokens.
             max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2464,6 +2516,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2513,6 +2566,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -2570,6 +2624,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2619,6 +2674,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2668,6 +2724,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2718,6 +2775,7 @@ def summarize_file(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2770,6 +2828,7 @@ def summarize_file(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -3123,6 +3182,7 @@ class Translator(_Translator):
         no_repeat_ngram_size: int | None = None,
         no_repeat_source_ngram_size: int | None = None,
         ban: Sequence[str] = (),
+        ban_ids: Sequence[str] = (),
         boost: Sequence[str] = (),
         min_new_tokens: int | None = None,
         max_new_tokens: int | None = None,
@@ -3134,6 +3194,7 @@ class Translator(_Translator):
         draft_tokens: int | None = None,
         rules: Sequence[str] = (),
         search: str | None = None,
+        replace_unk: bool = False,
         source_lang: str | None = None,
         target_lang: str | None = None,
         batch_tokens: int = 4096,
@@ -3142,6 +3203,7 @@ class Translator(_Translator):
         n_best: int = 1,
         split: Literal["auto", "on", "off"] = "auto",
         glossary: str | Path | None = None,
+        keep: Sequence[str] = (),
         engine: Literal["regard", "ctranslate2"] = "regard",
         device: str = "auto",
         threads: int | None = None,
@@ -3175,6 +3237,7 @@ class Translator(_Translator):
             no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
             ban: Never output this text as words of their own, however cut into tokens; longer words may
                 contain it.
+            ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
             boost: Add X to the logits of this text (below 0: subtract).
             min_new_tokens: The least number of new tokens.
             max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -3189,6 +3252,8 @@ class Translator(_Translator):
             draft_tokens: How many tokens the draft model proposes. [default: 4]
             rules: Apply the registered decoding rule of this name.
             search: Decode by the registered search of this name. [default: by beam size and sampling]
+            replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+                attention.
             source_lang: The language of the texts, for a model of many languages, by its code there, such
                 as eng_Latn.
             target_lang: The language of the output, for a model of many languages, by its code.
@@ -3202,6 +3267,9 @@ class Translator(_Translator):
                 longer than the lines that the model was trained on.
             glossary: Require terms in the translations: a file with a source term, a tab and a target term
                 in each line, or CSV.
+            keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
+                URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
+                nothing in lines]
             engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
                 does.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3239,6 +3307,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3250,6 +3319,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -3258,6 +3328,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     n_best: Literal[1] = 1,
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
+    keep: Sequence[str] = (),
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3297,6 +3368,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -3311,6 +3383,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+            attention.
         source_lang: The language of the texts, for a model of many languages, by its code there, such
             as eng_Latn.
         target_lang: The language of the output, for a model of many languages, by its code.
@@ -3324,6 +3398,9 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
             longer than the lines that the model was trained on.
         glossary: Require terms in the translations: a file with a source term, a tab and a target term
             in each line, or CSV.
+        keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
+            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
+            nothing in lines]
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3363,6 +3440,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3374,6 +3452,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -3382,6 +3461,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     n_best: int,
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
+    keep: Sequence[str] = (),
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3417,6 +3497,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3428,6 +3509,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -3436,6 +3518,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     n_best: Literal[1] = 1,
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
+    keep: Sequence[str] = (),
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3471,6 +3554,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3482,6 +3566,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     draft_tokens: int | None = None,
     rules: Sequence[str] = (),
     search: str | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -3490,6 +3575,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     n_best: int,
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
+    keep: Sequence[str] = (),
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3526,6 +3612,7 @@ def translate_file(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
+    ban_ids: Sequence[str] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3539,6 +3626,7 @@ def translate_file(
     search: str | None = None,
     as_json: bool = False,
     file_format: Literal["lines", "srt", "vtt", "html"] | None = None,
+    replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
     batch_tokens: int = 4096,
@@ -3547,6 +3635,7 @@ def translate_file(
     n_best: int = 1,
     split: Literal["auto", "on", "off"] = "auto",
     glossary: str | Path | None = None,
+    keep: Sequence[str] = (),
     engine: Literal["regard", "ctranslate2"] = "regard",
     device: str = "auto",
     threads: int | None = None,
@@ -3586,6 +3675,7 @@ def translate_file(
         no_repeat_source_ngram_size: Never copy N tokens of the source in the same order; 0 allows it.
         ban: Never output this text as words of their own, however cut into tokens; longer words may
             contain it.
+        ban_ids: Never output these tokens (their numbers, with spaces between) one after another.
         boost: Add X to the logits of this text (below 0: subtract).
         min_new_tokens: The least number of new tokens.
         max_new_tokens: The greatest number of new tokens. [default: the model's own]
@@ -3600,6 +3690,8 @@ def translate_file(
         draft_tokens: How many tokens the draft model proposes. [default: 4]
         rules: Apply the registered decoding rule of this name.
         search: Decode by the registered search of this name. [default: by beam size and sampling]
+        replace_unk: In place of each unknown token (<unk>) write the source word of the greatest
+            attention.
         source_lang: The language of the texts, for a model of many languages, by its code there, such
             as eng_Latn.
         target_lang: The language of the output, for a model of many languages, by its code.
@@ -3613,6 +3705,9 @@ def translate_file(
             longer than the lines that the model was trained on.
         glossary: Require terms in the translations: a file with a source term, a tab and a target term
             in each line, or CSV.
+        keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
+            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
+            nothing in lines]
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.

@@ -1,17 +1,20 @@
 """Reads recipes: TOML tables into frozen dataclasses; unknown keys and wrong types are refused."""
 
 import dataclasses
+import functools
 import math
 import tomllib
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union
 
-from regard.errors import ConfigError, RecipeError, did_you_mean
+from regard.errors import ConfigError, RecipeError, UserError, did_you_mean
 
 Settings = TypeVar("Settings")
+NULL = "null"  # the value of an override that removes its key; '"null"' is a text
 INTEGERS = 2**63  # the bound of PyTorch's integers
 
 
@@ -56,7 +59,10 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def apply_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """A copy of `table` with each `section.key=value` set; a value that is not TOML is a string."""
+    """A copy of `table` with each `section.key=value` set; a value that is not TOML is a string.
+
+    `section.key=null` removes the key, or the section, so that its default holds (`removed_keys`).
+    """
     result = _copy(table)
     for override in overrides:
         name, equals, text = override.partition("=")
@@ -64,14 +70,34 @@ def apply_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[
         if not equals or not all(keys):
             raise RecipeError(f"--set {override}: not of the form section.key=value", "--set training.seed=1")
         inner = result
+        is_removed = text.strip() == NULL
         for key in keys[:-1]:
-            inner = inner.setdefault(key, {})
+            inner = inner.get(key, {}) if is_removed else inner.setdefault(key, {})
             if not isinstance(inner, dict):
                 raise RecipeError(
                     f"--set {override}: {key} is a value, not a section", "set the value itself"
                 )
-        inner[keys[-1]] = set_value(text.strip())
+        if is_removed:
+            inner.pop(keys[-1], None)
+        else:
+            inner[keys[-1]] = set_value(text.strip())
     return result
+
+
+def removed_keys(overrides: Sequence[str]) -> list[str]:
+    """The dotted names of the keys that overrides remove."""
+    pairs = [override.partition("=") for override in overrides]
+    return [name.strip() for name, _, text in pairs if text.strip() == NULL]
+
+
+def has_key(cls: type[Any], key: str) -> bool:
+    """True if the dataclass has a key, or a section, of this dotted name; a `dict` has all."""
+    name, _, rest = key.partition(".")
+    hints = typing.get_type_hints(cls)
+    if name not in {field.name for field in dataclasses.fields(cls)}:
+        return False
+    is_table = typing.get_origin(hints[name]) is dict
+    return not rest or is_table or any(has_key(kind, rest) for kind in _sections(hints[name]))
 
 
 def _copy(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,6 +156,49 @@ def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Sett
         raise RecipeError(f"{where}: {error.message}" if where else error.message, error.hint) from None
 
 
+def check_types(settings: Any, where: str = "", *, kind: type[UserError] = RecipeError) -> None:
+    """Refuses settings that Python made with values which `read` would refuse, by the same check.
+
+    To be called first in `__post_init__` of a frozen dataclass. Lists become tuples; integers become floats
+    where the annotation is float, and numbers of NumPy become Python's.
+
+    Raises:
+        UserError: one of `kind`; a value has the wrong type, or is NaN or infinite.
+    """
+    for name, hint in _type_hints(type(settings)).items():
+        value, full_name = getattr(settings, name), _name(where, name)
+        sections = _sections(hint)
+        if isinstance(value, tuple(sections)):
+            continue
+        if sections and not (value is None and type(None) in typing.get_args(hint)):
+            wanted = sections[0].__name__
+            raise kind(f"{full_name} must be {wanted}, not {value!r}", f"give {wanted}(...)")
+        try:
+            object.__setattr__(settings, name, _read_value(hint, _plain_number(value), full_name))
+        except RecipeError as error:
+            raise kind(error.message, error.hint) from None
+
+
+def _sections(hint: Any) -> list[type[Any]]:
+    """The dataclasses that an annotation allows."""
+    kinds = (hint, *typing.get_args(hint))
+    return [typing.cast(type, each) for each in kinds if dataclasses.is_dataclass(each)]
+
+
+@functools.cache
+def _type_hints(cls: type[Any]) -> dict[str, Any]:
+    """The annotations of the fields of a dataclass that its `__init__` sets."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
+
+
+def _plain_number(value: Any) -> Any:
+    """A number of NumPy as Python's; anything else as it is."""
+    if type(value) in (bool, int, float):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value) if isinstance(value, Real) else value
+
+
 def places(cls: type[Any], key: str) -> list[str]:
     """The dotted names of `key` in the sections of a dataclass, the outer ones first."""
     return list(dict.fromkeys(_within(typing.get_type_hints(cls), key)))
@@ -183,6 +252,9 @@ def _read_value(kind: Any, value: Any, name: str) -> Any:
 def _read_union(choices: tuple[Any, ...], value: Any, name: str, kind: Any) -> Any:
     if value is None and type(None) in choices:
         return None
+    of_its_form = [each for each in choices if _has_form(each, value)]
+    if len(of_its_form) == 1:
+        return _read_value(of_its_form[0], value, name)
     failure: RecipeError | None = None
     for choice in choices:
         if choice is not type(None):
@@ -191,6 +263,13 @@ def _read_union(choices: tuple[Any, ...], value: Any, name: str, kind: Any) -> A
             except RecipeError as error:
                 failure = error
     raise failure if failure and isinstance(value, Mapping) else _wrong(name, kind, value)
+
+
+def _has_form(kind: Any, value: Any) -> bool:
+    """True for a list of tables, or a table, where the type is one: then errors within it are named."""
+    if isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+        return typing.get_origin(kind) is tuple and dataclasses.is_dataclass(typing.get_args(kind)[0])
+    return isinstance(value, Mapping) and dataclasses.is_dataclass(kind)
 
 
 def _read_plain(kind: Any, value: Any, name: str) -> Any:

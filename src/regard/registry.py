@@ -17,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from regard.errors import RegardError, UserError, did_you_mean
@@ -46,7 +47,8 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
         """A decorator that makes a thing known by `name`; a registered name is replaced.
 
         Raises:
-            UserError: the name is empty or no str, one of regard's own, or that of another installed package.
+            UserError: the name is empty or no str, one of regard's own, or that of another installed package,
+                which may be one that was not imported yet.
         """
         if not isinstance(name, str) or not name:
             raise UserError(
@@ -57,6 +59,8 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
 
         def add(thing: Thing) -> Thing:
             packages = _running_packages()
+            if extension_packages().isdisjoint(packages):
+                self._refuse_installed(name, thing)
             before, now = (
                 extension_packages() & found for found in (self._packages.get(name, set()), packages)
             )
@@ -71,6 +75,19 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
             return thing
 
         return add
+
+    def _refuse_installed(self, name: str, thing: Thing) -> None:
+        """Raise a UserError if an installed package has the name that a script gives to another thing.
+
+        Processes that do not run the script would have the thing of the package.
+        """
+        load_extensions(leave_broken=True)  # such a package is reported when a name is unknown
+        owners = extension_packages() & self._packages.get(name, set())
+        if name in self.added and owners and _file_of(self.added[name]) != _file_of(thing):
+            raise UserError(
+                f"the installed package {_names(owners)} registers the {self.what} {name!r}",
+                f"choose another name, or uninstall {_names(owners)}",
+            )
 
     def __getitem__(self, name: str) -> Thing:
         """Raises KeyError where nothing has the name, in no installed extension either."""
@@ -200,11 +217,11 @@ def _place_of(error: BaseException, thing: object) -> str:
     return ""
 
 
-def load_extensions() -> None:
+def load_extensions(*, leave_broken: bool = False) -> None:
     """Import the modules that installed packages name under the entry points `regard.extensions`, once each.
 
     Raises:
-        UserError: such a module cannot be imported.
+        UserError: such a module cannot be imported (not with `leave_broken`).
     """
     for point in importlib.metadata.entry_points(group=GROUP):
         if point.value in _imported:
@@ -213,6 +230,9 @@ def load_extensions() -> None:
         try:
             point.load()
         except Exception as error:
+            _imported.discard(point.value)
+            if leave_broken:
+                continue
             raise UserError(
                 f"the extension {point.name} ({point.value}) cannot be imported: {error}",
                 error.hint
@@ -237,6 +257,12 @@ def _running_packages() -> set[str]:
         found.add(str(frame.f_globals.get("__name__", "")).partition(".")[0])
         frame = frame.f_back
     return found
+
+
+def _file_of(thing: Any) -> Path:
+    """The file of the module that defines a thing; one that runs as a script has another name."""
+    name = getattr(thing, "__module__", None) or type(thing).__module__
+    return Path(getattr(sys.modules.get(name), "__file__", None) or name).absolute()
 
 
 def _word(what: str) -> str:

@@ -97,6 +97,24 @@ def test_a_ban_forbids_the_usual_tokens_of_a_text_and_all_others_that_spell_it()
     )
 
 
+def test_a_text_that_the_usual_tokens_cannot_spell_is_banned_in_all_others():
+    tokenizer = Letters()
+    tokenizer.unk_id = ord("\N{SNOWMAN}") - 87
+    assert rules_of(Controls(ban=("ab", "\N{SNOWMAN}")), MARKS, (), 0, tokenizer)[1:] == (
+        BannedPhrases(phrases=((10, 11),)),
+        BannedWords(("ab", "\N{SNOWMAN}"), tokenizer),
+    )
+    with pytest.raises(ConfigError, match=r"ban = \('a',\) needs a tokeniser"):
+        rules_of(Controls(ban=("a",)), MARKS, (), 0, None)
+
+
+def test_banned_ids_are_forbidden_as_they_are_given():
+    rules = rules_of(Controls(ban_ids=("5", "7 6")), MARKS, (0,), 0, Letters())
+    assert rules[1] == BannedPhrases(phrases=((5,), (7, 6)))
+    with pytest.raises(ConfigError, match=f"{Letters.vocab_size} is not a token"):
+        rules_of(Controls(ban_ids=(str(Letters.vocab_size),)), MARKS, (0,), 0, Letters())
+
+
 def test_a_least_length_and_a_forced_first_token_are_rules_too_the_forced_one_last():
     marks = SpecialTokenIds(pad_id=0, bos_id=2, eos_id=3, ends=(9,), first=5)
     rules = rules_of(Controls(), marks, (0,), 4, None)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding.banned_words import BannedWords
+from regard.decoding.banned_words import BannedWords, can_write
 from regard.decoding.rules import NO_TOKEN, GeneratedTokens
 
 PIECES = ("", "a", "b", "ab", " a", " ab", "ba", ".", " ", "ab.", " aba", "b a", "猫", " 猫", "\u0301")
@@ -59,6 +59,23 @@ def test_texts_of_several_words_and_of_scripts_without_spaces():
     assert PIECES.index("猫") in banned([12], ("猫",))
     assert banned([1, 8], ("a.",)) == set()
     assert banned([1], ("a.",)) == {PIECES.index(".")}
+
+
+@pytest.mark.parametrize("text", ["a", "aba", "ab ab.", "猫", "bb"])
+def test_a_text_of_pieces_can_be_written_in_whatever_spelling(text):
+    assert can_write(NoUsual(), text)
+
+
+@pytest.mark.parametrize("text", ["c", "abc", "c a", "犬", "a,"])
+def test_a_text_with_other_characters_cannot_be_written(text):
+    assert not can_write(NoUsual(), text)
+
+
+class NoUsual(Pieces):
+    """One that finds no tokens for any text."""
+
+    def encode_words(self, text):
+        return []
 
 
 class Bytes:

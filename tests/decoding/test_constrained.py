@@ -1,13 +1,14 @@
 """Constrained beams contain the required phrases; a large enough beam finds the best such output."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding.constrained import ConstrainedBeamSearch, _matched
+from regard.decoding.constrained import ConstrainedBeamSearch, NoRoom, _matched
 from regard.decoding.hypothesis import Power, Request, Wu
 from regard.decoding.penalties import PresencePenalty
 from regard.decoding.rules import BannedTokens, LengthLimits, NoRepeatNGrams
@@ -132,9 +133,33 @@ def test_too_little_room_is_refused_with_both_numbers(make_table):
     with pytest.raises(ConfigError, match="must_contain needs 3 tokens, but at most 2") as raised:
         search_of((((5, 5, 4),),), beam_size=2, longest=2)(make_table().read([[4]]), ask([[4]]))
     assert "max_new_tokens" in raised.value.hint
-    for empty in ((), ((),), (((),),)):
+    for empty in (((),), (((),),)):
         with pytest.raises(ConfigError, match="cannot be met"):
             search_of(empty, beam_size=2)
+        with pytest.raises(ConfigError, match="cannot be met"):
+            search_of((), beam_size=2)(make_table().read([[4]]), ask([[4]], required=empty))
+    with pytest.raises(ConfigError, match="cannot be met"):
+        search_of((), beam_size=2)(make_table().read([[4]]), ask([[4]]))
+
+
+@pytest.mark.parametrize("of_all", [(), (((5,), (1, 4)),)], ids=str)
+def test_a_request_has_what_it_requires_as_if_the_search_required_it_of_all(make_table, of_all):
+    own = [CONSTRAINTS[number % len(CONSTRAINTS)] for number in range(len(SOURCES))]
+    requests = [replace(each, required=needed) for each, needed in zip(ask(SOURCES), own, strict=True)]
+    search = search_of(of_all, beam_size=4, n_best=2, longest=7)
+    found = search(make_table().read(SOURCES), requests)
+    for source, needed, hypotheses in zip(SOURCES, own, found, strict=True):
+        other = search_of((*of_all, *needed), beam_size=4, n_best=2, longest=7)
+        assert hypotheses == other(make_table().read([source]), ask([source]))[0]
+
+
+def test_a_request_without_room_is_named(make_table):
+    one, other = ask([[4], [5]])
+    with pytest.raises(NoRoom) as raised:
+        search_of((((4,),),), beam_size=2, longest=2)(
+            make_table().read([[4], [5]]), [one, replace(other, required=(((5, 5),),))]
+        )
+    assert raised.value.index == 1
 
 
 @pytest.mark.parametrize("beam_size", [1, 3, 6])

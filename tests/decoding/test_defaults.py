@@ -35,7 +35,7 @@ DEFAULTS = {
     SpeculativeDecoding: {**SEARCH, "tokens": 5},
     PrefixBeamSearch: {"size": 8},
     SpecialTokenIds: {"ends": (), "first": None},
-    Request: {"prefix": (), "begun": 0, "uncounted": 0, "index": 0, "source": None},
+    Request: {"prefix": (), "begun": 0, "uncounted": 0, "index": 0, "source": None, "required": ()},
     Arrival: {"alone": False},
 }
 OF_CALLS = {  # a tokeniser that regard has trained has these ids

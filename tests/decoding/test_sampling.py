@@ -178,7 +178,8 @@ def test_any_seed_counts_modulo_two_to_the_64th():
     ("value", "message"),
     [(lambda: Temperature(temperature=0.0), "temperature is 0.0"), (lambda: TopK(k=0), "top_k is 0"),
      (lambda: TopP(p=0.0), "top_p is 0.0"), (lambda: TopP(p=1.5), "top_p is 1.5"),
-     (lambda: TopP(p=float("nan")), "top_p is nan"), (lambda: Typical(p=0.0), "typical_p is 0.0"),
+     (lambda: TopP(p=float("nan")), "p must be a finite number, not nan"),
+     (lambda: Typical(p=0.0), "typical_p is 0.0"),
      (lambda: Typical(p=1.5), "typical_p is 1.5"), (lambda: MinP(p=-0.1), "min_p is -0.1"),
      (lambda: MinP(p=1.1), "min_p is 1.1")],
 )  # fmt: skip

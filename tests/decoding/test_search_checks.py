@@ -8,7 +8,7 @@ import pytest
 
 from regard.decoding.hypothesis import Power, Wu
 from regard.decoding.rules import BannedTokens, ForbiddingRule, LengthLimits
-from regard.decoding.sampling import TopK
+from regard.decoding.sampling import TopK, TopP
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.search_checks import refuse_other_rule
 from regard.decoding.special_tokens import refuse_other_id
@@ -77,9 +77,12 @@ def test_counts_are_whole_and_numbers_finite(monkeypatch):
         (lambda: BeamSearch(size=2.5), "the size of a beam is 2.5, but must be a whole number"),
         (lambda: TopK(k=2.5), "top_k is 2.5, but must be a whole number"),
         (lambda: GreedySearch(n_best=1.5), "n_best is 1.5, but must be a whole number"),
-        (lambda: LengthLimits(ratio=math.nan), "ratio of a length limit is nan"),
-        (lambda: Wu(alpha=math.nan), "alpha of a length penalty is nan"),
-        (lambda: Power(alpha=math.inf), "alpha of a length penalty is inf"),
+        (lambda: LengthLimits(ratio=math.nan), "limits.ratio must be a finite number, not nan"),
+        (lambda: Wu(alpha=math.nan), "length_penalty.alpha must be a finite number, not nan"),
+        (lambda: Power(alpha=math.inf), "length_penalty.alpha must be a finite number, not inf"),
+        (lambda: LengthLimits(most="16"), "limits.most must be an integer, not '16'"),
+        (lambda: LengthLimits(most=0), "limits.most is 0, but must be at least 1"),
+        (lambda: TopP(p="0.9"), "p must be a number, not '0.9'"),
     ):
         with pytest.raises(ConfigError, match=message):
             make()

@@ -88,6 +88,8 @@ def pair(folder, moving, alone):
         "fsdp2 dropout": DROPOUT | SHARDED,
         "ddp stopped": DROPOUT | {"stop": 3},
         "fsdp2 stopped": DROPOUT | SHARDED | {"stop": 3},
+        "mean ddp": FLOAT | {"mean": True},
+        "mean fsdp2": FLOAT | SHARDED | {"mean": True},
         "ddp collapsed": DROPOUT | COLLAPSES,
         "fsdp2 collapsed": DROPOUT | SHARDED | COLLAPSES,
         "one double": DOUBLE | SHARDED,  # which is at its end
@@ -120,6 +122,13 @@ def test_a_group_of_one_does_not_communicate():
 
 def test_values_of_each_process_reach_all(pair):
     assert pair[0]["received"] == pair[1]["received"] == [["ä", 0], ["ä", 1]]
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_all_processes_refuse_an_objective_that_is_a_mean(pair, strategy):
+    errors = [each[f"mean {strategy}"]["error"] for each in pair]
+    assert errors[0] == errors[1]
+    assert "mean_of_targets returned a Loss whose total is a mean" in errors[0]
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])

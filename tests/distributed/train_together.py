@@ -20,7 +20,7 @@ from regard.distributed.distributed_model import distribute
 from regard.distributed.group import Group, join, leave
 from regard.distributed.rank import Rank
 from regard.distributed.settings import DistributedSettings
-from regard.errors import Interrupted
+from regard.errors import Interrupted, UserError
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.training.collapse import DISTINCT, CollapseSettings
@@ -39,6 +39,7 @@ DEFAULTS = {
     "steps": 6,
     "batch_tokens": 50,  # seven rows, and one is left of fifty
     "double": False,
+    "mean": False,  # the objective returns the mean over its targets
     "collapses": False,  # outputs that are all the same, until the rate is halved
     "average_last": 0,
     "again": False,  # the last checkpoint is written again, by these processes
@@ -91,7 +92,7 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
         return {"loss": 1 / trainer.state.step, DISTINCT: 90.0 if retries else 1.0}
 
     shared = ProcessShare(examples, group.rank, group.size) if group.size > 1 else examples
-    objective = CrossEntropy(smoothing=0.1)
+    objective = mean_of_targets if wanted["mean"] else CrossEntropy(smoothing=0.1)
     strategy = distribute(model, DistributedSettings(strategy=wanted["strategy"]), group)
     trainer = Trainer(
         model,
@@ -111,8 +112,12 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
     # only one process hears of the signal, and all stop
     last = group.rank == group.size - 1
     trainer.stop = lambda: 15 if wanted["stop"] and last and trainer.state.step == wanted["stop"] else None
-    with contextlib.suppress(Interrupted):
+    try:
         trainer.train()
+    except Interrupted:
+        pass
+    except UserError as error:
+        return {"error": error.message}
     if wanted["again"]:
         trainer._saved_step = None
         trainer._save()
@@ -125,6 +130,11 @@ def train(run: RunFolder, group: Group, wanted: dict) -> dict:
         whole = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
         weights.update(whole.detach().numpy().tobytes())
     return {"weights": weights.hexdigest(), "reports": reports, "held": held}
+
+
+def mean_of_targets(model, batch):
+    found = CrossEntropy()(model, batch)
+    return dataclasses.replace(found, total=found.total / found.num_targets)
 
 
 def read(folder: Path, group: Group) -> PairExamples:

@@ -102,7 +102,8 @@ def test_layers_of_two_types_have_two_bases_of_which_the_first_is_shown(forced_p
 class Table(nn.Module):
     def __init__(self, config, bidirectional):
         super().__init__()
-        self.table = torch.randn(20, config.d_model, generator=torch.Generator().manual_seed(0))
+        table = torch.randn(20, config.d_model, generator=torch.Generator().manual_seed(0))
+        self.register_buffer("table", table)
 
     def forward(self, start, length):
         return self.table[start : start + length]

@@ -100,7 +100,7 @@ def test_a_part_of_the_features_is_rotated_as_a_head_of_that_width():
     [
         (5, "rotary_dim \\(5\\) must be even"),
         (12, "rotary_dim \\(12\\) must be from 2 to d_head \\(10\\)"),
-        (0, "from 2 to d_head"),
+        (0, "rotary_dim \\(0\\) must be 2 or more"),
     ],
 )
 def test_a_part_has_pairs_of_features_of_the_head(width, message):

@@ -7,48 +7,26 @@ import pytest
 import torch
 from torch import nn
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, UserError
 from regard.layers.attention import SelfAttention
 from regard.layers.positions import LinearBias, RotaryPositions
 from regard.layers.scaled_dot_product import attention
 from regard.models import part_trials
 from regard.models.build import build_model
-from regard.models.decoder_only import DecoderOnlyConfig
-from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.registered import (
     ATTENTIONS,
-    PARTS,
     register_attention,
     register_feed_forward,
     register_norm,
     register_positions,
 )
 from regard.models.vision import VisionConfig
-
-SIZES = {"d_model": 16, "num_heads": 4, "d_ff": 32}
+from tests.models.small_models import SIZES, decoder, encoder, translation
 
 
 @pytest.fixture(autouse=True)
-def _only_here(monkeypatch):
-    for registry in PARTS.values():
-        monkeypatch.setattr(registry, "added", dict(registry.added))
-    monkeypatch.setattr(part_trials, "suppress", nullcontext)  # no trial may fail here
-
-
-def decoder(**settings):
-    return build_model(DecoderOnlyConfig(vocab_size=11, num_layers=1, **SIZES, **settings), seed=0)
-
-
-def encoder(**settings):
-    head = {"head": "masked_language_model"}
-    return build_model(EncoderOnlyConfig(vocab_size=11, num_layers=1, **SIZES, **head, **settings), seed=0)
-
-
-def translation(**settings):
-    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
-    config = EncoderDecoderConfig(src_vocab_size=11, tgt_vocab_size=11, **layers, **SIZES, **settings)
-    return build_model(config, seed=0)
+def _no_trial_may_fail(monkeypatch, parts_only_here):
+    monkeypatch.setattr(part_trials, "suppress", nullcontext)
 
 
 class Attends(SelfAttention):
@@ -233,6 +211,112 @@ def test_norms_and_networks_that_mix_positions_are_refused(mixes):
         for others in ({}, {"qk_norm": True}):
             with pytest.raises(ConfigError, match="'mine' gives a position another output if others change"):
                 decoder(**{setting: "mine"}, **others)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x.mul_(2), "changes the states that it is given"),
+        (lambda x: x * 0, "gives the same output for all states"),
+        (lambda x: x.sqrt(), "gives NaN for states"),
+    ],
+    ids=["in place", "zero", "not a number"],
+)
+def test_parts_that_write_into_their_input_or_ignore_it_are_refused(change, message):
+    class Changes(nn.Module):
+        def forward(self, x):
+            return change(x)
+
+    class Attention(SelfAttention):
+        def forward(self, x, memory, mask=None, **others):
+            changed = change(x)
+            return super().forward(changed, changed, mask, **others)
+
+    class Rotation(RotaryPositions):
+        def forward(self, x, start=0):
+            return super().forward(change(x), start)
+
+    register_norm("mine")(lambda *given: Changes())
+    register_feed_forward("mine")(lambda *given: Changes())
+    register_attention("mine")(Attention)
+    register_positions("mine", "queries_and_keys")(lambda config, bidirectional: Rotation(config.d_head))
+    for setting in ("norm", "activation", "attention", "positions"):
+        if setting == "positions" and "NaN" in message:
+            continue
+        for build in (decoder, encoder, translation):
+            with pytest.raises(ConfigError, match=f"'mine' {message}"):
+                build(**{setting: "mine"})
+
+
+class Kept(nn.Module):
+    """A part of a linear layer, with what a test keeps in it."""
+
+    def __init__(self, kept, change=lambda x: x):
+        super().__init__()
+        self.linear, self.change, self.kept = nn.Linear(16, 16), change, kept
+
+    def forward(self, x):
+        return self.change(self.linear(x) if x.size(-1) == 16 else x)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Kept(torch.randn(16, 16)), "keeps a tensor in kept that is neither trained nor saved"),
+        (lambda: Kept([nn.Linear(16, 16)]), "keeps a layer in kept"),
+        (lambda: Kept({"a": torch.zeros(3)}), "keeps a tensor in kept"),
+        (lambda: nn.Sequential(Kept((torch.zeros(3),))), r"keeps a tensor in 0\.kept"),
+        (lambda: Kept(None, lambda x: x.detach()), "has no gradient"),
+        (lambda: Kept(None, lambda x: (x > 0).float()), "has no gradient"),
+        (lambda: Kept(None, lambda x: x.half()), r"gives torch\.float16 for torch\.float32"),
+    ],
+)
+def test_parts_that_would_not_be_trained_or_saved_are_refused(make, message):
+    for register, setting in ((register_norm, "norm"), (register_feed_forward, "activation")):
+        register("mine")(lambda *given: make())
+        with pytest.raises(ConfigError, match=f"'mine' {message}"):
+            decoder(**{setting: "mine"})
+        register("mine")(lambda *given: Kept(torch.tensor(0.5)))
+        decoder(**{setting: "mine"})
+
+
+def test_attentions_and_positions_keep_no_tensors_that_are_not_saved():
+    class Keeps(SelfAttention):
+        def __init__(self, *given, **others):
+            super().__init__(*given, **others)
+            self.slopes = torch.ones(4)
+
+    class Rows(nn.Module):
+        def __init__(self, config, bidirectional):
+            super().__init__()
+            self.rows = torch.randn(20, config.d_model)
+
+    register_attention("mine")(Keeps)
+    register_positions("mine", "input")(Rows)
+    for setting, name in (("attention", "slopes"), ("positions", "rows")):
+        with pytest.raises(ConfigError, match=f"'mine' keeps a tensor in {name}"):
+            decoder(**{setting: "mine"})
+
+
+def test_a_module_is_not_registered_for_what_makes_one():
+    for register in (register_norm, register_feed_forward):
+        with pytest.raises(UserError, match="'mine' is a module, which all layers would share"):
+            register("mine")(nn.GELU())
+
+
+def test_a_part_that_begins_as_0_is_accepted():
+    class Gated(nn.Module):
+        def __init__(self, *given):
+            super().__init__()
+            self.gate = nn.Parameter(torch.zeros(1))
+
+        def forward(self, x):
+            return self.gate * x
+
+    register_feed_forward("mine")(Gated)
+    register_norm("mine")(Gated)
+    model = decoder(activation="mine", norm="mine")
+    assert all(not each.gate for each in model.modules() if isinstance(each, Gated))
 
 
 def test_a_norm_of_queries_may_mix_heads():

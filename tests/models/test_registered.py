@@ -21,13 +21,15 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.recurrent import RecurrentConfig
 from regard.models.registered import (
     ATTENTIONS,
-    PARTS,
     register_attention,
     register_feed_forward,
     register_norm,
     register_positions,
     registered_parts,
 )
+from tests.models.small_models import decoder
+
+pytestmark = pytest.mark.usefixtures("parts_only_here")
 
 
 class Mean(nn.Module):
@@ -40,18 +42,6 @@ class Mean(nn.Module):
         return x.mean(dim=1, keepdim=True).expand_as(x)
 
 
-@pytest.fixture(autouse=True)
-def _only_here(monkeypatch):
-    for registry in PARTS.values():
-        monkeypatch.setattr(registry, "added", dict(registry.added))
-
-
-def build(**settings):
-    return build_model(
-        DecoderOnlyConfig(vocab_size=11, d_model=16, num_heads=4, d_ff=32, num_layers=1, **settings), seed=0
-    )
-
-
 def test_an_attention_that_is_no_self_attention_is_refused():
     with pytest.raises(ConfigError, match="'mean' is not a subclass of SelfAttention") as error:
         register_attention("mean")(Mean)
@@ -59,7 +49,7 @@ def test_an_attention_that_is_no_self_attention_is_refused():
     assert "mean" not in ATTENTIONS.added
     register_attention("mean")(lambda *given, **others: Mean())
     with pytest.raises(ConfigError, match="'mean' is not a subclass of SelfAttention"):
-        build(attention="mean")
+        decoder(attention="mean")
 
 
 def test_rotations_that_are_no_rotary_positions_are_refused():
@@ -68,7 +58,7 @@ def test_rotations_that_are_no_rotary_positions_are_refused():
     assert "inherit from RotaryPositions" in (error.value.hint or "")
     register_positions("turned", "queries_and_keys")(lambda config, bidirectional: Mean())
     with pytest.raises(ConfigError, match="'turned' is for queries_and_keys"):
-        build(positions="turned")
+        decoder(positions="turned")
 
 
 @pytest.mark.parametrize("where", ["input", "scores"])
@@ -77,7 +67,7 @@ def test_positions_that_are_no_module_are_refused(where):
         register_positions("counted", where)(dict)
     register_positions("counted", where)(lambda config, bidirectional: torch.zeros)
     with pytest.raises(ConfigError, match="'counted' is not a subclass of torch"):
-        build(positions="counted")
+        decoder(positions="counted")
 
 
 def test_registered_parts_of_a_config_are_named():
@@ -117,7 +107,7 @@ def test_a_bias_that_does_not_fit_the_scores_is_refused_by_name(name):
     give, message = WRONG[name]
     register_positions(name, "scores")(lambda config, bidirectional: Bias(give))
     with pytest.raises(ConfigError, match=f"the bias of the positional encoding '{name}' {message}") as error:
-        build(positions=name)(torch.ones(2, 5, dtype=torch.int64))
+        decoder(positions=name)(torch.ones(2, 5, dtype=torch.int64))
     assert error.value.hint == (
         "give [1, 4, queries, keys], or 1 for an axis that all share; here [1, 4, 5, 5]"
     )
@@ -132,7 +122,7 @@ def test_a_registered_encoding_does_not_make_a_model_a_changed_one(where):
         "queries_and_keys": lambda config, bidirectional: RotaryPositions(config.d_head, 100.0),
     }
     register_positions("mine", where)(makers[where])
-    assert changed_part(build(positions="mine")) is None
+    assert changed_part(decoder(positions="mine")) is None
 
 
 @pytest.mark.parametrize("axes", [2, 3, 4])
@@ -147,7 +137,7 @@ def test_a_bias_may_leave_out_axes_that_all_share(axes):
 
     register_positions("mine", "scores")(lambda config, bidirectional: Bias(give))
     register_positions("whole", "scores")(lambda config, bidirectional: Bias(whole))
-    mine, same = build(positions="mine").eval(), build(positions="whole").eval()
+    mine, same = decoder(positions="mine").eval(), decoder(positions="whole").eval()
     ids = torch.tensor([[3, 4, 5, 6, 7], [8, 9, 10, 3, 4]])
     torch.testing.assert_close(mine(ids), same(ids))
     with record_model(mine, parts=("bias", "weights", "scores")) as recording:
@@ -162,13 +152,13 @@ def test_packed_documents_need_the_positions_of_an_encoding():
     class Added(nn.Module):
         def __init__(self, config, bidirectional):
             super().__init__()
-            self.table = torch.zeros(20, config.d_model)
+            self.register_buffer("table", torch.zeros(20, config.d_model))
 
         def forward(self, start, length):
             return self.table[start : start + length]
 
     register_positions("added", "input")(Added)
-    model, ids = build(positions="added"), torch.ones(1, 4, dtype=torch.int64)
+    model, ids = decoder(positions="added"), torch.ones(1, 4, dtype=torch.int64)
     model(ids)
     with pytest.raises(ConfigError, match="Added gives no positions for packed documents: it has no `at`"):
         model(ids, torch.tensor([[0, 0, 1, 1]]))
@@ -227,7 +217,7 @@ class Added(nn.Module):
 def test_positions_that_are_no_vector_for_each_token_are_refused(give, shown):
     register_positions("added", "input")(lambda config, bidirectional: Added(give))
     with pytest.raises(ConfigError, match=f"encoding Added gives {shown}, not") as error:
-        build(positions="added")(torch.ones(2, 5, dtype=torch.int64))
+        decoder(positions="added")(torch.ones(2, 5, dtype=torch.int64))
     assert error.value.message.endswith("not [length, d_model], here [5, 16]")
 
 
@@ -239,7 +229,7 @@ def test_positions_of_packed_documents_are_one_vector_for_each_token():
     register_positions("added", "input")(
         lambda config, bidirectional: Shared(lambda length: torch.ones(length, 16))
     )
-    model, ids = build(positions="added"), torch.ones(2, 5, dtype=torch.int64)
+    model, ids = decoder(positions="added"), torch.ones(2, 5, dtype=torch.int64)
     assert model(ids).shape == (2, 5, 11)
     with pytest.raises(ConfigError, match=r"Shared gives a tensor of shape \[5, 16\]") as error:
         model(ids, torch.zeros_like(ids))
@@ -250,7 +240,7 @@ def test_checked_positions_leave_no_hook():
     register_positions("added", "input")(
         lambda config, bidirectional: Added(lambda length: torch.ones(length, 16))
     )
-    assert not any(map(has_hooks, build(positions="added").modules()))
+    assert not any(map(has_hooks, decoder(positions="added").modules()))
 
 
 @pytest.mark.parametrize("axes", [2, 3])
@@ -260,7 +250,7 @@ def test_positions_may_have_an_axis_of_rows(axes):
 
     register_positions("added", "input")(lambda config, bidirectional: Added(give))
     ids = torch.ones(2, 5, dtype=torch.int64)
-    assert build(positions="added")(ids).shape == (2, 5, 11)
+    assert decoder(positions="added")(ids).shape == (2, 5, 11)
 
 
 def test_what_cannot_be_called_is_not_registered(monkeypatch):
@@ -294,7 +284,7 @@ class Squared(nn.Module):
 @pytest.mark.parametrize("norm_position", ["pre", "post"])
 def test_a_registered_norm_is_each_norm_of_the_model_and_keeps_its_values(norm_position):
     register_norm("mine")(Shifted)
-    model = build(norm="mine", norm_position=norm_position, qk_norm=True)
+    model = decoder(norm="mine", norm_position=norm_position, qk_norm=True)
     own = [each for each in model.modules() if isinstance(each, Shifted)]
     assert not any(isinstance(each, nn.LayerNorm | nn.RMSNorm) for each in model.modules())
     assert sorted(each.scale.numel() for each in own) == [4, 4, 16, 16] + [16] * (norm_position == "pre")
@@ -305,7 +295,7 @@ def test_a_registered_norm_is_each_norm_of_the_model_and_keeps_its_values(norm_p
 @torch.no_grad()
 def test_a_registered_network_is_that_of_each_layer_and_initialises_itself():
     register_feed_forward("mine")(Squared)
-    model = build(activation="mine").eval()
+    model = decoder(activation="mine").eval()
     [own] = [each for each in model.modules() if isinstance(each, Squared)]
     assert model.blocks[0].feed_forward is own
     assert own.inner.bias.any(), "PyTorch's initial bias; that of regard is 0"
@@ -342,14 +332,14 @@ def test_they_are_trained_as_the_plain_forms_compute():
 def test_what_is_no_module_or_has_another_shape_is_refused_by_name(register, setting, monkeypatch):
     register("number")(lambda *given: 3)
     with pytest.raises(ConfigError, match=f"{setting} 'number' is int, not a torch.nn.Module"):
-        build(**{setting: "number"})
+        decoder(**{setting: "number"})
     register("narrow")(lambda *given: nn.Linear(16, 3))
     with pytest.raises(
         ConfigError, match=rf"{setting} 'narrow' gives \[2, 3, 3\] for states of \[2, 3, 16\]"
     ):
-        build(**{setting: "narrow"})
+        decoder(**{setting: "narrow"})
     with pytest.raises(ConfigError, match=f"{setting} = 'narow' is unknown") as refused:
-        build(**{setting: "narow"})
+        decoder(**{setting: "narow"})
     assert "'narrow'" in refused.value.hint
     with pytest.raises(UserError, match="is one of regard's own"):
         register({"norm": "rms", "activation": "swiglu"}[setting])
@@ -366,7 +356,7 @@ def test_sizes_are_counted_without_a_trial():
             return super().forward(x) if self.scale[0] > 0 else x
 
     register_norm("mine")(Branching)
-    assert count_config_parameters(build(norm="mine").config) == count_parameters(build(norm="mine"))
+    assert count_config_parameters(decoder(norm="mine").config) == count_parameters(decoder(norm="mine"))
 
 
 def test_a_norm_of_queries_and_keys_is_tried_with_heads():
@@ -376,14 +366,14 @@ def test_a_norm_of_queries_and_keys_is_tried_with_heads():
             return x
 
     register_norm("mine")(OfThree)
-    build(norm="mine")
+    decoder(norm="mine")
     with pytest.raises(ConfigError, match=r"'mine' fails for states of \[2, 3, 4, 4\]: AssertionError"):
-        build(norm="mine", qk_norm=True)
+        decoder(norm="mine", qk_norm=True)
 
 
 def test_a_registered_part_is_in_training_mode_after_it_was_tried():
     register_feed_forward("mine")(lambda config: nn.Sequential(nn.Dropout(0.5)))
-    model = build(activation="mine")
+    model = decoder(activation="mine")
     assert all(each.training for each in model.modules())
 
 
@@ -391,7 +381,7 @@ def test_registered_norms_and_networks_are_not_exported_where_they_are_not_known
     register_norm("mine")(Shifted)
     register_feed_forward("mine")(Squared)
     for settings in ({"norm": "mine"}, {"activation": "mine"}):
-        config = build(**settings).config
+        config = decoder(**settings).config
         assert registered_parts(config) == settings
         for refuse in (ctranslate2_settings.refuse_other_settings, huggingface_settings.known):
             with pytest.raises(NotExpressible, match="mine"):
@@ -401,13 +391,13 @@ def test_registered_norms_and_networks_are_not_exported_where_they_are_not_known
 def test_what_a_part_raises_when_it_is_made_is_named():
     register_norm("mine")(lambda config, width: config.no_such_setting)
     with pytest.raises(ConfigError, match="the norm 'mine' fails: AttributeError"):
-        build(norm="mine")
+        decoder(norm="mine")
 
 
 def test_positions_that_cannot_be_called_where_they_enter_are_refused():
     register_positions("mine", "scores")(lambda config, bidirectional: nn.Identity())
     with pytest.raises(ConfigError, match="'mine': forward: too many positional arguments") as raised:
-        build(positions="mine")
+        decoder(positions="mine")
     assert "queries, keys" in raised.value.hint
 
 
@@ -422,4 +412,4 @@ def test_an_attention_without_an_argument_that_its_config_needs_is_refused():
 
     register_attention("mine")(Plain)
     with pytest.raises(ConfigError, match="the self-attention 'mine': got an unexpected keyword argument"):
-        build(attention="mine", attention_bias="inputs")
+        decoder(attention="mine", attention_bias="inputs")

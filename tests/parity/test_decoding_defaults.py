@@ -74,6 +74,7 @@ def llama(their_folder):
     [
         {},
         {"min_length": 3},
+        {"bad_words_ids": [[1], [2], *([each] for each in range(3, 260, 2))]},
         {"num_beams": 1, "length_penalty": 1.0},
         {"num_beams": 2, "length_penalty": None},
         {"num_beams": None, "early_stopping": None, "length_penalty": None},
@@ -189,7 +190,7 @@ def test_every_control_that_is_here_is_taken(bart, llama):
         "alpha": 1.0,
         "beam_groups": 3,
         "diversity": 0.5,
-        "ban": ["of"],
+        "ban_ids": [" ".join(map(str, _spelt(folder, text))) for text in ("of", " of")],
         "stop": ["END"],
     }
     read(GenerationSettings, found.loaded.generation)

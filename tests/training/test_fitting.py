@@ -24,9 +24,9 @@ from regard.training import (
     gradients,
 )
 from regard.training.fit_settings import refuse_unused_settings
-from regard.training.losses import CustomLoss
+from regard.training.losses import LOSSES, CustomLoss, register_loss
 from regard.training.objective import refuse_unused_forward
-from regard.training.objective_trial import refuse_mean
+from regard.training.objective_trial import fault
 from regard.training.r_drop import RDrop
 from regard.training.share_objective import ShareObjective
 from regard.weights import RunFolder
@@ -73,6 +73,16 @@ def test_a_run_in_two_parts_is_the_run_in_one(tmp_path, rows):
         fit(two, rows, tmp_path / "two", objective=LabelCrossEntropy(), settings=settings(steps))
     for name, tensor in one.state_dict().items():
         assert torch.equal(tensor, two.state_dict()[name]), name
+
+
+def test_a_run_that_ends_in_its_warm_up_is_warned_of_as_by_a_recipe(tmp_path, rows):
+    short = TrainingSettings(max_steps=4, schedule=ScheduleSettings(warmup=0.5, cooldown=1.0))
+    with pytest.warns(
+        UserWarning,
+        match=r"and the cooldown the last 4, so .* 75 % .* ScheduleSettings\(warmup=",
+    ):
+        fit(linear(), rows, tmp_path / "run", objective=LabelCrossEntropy(), settings=short)
+    fit(linear(), rows, tmp_path / "run", objective=LabelCrossEntropy(), settings=short)  # it has ended
 
 
 def test_a_model_of_regard_leaves_a_checkpoint_with_its_config(tmp_path):
@@ -145,9 +155,33 @@ def mean_likelihood(model, batch):
     return Loss(total=loss, nll=loss.detach() / len(batch.labels), num_targets=len(batch.labels))
 
 
+def without_likelihood(model, batch):
+    return Loss(total=loss_of(model, batch), nll=torch.zeros(()), num_targets=len(batch.labels))
+
+
+def one_target(model, batch):
+    loss = loss_of(model, batch)
+    return Loss(total=loss, nll=loss.detach(), num_targets=1)
+
+
+def negative_count(model, batch):
+    loss = loss_of(model, batch)
+    return Loss(total=loss, nll=loss.detach(), num_targets=-len(batch.labels))
+
+
+def of_decisions(model, batch):
+    logits = model(*batch.inputs)
+    total = loss_of(model, batch).detach() + 0 * logits.sum()
+    return Loss(total=total, nll=total.detach(), num_targets=len(batch.labels))
+
+
 @pytest.mark.parametrize(
     ("objective", "message"),
     [
+        (without_likelihood, "without_likelihood returned a Loss whose nll is 0 where total is"),
+        (one_target, "one_target counts 1 target for 2 examples and for 4, but its total is a sum"),
+        (negative_count, "negative_count returned a Loss whose num_targets is -"),
+        (of_decisions, "the gradient of of_decisions is 0 in the first update"),
         (mean, "objective mean returned a Loss whose total is a mean, not a sum: .* for 2 and 4 targets"),
         (mean_likelihood, "objective mean_likelihood returned a Loss whose nll is a mean"),
         (loss_of, "loss_of returned Tensor, not a Loss"),
@@ -159,6 +193,14 @@ def test_a_wrong_objective_is_refused_with_a_hint(tmp_path, rows, objective, mes
     with pytest.raises(UserError, match=message) as caught:
         fit(linear(), rows, tmp_path / "run", objective=objective, settings=settings(5))
     assert caught.value.hint
+
+
+def test_a_registered_loss_without_a_gradient_is_refused_in_the_first_update(tmp_path, rows, monkeypatch):
+    monkeypatch.setattr(LOSSES, "added", {})
+    register_loss("errors")(lambda logits, labels: (logits.argmax(-1) != labels) + 0 * logits.sum(-1))
+    objective, wanted = LabelCrossEntropy(), settings(5, loss="errors")
+    with pytest.raises(UserError, match="gradient of 'errors' is 0 in the first update"):
+        fit(linear(), rows, tmp_path / "run", objective=objective, settings=wanted)
 
 
 def test_an_objective_of_whole_batches_may_be_a_mean(tmp_path, rows):
@@ -178,7 +220,7 @@ def test_an_objective_is_tried_without_a_trace(tmp_path, rows):
 
     model = nn.Sequential(linear(), nn.Dropout(0.5).eval())
     before = torch.get_rng_state()
-    refuse_mean(noisy, model, rows)
+    fault(noisy, model, rows, torch.device("cpu"))
     assert torch.equal(torch.get_rng_state(), before)
     assert [each.training for each in model.modules()] == [True, True, False]
 

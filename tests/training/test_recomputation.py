@@ -19,6 +19,7 @@ from regard.training.fitting import fit
 from regard.training.gradients import Gradients
 from regard.training.objective import CrossEntropy, Loss, NextToken
 from regard.training.recomputation import blocks_of, recomputed, refuse_without_blocks
+from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
 from tests.data.test_packed_pairs import batch_of
 from tests.laws.test_family import running_text
@@ -120,7 +121,7 @@ class Normed(nn.Module):
 
 def squares(model, batch):
     total = model(*batch.inputs).square().sum()
-    return Loss(total=total, nll=total, num_targets=6)
+    return Loss(total=total, nll=total, num_targets=len(batch.labels))
 
 
 def test_a_batch_norm_counts_a_batch_once():
@@ -225,7 +226,8 @@ def test_a_run_recomputes_if_its_settings_say_so_and_ends_with_the_same_weights(
         torch.manual_seed(1)
         model = Normed()
         examples = TensorExamples(torch.randn(8, 4), torch.zeros(8, dtype=torch.int64))
-        settings = TrainingSettings(max_steps=3, recompute_activations=on)
+        schedule = ScheduleSettings(warmup_steps=1)
+        settings = TrainingSettings(max_steps=3, recompute_activations=on, schedule=schedule)
         fit(model, examples, tmp_path / str(on), objective=squares, settings=settings)
         found.append([*model.parameters(), *model.buffers()])
     assert set(entered[: len(entered) // 2]) == {False}

@@ -3,6 +3,7 @@
 import json
 import math
 import signal
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import jaxtyping
@@ -52,6 +53,35 @@ class Counting(torch.optim.Optimizer):
                 group["mean"] = 0.5 * group["mean"] + weight.grad.abs().mean().item()
                 size = group["lr"] * (state["share"] + 1 / state["count"] + group["mean"] + group["updates"])
                 weight.sub_(0.01 * size * weight.grad.sign())
+
+
+class Rebinds(torch.optim.Optimizer):
+    """A step that computes new weights and keeps them in a variable."""
+
+    def __init__(self, groups, every=0):
+        super().__init__(groups, {"lr": 1.0, "weight_decay": 0.0, "every": every, "count": 0})
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            group["count"] += 1
+            for weight in group["params"]:
+                new = weight - group["lr"] * weight.grad
+                if group["every"] and group["count"] % group["every"] == 0:
+                    weight.copy_(new)
+
+
+def test_an_optimiser_that_changes_no_weight_is_refused_after_some_updates(tmp_path):
+    register_optimizer("rebinds")(Rebinds)
+    rows = TensorExamples(torch.randn(8, 4), torch.randint(0, 2, (8,)))
+    for every in (0, 4):
+        schedule = ScheduleSettings(kind="constant", warmup_steps=1)
+        optimizer = OptimizerSettings(kind="rebinds", options={"every": every})
+        settings = TrainingSettings(max_steps=12, schedule=schedule, optimizer=optimizer)
+        expected = nullcontext() if every else pytest.raises(RecipeError, match="'rebinds' has changed no w")
+        with expected:
+            out = tmp_path / str(every)
+            fit(network(), rows, out, objective=LabelCrossEntropy(), settings=settings)
 
 
 def network():

@@ -265,7 +265,9 @@ def test_another_optimiser_or_schedule_of_the_same_name_is_refused(tmp_path, mon
         register_schedule("mine")(lambda step, warmup, max_steps: factor)
 
     settings = dataclasses.replace(
-        SETTINGS, optimizer=OptimizerSettings(kind="mine"), schedule=ScheduleSettings(kind="mine")
+        SETTINGS,
+        optimizer=OptimizerSettings(kind="mine"),
+        schedule=ScheduleSettings(kind="mine", warmup_steps=1),
     )
     register(0.5, 1.0)
     train(tmp_path, settings=settings)

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from regard.errors import RecipeError, UserError
+from regard.training.rate_warning import rate_warning
 from regard.training.schedule import SCHEDULES, Schedule, ScheduleSettings, register_schedule
+from regard.training.settings import TrainingSettings
 
 KINDS = ["noam", "inverse_square_root", "cosine", "linear", "constant"]
 
@@ -121,8 +123,9 @@ def test_a_share_of_the_run_as_warm_up_grows_with_the_run():
 
 
 def test_two_lengths_of_the_warm_up_are_refused():
-    with pytest.raises(RecipeError, match="warmup_steps = 10"):
+    with pytest.raises(RecipeError, match="warmup_steps = 10") as refused:
         ScheduleSettings(warmup=0.1, warmup_steps=10)
+    assert "--set training.schedule.warmup_steps=null" in refused.value.hint
     with pytest.raises(RecipeError, match="warmup must lie"):
         ScheduleSettings(warmup=400.0)
 
@@ -160,6 +163,24 @@ def test_a_registered_schedule_that_gives_no_factor_is_refused_before_training(r
     late = schedule(kind="wrong", warmup_steps=10, max_steps=500)
     with pytest.raises(RecipeError, match="for update 501"):
         late(501)
+
+
+def test_a_registered_schedule_that_gives_rates_or_steps_for_factors_is_warned_of(registered):
+    def warning(name, factor):
+        register_schedule(name)(factor)
+        settings = ScheduleSettings(kind=name, learning_rate=0.01, warmup_steps=1)
+        return rate_warning(TrainingSettings(max_steps=100, schedule=settings))
+
+    assert "factors of up to 100, so that the learning rate is up to 1:" in warning(
+        "step", lambda step, *_: step
+    )
+    assert "of at most 0.001" in warning("rate", lambda *_: 0.001)
+    assert not warning("half", lambda *_: 0.5)
+    assert not warning("cycle", lambda step, *_: step / 10)
+    assert not warning("fails", lambda *_: None), "which is an error"
+    register_schedule("huge")(lambda step, *_: 1e6)
+    with pytest.raises(RecipeError, match="'huge' gives 1000000"):
+        schedule(kind="huge", warmup_steps=10)
 
 
 def test_a_registered_schedule_under_which_most_updates_train_nothing_is_refused(registered):

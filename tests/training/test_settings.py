@@ -1,11 +1,18 @@
 """What a recipe's `[training]` section may say, and what it means where it says nothing."""
 
 import dataclasses
+import math
 
+import numpy as np
 import pytest
 
-from regard.errors import RecipeError
+from regard.data.loader import LoaderSettings
+from regard.distributed.settings import DistributedSettings
+from regard.errors import RecipeError, UserError
+from regard.models.adapters import AdapterSettings
+from regard.recipe import read
 from regard.training.collapse import CollapseSettings
+from regard.training.distillation import DistillationSettings
 from regard.training.optimizer import OptimizerSettings
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
@@ -90,3 +97,55 @@ def test_a_recipe_without_these_keys_keeps_its_meaning():
 
 def test_settings_can_be_keys():
     assert len({TrainingSettings(), TrainingSettings(), TrainingSettings(seed=2)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "message"),
+    [
+        (TrainingSettings, {"max_steps": "4"}, r"training\.max_steps must be an integer, not '4'"),
+        (TrainingSettings, {"max_steps": 2.5}, r"training\.max_steps must be an integer, not 2\.5"),
+        (TrainingSettings, {"clip_norm": math.nan}, r"training\.clip_norm must be a finite number, not nan"),
+        (TrainingSettings, {"refit": "no"}, r"training\.refit must be true or false, not 'no'"),
+        (TrainingSettings, {"patience": True}, r"training\.patience must be an integer, not True"),
+        (TrainingSettings, {"freeze": "encoder"}, r"training\.freeze must be a list"),
+        (TrainingSettings, {"precision": "float23"}, r"training\.precision must be one of"),
+        (
+            TrainingSettings,
+            {"schedule": "constant"},
+            r"training\.schedule must be ScheduleSettings, not 'c",
+        ),
+        (TrainingSettings, {"optimizer": None}, r"training\.optimizer must be OptimizerSettings, not None"),
+        (ScheduleSettings, {"warmup_steps": 0.1}, r"warmup_steps must be an integer, not 0\.1"),
+        (ScheduleSettings, {"learning_rate": math.nan}, "learning_rate must be a finite number"),
+        (ScheduleSettings, {"kind": None}, "kind must be a string, not None"),
+        (OptimizerSettings, {"epsilon": math.nan}, "epsilon must be a finite number"),
+        (OptimizerSettings, {"options": [1]}, "options must be a table"),
+        (CollapseSettings, {"after": 0.5}, r"training\.collapse\.after must be an integer"),
+        (DistillationSettings, {"teacher": 3}, "teacher must be a string"),
+        (AdapterSettings, {"rank": 8.0}, r"rank must be an integer, not 8\.0"),
+        (AdapterSettings, {"targets": "feed_forward"}, "targets must be a list"),
+        (LoaderSettings, {"batch_tokens": "4096"}, "batch_tokens must be an integer, not '4096'"),
+        (LoaderSettings, {"window": math.inf}, "window must be an integer, not inf"),
+        (DistributedSettings, {"strategy": "fsdp"}, "strategy must be one of 'ddp', 'fsdp2'"),
+    ],
+    ids=str,
+)
+def test_python_refuses_the_types_that_a_recipe_refuses(monkeypatch, kind, wrong, message):
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)
+    with pytest.raises(UserError, match=message) as refused:
+        kind(**wrong)
+    assert refused.value.hint
+    with pytest.raises(RecipeError):
+        read(kind, wrong)
+
+
+def test_numbers_of_numpy_and_lists_become_what_a_recipe_has(monkeypatch):
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)
+    settings = TrainingSettings(max_steps=np.int64(4), clip_norm=1, r_drop=np.float32(0.5), freeze=["a"])
+    assert settings == TrainingSettings(max_steps=4, clip_norm=1.0, r_drop=0.5, freeze=("a",))
+    assert [type(each) for each in (settings.max_steps, settings.clip_norm, settings.r_drop)] == [
+        int,
+        float,
+        float,
+    ]
+    assert hash(settings)

@@ -1,5 +1,8 @@
 """Calls of the Python library that cannot work: one error that names the value, and what to do."""
 
+import math
+from functools import partial
+
 import pytest
 import torch
 
@@ -13,6 +16,7 @@ from regard.training import (
     LabelCrossEntropy,
     NextToken,
     ScheduleSettings,
+    SquaredError,
     TrainingSettings,
     fit,
 )
@@ -23,6 +27,7 @@ SCHEDULE = ScheduleSettings(kind="constant", learning_rate=0.01, warmup_steps=1)
 SETTINGS = TrainingSettings(max_steps=2, validate_every=2, save_every=2, schedule=SCHEDULE)
 IDS = torch.randint(4, 14, (8, 6), generator=torch.Generator().manual_seed(1))
 ROWS = TensorExamples(IDS[:, :-1], IDS[:, 1:])
+SMOOTHED = (CrossEntropy, NextToken, LabelCrossEntropy)
 PAIRS = SequencePairs(IDS.tolist(), IDS.tolist())
 
 
@@ -115,5 +120,25 @@ def test_settings_of_another_type_are_refused():
             config.refuse_other_types()
         assert caught.value.hint == f"{name} must be of type {kind}"
     for dropout in (-0.1, 1.0, 1.5):
-        with pytest.raises(ValueError, match="must be at least 0 and below 1"):
+        with pytest.raises(ValueError, match="at least 0 and below 1"):
             MultiHeadAttention(16, 4, dropout=dropout)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        *((partial(kind, smoothing=1.5), "smoothing = 1.5 is out of range") for kind in SMOOTHED),
+        *((partial(kind, smoothing=-0.1), "smoothing = -0.1 is out of range") for kind in SMOOTHED),
+        *((partial(kind, smoothing="0.1"), "smoothing must be a number, not '0.1'") for kind in SMOOTHED),
+        *((partial(kind, smoothing=math.nan), "smoothing must be a finite number") for kind in SMOOTHED),
+        (partial(CrossEntropy, pad_id=-1), "pad_id = -1 is below 0"),
+        (partial(LabelCrossEntropy, weights=(1.0, -1.0)), r"weights = \(1.0, -1.0\) are no weights"),
+        (partial(LabelCrossEntropy, weights=0.5), "weights must be a list"),
+        (partial(SquaredError, std=0.0), "std = 0.0 is not above 0"),
+    ],
+)
+def test_a_loss_that_cannot_work_is_refused_where_it_is_made(monkeypatch, make, message):
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)
+    with pytest.raises(ConfigError, match=message) as refused:
+        make()
+    assert refused.value.hint

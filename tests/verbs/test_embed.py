@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import regard
-from regard.errors import DataError, FolderError
+from regard.errors import ConfigError, DataError, FolderError
 from regard.verbs.embed import Embedder, embed, embed_file, embed_similar, output_lines
 
 TEXTS = [
@@ -124,3 +124,17 @@ def test_what_is_printed_is_what_was_found(minilm):
     [like] = embedder.similar([one], "a film")
     assert output_lines(like) == "1.0000\t1\ta film\n"
     assert json.loads(output_lines(like, as_json=True)).keys() == {"line", "text", "similarity"}
+
+
+@torch.no_grad()
+def test_a_layer_gives_the_mean_of_its_states(their_encoder):
+    folder, theirs, vocabulary = their_encoder("BertModel")
+    layers = theirs.config.num_hidden_layers
+    for layer in range(layers + 1):
+        found = embed(TEXTS, model=folder, layer=layer)
+        for text, vector in zip(TEXTS, found, strict=True):
+            states = theirs(torch.tensor([ids_of(text, vocabulary)]), output_hidden_states=True).hidden_states
+            torch.testing.assert_close(vector, states[layer].mean(dim=1)[0], rtol=1e-5, atol=1e-5)
+    for wrong in (-1, layers + 1):
+        with pytest.raises(ConfigError, match=f"layer = {wrong}, but .* 1 to {layers}"):
+            Embedder(folder, layer=wrong)

@@ -3,6 +3,7 @@
 import gzip
 import importlib.util
 import json
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +69,10 @@ def test_a_path_means_the_same_elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model").mkdir()
     assert as_keywords({"model": "model"})["model"] == str(tmp_path / "model")
+    (tmp_path / "terms.tsv").write_text("a\tb\n")
+    for name in ("terms.tsv", Path("terms.tsv")):
+        options = TranslationOptions(glossary=name)
+        assert as_keywords({"options": options})["glossary"] == str(tmp_path / "terms.tsv")
     assert everywhere("in/*.gz") == str(tmp_path / "in/*.gz")
     assert everywhere("s3://bucket/in/*.gz") == "s3://bucket/in/*.gz"
 

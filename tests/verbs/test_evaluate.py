@@ -139,7 +139,8 @@ def test_a_file_is_translated_with_the_controls_and_the_prefix_of_translate(untr
         assert found.translations == translate(lines, model=untrained, split="off", **settings), settings
     taken = {verb: {*inspect.signature(verb).parameters} for verb in (evaluate, translate)}
     assert (
-        taken[translate] - {"text", "n_best", "batch_tokens", "engine", "split", "glossary"} < taken[evaluate]
+        taken[translate] - {"text", "n_best", "batch_tokens", "engine", "split", "glossary", "keep"}
+        < taken[evaluate]
     )
 
 
@@ -149,3 +150,6 @@ def test_bleu_has_its_precisions_and_its_brevity_penalty(untrained, files):
     assert found["value"] == pytest.approx(100 * found["brevity_penalty"] * math.exp(sum(logs) / 4))
     lengths = found["reference_length"], found["hypothesis_length"]
     assert found["brevity_penalty"] == pytest.approx(min(1, math.exp(1 - lengths[0] / lengths[1])))
+    [line] = evaluate(hypotheses=files / "own", ref=files / "other", tokenize="none").bleu_parts
+    assert f"brevity penalty {found['brevity_penalty']:.3f}, {lengths[1]:,} tokens ({lengths[0]:,} in" in line
+    assert "/".join(f"{each:.1f}" for each in found["precisions"]) in line

@@ -88,8 +88,9 @@ def test_data_of_the_recipe_s_kind_are_a_set(tmp_path, monkeypatch, encoder_fold
 
     monkeypatch.setattr(module, "evaluate", stop)
     with pytest.raises(Stopped):
-        evaluate_sets(tmp_path / "sets.toml", model=encoder_folder("classification", ("a", "b")))
+        evaluate_sets(tmp_path / "sets.toml", model=encoder_folder("classification", ("a", "b")), context=3)
     assert asked["data"] == str(tmp_path / "test.txt")
+    assert asked["context"] == 3
     assert not asked.keys() & {"src", "ref", "lowercase"}
 
 
@@ -174,6 +175,7 @@ def test_the_command_prints_a_row_for_each_set(capsys, folder):
     assert [each["set"] for each in json.loads(capsys.readouterr().out)] == ["phrases", "greetings"]
     for wrong, named in (
         (["evaluate", "--sets", "a", "--src", "b", "--ref", "c"], "--sets names all files"),
+        (["evaluate", "--sets", "a", "--hypotheses", "b"], "--hypotheses are translations already"),
         (["evaluate", "--shard", "1/2"], "--output, --shard, --on and --processes are for --sets"),
         (["jobs", "merge", str(folder / "out"), "--to", str(folder / "x")], "results are scores, not lines"),
     ):
@@ -253,3 +255,8 @@ def test_files_of_different_lengths_are_named_before_a_set_is_translated(folder,
     assert "sets.toml" in raised.value.message
     assert not evaluated
     assert not (folder / "out").exists()
+
+
+def test_a_context_is_for_test_data_alone(folder):
+    with pytest.raises(UserError, match="phrases has src: context is for the test data"):
+        evaluate_sets(folder / "sets.toml", context=3, **FAST)

@@ -89,7 +89,7 @@ def test_workers_train_with_what_a_script_imports_from_an_installed_package(pyth
 
 
 def test_workers_are_refused_for_what_a_script_registers_itself(python, tmp_path):
-    names = {"my_beam": "own_beam", "no_a": "own_rule"}
+    names = {"my_beam": "own_beam", "no_a": "own_rule", '"plain"': '"own_loss"'}
     own, overrides = SCRIPT.replace("from my_package import parts", CODE), SMALL
     for installed, name in names.items():
         own, overrides = own.replace(installed, name), [each.replace(installed, name) for each in overrides]

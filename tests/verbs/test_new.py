@@ -1,5 +1,6 @@
 """Two files become a recipe that can be trained, and what it validates on is never trained on."""
 
+import functools
 import gzip
 import json
 import re
@@ -7,6 +8,8 @@ import re
 import pytest
 
 from regard.cli import run
+from regard.data import corpus_statistics
+from regard.data.line_sample import LineSample
 from regard.errors import DataError, RecipeError, UserError
 from regard.evaluation import tokenizers
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -174,10 +177,21 @@ def test_columns_can_be_chosen_by_name_and_by_number(corpus, tmp_path):
     path = write(tmp_path / "four.tsv", rows)
     turned = new(path, columns=["3", "1"], out=tmp_path / "turned.toml")
     assert set(lines(turned.data / "train.source")) <= set(german)
+    assert turned.reading == "translation (columns number 3 and number 1; not used: number 0, number 2)"
     by_number = new(path, columns=[3, 1], out=tmp_path / "numbers.toml")
     assert (by_number.data / "train.source").read_text() == (turned.data / "train.source").read_text()
     with pytest.raises(DataError, match="no column 'fr'"):
         new(path, columns=["fr", "1"], out=tmp_path / "other.toml")
+
+
+def test_columns_that_are_not_used_are_named(corpus, tmp_path):
+    english, german = map(lines, corpus)
+    rows = [
+        json.dumps({"id": i, "en": a, "de": b, "fr": f"phrase {i}"})
+        for i, (a, b) in enumerate(zip(english, german, strict=True))
+    ]
+    written = new(write(tmp_path / "three.jsonl", rows), columns=["de", "fr"], out=tmp_path / "r.toml")
+    assert written.reading == "translation (columns de and fr; not used: id, en)"
 
 
 def test_a_recipe_is_put_into_a_folder_and_parents_are_made(corpus, tmp_path):
@@ -210,12 +224,14 @@ def test_files_that_are_no_corpus_are_refused_by_name(corpus, tmp_path):
 
     (tmp_path / "empty").touch()
     (tmp_path / "binary").write_bytes(b"PK\0\1" * 50)
+    (tmp_path / "mac.txt").write_bytes(b"one\rtwo\r")
     (tmp_path / "wide.txt").write_bytes("text\n".encode("utf-16"))
     assert "no such file" in refused(tmp_path / "nowhere", corpus[1])
     assert "is a folder" in refused(tmp_path, corpus[1])
     assert "is empty" in refused(corpus[0], tmp_path / "empty")
     assert "is not a text file" in refused(tmp_path / "binary")
     assert "is UTF-16" in refused(tmp_path / "wide.txt")
+    assert "end with CR alone" in refused(tmp_path / "mac.txt")
     assert "is named twice" in refused(corpus[0], corpus[0])
     assert "is named twice" in refused(*corpus, valid=corpus)
     assert "two to train on" in refused(*corpus, valid=write(tmp_path / "dev", ["one", "two"]))
@@ -280,6 +296,49 @@ def test_all_lines_with_problems_are_listed_and_clean_leaves_them_out(corpus, tm
     assert sorted(kept) == sorted(text for text in lines(corpus[1]) if text not in broken.values())
     assert lines(cleaned.data / "problems.tsv") == lines(found.data / "problems.tsv")
     assert any("9 pairs left out: " in warning for warning in cleaned.warnings)
+
+
+def test_a_problem_has_one_count_and_the_description_that_of_the_pairs_to_train_on(
+    corpus, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(corpus_statistics, "LineSample", functools.partial(LineSample, pairs=40))
+    german = lines(corpus[1])
+    write(corpus[1], [text + " &amp;" if i % 20 < 7 else text for i, text in enumerate(german)])
+    written = new(*corpus, out=tmp_path / "r.toml", clean=True)
+    listed = len(lines(written.data / "problems.tsv")) - 1
+    assert written.skipped == {"HTML entities": listed} == {"HTML entities": 70}
+    assert any(each.startswith("70 pairs with characters as HTML") for each in written.warnings)
+    assert (
+        f"{written.train:,} pairs of train.en and train.de" == load_recipe(written.recipe).recipe.description
+    )
+
+
+def test_clean_leaves_out_repeated_pairs_and_sources_that_are_validated_or_tested_on(corpus, tmp_path):
+    english, german = map(lines, corpus)
+    write(corpus[0], [*english, *english[:3], "in both"])
+    write(corpus[1], [*german, *german[:3], "in beiden"])
+    dev = [write(tmp_path / f"dev.{side}", [text, "two"]) for side, text in (("a", "in both"), ("b", "x"))]
+
+    def remarks(written):
+        return [
+            each for each in (*written.warnings, *written.notes) if "repeat" in each or "data too" in each
+        ]
+
+    found = new(*corpus, valid=dev, out=tmp_path / "all.toml")
+    assert (found.train, found.skipped) == (204, {})
+    assert all(each.endswith("; --clean leaves them out") for each in remarks(found))
+    cleaned = new(*corpus, valid=dev, clean=True, out=tmp_path / "clean.toml")
+    assert cleaned.train == 200
+    assert cleaned.skipped == {"repeated pair": 3, "source in validation or test data": 1}
+    assert len(remarks(cleaned)) == 2
+    assert all(each.endswith("; left out") for each in remarks(cleaned))
+    kept = list(zip(lines(cleaned.data / "train.source"), lines(cleaned.data / "train.target"), strict=True))
+    assert kept == list(zip(english, german, strict=True))
+
+
+def test_too_few_pairs_are_a_warning_unless_a_trained_model_learns_them(corpus, tmp_path):
+    [warning] = new(*corpus, out=tmp_path / "r.toml").warnings
+    assert warning.startswith("190 pairs to train on are too few")
 
 
 def test_a_header_that_is_repeated_in_joined_tables_is_left_out_and_counted(corpus, tmp_path):

@@ -147,7 +147,7 @@ def test_a_split_text_whose_first_sentence_alone_has_a_tag_is_named_once(untrain
 
 def test_a_tag_that_the_model_does_not_know_is_named_once(untrained, monkeypatch, capsys):
     monkeypatch.setattr(
-        "regard.verbs.generation.language_tags.known_tags", lambda tokenizer: ["<2de>", "<2fr>"]
+        "regard.verbs.generation.language_tags.known_tags", lambda tokenizer, trained: ["<2de>", "<2fr>"]
     )
     list(Translator(untrained)(["<2de> 1", "<2dee> 1", "<2xx> 2", "3"]))
     warnings = [line for line in capsys.readouterr().err.splitlines() if "no tag" in line]

@@ -220,30 +220,31 @@ def test_a_word_has_two_spellings(text):
 
 
 @pytest.mark.parametrize(
-    ("ids", "words"),
+    ("ids", "banned"),
     [
-        ([[1], [3, 1]], ["b"]),
-        ([[0], [5]], ["a"]),
-        ([[3, 1], [1], [4], [3, 4]], ["ab", "b"]),
-        ([[1], [3, 1], [PAD]], ["b"]),
-        ([[1], [3, 1], [BOS]], ["b"]),
+        ([[1], [3, 1]], ["1", "3 1"]),
+        ([[1]], ["1"]),
+        ([[1, 3, 1], [2], [2]], ["1 3 1", "2"]),
+        ([[1], [PAD]], ["1"]),
+        ([[1], [BOS], [EOS]], ["1"]),  # transformers leaves the end out
+        ([[EOS, 1]], [f"{EOS} 1"]),
         ([[PAD], [BOS]], None),
         ([], None),
     ],
     ids=str,
 )
-def test_ids_that_are_all_spellings_of_a_word_ban_it(text, ids, words):
+def test_exactly_the_banned_ids_of_transformers_are_banned(text, ids, banned):
     found = theirs({"bad_words_ids": ids}, tokenizers=text)
-    assert found.settings.get("ban") == words
+    assert (found.settings.get("ban_ids"), found.settings.get("ban")) == (banned, None)
     assert found.unused == ()
 
 
 @pytest.mark.parametrize(
     "ids",
-    [[[1]], [[1], [3, 1], [2]], [[EOS]], [[]], [[11]], [[-1]], [[10**30]], [[True]], [["b"]], [1], 5, "b"],
+    [[[EOS]], [[]], [[1], []], [[11]], [[-1]], [[10**30]], [[True]], [["b"]], [1], 5, "b"],
     ids=str,
 )
-def test_ids_that_no_words_describe_are_named(text, ids):
+def test_what_are_no_ids_of_the_vocabulary_is_named(text, ids):
     found = theirs({"bad_words_ids": ids}, tokenizers=text)
     assert "ban" not in found.settings
     assert found.unused == (setting_text("bad_words_ids", ids),)
@@ -359,6 +360,7 @@ def test_a_long_setting_is_cut():
         ({"stop": ["a", "b"]}, {"stop_strings": ["a", "b"]}, ()),
         ({"stop": [], "ban": []}, {}, ()),
         ({"ban": ["b", "ab"]}, {"bad_words_ids": [[1], [3, 1], [4], [3, 4]]}, ()),
+        ({"ban": ["b"], "ban_ids": ["2", "3 4"]}, {"bad_words_ids": [[1], [3, 1], [2], [3, 4]]}, ()),
     ],
     ids=str,
 )

@@ -11,7 +11,7 @@ from regard.cli.job_options import PLACE, Place, job_output, path_of, refuse_hal
 from regard.cli.text_command import check_text, chunks_of, input_option, lines_of, text_argument, write_output
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
-from regard.verbs.shared.text_options import BatchOptions, ShardOptions
+from regard.verbs.shared.text_options import EmbeddingOptions, ShardOptions
 
 
 @click.command("embed", cls=Command)
@@ -34,7 +34,7 @@ from regard.verbs.shared.text_options import BatchOptions, ShardOptions
     help="Rank the lines by their similarity to TEXT: SIMILARITY, LINE, TEXT, separated by tabs. With images:"
     " SIMILARITY, IMAGE.",
 )
-@shared.batches
+@shared.fields_of("options", EmbeddingOptions)
 @shared.as_json
 @shared.runtime
 def command(
@@ -45,7 +45,7 @@ def command(
     sharding: ShardOptions,
     images: tuple[Path, ...],
     similar_to: str | None,
-    options: BatchOptions,
+    options: EmbeddingOptions,
     as_json: bool,
     runtime: Runtime,
 ) -> None:

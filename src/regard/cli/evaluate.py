@@ -93,8 +93,8 @@ def command(
     With --src and --ref a file is translated and scored with sacreBLEU: BLEU, chrF++, chrF and TER; chrF++
     comes first if the references have no spaces between words. With --hypotheses and --ref translations
     are scored that exist already. NAME:FILE is a file of a data set (`regard data list`). --metric adds the
-    score of a learned metric; one that reads no references needs no --ref. --json has the n-gram precisions
-    and the brevity penalty of BLEU.
+    score of a learned metric; one that reads no references needs no --ref. A line has what BLEU is computed
+    from: the n-gram precisions, the brevity penalty and the lengths.
     """
     settings = {
         "model": model,
@@ -106,10 +106,14 @@ def command(
         "runtime": runtime,
     }
     if sets is not None:
-        if src is not None or ref or data is not None or by_length or hypotheses or context is not None:
-            others = "--data, --src, --ref, --hypotheses, --by-length and --context"
-            raise UserError("--sets names all files", f"leave out {others}")
-        _evaluate_sets(sets, output, tasks, settings, as_json)
+        if hypotheses is not None:
+            raise UserError(
+                "--sets translates, and --hypotheses are translations already",
+                "score each file by a call of its own, or several systems by regard compare",
+            )
+        if src is not None or ref or data is not None or by_length:
+            raise UserError("--sets names all files", "leave out --data, --src, --ref and --by-length")
+        _evaluate_sets(sets, output, tasks, {**settings, "context": context}, as_json)
         return
     if output is not None or tasks != TaskOptions():
         raise UserError(
@@ -145,6 +149,8 @@ def _evaluate(settings: Mapping[str, Any], as_json: bool) -> None:
         click.echo(json.dumps(evaluation.to_dict(), indent=2))
         return
     console.scores(evaluation.title, evaluation.scores)
+    for parts in evaluation.bleu_parts:
+        console.say(parts)
     if isinstance(evaluation, TranslationEvaluation) and evaluation.by_length:
         rows = [(each.words, each.sentences, f"{each.bleu:.2f}") for each in evaluation.by_length]
         console.table("", ("words of the source", "sentences", "BLEU"), rows)

@@ -96,7 +96,8 @@ def _names(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option(
     "--clean",
     is_flag=True,
-    help="Leave out pairs of a translation that look like mistakes; problems.tsv beside the data lists them.",
+    help="Leave out pairs of a translation that look like mistakes (problems.tsv beside the data lists them),"
+    " repeated pairs, and those of validation or test data.",
 )
 @click.option(
     "--out",

@@ -13,7 +13,6 @@ import click
 from regard.verbs.generation.controls import Control, Controls
 from regard.verbs.shared.limits import LIMITS
 from regard.verbs.shared.runtime import Runtime
-from regard.verbs.shared.text_options import BatchOptions
 from regard.verbs.shared.tokenize import TOKENIZERS
 
 FILE_PATH = click.Path(path_type=Path, readable=False)  # the verb says what is wrong with it
@@ -63,7 +62,8 @@ overrides = click.option(
     "overrides",
     multiple=True,
     metavar="SECTION.KEY=VALUE",
-    help="Change a setting of the recipe; VALUE is TOML, or else a string. May be repeated.",
+    help="Change a setting of the recipe; VALUE is TOML, or else a string; null removes the key. May be"
+    " repeated.",
 )
 
 
@@ -198,4 +198,3 @@ def _number(name: str, kind: Any, control: Control) -> Any:
 
 controls = fields_of("controls", Controls)
 runtime = fields_of("runtime", Runtime)
-batches = fields_of("options", BatchOptions)

@@ -10,13 +10,12 @@ from regard.data.line_lengths import LineLengths
 from regard.data.line_sample import LineSample
 
 BLOCK_PAIRS = 1000  # pairs whose characters are counted together
-MIN_COPY_LETTERS = 12  # identical sides with fewer letters may be a name, and are not counted as copies
 
 
 class CorpusStatistics:
     """Statistics of the pairs that `add` was given; they are complete after `finish`.
 
-    A million pairs take at most about 200 MB: two bytes of lengths per pair, digests of up to
+    A million pairs take at most about 200 MB: ten bytes of lengths and digest per pair, more of up to
     `duplicates.MAX_DIGESTS` pairs, and a sample of at most twice `line_sample.SAMPLE_PAIRS` pairs.
     """
 
@@ -24,8 +23,6 @@ class CorpusStatistics:
         names = [path.name for path in files] or [name]
         self.files = names[0], names[-1]  # the names of the source and the target file
         self.pairs = 0
-        self.copies = 0  # pairs whose sides are identical
-        self.copied_lines: list[int] = []  # the line numbers of the first three copies, from 1
         self.characters = CharacterCounts(), CharacterCounts()
         self.lengths, self.sample, self.duplicates = LineLengths(), LineSample(), DuplicateCounter()
         self._block: list[Pair] = []
@@ -44,10 +41,6 @@ class CorpusStatistics:
         self._block.append(pair)
         if len(self._block) == BLOCK_PAIRS:
             self._count_block()
-        if pair.source == pair.target and sum(map(str.isalpha, pair.source)) >= MIN_COPY_LETTERS:
-            self.copies += 1
-            if len(self.copied_lines) < 3:
-                self.copied_lines.append(pair.line)
         self.lengths.add(pair)
         self.sample.add(pair)
         digests = text_digest(pair.source), pair_digest(pair)

@@ -1,6 +1,7 @@
 """Counts duplicate pairs of a corpus and sources with several targets, by digests in bounded memory."""
 
 import hashlib
+from array import array
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,10 +43,12 @@ class DuplicateCounter:
     def __init__(self) -> None:
         self._shift = 0  # a source is kept if the first `shift` bits of its digest are 0
         self._rows = np.empty((0, 3), np.uint64)
+        self._pairs = array("Q")  # the digests of all pairs
         self._new: list[tuple[int, int, int]] = []
 
     def add(self, source: int, pair: int, line: int) -> None:
         """Adds the digests of a source and a pair, and their line number."""
+        self._pairs.append(pair)
         if not source >> (64 - self._shift):
             self._new.append((source, pair, line))
             if len(self._new) >= 100_000:
@@ -58,6 +61,11 @@ class DuplicateCounter:
         while len(self._rows) > MAX_DIGESTS:
             self._shift += 1
             self._rows = self._rows[self._rows[:, 0] >> np.uint64(64 - self._shift) == 0]
+
+    def repeated(self) -> frozenset[int]:
+        """The digests of all pairs that were added more than once."""
+        digests, counts = np.unique(np.frombuffer(self._pairs, np.uint64), return_counts=True)
+        return frozenset(digests[counts > 1].tolist())
 
     def found(self) -> Duplicates:
         """The duplicates among all added pairs."""

@@ -1,7 +1,7 @@
 """Examples with random access: the interface of a data set for the loader, and pairs on disk."""
 
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int
@@ -28,6 +28,15 @@ class Examples(Protocol):
 
     def batch(self, examples: Indices, epoch: int) -> Batch:
         """A batch of these examples."""
+        ...
+
+
+@runtime_checkable
+class OrderedExamples(Protocol):
+    """Examples that are read in an order of their own."""
+
+    def order(self, window: int, seed: int) -> Any:
+        """Their `Order`: the windows of each epoch, of about `window` examples."""
         ...
 
 

@@ -6,6 +6,7 @@ they do not, or correlate better with a neighbouring line, the files are misalig
 
 import math
 from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,9 +53,17 @@ class LineLengths:
             side.extend(bytes(pair.line - 1 - len(side)))
             side.append(LEVELS[min(len(text), MAX_LENGTH)])
 
-    def misalignment(self) -> Misalignment | None:
-        """The stretch with the clearest misalignment; None if there is none."""
+    def misalignment(self, without: Iterable[int] = (), good: Iterable[int] = ()) -> Misalignment | None:
+        """The stretch with the clearest misalignment; None if there is none.
+
+        Args:
+            without: the numbers of lines that are left out, as their lengths differ for other reasons.
+            good: of lines that have no such reason, for the others are not known: a stretch must explain the
+                lengths of those in it better, too.
+        """
         source, target = (np.frombuffer(side, np.uint8).astype(np.float64) for side in self._sides)
+        left_out, known = (np.array([line - 1 for line in lines], int) for lines in (without, good))
+        source[left_out] = target[left_out] = 0.0
         if np.count_nonzero(source) < MIN_LINES or min(_deviation(source), _deviation(target)) < 1e-6:
             return None
         left, right = _standardised(source), _standardised(target)
@@ -69,10 +78,12 @@ class LineLengths:
                 if nothing
                 else None
             )
-        return _stretch(left, right, min(best, 0.95), whole)
+        return _stretch(left, right, min(best, 0.95), whole, known)
 
 
-def _stretch(left: np.ndarray, right: np.ndarray, related: float, whole: float) -> Misalignment | None:
+def _stretch(
+    left: np.ndarray, right: np.ndarray, related: float, whole: float, known: np.ndarray
+) -> Misalignment | None:
     """The stretch that another alignment than "line n with line n" explains best; None if there is none."""
     aligned = _evidence(left, right, related)
     needed = NEEDED_EVIDENCE + 2 * math.log(len(left))
@@ -83,6 +94,9 @@ def _stretch(left: np.ndarray, right: np.ndarray, related: float, whole: float) 
             start, stop = max(0, -shift), len(left) - max(0, shift)
             other[start:stop] = _evidence(left[start:stop], right[start + shift : stop + shift], related)
         gain, first, last = _best_run(other - aligned)
+        inside = known[(known >= first) & (known < last)]
+        if len(inside) and (other - aligned)[inside].sum() <= 0:
+            continue
         if last - first >= MIN_STRETCH and gain > needed and (found is None or gain > found[0]):
             found = gain, first, last, shift
     if found is None:

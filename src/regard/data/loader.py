@@ -17,6 +17,7 @@ from regard.data.examples import Examples
 from regard.data.noise import derive_seed
 from regard.data.order import BlockOrder, Order
 from regard.errors import RecipeError
+from regard.recipe import check_types
 
 PLANNED = 8  # windows whose batches are counted; in an epoch of more the others are taken to be like them
 
@@ -38,6 +39,7 @@ class LoaderSettings:
     max_tokens: int = 256
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name, value in asdict(self).items():
             if value < (name != "batch_examples"):
                 raise RecipeError(f"{name} = {value} leaves nothing to read", "give 1 or more")

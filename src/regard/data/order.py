@@ -49,7 +49,7 @@ class BlockOrder:
         return self._windows
 
     def window(self, epoch: int, number: int) -> Indices:
-        blocks = _shuffled(self._blocks, self._seed, epoch)
+        blocks = shuffled(self._blocks, self._seed, epoch)
         starts = np.array_split(blocks, self._windows)[number] * self._block
         examples = (starts[:, None] + np.arange(self._block)).ravel()
         return examples[examples < self._count]
@@ -107,7 +107,7 @@ class PartOrder:
 
     def _parts(self, epoch: int) -> list[np.ndarray]:
         """The parts of each group of an epoch."""
-        parts = _shuffled(len(self._sizes), self._seed, epoch)
+        parts = shuffled(len(self._sizes), self._seed, epoch)
         parts = parts[self._sizes[parts] > 0]
         before = np.cumsum(self._sizes[parts]) - self._sizes[parts]
         numbers = before // (GROUP_WINDOWS * self._window)
@@ -121,10 +121,10 @@ class PartOrder:
             for first, end in zip(self._first[parts].tolist(), ends.tolist(), strict=True)
             for start in range(first, end, self._block)
         ]
-        return np.array(blocks)[_shuffled(len(blocks), self._seed, epoch, group, MIXED)]
+        return np.array(blocks)[shuffled(len(blocks), self._seed, epoch, group, MIXED)]
 
 
-def _shuffled(count: int, *seed: int) -> np.ndarray:
+def shuffled(count: int, *seed: int) -> np.ndarray:
     """The numbers below `count` in random order."""
     generator = torch.Generator().manual_seed(derive_seed(*seed))
     return torch.randperm(count, generator=generator).numpy()

@@ -10,7 +10,7 @@ import itertools
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy as np
 
 from regard.data.checksums import checksums, dump_with_checksum, load_with_checksum, refuse_changed
 from regard.data.corpus import Corpus, Pair
+from regard.data.corpus_mixture import corpora_of
 from regard.data.noise import SampledTokenizer, derive_seed
 from regard.data.os_errors import os_errors, reading
 from regard.data.tokenizer import Tokenizer, TokenizerPair
@@ -70,7 +71,7 @@ def write_shards(
     if present is not None:
         return present.report
     with new_folder(folder) as partial:
-        report = _write(
+        report, sizes = _write(
             corpus, segmenters(tokenizers, dropout, copies, seed), partial, tokenizers, max_tokens
         )
         if not report.pairs:
@@ -82,6 +83,7 @@ def write_shards(
             "made_from": made_from,
             "report": asdict(report),
             "copies": copies,
+            **({"corpora": sizes} if len(sizes) > 1 else {}),
             "files": checksums(partial),
         }
         (partial / "shards.json").write_text(dump_with_checksum(description), "utf-8")
@@ -121,7 +123,11 @@ def load_intact(
 
 
 class Shards:
-    """A folder of shards as memory-mapped arrays; examples are indexed from 0."""
+    """A folder of shards as memory-mapped arrays; examples are indexed from 0.
+
+    Attributes:
+        sizes: the number of examples of each corpus, one after the other.
+    """
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -129,6 +135,7 @@ class Shards:
             self.made_from: dict[str, object] = description["made_from"]
             self.files: dict[str, str] = description.get("files", {})
             self.report = ShardReport(**description["report"])
+            self.sizes: list[int] = description.get("corpora", [self.report.pairs])
             self.copies = [
                 Copy.open(folder, number, self.report.pairs) for number in range(description["copies"])
             ]
@@ -267,24 +274,27 @@ def _write(
     folder: Path,
     tokenizers: TokenizerPair,
     max_tokens: int,
-) -> ShardReport:
-    pairs = too_many = 0
+) -> tuple[ShardReport, list[int]]:
+    """Writes the pairs; the counts of all, and the number of pairs of each corpus."""
+    corpora = corpora_of(corpus)
+    sizes, too_many = [0] * len(corpora), 0
     with ExitStack() as stack:
         writers = [_CopyWriter(stack, folder, copy, tokenizers) for copy in range(len(pairs_of_segmenters))]
         lines = stack.enter_context((folder / "lines").open("wb"))
-        for chunk in _chunks(reading(corpus, corpus.name)):
+        for number, chunk in _chunks(corpora):
             texts = [pair.source for pair in chunk], [pair.target for pair in chunk]
             copies, kept = tokenised(pairs_of_segmenters, texts, max_tokens)
             for writer, sides in zip(writers, copies, strict=True):
                 writer.append([[side[place] for place in kept] for side in sides])
             lines.write(np.array([chunk[place].line for place in kept], np.int64).tobytes())
-            pairs += len(kept)
+            sizes[number] += len(kept)
             too_many += len(chunk) - len(kept)
-    skipped = Counter(corpus.skipped) + Counter(too_many_tokens=too_many)
+    skipped = sum((each.skipped for each in corpora), Counter(too_many_tokens=too_many))
     source_tokens, target_tokens = writers[0].tokens
-    return ShardReport(
-        pairs=pairs, source_tokens=source_tokens, target_tokens=target_tokens, skipped=dict(skipped)
+    report = ShardReport(
+        pairs=sum(sizes), source_tokens=source_tokens, target_tokens=target_tokens, skipped=dict(skipped)
     )
+    return report, sizes
 
 
 def tokenised(
@@ -305,10 +315,12 @@ def tokenised(
     return copies, kept
 
 
-def _chunks(corpus: Iterable[Pair]) -> Iterator[list[Pair]]:
-    pairs = iter(corpus)
-    while chunk := list(itertools.islice(pairs, CHUNK_PAIRS)):
-        yield chunk
+def _chunks(corpora: Sequence[Corpus]) -> Iterator[tuple[int, list[Pair]]]:
+    """The pairs of several corpora, some at a time, with the number of their corpus."""
+    for number, corpus in enumerate(corpora):
+        pairs = iter(reading(corpus, corpus.name))
+        while chunk := list(itertools.islice(pairs, CHUNK_PAIRS)):
+            yield number, chunk
 
 
 @contextmanager

@@ -7,12 +7,12 @@ from regard.decoding.banned_words import BannedWords
 from regard.decoding.base_search import Search
 from regard.decoding.constrained import ConstrainedBeamSearch
 from regard.decoding.control_fields import SEARCH_CONTROLS
-from regard.decoding.controls import Controls, boosted
+from regard.decoding.controls import Controls, banned_ids, boosted
 from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import LengthPenalty, Power, Wu
 from regard.decoding.penalties import FrequencyPenalty, PhraseBoost, PresencePenalty, RepetitionPenalty
-from regard.decoding.phrases import SentenceEnd, StopTexts, Words, ends_sentence, phrases
+from regard.decoding.phrases import SentenceEnd, StopTexts, Words, phrases, usual_forms
 from regard.decoding.registered import registered_rules
 from regard.decoding.registries import CONTROLS_OF_FIELD, SEARCHES
 from regard.decoding.rules import (
@@ -89,9 +89,9 @@ def _beam(controls: Controls, common: dict[str, Any], tokenizer: Words | None) -
     if controls.must_contain:
         wanted = tuple(phrases(tokenizer, text, "must_contain") for text in controls.must_contain)
         assert tokenizer is not None  # phrases has refused it
-        own = any(ends_sentence(each) for text in controls.must_contain for each in text.split("|"))
-        end = None if own else SentenceEnd(tokenizer)  # a required sentence may follow the others
-        return ConstrainedBeamSearch(**common, **more, constraints=wanted, sentence_end=end)
+        return ConstrainedBeamSearch(
+            **common, **more, constraints=wanted, sentence_end=SentenceEnd(tokenizer)
+        )
     return BeamSearch(**common, **more, heuristic_stopping=bool(controls.heuristic_stopping))
 
 
@@ -139,10 +139,9 @@ def rules_of(
         found.append(PhraseBoost(phrases=phrases(tokenizer, word, "boost"), strength=strength))
     found.append(BannedTokens(ids=never))
     if controls.ban:
-        banned = tuple(form for text in controls.ban for form in phrases(tokenizer, text, "ban"))
-        found.append(BannedPhrases(phrases=banned))
-        assert tokenizer is not None  # phrases has refused it
-        found.append(BannedWords(controls.ban, tokenizer))
+        found += _bans(controls.ban, tokenizer)
+    if controls.ban_ids:
+        found.append(BannedPhrases(phrases=_known_ids(controls.ban_ids, tokenizer)))
     if least:
         found.append(MinimumLength(length=least, eos_id=special.eos_id, others=special.ends))
     if controls.no_repeat_ngram_size:
@@ -153,6 +152,28 @@ def rules_of(
     if special.first is not None:  # last: no rule forbids the forced token
         found.append(ForcedFirstToken(token=special.first))
     return tuple(found)
+
+
+def _bans(texts: tuple[str, ...], tokenizer: Words | None) -> list[Rule]:
+    """The rules that forbid these texts; the usual tokens of one are forbidden in longer words, too."""
+    if tokenizer is None:
+        raise ConfigError(f"ban = {texts} needs a tokeniser", "pass the model's tokeniser")
+    if blank := [text for text in texts if not text.strip() and not usual_forms(tokenizer, text)]:
+        raise ConfigError(f"ban = {blank[0]!r}: this model has no tokens for it", "leave it out of ban")
+    forms = tuple(form for text in texts for form in usual_forms(tokenizer, text))
+    return [BannedPhrases(phrases=forms), BannedWords(texts, tokenizer)]
+
+
+def _known_ids(texts: tuple[str, ...], tokenizer: Words | None) -> tuple[tuple[int, ...], ...]:
+    """The token sequences of `ban_ids`."""
+    found = tuple(map(banned_ids, texts))
+    most = max(token for ids in found for token in ids)
+    if tokenizer is not None and most >= tokenizer.vocab_size:
+        raise ConfigError(
+            f"ban_ids: {most} is not a token: there are {tokenizer.vocab_size}, counted from 0",
+            "use ids of the vocabulary",
+        )
+    return found
 
 
 def filters_of(controls: Controls) -> tuple[Filter, ...]:

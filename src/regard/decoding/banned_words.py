@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from regard.decoding.phrases import WINDOW, Words
+from regard.decoding.phrases import WINDOW, Words, usual_forms
 from regard.decoding.rules import NO_TOKEN, BanningRule, GeneratedTokens, few_columns
 from regard.decoding.word_borders import joins
 
@@ -53,6 +53,25 @@ def token_texts(tokenizer: Words) -> TokenTexts:
     return _known[tokenizer]
 
 
+def can_write(tokenizer: Words, text: str) -> bool:
+    """True if tokens of the vocabulary, one after another, can give a text as words of its own."""
+    if usual_forms(tokenizer, text):
+        return True
+    found = token_texts(tokenizer)
+    if not text.isascii() and any(PART_OF_A_CHARACTER in tokenizer.decode([each]) for each in found.others):
+        return True  # perhaps: by bytes
+    if any(_stands_in(text, each, 0) for each in found.texts):
+        return True
+    begun = {len(each.lstrip()) for each in found.texts if each.strip() and text.startswith(each.lstrip())}
+    for place in range(1, len(text)):
+        rest = text[place:]
+        if place in begun:
+            begun |= {place + len(each) for each in found.texts if each and rest.startswith(each)}
+            if any(each.startswith(rest) and _is_border(rest, each[len(rest) :]) for each in found.texts):
+                return True
+    return len(text) in begun
+
+
 @dataclass(frozen=True)
 class BannedWords(BanningRule):
     """Forbids each token with which one of the texts would stand in the output between other words."""
@@ -83,8 +102,7 @@ class BannedWords(BanningRule):
     def _of_text(self, text: str, before: str) -> list[int]:
         found = list(self._within(text))
         for length in range(min(len(text) - 1, len(before)) + 1):
-            begin = len(before) - length
-            if before.endswith(text[:length]) and _is_border(before[:begin], text[0]):
+            if before.endswith(text[:length]) and _is_border(before[: len(before) - length], text[0]):
                 found += self._beginning_with(text[length:], text)
         return found
 

@@ -19,7 +19,7 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from regard.decoding.base_search import Search
-from regard.decoding.hypothesis import Hypothesis, Request
+from regard.decoding.hypothesis import Constraint, Hypothesis, Request
 from regard.decoding.pool import DecodingPool
 from regard.decoding.rows import round_up
 from regard.decoding.step import Stepper, stepper_of
@@ -67,6 +67,7 @@ def decode_all(
     sources: Sequence[list[int]],
     *,
     prefixes: Sequence[Sequence[int]] | None = None,
+    required: Sequence[tuple[Constraint, ...]] | None = None,
     batch_tokens: int = BATCH_TOKENS,
     pad_id: int = 0,
     eos_id: int = 3,
@@ -82,7 +83,7 @@ def decode_all(
     A batch has at most `batch_tokens` source tokens, padding included, or a single source. A `pool`, of a
     `Decoder` with the same strategy and models, shares the batches, which are then smaller. `decoded` is
     called with the indices of the sources of each finished batch. Sources are numbered from `first_index`
-    (`Request.index`).
+    (`Request.index`). `required`: what a constrained search requires of each (`Request.required`).
 
     Raises:
         ConfigError: there is no model, one is not a `SequenceToSequence`, or a special token of the search is
@@ -94,12 +95,20 @@ def decode_all(
     _refuse_other_sources(sources)
     _refuse_other_special_tokens(strategy, models, eos_id)
     prefixes = [()] * len(sources) if prefixes is None else prefixes
+    required = [()] * len(sources) if required is None else required
     positions = max_positions(models)
     requests = [
         Request(
-            src_len=len(source), prefix=tuple(prefix), index=number, most=positions - 1, source=tuple(source)
+            src_len=len(source),
+            prefix=tuple(prefix),
+            index=number,
+            most=positions - 1,
+            source=tuple(source),
+            required=own,
         )
-        for number, (source, prefix) in enumerate(zip(sources, prefixes, strict=True), start=first_index)
+        for number, (source, prefix, own) in enumerate(
+            zip(sources, prefixes, required, strict=True), start=first_index
+        )
     ]
     refuse_long(requests, positions)
     _refuse_unknown_ids(requests, models)

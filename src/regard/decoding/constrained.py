@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,32 +18,70 @@ from regard.decoding.base_search import (
     SelectedTokens,
     after_all_steps,
 )
-from regard.decoding.hypothesis import Hypothesis, Request
+from regard.decoding.hypothesis import Constraint, Hypothesis, Phrase, Request
 from regard.decoding.ranking import top_candidates
 from regard.decoding.rows import HypothesisRows
 from regard.decoding.search import BeamSearch, FinishedHypotheses
 from regard.decoding.step import Stepper
 from regard.errors import ConfigError
 
-Phrase = tuple[int, ...]
-MatchState = tuple[tuple[int, ...] | None, ...]  # a constraint: matched tokens by phrase; None: met
+
+class Match:
+    """How much of what is required a text has.
+
+    Attributes:
+        unmet: the constraints that are not met; of each phrase how many of its tokens the text ends with.
+        met: the tokens of the others.
+        bank: those, and the most matched tokens of an unmet phrase. A candidate that continues that phrase is
+            in a higher bank, whatever happens to other phrases.
+        wanted: the tokens that continue a phrase.
+    """
+
+    __slots__ = ("_begun", "_tokens", "bank", "met", "unmet", "wanted")
+
+    def __init__(self, unmet: Sequence[tuple[Constraint, tuple[int, ...]]], met: int = 0) -> None:
+        self.unmet, self.met = tuple(unmet), met
+        self.bank = met + max((count for _, counts in unmet for count in counts), default=0)
+        self.wanted = {
+            phrase[count] for phrases, counts in unmet for phrase, count in zip(phrases, counts, strict=True)
+        }
+        self._tokens = {token for phrases, _ in unmet for phrase in phrases for token in phrase}
+        self._begun = any(count for _, counts in unmet for count in counts)
+
+    @classmethod
+    def of(cls, constraints: Sequence[Constraint]) -> "Match":
+        """That of an empty text."""
+        return cls([(phrases, (0,) * len(phrases)) for phrases in constraints])
+
+    def after(self, token: int) -> "Match":
+        """That of the text with one token more."""
+        if token not in self._tokens and not self._begun:
+            return self
+        unmet: list[tuple[Constraint, tuple[int, ...]]] = []
+        met = self.met
+        for phrases, counts in self.unmet:
+            if (matched := _matched(phrases, counts, token)) is None:
+                met += max(map(len, phrases))
+            else:
+                unmet.append((phrases, matched))
+        return Match(unmet, met)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConstrainedCandidate:
-    """A token after a row; `bank`: how many required tokens are matched with it."""
+class ConstrainedCandidate(NamedTuple):
+    """A token after a row."""
 
     total: float
     token: int
     row: int
     column: int
-    state: MatchState
-    bank: int
+    state: Match
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConstrainedBeamSearch(BeamSearch):
-    """A beam whose hypotheses end only when each of `constraints` is met: one of its phrases was generated.
+    """A beam whose hypotheses end only when each constraint is met: one of its phrases was generated.
+
+    `constraints` are those of each request; it may have others, its `required`.
 
     At each step the tokens that continue a phrase are candidates too, however unlikely they are. The beam is
     shared by banks of hypotheses with equally many matched tokens: the best of each bank in turn, from the
@@ -53,13 +92,12 @@ class ConstrainedBeamSearch(BeamSearch):
     model would end, is dropped if there is another: no phrase is appended after the final punctuation.
     """
 
-    constraints: tuple[tuple[Phrase, ...], ...]
+    constraints: tuple[Constraint, ...]
     sentence_end: Callable[[Sequence[int]], bool] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.constraints or not all(self.constraints) or not all(map(all, self.constraints)):
-            raise ConfigError("a constraint without a token cannot be met", "leave it out")
+        _refuse_empty(self.constraints)
 
     def __call__(self, stepper: Stepper, requests: Sequence[Request]) -> list[list[Hypothesis]]:
         return after_all_steps(self.run(stepper, requests))
@@ -69,13 +107,21 @@ class ConstrainedBeamSearch(BeamSearch):
         finished = FinishedHypotheses(len(requests), self.n_best)
         constraints = RequestConstraints(requests, self.limits, self.eos_id)
         self._refuse_short(constraints)
+        no_sentence = {
+            sentence
+            for sentence, request in enumerate(requests)
+            if any(map(self._ends_sentence, chain.from_iterable(self._of_request(request))))
+        }
         greatest = self.greatest(constraints)
         rows = self.rows(stepper, requests)
-        start: MatchState = tuple((0,) * len(phrases) for phrases in self.constraints)
-        states: list[MatchState] = [start] * len(rows.sentence)
+        starts = [Match.of(self._of_request(each)) for each in requests]
+        nothing = Match(())
+        states = [nothing] * len(rows.sentence)
+        for row in rows.live().tolist():
+            states[row] = starts[rows.sentence[row]]
         while len(rows.live()):
             prepared = self.prepare(rows.step(self.bos_id), rows, constraints)
-            complete = self._complete(prepared, rows, constraints, states)
+            complete = self._complete(prepared, rows, constraints, states, no_sentence)
             chosen = self._chosen(prepared, rows, constraints, states)
             kept = []
             for sentence, candidates in self._by_sentence(rows, constraints, chosen, states):
@@ -89,29 +135,40 @@ class ConstrainedBeamSearch(BeamSearch):
             places = ([each.row for _, each in kept], [each.column for _, each in kept])
             values = chosen.values[places] if self.changes_scores else None
             rows.append(slots, chosen.ids[places], chosen.own[places], values)
-            states = [start] * len(rows.sentence)
+            states = [nothing] * len(rows.sentence)
             for slot, (_, each) in zip(slots.tolist(), kept, strict=True):
                 states[slot] = each.state
             self._end_stopped(rows, constraints, finished, states)
             yield rows
         return finished.found
 
+    def _of_request(self, request: Request) -> tuple[Constraint, ...]:
+        """What a request requires."""
+        found = *self.constraints, *request.required
+        if not found:
+            raise ConfigError("a constraint without a token cannot be met", "leave it out")
+        return found
+
+    def _ends_sentence(self, phrase: Phrase) -> bool:
+        """True for a phrase that ends a sentence, which may follow the others."""
+        return self.sentence_end is not None and self.sentence_end(phrase)
+
     def _refuse_short(self, constraints: RequestConstraints) -> None:
-        """Raise a ConfigError if the required tokens may not fit."""
-        needed = sum(max(map(len, phrases)) for phrases in self.constraints)
-        room = int((constraints.longest - constraints.prefix_lengths).min())
-        if room < needed:
-            raise ConfigError(
-                f"must_contain needs {needed} tokens, but at most {room} are allowed",
-                "ask for less, or give a larger max_new_tokens",
-            )
+        """Raise NoRoom if the required tokens may not fit."""
+        allowed = (constraints.longest - constraints.prefix_lengths).tolist()
+        for request, room in zip(constraints.requests, allowed, strict=True):
+            _refuse_empty(request.required)
+            needed = sum(max(map(len, phrases)) for phrases in self._of_request(request))
+            if room < needed:
+                raise NoRoom(request.index, needed, room)
 
     def _complete(
         self,
         prepared: NextTokenScores,
         rows: HypothesisRows,
         constraints: RequestConstraints,
-        states: list[MatchState],
+        states: list[Match],
+        no_sentence: set[int],
     ) -> set[int]:
         """The rows that lack a phrase, but end a sentence, and whose most probable next token is the end."""
         if self.sentence_end is None:
@@ -122,7 +179,9 @@ class ConstrainedBeamSearch(BeamSearch):
             row
             for row in rows.live().tolist()
             if self.ends_by(best[row])
-            and not (self._met(states[row]) or in_prompt[row])
+            and int(rows.sentence[row]) not in no_sentence
+            and states[row].unmet
+            and not in_prompt[row]
             and self.sentence_end(rows.ids_of(row))
         }
 
@@ -131,16 +190,16 @@ class ConstrainedBeamSearch(BeamSearch):
         prepared: NextTokenScores,
         rows: HypothesisRows,
         constraints: RequestConstraints,
-        states: list[MatchState],
+        states: list[Match],
     ) -> SelectedTokens:
         """The most probable tokens of each row, and after them those that continue a phrase."""
         live, log_probs, in_prompt = rows.live(), prepared.log_probs, constraints.in_prompt(rows)
-        open_rows = [row for row in live.tolist() if not (self._met(states[row]) or in_prompt[row])]
+        open_rows = [row for row in live.tolist() if states[row].unmet and not in_prompt[row]]
         unmet = torch.tensor(open_rows, dtype=torch.int64)
         for end in (self.eos_id, *self.ends):
             log_probs[unmet.to(log_probs.device), end] = -torch.inf
         values, ids = top_candidates(log_probs, self.tokens_of_row)
-        wanted = {row: self._wanted(states[row]) - {*ids[row].tolist()} for row in live.tolist()}
+        wanted = {row: states[row].wanted - {*ids[row].tolist()} for row in live.tolist()}
         width = max(map(len, wanted.values()))
         more = np.zeros((len(ids), width), np.int64)
         absent = np.ones(more.shape, bool)
@@ -158,7 +217,7 @@ class ConstrainedBeamSearch(BeamSearch):
         rows: HypothesisRows,
         constraints: RequestConstraints,
         chosen: SelectedTokens,
-        states: list[MatchState],
+        states: list[Match],
     ) -> Iterator[tuple[int, list[ConstrainedCandidate]]]:
         """The candidates of each sentence, best first; equal ones in the order of a plain beam."""
         live = rows.live()
@@ -169,10 +228,8 @@ class ConstrainedBeamSearch(BeamSearch):
             in_prefix = rows.length < constraints.prefix_lengths[sentence]
             for column in np.flatnonzero(np.isfinite(totals[row])).tolist():
                 token, total = int(chosen.ids[row, column]), float(totals[row, column])
-                state = states[row] if in_prefix else self._after(states[row], token)
-                candidate = ConstrainedCandidate(
-                    total=total, token=token, row=row, column=column, state=state, bank=self._bank(state)
-                )
+                state = states[row] if in_prefix else states[row].after(token)
+                candidate = ConstrainedCandidate(total, token, row, column, state)
                 found[sentence].append((-total, token, rank, candidate))
         for sentence, each in found.items():
             yield sentence, [candidate for *_, candidate in sorted(each, key=lambda item: item[:3])]
@@ -192,7 +249,7 @@ class ConstrainedBeamSearch(BeamSearch):
         def ends(each: ConstrainedCandidate) -> bool:
             return self.ends_by(each.token) and not in_prompt[each.row]
 
-        met = [each for each in candidates if self._met(each.state)]
+        met = [each for each in candidates if not each.state.unmet]
         for each in met[: self.size]:
             if ends(each):
                 place = (each.row, each.column)
@@ -217,7 +274,7 @@ class ConstrainedBeamSearch(BeamSearch):
         """The best of each bank, then the second best of each, until the beam is full."""
         banks: dict[int, list[ConstrainedCandidate]] = defaultdict(list)
         for each in candidates:
-            banks[each.bank].append(each)
+            banks[each.state.bank].append(each)
         rounds = zip_longest(*(banks[bank] for bank in sorted(banks, reverse=True)))
         return [each for each in chain.from_iterable(rounds) if each is not None][: self.size]
 
@@ -226,12 +283,12 @@ class ConstrainedBeamSearch(BeamSearch):
         rows: HypothesisRows,
         constraints: RequestConstraints,
         finished: FinishedHypotheses,
-        states: list[MatchState],
+        states: list[Match],
     ) -> None:
         """Finish the hypotheses with a stop text that meet all constraints, drop the others."""
         stopped = self.at_a_stop(rows, constraints)
         for row in stopped.tolist():
-            if self._met(states[row]):
+            if not states[row].unmet:
                 finished.add(int(rows.sentence[row]), self.stopped(rows, constraints, row))
         kept = np.setdiff1d(rows.live(), stopped)
         if len(stopped):
@@ -240,34 +297,22 @@ class ConstrainedBeamSearch(BeamSearch):
             for slot, state in zip(slots.tolist(), before, strict=True):
                 states[slot] = state
 
-    def _met(self, state: MatchState) -> bool:
-        return all(each is None for each in state)
 
-    def _bank(self, state: MatchState) -> int:
-        """The tokens of the met constraints, and the most matched tokens of an unmet phrase.
+class NoRoom(ConfigError):
+    """What is required of a request may not fit; `index` is that of the request."""
 
-        A candidate that continues that phrase is in a higher bank, whatever happens to other phrases.
-        """
-        met = sum(
-            max(map(len, phrases))
-            for phrases, each in zip(self.constraints, state, strict=True)
-            if each is None
+    def __init__(self, index: int, needed: int, room: int) -> None:
+        super().__init__(
+            f"must_contain needs {needed} tokens, but at most {room} are allowed",
+            "ask for less, or give a larger max_new_tokens",
         )
-        return met + max((matched for each in state if each is not None for matched in each), default=0)
+        self.index = index
 
-    def _wanted(self, state: MatchState) -> set[int]:
-        return {
-            phrase[matched]
-            for phrases, each in zip(self.constraints, state, strict=True)
-            if each is not None
-            for phrase, matched in zip(phrases, each, strict=True)
-        }
 
-    def _after(self, state: MatchState, token: int) -> MatchState:
-        return tuple(
-            None if each is None else _matched(phrases, each, token)
-            for phrases, each in zip(self.constraints, state, strict=True)
-        )
+def _refuse_empty(constraints: Sequence[Constraint]) -> None:
+    """Raise a ConfigError for a constraint that no text meets, or any."""
+    if not all(constraints) or not all(map(all, constraints)):
+        raise ConfigError("a constraint without a token cannot be met", "leave it out")
 
 
 def _matched(phrases: tuple[Phrase, ...], matched: tuple[int, ...], token: int) -> tuple[int, ...] | None:

@@ -185,6 +185,9 @@ class TextControls:
         (),
         metavar="TEXT",
     )
+    ban_ids: tuple[str, ...] = control(
+        "Never output these tokens (their numbers, with spaces between) one after another.", (), metavar="IDS"
+    )
     boost: tuple[str, ...] = control(
         "Add X to the logits of this text (below 0: subtract).", (), metavar="TEXT=X"
     )

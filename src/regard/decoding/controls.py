@@ -39,6 +39,8 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         super().__post_init__()
         if any(token < 0 for token in self.end_ids):
             raise ConfigError(f"end_ids = {min(self.end_ids)} is not a token", "token ids begin at 0")
+        for ids in self.ban_ids:
+            banned_ids(ids)
         for name in TEXTS:
             if any(not text for text in getattr(self, name)):
                 raise ConfigError(f"{name} has an empty text", f"leave it out of {name}")
@@ -237,6 +239,7 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         return dataclasses.replace(self, **changes)
 
 
+DIGITS = 12  # of the number of a token, and more: no vocabulary has as many
 CONTROLS_BY_NAME: dict[str, Control] = controls_of(Controls)
 NEEDS = {
     "diversity": ("beam_groups",),
@@ -273,6 +276,18 @@ def boosted(text: str) -> tuple[str, float]:
         raise ConfigError(
             f"boost = {text!r} is not of the form TEXT=X, X from -{LARGEST} to {LARGEST}", "boost = Paris=2.5"
         ) from None
+
+
+def banned_ids(text: str) -> tuple[int, ...]:
+    """The tokens of a text of `ban_ids`.
+
+    Raises:
+        ConfigError: it has something else than numbers of tokens, or nothing.
+    """
+    words = text.split()
+    if not words or not all(word.isascii() and word.isdigit() and len(word) < DIGITS for word in words):
+        raise ConfigError(f"ban_ids = {text!r}: these are no numbers of tokens", "ban_ids = '17 4'")
+    return tuple(map(int, words))
 
 
 def _not_taken(search: str) -> list[str]:

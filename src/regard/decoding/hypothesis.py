@@ -1,13 +1,16 @@
 """The requests to a search, and its hypotheses with their scores."""
 
 import hashlib
-import math
 import sys
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from regard.errors import ConfigError
+from regard.recipe import check_types
+
+Phrase = tuple[int, ...]
+Constraint = tuple[Phrase, ...]  # of which a text must have one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +28,7 @@ class Request:
     index: int = 0  # its place in the whole input
     most: int = sys.maxsize  # tokens that the model can read
     source: tuple[int, ...] | None = None  # None: unknown
+    required: tuple[Constraint, ...] = ()  # for a constrained search, besides what it requires of each
 
     @cached_property
     def noise(self) -> int:
@@ -67,7 +71,7 @@ class Wu:
     alpha: float
 
     def __post_init__(self) -> None:
-        _refuse_other_alpha(self.alpha)
+        check_types(self, "length_penalty", kind=ConfigError)
 
     def __call__(self, length: int) -> float:
         return ((5 + length) / 6) ** self.alpha
@@ -80,15 +84,10 @@ class Power:
     alpha: float
 
     def __post_init__(self) -> None:
-        _refuse_other_alpha(self.alpha)
+        check_types(self, "length_penalty", kind=ConfigError)
 
     def __call__(self, length: int) -> float:
         return float(length**self.alpha)
-
-
-def _refuse_other_alpha(alpha: float) -> None:
-    if not math.isfinite(alpha):
-        raise ConfigError(f"alpha of a length penalty is {alpha}", "0.6 to 1 is usual")
 
 
 def best_first(hypotheses: list[Hypothesis], count: int) -> list[Hypothesis]:

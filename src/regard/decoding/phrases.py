@@ -40,7 +40,7 @@ def phrases(tokenizer: Words | None, text: str, control: str) -> tuple[tuple[int
     texts = text.split("|") if control == "must_contain" else [text]
     if len(texts) > 1 and not all(each.strip() for each in texts):
         raise ConfigError(f"{control} = {text!r} has an empty alternative", "remove the | beside it")
-    found = tuple(form for each in texts for form in _forms(tokenizer, each))
+    found = tuple(form for each in texts for form in usual_forms(tokenizer, each))
     if not found:
         raise ConfigError(
             f"{control} = {text!r}: this model has no tokens for it",
@@ -49,7 +49,7 @@ def phrases(tokenizer: Words | None, text: str, control: str) -> tuple[tuple[int
     return found
 
 
-def _forms(tokenizer: Words, text: str) -> list[tuple[int, ...]]:
+def usual_forms(tokenizer: Words, text: str) -> list[tuple[int, ...]]:
     """The token sequences of a text, without those that hold an unknown token."""
     alone, after = (tuple(chain.from_iterable(tokenizer.encode_words(each))) for each in (text, " " + text))
     forms = [alone] if after[-len(alone) :] == alone else [alone, after]

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.errors import ConfigError
+from regard.recipe import check_types
 
 NO_TOKEN = -1  # where a row has fewer banned tokens than another
 SOURCE_PADDING = NO_TOKEN  # after the end of a source in a row of sources
@@ -216,8 +217,9 @@ class LengthLimits:
     most: int = 1024
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.ratio):
-            raise ConfigError(f"ratio of a length limit is {self.ratio}", "1 to 2 is usual")
+        check_types(self, "limits", kind=ConfigError)
+        if self.most < 1:
+            raise ConfigError(f"limits.most is {self.most}, but must be at least 1", "it counts tokens")
 
     def longest(self, src_len: int) -> int:
         """The greatest length in tokens, without the ends of source and target."""

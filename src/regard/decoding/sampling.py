@@ -25,6 +25,7 @@ from regard.errors import ConfigError
 from regard.fast.native import kernels
 from regard.fast.native.sampling import Filters as KernelFilters
 from regard.fast.native.sampling import sample_tokens
+from regard.recipe import check_types
 
 Filter = Callable[[Float[Tensor, "rows vocab"]], Float[Tensor, "rows vocab"]]  # logits -> logits
 
@@ -36,6 +37,7 @@ class Temperature:
     temperature: float
 
     def __post_init__(self) -> None:
+        check_types(self, kind=ConfigError)
         if not self.temperature > 0:
             raise ConfigError(f"temperature is {self.temperature}, but must be above 0", "1 changes nothing")
 
@@ -66,6 +68,7 @@ class TopP:
     p: float
 
     def __post_init__(self) -> None:
+        check_types(self, kind=ConfigError)
         if not 0 < self.p <= 1:
             raise ConfigError(f"top_p is {self.p}, but must be above 0 and at most 1", "1 keeps all tokens")
 
@@ -84,6 +87,7 @@ class MinP:
     p: float
 
     def __post_init__(self) -> None:
+        check_types(self, kind=ConfigError)
         if not 0 <= self.p <= 1:
             raise ConfigError(f"min_p is {self.p}, but must be from 0 to 1", "0 keeps all tokens")
 
@@ -104,6 +108,7 @@ class Typical:
     p: float
 
     def __post_init__(self) -> None:
+        check_types(self, kind=ConfigError)
         if not 0 < self.p <= 1:
             raise ConfigError(
                 f"typical_p is {self.p}, but must be above 0 and at most 1", "1 keeps all tokens"

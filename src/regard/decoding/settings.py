@@ -42,6 +42,7 @@ class GenerationSettings(Controls):
     seed: int = 0
     lower_capitals: bool = False  # sources of several words, all in capitals, are lowercased
     split_above: int = bounded(0, least=0)  # source tokens; longer lines are split into sentences. 0: unknown
+    tags: tuple[str, ...] = ()  # of languages, with which the training sources begin
     forced_bos_id: int | None = None  # the token that every output begins with; BART's <s>
     prefixes: dict[str, str] | None = None  # the text before a source, by the task; "": of any other task
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.recipe import check_types
+
 
 @dataclass(frozen=True, kw_only=True)
 class DistributedSettings:
@@ -14,6 +16,9 @@ class DistributedSettings:
     """
 
     strategy: Literal["ddp", "fsdp2"] = "ddp"  # whole copies of the model ("ddp"), or parts of it ("fsdp2")
+
+    def __post_init__(self) -> None:
+        check_types(self)
 
     def is_sharded(self, processes: int) -> bool:
         """True if each of `processes` processes holds only a part of the model."""

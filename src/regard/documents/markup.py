@@ -21,14 +21,16 @@ ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"
 
 
 class Markup:
-    """A piece of HTML; `texts` are those to translate.
+    """A piece of HTML; `texts` are those to translate, `lines` those in which they begin, from 1.
 
     `whole`: sentences with inline tags are one text each, whose translation is given with its alignment.
     """
 
     def __init__(self, source: str, rules: TagRules = HTML_RULES, *, whole: bool = False) -> None:
-        self._parts = [*_passages(_items(source, rules), rules, whole=whole)]
+        runs = [*_runs(items_of(source, rules), rules, whole=whole)]
+        self._parts = [part for part, _ in runs]
         self._passages = [part for part in self._parts if isinstance(part, Passage)]
+        self.lines = [line for part, line in runs if isinstance(part, Passage)]
         self.texts = [passage.text for passage in self._passages]
 
     @property
@@ -66,7 +68,7 @@ class _OpenElements:
         while self._open and self._open[-1][0] in CLOSES.get(name, ()):
             self._close()
         if name not in VOID:
-            own = False if name in self._ignored else _translated(tag)
+            own = False if name in self._ignored else is_translated(tag)
             self._open.append((name, self.kept or name in KEPT if own is None else not own))
             self._counts[name] += 1
 
@@ -76,7 +78,7 @@ class _OpenElements:
         return name
 
 
-def _items(source: str, rules: TagRules) -> Iterator[Item]:
+def items_of(source: str, rules: TagRules) -> Iterator[Item]:
     """The texts, tags and comments, and what is not translated."""
     place, elements = 0, _OpenElements(rules.ignored)
     while place < len(source):
@@ -93,6 +95,7 @@ def _items(source: str, rules: TagRules) -> Iterator[Item]:
             tag, name = source[start:place], found[1].lower()
             if name in RAW and not tag.startswith("</"):
                 place = _end_of_raw(source, place, name)
+                name = "" if kept else name
             else:
                 elements.read(tag, name)
                 if not kept and not elements.kept:
@@ -128,7 +131,7 @@ def _after(source: str, closing: str, start: int) -> int:
     return len(source) if end < 0 else end + len(closing)
 
 
-def _translated(tag: str) -> bool | None:
+def is_translated(tag: str) -> bool | None:
     """True or False if a tag says that its element is to be translated, or not; None if it says neither."""
     if "translate" not in tag.lower():
         return None
@@ -140,9 +143,22 @@ def _translated(tag: str) -> bool | None:
     return {"no": False, "yes": True, "": True}.get(attributes.get("translate", "-").strip().lower())
 
 
-def _passages(items: Iterable[Item], rules: TagRules, *, whole: bool) -> Iterator[str | Passage]:
-    """What stays as it is, and what is translated: what has letters or digits."""
+def _runs(items: Iterable[Item], rules: TagRules, *, whole: bool) -> Iterator[tuple[str | Passage, int]]:
+    """What stays as it is, and what is translated: what has letters or digits; with the line of its text."""
+    line = 1
     for splits, some in groupby(items, lambda item: item.splits(rules, whole=whole)):
         for run in [[item] for item in some] if splits else balanced([*some]):
             is_text = any(character.isalnum() for item in run for character in item.text)
-            yield Passage(run) if is_text else "".join(item.source for item in run)
+            source = "".join(item.source for item in run)
+            yield (Passage(run) if is_text else source), line + _lines_before(run)
+            line += source.count("\n")
+
+
+def _lines_before(run: Sequence[Item]) -> int:
+    """How many lines end before the first text of a run."""
+    lines = 0
+    for item in run:
+        if item.text.strip():
+            return lines + item.source[: len(item.source) - len(item.source.lstrip())].count("\n")
+        lines += item.source.count("\n")
+    return lines

@@ -31,3 +31,10 @@ class BleuScore(Score):
     precisions: tuple[float, ...]
     hypothesis_length: int  # in tokens of the tokeniser in the signature
     reference_length: int  # of the references nearest in length
+
+    @property
+    def parts(self) -> str:
+        """A line about what it is computed from."""
+        precisions = "/".join(f"{value:.1f}" for value in self.precisions)
+        lengths = f"{self.hypothesis_length:,} tokens ({self.reference_length:,} in the references)"
+        return f"{self.name}: precisions {precisions}, brevity penalty {self.brevity_penalty:.3f}, {lengths}"

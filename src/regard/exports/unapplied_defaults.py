@@ -9,10 +9,10 @@ from regard.decoding.settings import GenerationSettings
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.model_folder import LoadedModel
 
-# they change nothing without sampling, or only the time that a search takes
+# they change nothing without sampling, or only the time that a search takes, or are for warnings
 WITHOUT_EFFECT = frozenset({
     "n_best", "seed", "temperature", "top_k", "top_p", "min_p", "typical_p", "mbr_samples",
-    "prompt_lookup", "draft_model", "draft_tokens", "heuristic_stopping", "early_stopping",
+    "tags", "prompt_lookup", "draft_model", "draft_tokens", "heuristic_stopping", "early_stopping",
 })  # fmt: skip
 # values with which a control changes nothing, besides None, 0, False and ()
 NEUTRAL = {"length_penalty": "power", "alpha": 1.0, "repetition_penalty": 1.0}

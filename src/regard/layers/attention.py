@@ -7,6 +7,7 @@ from typing import Literal
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.layers.arguments import refuse_other_factors, refuse_other_shares, refuse_other_sizes
 from regard.layers.cache import KeyValue, KeyValueCache
 from regard.layers.positions import RotaryPositions
 from regard.layers.scaled_dot_product import SoftcappedAttention, attention, refuse_other_mask
@@ -35,8 +36,8 @@ class MultiHeadAttention(nn.Module):
     of `regard.layers` make such masks. (PyTorch's `nn.MultiheadAttention` has them the other way round.)
 
     Raises:
-        ValueError: `num_heads` does not divide `d_model` (without `d_head`), or `num_kv_heads` does not
-            divide `num_heads`, or `dropout` is not in [0, 1).
+        ValueError: a size is no whole number above 0; `num_heads` does not divide `d_model` (without
+            `d_head`), or `num_kv_heads` does not divide `num_heads`; or `dropout` is not in [0, 1).
     """
 
     attend: Callable[..., Tensor]
@@ -57,15 +58,15 @@ class MultiHeadAttention(nn.Module):
         output_bias: bool | None = None,
     ) -> None:
         super().__init__()
+        refuse_other_sizes(d_model=d_model, num_heads=num_heads, num_kv_heads=num_kv_heads, d_head=d_head)
+        refuse_other_sizes(key_dim=key_dim, value_dim=value_dim)
+        refuse_other_shares(dropout=dropout)
+        refuse_other_factors(scale=scale, softcap=softcap)
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        if min(num_heads, num_kv_heads) < 1:
-            raise ValueError(f"num_heads ({num_heads}) and num_kv_heads ({num_kv_heads}) must be 1 or more")
         if d_head is None and d_model % num_heads:
             raise ValueError(f"d_model ({d_model}) must be divisible by num_heads ({num_heads})")
         if num_heads % num_kv_heads:
             raise ValueError(f"num_heads ({num_heads}) must be divisible by num_kv_heads ({num_kv_heads})")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout ({dropout}) must be at least 0 and below 1")
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
         self.d_head = d_model // num_heads if d_head is None else d_head
         self.scale, self.softcap = scale, softcap

@@ -7,6 +7,7 @@ from typing import Literal
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.layers.arguments import refuse_other_shares, refuse_other_sizes, refuse_unknown
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.cache import KeyValue, KeyValueCache
 from regard.layers.feedforward import Activation, feed_forward
@@ -25,6 +26,7 @@ class PostNorm(nn.Module):
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()
+        refuse_other_shares(dropout=dropout)
         self.norm, self.dropout = make_norm(), nn.Dropout(dropout)
 
     def forward(
@@ -42,6 +44,7 @@ class PreNorm(nn.Module):
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()
+        refuse_other_shares(dropout=dropout)
         self.norm, self.dropout = make_norm(), nn.Dropout(dropout)
 
     def forward(
@@ -61,6 +64,7 @@ class SandwichNorm(nn.Module):
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()
+        refuse_other_shares(dropout=dropout)
         self.norm_before, self.norm_after, self.dropout = make_norm(), make_norm(), nn.Dropout(dropout)
 
     def forward(
@@ -77,6 +81,7 @@ class ReorderedNorm(nn.Module):
 
     def __init__(self, make_norm: MakeNorm, dropout: float) -> None:
         super().__init__()
+        refuse_other_shares(dropout=dropout)
         self.norm, self.dropout = make_norm(), nn.Dropout(dropout)
 
     def forward(
@@ -92,6 +97,14 @@ RESIDUALS: dict[NormPosition, type[Residual]] = {
     "sandwich": SandwichNorm,
     "reordered": ReorderedNorm,
 }
+
+
+def _residual(
+    norm_position: NormPosition, normalisation: Norm, d_model: int, dropout: float
+) -> Callable[[], Residual]:
+    """What makes the norms and dropout around a sub-layer."""
+    refuse_unknown("norm_position", norm_position, RESIDUALS)
+    return partial(RESIDUALS[norm_position], partial(norm, normalisation, d_model), dropout)
 
 
 class EncoderBlock(nn.Module):
@@ -130,7 +143,7 @@ class EncoderBlock(nn.Module):
         return cls(
             SelfAttention(d_model, num_heads, dropout=dropout),
             feed_forward(activation, d_model, d_ff, dropout=dropout),
-            partial(RESIDUALS[norm_position], partial(norm, normalisation, d_model), dropout),
+            _residual(norm_position, normalisation, d_model, dropout),
         )
 
     def forward(
@@ -215,11 +228,12 @@ class DecoderBlock(nn.Module):
         activation: Activation = "relu",
     ) -> "DecoderBlock":
         """As `EncoderBlock.of_size`; `d_memory` is the width of the memory (None: `d_model`)."""
+        refuse_other_sizes(d_memory=d_memory)
         return cls(
             SelfAttention(d_model, num_heads, dropout=dropout),
             MultiHeadAttention(d_model, num_heads, key_dim=d_memory, value_dim=d_memory, dropout=dropout),
             feed_forward(activation, d_model, d_ff, dropout=dropout),
-            partial(RESIDUALS[norm_position], partial(norm, normalisation, d_model), dropout),
+            _residual(norm_position, normalisation, d_model, dropout),
         )
 
     def read(self, memory: Float[Tensor, "batch src_len d_memory"]) -> KeyValue:

@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
+from regard.layers.arguments import refuse_other_sizes
+
 
 class KeyValue(NamedTuple):
     """Keys and values of one attention."""
@@ -34,6 +36,8 @@ class KeyValueCache:
     """
 
     def __init__(self, capacity: int = 16, window: int | None = None, first: int = 0) -> None:
+        refuse_other_sizes(capacity=capacity, window=window)
+        refuse_other_sizes(least=0, first=first)
         self.length = 0  # positions appended, including those dropped by the window
         self.first = first
         self._window = window

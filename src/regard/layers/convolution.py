@@ -4,6 +4,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.layers.arguments import refuse_other_sizes
+
 
 class ConvolutionModule(nn.Module):
     """A gated depthwise convolution: each feature of a position is a weighted sum over its neighbours.
@@ -17,6 +19,7 @@ class ConvolutionModule(nn.Module):
 
     def __init__(self, d_model: int, kernel_size: int, bias: bool = True) -> None:
         super().__init__()
+        refuse_other_sizes(d_model=d_model, kernel_size=kernel_size)
         _require_middle(kernel_size)
         self.inner = nn.Linear(d_model, 2 * d_model, bias)
         self.depthwise = nn.Conv1d(d_model, d_model, kernel_size, padding="same", groups=d_model, bias=bias)
@@ -44,6 +47,7 @@ class InputConvolution(nn.Module):
 
     def __init__(self, d_model: int, kernel_size: int) -> None:
         super().__init__()
+        refuse_other_sizes(d_model=d_model, kernel_size=kernel_size)
         _require_middle(kernel_size)
         self.depthwise = nn.Conv1d(d_model, d_model, kernel_size, padding="same", groups=d_model)
 

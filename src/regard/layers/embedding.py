@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from regard.layers.arguments import refuse_other_sizes
+
 
 class TokenEmbedding(nn.Module):
     """A vector for each token, multiplied by sqrt(d_model) if `scaled`.
@@ -17,6 +19,7 @@ class TokenEmbedding(nn.Module):
 
     def __init__(self, vocab_size: int, d_model: int, *, scaled: bool = True) -> None:
         super().__init__()
+        refuse_other_sizes(vocab_size=vocab_size, d_model=d_model)
         self.scale = math.sqrt(d_model) if scaled else 1.0
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)

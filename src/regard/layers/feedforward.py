@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.layers.arguments import refuse_no_function, refuse_other_shares, refuse_other_sizes
 from regard.layers.stacked import StackedLinear
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "quick_gelu", "silu", "swiglu", "geglu", "geglu_tanh"]
@@ -49,6 +50,9 @@ class FeedForward(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        refuse_other_sizes(d_model=d_model, d_ff=d_ff)
+        refuse_other_shares(dropout=dropout)
+        refuse_no_function(activation=activation)
         self.activation = activation
         self.inner = nn.Linear(d_model, d_ff, bias)
         self.dropout = nn.Dropout(dropout)
@@ -74,6 +78,9 @@ class GatedFeedForward(nn.Module):
         bias: bool = False,
     ) -> None:
         super().__init__()
+        refuse_other_sizes(d_model=d_model, d_ff=d_ff)
+        refuse_other_shares(dropout=dropout)
+        refuse_no_function(activation=activation)
         self.activation = activation
         self.gate_inner = StackedLinear(d_model, (d_ff, d_ff), bias)
         self.dropout = nn.Dropout(dropout)

@@ -9,13 +9,14 @@ Features may be a sparse tensor (COO), such as bags of words, where zeros cost n
 """
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from regard.layers.arguments import refuse_other_shares, refuse_other_sizes, refuse_unknown
 from regard.layers.attention import SelfAttention
 from regard.layers.softcapped import softcapped
 from regard.layers.stacked import StackedLinear
@@ -77,6 +78,9 @@ class GraphAttention(nn.Module):
         value_dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        refuse_other_sizes(width=width, d_head=d_head, num_heads=num_heads)
+        refuse_other_shares(dropout=dropout, attention_dropout=attention_dropout, value_dropout=value_dropout)
+        refuse_unknown("combine", combine, get_args(Combine))
         self.d_head, self.num_heads = d_head, num_heads
         self.combine: Combine = combine
         self.value = StackedLinear(width, [d_head] * num_heads, bias=False)

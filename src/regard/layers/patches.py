@@ -5,6 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.layers.arguments import refuse_other_sizes
+
 
 class PatchEmbedding(nn.Module):
     """A linear layer from each square of `patch_size` x `patch_size` pixels to a vector.
@@ -16,6 +18,7 @@ class PatchEmbedding(nn.Module):
 
     def __init__(self, channels: int, patch_size: int, d_model: int, *, bias: bool = True) -> None:
         super().__init__()
+        refuse_other_sizes(channels=channels, patch_size=patch_size, d_model=d_model)
         self.patch_size = patch_size
         self.projection = nn.Linear(channels * patch_size**2, d_model, bias)
 
@@ -52,6 +55,8 @@ class GridPositions(nn.Module):
 
     def __init__(self, d_model: int, rows: int, columns: int, *, before: int = 0) -> None:
         super().__init__()
+        refuse_other_sizes(d_model=d_model, rows=rows, columns=columns)
+        refuse_other_sizes(least=0, before=before)
         self.rows, self.columns, self.before = rows, columns, before
         self.weight = nn.Parameter(torch.empty(before + rows * columns, d_model))
         nn.init.normal_(self.weight, std=0.02)  # as in ViT

@@ -6,13 +6,14 @@ without any of them does not depend on the order of its inputs.
 """
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int, Int64
 from torch import Tensor, nn
 
+from regard.layers.arguments import refuse_other_factors, refuse_other_sizes, refuse_unknown
 from regard.layers.rotary_scaling import RotaryScaling
 
 Layout = Literal["interleaved", "split", "fairseq"]
@@ -56,6 +57,9 @@ class SinusoidalPositions(nn.Module):
         self, d_model: int, layout: Layout = "interleaved", table_len: int = 1024, *, offset: int = 0
     ) -> None:
         super().__init__()
+        refuse_other_sizes(d_model=d_model, table_len=table_len)
+        refuse_other_sizes(least=0, offset=offset)
+        refuse_unknown("layout", layout, get_args(Layout))
         self.d_model, self.offset = d_model, offset
         self.layout: Layout = layout
         self.register_buffer("table", sinusoids(offset, table_len, d_model, layout), persistent=False)
@@ -80,6 +84,8 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, d_model: int, max_positions: int, offset: int = 0) -> None:
         super().__init__()
+        refuse_other_sizes(d_model=d_model, max_positions=max_positions)
+        refuse_other_sizes(least=0, offset=offset)
         self.max_positions, self.offset = max_positions, offset
         self.weight = nn.Parameter(torch.empty(offset + max_positions, d_model))
         nn.init.normal_(self.weight, std=d_model**-0.5)
@@ -126,6 +132,9 @@ class RotaryPositions(nn.Module):
         scaling: RotaryScaling | None = None,
     ) -> None:
         super().__init__()
+        refuse_other_sizes(d_head=d_head, table_len=table_len)
+        refuse_other_sizes(least=2, rotary_dim=rotary_dim)
+        refuse_other_factors(base=base)
         self.d_head, self.base, self.scaling = d_head, base, scaling
         self.rotary_dim = d_head if rotary_dim is None else rotary_dim
         if self.rotary_dim % 2:
@@ -202,8 +211,7 @@ class LinearBias(nn.Module):
 
     def __init__(self, num_heads: int, *, directed: bool = False) -> None:
         super().__init__()
-        if num_heads < 1:
-            raise ValueError(f"num_heads ({num_heads}) must be 1 or more")
+        refuse_other_sizes(num_heads=num_heads)
         before = after = alibi_slopes(num_heads)
         if directed:
             half = (num_heads + 1) // 2
@@ -242,6 +250,7 @@ class BucketBias(nn.Module):
         self, num_heads: int, *, bidirectional: bool, num_buckets: int = 32, max_distance: int = 128
     ) -> None:
         super().__init__()
+        refuse_other_sizes(num_heads=num_heads, num_buckets=num_buckets, max_distance=max_distance)
         self.bidirectional, self.num_buckets, self.max_distance = bidirectional, num_buckets, max_distance
         self.weight = nn.Parameter(torch.empty(num_buckets, num_heads))
         nn.init.normal_(self.weight, std=num_heads**-0.5)

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.layers.arguments import refuse_other_shares, refuse_other_sizes, refuse_unknown
 from regard.layers.scaled_dot_product import masked_softmax
 from regard.layers.stacked import StackedLinear
 
@@ -34,6 +35,7 @@ class RecurrentLayer(nn.Module, ABC):
 
     def __init__(self, d_input: int, d_model: int, *, hidden_bias: bool) -> None:
         super().__init__()
+        refuse_other_sizes(d_input=d_input, d_model=d_model)
         self.d_model = d_model
         self.input = StackedLinear(d_input, (d_model,) * self.gates)
         self.hidden = StackedLinear(d_model, (d_model,) * self.gates, hidden_bias)
@@ -130,6 +132,9 @@ class RecurrentStack(nn.Module):
 
     def __init__(self, cell: Cell, num_layers: int, d_input: int, d_model: int, dropout: float) -> None:
         super().__init__()
+        refuse_other_sizes(num_layers=num_layers, d_input=d_input, d_model=d_model)
+        refuse_other_shares(dropout=dropout)
+        refuse_unknown("cell", cell, CELLS)
         self.layers = nn.ModuleList(
             CELLS[cell](d_model if number else d_input, d_model) for number in range(num_layers)
         )
@@ -216,6 +221,7 @@ class AdditiveAttention(SourceAttention):
 
     def __init__(self, d_model: int, d_memory: int) -> None:
         super().__init__()
+        refuse_other_sizes(d_model=d_model, d_memory=d_memory)
         self.query = nn.Linear(d_model, d_model, bias=False)
         self.key = nn.Linear(d_memory, d_model, bias=False)
         self.score = nn.Linear(d_model, 1, bias=False)
@@ -240,6 +246,7 @@ class DotAttention(SourceAttention):
 
     def __init__(self, d_model: int, d_memory: int) -> None:
         super().__init__()
+        refuse_other_sizes(d_model=d_model, d_memory=d_memory)
         if d_model != d_memory:
             raise ValueError(
                 f"a dot product needs equal widths, not d_model {d_model} and d_memory {d_memory}"
@@ -262,6 +269,7 @@ class GeneralAttention(DotAttention):
 
     def __init__(self, d_model: int, d_memory: int) -> None:
         super().__init__(d_model, d_model)
+        refuse_other_sizes(d_memory=d_memory)
         self.key = nn.Linear(d_memory, d_model, bias=False)
 
     def read(self, memory: Float[Tensor, "batch src_len d_memory"]) -> Float[Tensor, "batch src_len d_key"]:

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.layers.arguments import refuse_other_sizes
 from regard.layers.attention import SelfAttention
 from regard.layers.cache import KeyValue, KeyValueCache
 from regard.layers.positions import sinusoids
@@ -23,6 +24,7 @@ class RelativePositions(nn.Module):
 
     def __init__(self, d_model: int, table_len: int = 512) -> None:
         super().__init__()
+        refuse_other_sizes(d_model=d_model, table_len=table_len)
         self.d_model, self.table_len = d_model, table_len
         self.register_buffer("table", self._vectors(table_len, None), persistent=False)
 

@@ -4,6 +4,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.layers.arguments import refuse_other_sizes
 from regard.layers.masks import real_positions
 
 Frames = Float[Tensor, "batch frames features"]
@@ -20,6 +21,7 @@ class StackedFrames(nn.Module):
 
     def __init__(self, num_features: int, d_model: int, factor: int) -> None:
         super().__init__()
+        refuse_other_sizes(num_features=num_features, d_model=d_model, factor=factor)
         self.factor = factor
         self.projection = nn.Linear(num_features * factor, d_model)
 
@@ -37,6 +39,7 @@ class ConvolutionalSubsampling(nn.Module):
 
     def __init__(self, num_features: int, d_model: int, factor: int) -> None:
         super().__init__()
+        refuse_other_sizes(num_features=num_features, d_model=d_model, factor=factor)
         halvings = factor.bit_length() - 1
         if factor < 2 or factor != 2**halvings:
             raise ValueError(f"each convolution halves the length, but factor ({factor}) is not 2, 4, 8, ...")

@@ -16,6 +16,7 @@ from regard.layers.graph import GraphAttention
 from regard.layers.softcapped import SoftcappedLinear
 from regard.layers.stacked import StackedLinear
 from regard.models.graph import GraphTransformer
+from regard.recipe import check_types
 
 ADAPTER_NAME = "adapter"  # the name of an adapter in its linear layer
 
@@ -35,6 +36,7 @@ class AdapterSettings:
     dropout: float = 0.0  # of the input of an adapter
 
     def __post_init__(self) -> None:
+        check_types(self, kind=ConfigError)
         if self.rank < 1:
             raise ConfigError(f"the rank of an adapter is 1 or more, not {self.rank}", "8 is usual")
         if not self.alpha > 0:

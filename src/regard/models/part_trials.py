@@ -5,12 +5,10 @@ random states: what it must not depend on is changed, and its output must stay t
 on is changed too. The trial leaves the random states and the part as they were.
 """
 
-import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -24,6 +22,7 @@ from regard.models.encoder_only import EncoderOnly
 from regard.models.model import Model
 from regard.models.positions import added_bias, added_positions
 from regard.models.registered import POSITIONS, registered_parts
+from regard.models.trial_state import changes_input, ignores_input, unchanged
 
 Masks = Literal["causal", "padding"]
 LENGTH, SPLIT = 5, 2  # positions of a trial; those before SPLIT are an earlier part of the text
@@ -49,7 +48,7 @@ def refuse_parts_that_ignore(model: Model) -> None:
         for part, trial in trials:
             if part is not None:
                 found: ConfigError | None = None
-                with suppress(Exception), _unchanged(part):
+                with suppress(Exception), unchanged(part):
                     found = trial(part, model.config, masks)
                 if found is not None:
                     raise found
@@ -67,37 +66,6 @@ def _stacks(model: Model) -> Iterator[tuple[Masks, nn.Module]]:
             yield "causal", model
         case _:
             return
-
-
-@contextmanager
-def _unchanged(part: nn.Module) -> Iterator[None]:
-    """A context in which a part is evaluated without gradients, and after which all is as before.
-
-    In it, parameters whose numbers are all the same have others: positions that are all 0 are equal, and so
-    would be the outputs of a layer that begins as 0.
-    """
-    modes = {each: each.training for each in part.modules()}
-    python, numpy = random.getstate(), np.random.get_state()
-    constant = [
-        each
-        for each in part.parameters()
-        if each.requires_grad and each.is_floating_point() and bool((each == each.flatten()[:1]).all())
-    ]
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        kept = [(each, each.clone()) for each in (*constant, *part.buffers())]
-        try:
-            part.eval()
-            torch.default_generator.manual_seed(0)
-            for each in constant:
-                each += torch.rand_like(each)
-            yield
-        finally:
-            for each, before in kept:
-                each.copy_(before)
-            for module, mode in modes.items():
-                module.training = mode
-            random.setstate(python)
-            np.random.set_state(numpy)
 
 
 def _differ(one: Tensor, other: Tensor) -> bool:
@@ -164,12 +132,19 @@ def _try_bias(part: nn.Module, config: Any, masks: Masks) -> ConfigError | None:
 
 
 def _try_rotation(part: nn.Module, config: Any, masks: Masks) -> ConfigError | None:
+    what = f"the positional encoding {config.positions!r}"
+    x, other = torch.randn(2, 2, 1, _length(config), config.d_head)
+    given = x.clone()
+    turned = part(x, 0)
+    if not torch.equal(x, given):
+        return changes_input(what)
+    if not _differ(turned, part(other, 0)):
+        return ignores_input(what)
     if masks != "causal":
         return None  # an encoder calls it from position 0 alone
-    x = torch.randn(2, 1, _length(config), config.d_head)
     if _differ(part(x, 0)[:, :, SPLIT:], part(x[:, :, SPLIT:], SPLIT)):
         return ConfigError(
-            f"the positional encoding {config.positions!r} gives other numbers from start = {SPLIT} than 0",
+            f"{what} gives other numbers from start = {SPLIT} than 0",
             "x begins at position `start`: decoding begins a call at any position",
         )
     return None
@@ -185,7 +160,10 @@ def _try_attention(part: SelfAttention, config: Any, masks: Masks) -> ConfigErro
         return part(x, x, mask, **others)
 
     mask = full if masks == "causal" else padding_mask(torch.full((2,), SPLIT), LENGTH)
+    before = x.clone()
     plain = output(x, mask)
+    if not torch.equal(x, before):
+        return changes_input(what)
     if not isinstance(plain, Tensor) or plain.shape != x.shape or bool(plain.isnan().any()):
         is_nan = isinstance(plain, Tensor) and plain.shape == x.shape
         given = "NaN" if is_nan else [*plain.shape] if isinstance(plain, Tensor) else type(plain).__name__
@@ -197,6 +175,8 @@ def _try_attention(part: SelfAttention, config: Any, masks: Masks) -> ConfigErro
             f"{what} gives two outputs for the same states in evaluation",
             "draw random numbers only `if self.training`",
         )
+    if not _differ(plain, output(other, mask)):
+        return ignores_input(what)
     if _differ(output(x, mask)[:, :SPLIT], output(changed, mask)[:, :SPLIT]):
         seen = "tokens after it" if masks == "causal" else "padding"
         return ConfigError(

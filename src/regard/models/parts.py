@@ -126,13 +126,13 @@ def _self_attention(
         qk_norm=(lambda width: made_norm(config, width)) if config.qk_norm else None,
         **rare,
     )
+    what = f"the self-attention {config.attention!r}"
     if config.attention not in ATTENTIONS.own:
-        what = f"the self-attention {config.attention!r}"
         refuse_other_arguments(make, what, ("d_model", "num_heads"), by_name, kind=ConfigError)
     made: Any = called_part(ATTENTIONS, config.attention, make, *given, **by_name)
     if not isinstance(made, SelfAttention):
         raise wrong_attention(config.attention)
-    return marked(made, is_own=config.attention in ATTENTIONS.own)
+    return marked(made, what, is_own=config.attention in ATTENTIONS.own)
 
 
 def _attention_biases(config: TransformerConfig) -> dict[str, bool]:

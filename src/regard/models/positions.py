@@ -52,7 +52,7 @@ def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> 
     if where == "scores" and not is_own:
         named = config.positions, config.num_heads
         made.registered_bias = named  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
-    return marked(made, is_own=is_own)
+    return marked(made, f"the positional encoding {config.positions!r}", is_own=is_own)
 
 
 def added_positions(

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import torch
 from torch import nn
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, UserError
 from regard.layers.attention import SelfAttention
 from regard.layers.feedforward import ACTIVATIONS, GATES, feed_forward
 from regard.layers.norm import norm
@@ -24,6 +24,7 @@ from regard.layers.positions import (
     RotaryPositions,
     SinusoidalPositions,
 )
+from regard.models.trial_state import changes_input, ignores_input, refuse_unregistered, unchanged
 from regard.registry import Registry, naming_failures, refuse_not_callable, refuse_other_arguments
 
 Config = Any  # a TransformerConfig, whose file imports this one
@@ -232,6 +233,10 @@ def _add_to(registry: Registry[Any], name: str, arguments: tuple[str, ...]) -> C
 
     def add(make: Made) -> Made:
         refuse_not_callable(make, what := f"the {registry.what} {name!r}")
+        if isinstance(make, nn.Module):
+            raise UserError(
+                f"{what} is a module, which all layers would share", "register its class, or a function"
+            )
         refuse_other_arguments(make, what, arguments, kind=ConfigError)
         return register(make)
 
@@ -242,7 +247,7 @@ def made_norm(config: Config, width: int) -> nn.Module:
     """The norm of a config, for states of this width.
 
     Raises:
-        ConfigError: a registered one is not a module, changes the shape of states, or mixes positions.
+        ConfigError: a registered one is not a module, or fails its trial (`_try`).
     """
     axes = (3, 4) if config.qk_norm else (3,)  # queries and keys have heads, too
     made = called_part(NORMS, config.norm, NORMS[config.norm], config, width)
@@ -253,7 +258,7 @@ def made_feed_forward(config: Config) -> nn.Module:
     """The feed-forward network of a config.
 
     Raises:
-        ConfigError: a registered one is not a module, changes the shape of states, or mixes positions.
+        ConfigError: a registered one is not a module, or fails its trial (`_try`).
     """
     made = called_part(FEED_FORWARDS, config.activation, FEED_FORWARDS[config.activation], config)
     return _own_or_checked(FEED_FORWARDS, config.activation, made, config.d_model, (3,))
@@ -269,15 +274,18 @@ def called_part(
     """
     if name in registry.own:
         return make(*arguments, **by_name)
-    what, hint = f"the {registry.what} {name!r}", "it is called once for each such part of a model"
+    given = ", ".join([*(type(each).__name__ for each in arguments), *(f"{each}=..." for each in by_name)])
+    what = f"the {registry.what} {name!r}"
+    hint = f"it is called once for each such part of a model, with {given}, and returns a module"
     # PyTorch's own errors are not renamed: a size that is too large, a tensor without values
     with naming_failures(what, make, hint, kind=ConfigError, unnamed=(RuntimeError,)):
         return make(*arguments, **by_name)
 
 
-def marked(part: Part, *, is_own: bool) -> Part:
+def marked(part: Part, what: str, *, is_own: bool) -> Part:
     """The part; a registered one initialises itself, so that `initialise.xavier` leaves it as it is."""
     if not is_own:
+        refuse_unregistered(what, part)
         part.initialises_itself = True  # pyright: ignore[reportArgumentType]
     return part
 
@@ -288,33 +296,33 @@ def _own_or_checked(
     """The module; a registered one is tried, and marked as one that initialises itself.
 
     Raises:
-        ConfigError: it is not a module, changes the shape of states, or mixes positions.
+        ConfigError: it is not a module, or fails its trial (`_try`).
     """
     if name in registry.own:
         return made
     what = f"the {registry.what} {name!r}"
     if not isinstance(made, nn.Module):
         raise ConfigError(f"{what} is {type(made).__name__}, not a torch.nn.Module", "return a module")
-    marked(made, is_own=False)
+    marked(made, what, is_own=False)
     if torch.zeros(1).is_meta or any(each.is_meta for each in (*made.parameters(), *made.buffers())):
         return made  # its sizes alone are asked for
-    modes = {each: each.training for each in made.modules()}
-    made.eval()
-    for each in axes:
-        _try(made, what, (*(2, 3, 4)[: each - 1], width))
-    for module, mode in modes.items():
-        module.training = mode
+    with unchanged(made):
+        for each in axes:
+            _try(made, what, (*(2, 3, 4)[: each - 1], width))
     return made
 
 
 def _try(made: nn.Module, what: str, sizes: tuple[int, ...]) -> None:
-    """Raise a ConfigError if a part changes the shape of states or mixes positions, the last axis but one."""
+    """Raise a ConfigError if a part cannot be called, or changes the shape of states.
+
+    Or if it mixes positions, the last axis but one, ignores the states or writes into them, or gives NaN.
+    """
     states = torch.linspace(-1.0, 1.0, math.prod(sizes)).reshape(sizes)
     other = states.clone()
     other[..., -1, :] = 10 * torch.arange(1.0, sizes[-1] + 1)
+    before = states.clone()
     try:
-        with torch.no_grad():
-            found, changed = made(states), made(other)
+        found, changed = made(states), made(other)
     except Exception as error:
         raise ConfigError(
             f"{what} fails for states of {[*sizes]}: {type(error).__name__}: {error}",
@@ -323,6 +331,21 @@ def _try(made: nn.Module, what: str, sizes: tuple[int, ...]) -> None:
     shape = [*found.shape] if isinstance(found, torch.Tensor) else type(found).__name__
     if shape != [*sizes]:
         raise ConfigError(f"{what} gives {shape} for states of {[*sizes]}", "give the same shape")
+    if not torch.equal(states, before):
+        raise changes_input(what)
+    if found.dtype != states.dtype:
+        raise ConfigError(f"{what} gives {found.dtype} for {states.dtype}", "return the type of the input")
+    with torch.enable_grad():
+        has_gradient = made(states.clone().requires_grad_()).requires_grad
+    if not has_gradient:
+        raise ConfigError(
+            f"{what} has no gradient, so that neither it nor what comes before it is trained by it",
+            "compute without detach(), torch.no_grad(), rounding and comparisons",
+        )
+    if found.isnan().any():
+        raise ConfigError(f"{what} gives NaN for states from -1 to 1", "give a number for each state")
+    if torch.equal(found[..., -1, :], changed[..., -1, :]):
+        raise ignores_input(what)
     if not torch.allclose(found[..., :-1, :], changed[..., :-1, :], rtol=1e-3, atol=1e-5, equal_nan=True):
         raise ConfigError(
             f"{what} gives a position another output if others change",

@@ -12,6 +12,7 @@ from torch import Tensor
 from regard.data.batch import IGNORED, Batch, PairBatch
 from regard.data.process_share import EmptyShare
 from regard.errors import RecipeError
+from regard.recipe import check_types
 
 DISTINCT = "distinct_outputs"  # a validation metric: distinct outputs per distinct reference, in percent
 MIN_REFERENCES = 20  # distinct references that this metric needs
@@ -41,6 +42,7 @@ class CollapseSettings:
     after: int = 500
 
     def __post_init__(self) -> None:
+        check_types(self, "training.collapse")
         for name in ("retries", "after"):
             if getattr(self, name) < 0:
                 raise RecipeError(

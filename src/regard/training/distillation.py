@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import RecipeError
+from regard.recipe import check_types
 from regard.training.losses import LossOfLogits
 from regard.training.objective import Loss, Objective
 
@@ -27,6 +28,7 @@ class DistillationSettings:
     temperature: float = 1.0  # above 1: improbable tokens or classes count more
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not 0 < self.weight <= 1:
             raise RecipeError(
                 f"weight = {self.weight} of a distillation is out of range",

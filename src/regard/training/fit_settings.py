@@ -4,9 +4,9 @@ from dataclasses import fields
 from typing import Any
 
 from regard.data.loader import LoaderSettings
-from regard.errors import RecipeError, did_you_mean
+from regard.errors import RecipeError
 from regard.training.objective import Objective
-from regard.training.settings import METRICS, TrainingSettings
+from regard.training.settings import TrainingSettings
 
 APPLIED = {
     "seed", "max_steps", "accumulate", "clip_norm", "loss", "r_drop", "moving_average", "average_last",
@@ -63,17 +63,10 @@ def _smoothing(objective: Any) -> float:
 
 
 def _refuse_unmeasured(settings: TrainingSettings, has_validate: bool) -> None:
-    """Refuses metrics that are not known, or that the validation without `validate` does not measure."""
+    """Refuses metrics that the validation without `validate` does not measure."""
     for setting in ("best_metric", "second_metric"):
         metric = getattr(settings, setting)
-        if metric is None:
-            continue
-        if metric not in METRICS:
-            raise RecipeError(
-                f"training.{setting} = {metric!r} is not a known metric",
-                f"{did_you_mean(metric, METRICS)}; `validate` may return a score of yours under such a name",
-            )
-        if metric != "loss" and not has_validate:
+        if metric not in (None, "loss") and not has_validate:
             raise RecipeError(
                 f"training.{setting} = {metric!r}: without `validate`, fit measures only the loss",
                 f"give a function `validate` that returns {metric!r}, or leave {setting} out",

@@ -1,5 +1,6 @@
 """Train a model on examples in memory or on disk: the training loop without recipe and command line."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -23,6 +24,7 @@ from regard.training.objective import (
 )
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.r_drop import refuse_without_dropout, with_r_drop
+from regard.training.rate_warning import rate_warning
 from regard.training.run_arguments import forget_what_changed, refuse_other_arguments, run_arguments
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
@@ -70,7 +72,8 @@ def fit(
             `products = "auto"` leaves PyTorch's precision as it is. `freeze` holds during the call.
         batches: size and order of batches; `max_tokens` is not for examples that exist already.
         valid: examples whose loss, in nats a target, is measured; `examples` where there are none.
-        validate: measures the model instead; it returns a dictionary with `best_metric`, e.g. `loss`.
+        validate: measures the model instead; it returns a dictionary with `best_metric`, e.g. `loss`. A
+            score of yours may have the name of one of the metrics.
         report: called with each record of `out`/metrics.jsonl.
 
     Raises:
@@ -113,6 +116,7 @@ def fit(
             validate=_checked(validate or _mean_loss(base, valid or examples, batches), settings),
             report=report or (lambda record: None),
         )
+        _warn_of_rates(run, settings)
         try:
             return trainer.train()
         except IndexError as error:
@@ -129,6 +133,14 @@ def _refuse_unknown_ids(error: IndexError) -> None:
             "an embedding does not have an id that it was given: of a token, or of a position",
             "ids are from 0 to the size of the vocabulary less 1; look for larger ones in the examples",
         ) from error
+
+
+def _warn_of_rates(run: RunFolder, settings: TrainingSettings) -> None:
+    """Warns of a run whose learning rate stays below its peak, unless it has ended."""
+    checkpoint = run.latest()
+    is_finished = checkpoint is not None and checkpoint.step >= settings.max_steps
+    if not is_finished and (warning := rate_warning(settings, "ScheduleSettings({})")):
+        warnings.warn(warning, stacklevel=3)
 
 
 def _refuse_without_gradients() -> None:

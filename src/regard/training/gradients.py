@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from numbers import Real
 from typing import Any
 
 import torch
@@ -152,6 +153,12 @@ def refuse_other_than_loss(loss: Any, objective: Any) -> None:
                 " not one number",
                 f"sum {field} over the targets of the batch, as a tensor without dimensions",
             )
+    count = loss.num_targets
+    if not isinstance(count, Real | Tensor) or (isinstance(count, Real) and not count >= 0):
+        raise UserError(
+            f"the objective {objective_name(objective)} returned a Loss whose num_targets is {count!r}",
+            "count the targets of the batch, by which training divides total",
+        )
 
 
 def _refuse_without_gradient(total: Tensor, objective: Any) -> None:
@@ -160,6 +167,17 @@ def _refuse_without_gradient(total: Tensor, objective: Any) -> None:
             f"the loss of {objective_name(objective)} has no gradient: it does not depend on a trained"
             " weight",
             "compute it without detach(), item() and torch.no_grad(), and freeze fewer weights",
+        )
+
+
+def refuse_zero_gradient(norm: float, objective: Any) -> None:
+    """Raises a UserError if the gradient of a first update has this norm, and the norm is 0."""
+    if not norm:
+        raise UserError(
+            f"the gradient of {objective_name(objective)} is 0 in the first update: its loss does not change"
+            " with any trained weight",
+            "compute the loss from logits or states: argmax, rounding and comparisons have no gradient, and a"
+            " factor of 0 leaves none",
         )
 
 

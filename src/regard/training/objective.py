@@ -21,6 +21,7 @@ from regard.fast.linear_cross_entropy import (
 )
 from regard.models.decoder_only import DecoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.recipe import check_types
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +130,12 @@ class CrossEntropy:
     smoothing: float = 0.0
     pad_id: int = 0
 
+    def __post_init__(self) -> None:
+        check_types(self, kind=ConfigError)
+        _refuse_other_smoothing(self)
+        if self.pad_id < 0:
+            raise ConfigError(f"pad_id = {self.pad_id} is below 0", "give the id of padding: 0 is usual")
+
     @property
     def ignored(self) -> int:
         """The label that is ignored."""
@@ -159,6 +166,10 @@ class NextToken:
     smoothing: float = 0.0
     ignored: ClassVar[int] = IGNORED
 
+    def __post_init__(self) -> None:
+        check_types(self, kind=ConfigError)
+        _refuse_other_smoothing(self)
+
     def __call__(self, model: DecoderOnly, batch: TextBatch) -> Loss:
         return _of_states(model, *self._states(model, batch), self.smoothing)
 
@@ -187,6 +198,15 @@ class LabelCrossEntropy:
     weights: tuple[float, ...] | None = None
     ignored: ClassVar[int] = IGNORED
 
+    def __post_init__(self) -> None:
+        check_types(self, kind=ConfigError)
+        _refuse_other_smoothing(self)
+        if self.weights is not None and not (min(self.weights, default=-1) >= 0 and any(self.weights)):
+            raise ConfigError(
+                f"weights = {self.weights} are no weights of classes",
+                "give a number from 0 on for each class",
+            )
+
     def __call__(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         return self.of_logits(*self.logits(model, batch))
 
@@ -205,6 +225,15 @@ class LabelCrossEntropy:
         return logits.float(), labels
 
 
+def _refuse_other_smoothing(objective: "CrossEntropy | NextToken | LabelCrossEntropy") -> None:
+    """Raise a ConfigError if the label smoothing is not in [0, 1)."""
+    if not 0 <= objective.smoothing < 1:
+        raise ConfigError(
+            f"smoothing = {objective.smoothing} is out of range",
+            "0 <= smoothing < 1: the share of the target that is spread over all labels; 0.1 is usual",
+        )
+
+
 @functools.lru_cache(maxsize=8)
 def _on_device(numbers: tuple[float, ...], device: torch.device) -> Tensor:
     """The numbers as a tensor, copied to the device once: a copy makes the processor wait."""
@@ -216,6 +245,11 @@ class SquaredError:
     """Squared error in units of the labels' standard deviation `std`; also reported as the likelihood."""
 
     std: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_types(self, kind=ConfigError)
+        if self.std <= 0:
+            raise ConfigError(f"std = {self.std} is not above 0", "give the standard deviation of the labels")
 
     def __call__(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         total = ((model(*batch.inputs).float() - batch.labels) / self.std).square().sum()

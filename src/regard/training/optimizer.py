@@ -9,6 +9,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from regard.errors import RecipeError
+from regard.recipe import check_types
 from regard.training.layer_depths import depths
 from regard.training.numbers import is_asynchronous
 from regard.training.registered_optimizers import OPTIMIZERS, Groups, is_own, registered_optimizer
@@ -34,6 +35,7 @@ class OptimizerSettings:
     layer_decay: float = 1.0
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name in ("beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise RecipeError(

@@ -8,6 +8,7 @@ import torch
 
 from regard.errors import RecipeError, RegardError, did_you_mean
 from regard.registry import Registry, refuse_not_callable
+from regard.training.first_steps import FirstSteps
 from regard.training.registered_state import is_registered, remember_start, saved_state
 
 Groups = list[dict[str, Any]]
@@ -125,6 +126,9 @@ def registered_optimizer(name: str, groups: Groups, options: Mapping[str, Any]) 
             saved_state(optimizer, unchecked.pop())
 
     optimizer.register_step_post_hook(check)
+    first = FirstSteps(name, [each.tensor for each in given])
+    optimizer.register_step_pre_hook(first.before)
+    optimizer.register_step_post_hook(first.after)
     return optimizer
 
 

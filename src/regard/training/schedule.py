@@ -10,13 +10,14 @@ from torch import nn
 
 from regard.errors import RecipeError, UserError
 from regard.models.model import Model
+from regard.recipe import check_types
 from regard.registry import Registry, refuse_not_callable, refuse_other_arguments
 
 DEFAULT_WARMUP_STEPS = 1000
 KINDS_WITH_FINAL = ("cosine", "linear")
 OWN_KINDS = ("noam", "inverse_square_root", "cosine", "linear", "constant")
 TRIED = 100  # updates whose rates a registered schedule is asked for before training
-LARGEST = 1_000_000  # factor of the learning rate
+LARGEST = 1000  # factor of the learning rate: one that is larger is a number of updates
 Factor = Callable[[int, int, int], float]  # step, warmup, max_steps -> factor of the peak
 
 SCHEDULES: Registry[Factor | None] = Registry(
@@ -77,12 +78,14 @@ class ScheduleSettings:
     cooldown: float = 0.0  # the share of the run at its end in which the rate falls linearly to 0
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.learning_rate <= 0:
             raise RecipeError(f"learning_rate must be above 0, not {self.learning_rate}", "try 0.001")
         if self.warmup is not None and self.warmup_steps is not None:
             raise RecipeError(
                 f"warmup = {self.warmup} and warmup_steps = {self.warmup_steps} are both given",
-                "give only one of them; with --set, change the one in the recipe",
+                "give only one of them; --set training.schedule.warmup_steps=null, or warmup=null, removes"
+                " that of a recipe",
             )
         if self.warmup is not None and not 0 <= self.warmup < 1:
             raise RecipeError(
@@ -136,11 +139,12 @@ class Schedule:
     d_model: int
 
     def __post_init__(self) -> None:
+        check_types(self)
         refuse_unknown_schedule(self.settings.kind)
         if factor := SCHEDULES[self.settings.kind]:  # before hours are spent
             what, arguments = f"the schedule {self.settings.kind!r}", ("step", "warmup", "max_steps")
             refuse_other_arguments(factor, what, arguments, kind=RecipeError)
-            steps = sorted({max(1, round(self.max_steps * part / TRIED)) for part in range(TRIED + 1)})
+            steps = self.tried_steps()
             rates = [self(step) for step in steps]
             self._refuse_other_rates(steps, rates, [self(step) for step in reversed(steps)][::-1])
             self._refuse_no_rates([step for step in steps if step > self.settings.warmup_of(self.max_steps)])
@@ -149,6 +153,10 @@ class Schedule:
         if step < 1:
             raise UserError(f"there is no update {step}", "the first update is 1")
         return self._rate(step) * self._cooldown(step)
+
+    def tried_steps(self) -> list[int]:
+        """Updates all over the run, the first and the last among them, for trials."""
+        return sorted({max(1, round(self.max_steps * part / TRIED)) for part in range(TRIED + 1)})
 
     def _refuse_other_rates(self, steps: list[int], rates: list[float], again: list[float]) -> None:
         """Raise a RecipeError for a registered schedule that counts its calls, or has random numbers."""

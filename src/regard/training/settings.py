@@ -6,6 +6,7 @@ from typing import Literal
 
 from regard.errors import RecipeError
 from regard.models.adapters import AdapterSettings
+from regard.recipe import check_types
 from regard.training.collapse import CollapseSettings
 from regard.training.distillation import DistillationSettings
 from regard.training.optimizer import OptimizerSettings
@@ -73,6 +74,7 @@ class TrainingSettings:
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
 
     def __post_init__(self) -> None:
+        check_types(self, "training")
         for name in ("max_steps", "accumulate", "report_every", "validate_every", "save_every"):
             if getattr(self, name) < 1:
                 raise RecipeError(

@@ -22,11 +22,11 @@ from regard.models.adapters import merged
 from regard.training.best import better, record_best, reset_best
 from regard.training.best_weights import BestWeights, mean_of_last
 from regard.training.checkpoints import Checkpoints
-from regard.training.gradients import Gradients
+from regard.training.gradients import Gradients, refuse_zero_gradient
 from regard.training.launch import LaunchedUpdate, launch, may_be_read_later
 from regard.training.lost_files import best_is_lost, choose_best_again, lost_record
 from regard.training.objective import Objective, ignored_label, refuse_unused_forward
-from regard.training.objective_trial import refuse_mean
+from regard.training.objective_trial import is_own, refuse_wrong_objective
 from regard.training.optimizer import build_optimizer
 from regard.training.pace import Pace, Update
 from regard.training.prefetch import BatchReader
@@ -126,10 +126,9 @@ class Trainer:
         Raises:
             Stopped: a signal asked to stop; the current step was saved.
             RunError: losses stayed non-finite after rolling back, or all scores of validations were NaN.
-            UserError: an objective of your own returns a mean (looked for in runs of one process).
+            UserError: an objective of your own returns a mean, no likelihood, or a gradient of 0.
         """
-        if self.group.size == 1:
-            refuse_mean(self.gradients.objective, self.model, self.loader.examples)
+        refuse_wrong_objective(self.gradients.objective, self.distributed, self.loader.examples, self.device)
         with unchanged_random(self.device), fused(self.model):
             seed_random(self._seed(), self.device)
             if checkpoint := self.run.latest():
@@ -218,6 +217,8 @@ class Trainer:
         if not found.is_finite:
             self._skip(launched)
             return
+        if launched.step == 1 and not is_own(self.gradients.objective, with_registered=False):
+            refuse_zero_gradient(found.norm, self.gradients.objective)
         state.skipped_in_a_row = 0
         state.target_tokens += found.num_targets
         state.window_nll += found.nll

@@ -99,7 +99,7 @@ class Classifier(TextVerb[str, ClassPrediction]):
             )
         self.tokenizer = self.loaded.tokenizers.source
         self.labels, self.options = self.loaded.labels, options
-        self.unknown_tokens = UnknownTokens.of(self.tokenizer)
+        self.unknown_tokens = UnknownTokens.of_model(self.loaded)
 
     def answers(self, texts: Sequence[str], first: int) -> Iterator[ClassPrediction]:
         filled = [place for place, line in enumerate(texts) if line and not line.isspace()]

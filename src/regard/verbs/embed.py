@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from torch import Tensor
 
 from regard import console
 from regard.data.texts import EncodedText, encoded_text, length_sorted_batches
-from regard.errors import FolderError
+from regard.errors import ConfigError, FolderError
+from regard.layers.masks import padding_mask
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import pooled
 from regard.models.image_text import ImageText
@@ -25,7 +27,7 @@ from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
-from regard.verbs.shared.text_options import BatchOptions
+from regard.verbs.shared.text_options import EmbeddingOptions
 from regard.verbs.shared.text_verb import TextVerb
 from regard.verbs.shared.unknown_tokens import UnknownTokens
 from regard.weights.model_folder import LoadedModel
@@ -33,7 +35,7 @@ from regard.weights.model_folder import LoadedModel
 MAX_CHARACTERS = 100_000  # of a text; the rest is left out, with a warning
 DECIMAL_PLACES = 6  # in the output; rounding hides the last bits, which depend on the sizes of batches
 NUM_SPECIAL_TOKENS = 2  # bos and eos
-OPTIONS = BatchOptions()
+OPTIONS = EmbeddingOptions()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,12 +86,13 @@ class Embedder(TextVerb[str, EmbeddedLine]):
     @checked
     @keyword_fields
     def __init__(
-        self, model: AnyModel, *, options: BatchOptions = OPTIONS, runtime: Runtime = DEFAULT_RUNTIME
+        self, model: AnyModel, *, options: EmbeddingOptions = OPTIONS, runtime: Runtime = DEFAULT_RUNTIME
     ) -> None:
         self.loaded = open_model(model, runtime)
         self.model = _text_model(self.loaded)
         self.tokenizer, self.options = self.loaded.tokenizers.source, options
-        self.unknown_tokens = UnknownTokens.of(self.tokenizer)
+        _refuse_layer(self.model, options.layer)
+        self.unknown_tokens = UnknownTokens.of_model(self.loaded)
 
     def answers(self, texts: Sequence[str], first: int) -> Iterator[EmbeddedLine]:
         vectors = self._vectors([self._text(line, number) for number, line in enumerate(texts, first)])
@@ -120,7 +123,12 @@ class Embedder(TextVerb[str, EmbeddedLine]):
                 texts, self.tokenizer.pad_id, self.options.batch_tokens
             ):
                 batch = batch.to(self.model.device)
-                vectors[numbers] = sentence_vectors(self.model, batch.ids, batch.lengths).float().cpu()
+                found = (
+                    layer_vectors(self.model, batch.ids, batch.lengths, self.options.layer)
+                    if self.options.layer is not None and isinstance(self.model, EncoderOnly)
+                    else sentence_vectors(self.model, batch.ids, batch.lengths)
+                )
+                vectors[numbers] = found.float().cpu()
         return vectors
 
     def _text(self, line: str, number: int, name: str | None = None) -> EncodedText:
@@ -173,6 +181,27 @@ def sentence_vectors(
     return F.normalize(pooled(model.encode(ids, lengths), lengths, "mean"), dim=-1)
 
 
+def layer_vectors(
+    model: EncoderOnly, ids: Int64[Tensor, "batch len"], lengths: Int64[Tensor, " batch"], layer: int
+) -> Float[Tensor, "batch d_model"]:
+    """The mean of the token states after this layer for each text; those after the last have its norm."""
+    states = model.encoder.states(ids, padding_mask(lengths, ids.size(1)))
+    return pooled(next(islice(states, layer, None)), lengths, "mean")
+
+
+def _refuse_layer(model: EncoderOnly | ImageText, layer: int | None) -> None:
+    """Raise a ConfigError for a layer that the model has not."""
+    if layer is None:
+        return
+    if isinstance(model, ImageText):
+        raise ConfigError(f"layer = {layer} is for encoders, not for image-text models", "leave it out")
+    if not 0 <= layer <= model.config.num_layers:
+        raise ConfigError(
+            f"layer = {layer}, but this model has the layers 1 to {model.config.num_layers}",
+            "layer = 0 has the embeddings, before the first layer",
+        )
+
+
 @needs_model
 @checked
 @keyword_fields
@@ -181,7 +210,7 @@ def embed(
     text: str | Iterable[str],
     *,
     model: AnyModel,
-    options: BatchOptions = OPTIONS,
+    options: EmbeddingOptions = OPTIONS,
     runtime: Runtime = DEFAULT_RUNTIME,
 ) -> Float[Tensor, "*texts d_model"]:
     """The vectors of several texts, [texts, d_model]; of one text its vector, [d_model].
@@ -210,7 +239,7 @@ def embed_file(
     input: str | Path,
     *,
     model: AnyModel,
-    options: BatchOptions = OPTIONS,
+    options: EmbeddingOptions = OPTIONS,
     runtime: Runtime = DEFAULT_RUNTIME,
 ) -> Float[Tensor, "lines d_model"]:
     """The vectors of the lines of a file, plain or gzipped.
@@ -236,7 +265,7 @@ def embed_similar(
     *,
     similar_to: str,
     model: AnyModel,
-    options: BatchOptions = OPTIONS,
+    options: EmbeddingOptions = OPTIONS,
     runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[SimilarLine]:
     """All texts with their similarity to `similar_to`, most similar first.

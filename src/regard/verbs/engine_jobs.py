@@ -109,7 +109,11 @@ def as_keywords(settings: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = value
     if not isinstance(found.get("model", ""), str | Path):
         raise UserError("an engine's processes load the model themselves", "give its folder as model")
-    for name in found.keys() & {"model", "draft_model"}:  # a path, or a name that each machine knows
+    for name in found.keys() & {
+        "model",
+        "draft_model",
+        "glossary",
+    }:  # a path, or a name that each machine knows
         found[name] = everywhere(str(found[name])) if os.path.exists(found[name]) else str(found[name])
     return json.loads(json.dumps(found, default=_as_text))
 

@@ -13,7 +13,7 @@ from regard.counted import counted
 from regard.errors import UserError
 from regard.evaluation.by_length import LengthScore
 from regard.evaluation.line_pairs import check_aligned
-from regard.evaluation.score import Score
+from regard.evaluation.score import BleuScore, Score
 from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.shared.any_model import AnyModel, open_model
@@ -53,6 +53,11 @@ class Evaluation:
     def title(self) -> str:
         """What was evaluated, for a table of the scores: "runs/a: 15 texts"."""
         return f"{self.model}: {self.examples}"
+
+    @property
+    def bleu_parts(self) -> list[str]:
+        """A line about each BLEU: what it is computed from."""
+        return [each.parts for each in self.scores if isinstance(each, BleuScore)]
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object that `regard evaluate --json` prints."""

@@ -86,6 +86,7 @@ def evaluate_sets(
     metric: AnyMetrics = (),
     tokenize: Tokenize = "auto",
     lowercase: bool = False,
+    context: int | None = None,
     controls: Controls = UNSET,
     options: EvaluationOptions = OPTIONS,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
@@ -101,6 +102,7 @@ def evaluate_sets(
         metric: one or several learned metrics, of all sets of sources and references; see `evaluate`.
         tokenize: sacreBLEU's tokeniser, of the same sets.
         lowercase: ignore case in them.
+        context: of test data of a language model; see `evaluate`.
         done: is called after each test set.
 
     Raises:
@@ -112,7 +114,7 @@ def evaluate_sets(
     if output is None and (tasks.shard is not None or tasks.on is not None):
         raise UserError("several processes need an output that all share", "give a folder: --output DIR")
     on_pairs = {"metric": metric, "tokenize": tokenize, "lowercase": lowercase, "options": options}
-    settings = {"model": model, **on_pairs, "controls": controls, "runtime": runtime}
+    settings = {"model": model, **on_pairs, "context": context, "controls": controls, "runtime": runtime}
     if tasks.on not in (None, LOCAL):
         return _scored_on_engine(Path(sets), Storage(str(output)), tasks, settings, done)
     opened = _Sets(Path(sets), output, **settings)
@@ -144,6 +146,7 @@ class _Sets:
         metric: AnyMetrics,
         tokenize: Tokenize,
         lowercase: bool,
+        context: int | None,
         controls: Controls,
         options: EvaluationOptions,
         runtime: DecodingRuntime,
@@ -154,15 +157,16 @@ class _Sets:
         self._metrics = [each.loaded for each in learned]
         others = replace(options, workers=None if options.workers == 1 else options.workers)
         only_on_pairs = bool(learned) or tokenize != "auto" or lowercase or others != OPTIONS
-        _refuse_unfit(self.found, learned, only_on_pairs or runtime.changes_model)
+        _refuse_unfit(self.found, learned, only_on_pairs or runtime.changes_model, context)
         self._on_pairs: dict[str, Any] = {
             "metric": self._metrics, "tokenize": tokenize, "lowercase": lowercase, "options": options
         }  # fmt: skip
+        self._on_data: dict[str, Any] = {} if context is None else {"context": context}
         self._controls, self._runtime = controls, runtime
 
     def plan(self) -> TaskPlan:
         """What is scored, with the hashes of all files."""
-        scoring = {name: self._on_pairs[name] for name in ("tokenize", "lowercase")}
+        scoring = {name: self._on_pairs[name] for name in ("tokenize", "lowercase")} | self._on_data
         changed = settings_of([self._controls, self._on_pairs["options"], self._runtime])
         metrics = [hash_of(each) for each in self._metrics]
         return TaskPlan(
@@ -175,7 +179,7 @@ class _Sets:
     def score(self, name: str) -> TaskRecord:
         """Score a test set, and write its translations into the output, if there is one."""
         files = self.found[name]
-        scoring = self._on_pairs if "src" in files else {}
+        scoring = self._on_pairs if "src" in files else self._on_data
         began = time.monotonic()
         evaluation = evaluate(
             model=self._loaded, **files, **scoring, controls=self._controls, runtime=self._runtime
@@ -241,13 +245,14 @@ def _sets_of(
     metric: Sequence[str] = (),
     tokenize: Tokenize = "auto",
     lowercase: bool = False,
+    context: int | None = None,
     controls: Controls = UNSET,
     options: EvaluationOptions = OPTIONS,
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> _Sets:
     return _Sets(
         Path(sets), output, model=model, metric=list(metric), tokenize=tokenize, lowercase=lowercase,
-        controls=controls, options=options, runtime=runtime,
+        context=context, controls=controls, options=options, runtime=runtime,
     )  # fmt: skip
 
 
@@ -273,7 +278,10 @@ def _record(name: str, evaluation: Evaluation, seconds: float) -> TaskRecord:
 
 
 def _refuse_unfit(
-    found: Mapping[str, Mapping[str, Any]], metrics: Sequence[LearnedMetric], only_on_pairs: bool
+    found: Mapping[str, Mapping[str, Any]],
+    metrics: Sequence[LearnedMetric],
+    only_on_pairs: bool,
+    context: int | None,
 ) -> None:
     """Raise a UserError for a set that cannot be scored so, before the first of them is."""
     for name, files in found.items():
@@ -284,6 +292,11 @@ def _refuse_unfit(
                     "leave them out, or score these sets by another call",
                 )
             continue
+        if context is not None:
+            raise UserError(
+                f"{name} has src: context is for the test data of a language model",
+                "leave it out, or score these sets by another call",
+            )
         if not files["ref"] and not metrics:
             raise UserError(f"{name} has no ref", "give it one, or a metric that reads no references")
         for metric in metrics:

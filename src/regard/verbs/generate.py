@@ -28,6 +28,7 @@ from regard.verbs.generation.running_answers import RunningAnswers, TextReader, 
 from regard.verbs.generation.scored_tokens import named, naming
 from regard.verbs.generation.search_results import samples_for, selected_texts
 from regard.verbs.generation.text_parts import CharacterStream, UpToStop, before_stop, in_characters
+from regard.verbs.generation.unwritable_bans import UnwritableBans
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
@@ -93,12 +94,14 @@ class Generator(TextVerb[Asked, PromptContinuations]):
             tokenizer=self.tokenizer,
             drafter=drafter_of(self.settings, self.loaded, device, begin),
         )
+        self._bans = UnwritableBans(controls.ban, self.tokenizer)
 
     def checked(self, texts: Iterable[Asked]) -> Iterator[Asked]:
         return self.prompts.texts(texts)
 
     def answers(self, texts: Sequence[Asked], first: int) -> Iterator[PromptContinuations]:
         """The continuations of each prompt. Of a prompt longer than the context only the end is read."""
+        self._bans.warn()
         read = [*map(self.prompts.text, texts)]
         prompts = [
             self._prompt(ids, number)

@@ -7,6 +7,7 @@ from typing import Any
 from regard.jobs.part_worker import OpenedJob
 from regard.verbs import classify, embed, fill, generate, score, tag, translate
 from regard.verbs.engine_jobs import opened
+from regard.verbs.generation import continuations
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.translations import Translation, output_lines
 from regard.verbs.jobs import LineJob, refuse_several_lines
@@ -19,9 +20,9 @@ from regard.verbs.shared.runtime import (
     Runtime,
 )
 from regard.verbs.shared.text_options import (
-    BatchOptions,
     ChatOptions,
     ClassificationOptions,
+    EmbeddingOptions,
     FillingOptions,
     PrefixOptions,
     SummaryOptions,
@@ -79,6 +80,7 @@ def _text_job(
         written=functools.partial(output_lines, ranked=ranked, as_json=as_json),
         format="json" if as_json else "ranked" if ranked else "text",
         settings=[controls, options, runtime],
+        more={} if translator.glossary is None else {"glossary": str(translator.glossary)},
     )
 
 
@@ -99,7 +101,7 @@ def generate_job(
         command="generate",
         into="continuation",
         verb=generator,
-        written=functools.partial(generate.output_lines, as_json=True),
+        written=functools.partial(continuations.output_lines, as_json=True),
         format="json",
         settings=[controls, options, runtime],
         more={"num": num},
@@ -111,7 +113,7 @@ def embed_job(
     *,
     model: AnyModel,
     as_json: bool = False,
-    options: BatchOptions = embed.OPTIONS,
+    options: EmbeddingOptions = embed.OPTIONS,
     runtime: Runtime = DEFAULT_RUNTIME,
 ) -> LineJob:
     """Embeds each line."""

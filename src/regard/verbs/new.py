@@ -112,7 +112,8 @@ def new(
         targets: targets of `regard export`, such as "ctranslate2", which the model must fit: settings that
             one of them cannot express are replaced.
         clean: leave out the pairs of a translation that look like mistakes; problems.tsv in the data folder
-            lists them, and does so without `clean`, too. Duplicates stay.
+            lists them, and does so without `clean`, too. Repeated pairs are left out too, and those with a
+            source of `valid` or `test`.
         out: the recipe to write, or the folder to write it in (an existing one, or one with a slash at the
             end).
 

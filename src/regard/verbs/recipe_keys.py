@@ -12,7 +12,7 @@ from regard.layers.rotary_scaling import SCALINGS
 from regard.models.build import MODELS
 from regard.models.config import ModelConfig, TransformerConfig
 from regard.verbs.shared.arguments import checked
-from regard.verbs.shared.settings_source import Key, about, keys_of, own_names, sections_in
+from regard.verbs.shared.settings_source import Key, about, keys_of, own_names, sections_in, tables_in
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.tasks.recipe import Recipe
 
@@ -93,9 +93,8 @@ def recipe_sections() -> dict[str, list[Section]]:
         tables = list(dict.fromkeys(names))
         title = ", ".join(f"`[{name}]`" for name in tables) if tables != [""] else "The first lines"
         title += f" ({', '.join(map(_spoken, tasks))})" if heading == "Recipes of several tasks" else ""
-        anchor = "-".join(
-            [tables[0].replace(".", "-") or "recipe", *(tasks if len(tasks) < len(KINDS) else [])]
-        )
+        place = tables[0].replace("[", "each-").replace("]", "").replace(".", "-") or "recipe"
+        anchor = "-".join([place, *(tasks if len(tasks) < len(KINDS) else [])])
         keys = keys_of(cls)
         if keys:
             found[heading].append(Section(title=title, name=f"key-{anchor}", about=about(cls), keys=keys))
@@ -122,6 +121,8 @@ def _tables(cls: type, where: str) -> Iterator[tuple[str, type]]:
             name = f"{where}{field.name}"
             yield name, below
             yield from _tables(below, f"{name}.")
+        for below in tables_in(hints[field.name]):
+            yield f"[{where}{field.name}]", below
 
 
 def model_sections() -> list[Section]:

@@ -167,7 +167,9 @@ def score(
 
 def tags_of(loaded: LoadedModel, options: PrefixOptions, option: str = "--prefix") -> LanguageTags:
     """The warnings of sources with tags of languages; `option`: how a user gives a prefix."""
-    return LanguageTags(loaded.tokenizers.source, has_prefix=options.prefix is not None, option=option)
+    trained = loaded.generation.get("tags", ())
+    has_prefix = options.prefix is not None
+    return LanguageTags(loaded.tokenizers.source, trained, has_prefix=has_prefix, option=option)
 
 
 def pair_scores(

@@ -22,9 +22,9 @@ from regard.verbs.shared.runtime import (
     Runtime,
 )
 from regard.verbs.shared.text_options import (
-    BatchOptions,
     ChatOptions,
     ClassificationOptions,
+    EmbeddingOptions,
     FillingOptions,
     PrefixOptions,
     ShardOptions,
@@ -131,7 +131,7 @@ def embed_shard(
     *,
     model: AnyModel,
     as_json: bool = False,
-    options: BatchOptions = embed.OPTIONS,
+    options: EmbeddingOptions = embed.OPTIONS,
     sharding: ShardOptions = EVERYTHING,
     runtime: Runtime = DEFAULT_RUNTIME,
     done: Done | None = None,

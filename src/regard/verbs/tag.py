@@ -85,7 +85,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
         self.model = encoder_that("labels words", ("tokens",), self.loaded, options.allow_fresh_head)
         self.tokenizer = self.loaded.tokenizers.source
         self.labels, self.options = self.loaded.labels, options
-        self.unknown_tokens = UnknownTokens.of(self.tokenizer)
+        self.unknown_tokens = UnknownTokens.of_model(self.loaded)
         self._pieces = partial(
             encode_word, encode=self.tokenizer.encode_words, prefix=word_prefix(self.tokenizer)
         )

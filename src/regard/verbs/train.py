@@ -18,6 +18,7 @@ from regard.errors import FolderError, Stopped
 from regard.training.collapse import collapse_warning
 from regard.training.pace import Update
 from regard.training.products import matmul_precision
+from regard.training.rate_warning import rate_warning
 from regard.training.share_objective import ShareObjective
 from regard.training.threads import unchanged_threads
 from regard.training.trainer import Trainer
@@ -57,7 +58,7 @@ from regard.verbs.training_run.refit import (
     stopped_in_refit,
 )
 from regard.verbs.training_run.run_length import change_length
-from regard.verbs.training_run.run_summary import early_stop, few_averaged, low_peak, training_summary
+from regard.verbs.training_run.run_summary import early_stop, few_averaged, training_summary
 from regard.verbs.training_run.slowdown import SlowdownWatch
 from regard.verbs.training_run.stop_signal import stop_signal
 from regard.verbs.training_run.teacher import TEACHER, load_teacher, training_objective
@@ -316,7 +317,7 @@ def _train_once(source: RecipeFile, run: RunFolder, process: _Process) -> _Train
     if group.is_first:
         say(training_summary(recipe.training, loader, before, has_validation=task.has_validation))
         is_finished = before is not None and before["step"] >= recipe.training.max_steps
-        if not is_finished and (warning := low_peak(recipe.training)):
+        if not is_finished and (warning := rate_warning(recipe.training)):
             console.warn(warning)
         entropy = task.target_entropy(loader) if not recipe.training.loss else None
     distributed = distribute(model, recipe.distributed, group, device)

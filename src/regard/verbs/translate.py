@@ -16,11 +16,13 @@ from regard.inspection.alignment import source_attentions
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import UNSET, Controls
+from regard.verbs.generation.copied_words import CopiedWords
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
 from regard.verbs.generation.engine import EngineDecoder, refuse_device
-from regard.verbs.generation.glossary import RequiredText
-from regard.verbs.generation.glossary_decoding import GlossaryDecoder, settings_requiring
+from regard.verbs.generation.glossary import Dictionary, RequiredText
+from regard.verbs.generation.glossary_decoding import GlossaryDecoder, search_requiring
+from regard.verbs.generation.keeping import KeepingTranslator, PieceTranslator, keeping_translators
 from regard.verbs.generation.language_tags import LanguageTags
 from regard.verbs.generation.languages import in_languages
 from regard.verbs.generation.pooled_decoding import PooledDecoder
@@ -31,6 +33,7 @@ from regard.verbs.generation.sources import SourceEncoder
 from regard.verbs.generation.translated_document import document_lines
 from regard.verbs.generation.translation_builder import TranslationBuilder
 from regard.verbs.generation.translations import Translation, check_output, write_lines, write_texts
+from regard.verbs.generation.unwritable_bans import UnwritableBans
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.device import choose_workers
@@ -129,10 +132,23 @@ class Translator(ShowsModel):
         self._sources = SourceEncoder(tokenizers.source, prefix, most, self.max_characters)
         are_long = partial(self._sources.are_long, above=self.settings.split_above)
         self._splitter = WholeTexts() if split is None else Splitter(split, self.settings, are_long)
-        self._tags = LanguageTags(tokenizers.source, has_prefix=options.prefix is not None)
+        self._tags = LanguageTags(
+            tokenizers.source, self.settings.tags, has_prefix=options.prefix is not None
+        )
         self._tags.warn_of_prefix(prefix.text)
+        self._bans = UnwritableBans(controls.ban, tokenizers.target)
+        copies = None
+        if isinstance(options, TranslationOptions) and options.replace_unk:
+            copies = CopiedWords(self.model, tokenizers, self._sources)
         self._translations = TranslationBuilder(
-            self.answer, self.precision, self.model, tokenizers, self._sources, self.settings, options.n_best
+            self.answer,
+            self.precision,
+            self.model,
+            tokenizers,
+            self._sources,
+            self.settings,
+            options.n_best,
+            copies,
         )
         self._glossary = None
         if isinstance(options, TranslationOptions) and options.glossary is not None:
@@ -145,15 +161,19 @@ class Translator(ShowsModel):
                 tokenizers.target,
                 samples=bool(self.settings.samples),
             )
+        keep = options.keep if isinstance(options, TranslationOptions) else ()
+        self._translate_pieces, self._translate_documents = keeping_translators(
+            keep, self.settings, tokenizers, self._of_pieces
+        )
         self._join: Join = self._translations.of_line if split is None else self._translations.of_text
 
     def _requiring(
         self, options: SummaryOptions, runtime: DecodingRuntime, texts: Sequence[RequiredText]
     ) -> PooledDecoder:
-        """Decodes sentences whose translations must have these texts, in this process."""
-        settings = settings_requiring(self.settings, texts, options.n_best)
-        strategy = translation_search(settings, self.loaded.tokenizers)
-        return PooledDecoder(strategy, self.model, self.loaded.tokenizers.target, 1, options, runtime)
+        """Decodes sentences of which each requires some texts such as these."""
+        tokenizers = self.loaded.tokenizers
+        strategy = search_requiring(self.settings, texts, options.n_best, tokenizers)
+        return PooledDecoder(strategy, self.model, tokenizers.target, self.workers, options, runtime)
 
     def _settings(self, settings: GenerationSettings, controls: Controls) -> GenerationSettings:
         """The settings with `n_best` candidates; the beam is widened for them, unless its size was given."""
@@ -186,11 +206,17 @@ class Translator(ShowsModel):
         yield from self._translate(lines, self._splitter.lines(lines), self._translations.of_line, first)
 
     def texts(
-        self, texts: Iterable[str], *, alignments: bool = False, numbers: Sequence[int] | None = None
+        self,
+        texts: Iterable[str],
+        *,
+        alignments: bool = False,
+        numbers: Sequence[int] | None = None,
+        of_document: bool = False,
     ) -> Iterator[Translation]:
         """A translation for each text, in order. A text may have several sentences and lines.
 
         With `alignments` the candidates have theirs. `numbers`: the line of each text in its file.
+        `of_document`: placeholders are kept by default.
 
         Raises:
             DataError: a text is not a str, or `texts` is one.
@@ -199,7 +225,9 @@ class Translator(ShowsModel):
         if alignments:
             source_attentions(self.model)
         found = chunks(several(texts))
-        return self._in_order(found, self._splitter.texts, self._join, alignments=alignments, numbers=numbers)
+        translate = self._translate_documents if of_document else self._translate_pieces
+        pieces = partial(translate, alignments=alignments)
+        return self._in_order(found, self._splitter.texts, self._join, pieces=pieces, numbers=numbers)
 
     def _in_order(
         self,
@@ -208,13 +236,13 @@ class Translator(ShowsModel):
         join: Join,
         done: Callable[[int], None] | None = None,
         *,
-        alignments: bool = False,
+        pieces: PieceTranslator | None = None,
         numbers: Sequence[int] | None = None,
     ) -> Iterator[Translation]:
         for first, chunk in numbered(chunks):
-            pieces = split_into_pieces(chunk)
+            split = split_into_pieces(chunk)
             own = None if numbers is None else numbers[first - 1 : first - 1 + len(chunk)]
-            yield from self._translate(chunk, pieces, join, first, done, alignments=alignments, numbers=own)
+            yield from self._translate(chunk, split, join, first, done, translate=pieces, numbers=own)
 
     def _translate(
         self,
@@ -224,18 +252,18 @@ class Translator(ShowsModel):
         first: int,
         done: Callable[[int], None] | None = None,
         *,
-        alignments: bool = False,
+        translate: PieceTranslator | None = None,
         numbers: Sequence[int] | None = None,
     ) -> Iterator[Translation]:
+        self._bans.warn()
         pieces = [each or [""] for each in pieces]
         numbers = range(first, first + len(pieces)) if numbers is None else numbers
         for number, each in zip(numbers, pieces, strict=True):
             self._tags.warn(each, f"line {number}")
         of_pieces = [number for number, each in zip(numbers, pieces, strict=True) for _ in each]
         flat = [piece for each in pieces for piece in each]
-        each_found = iter(
-            self.of_pieces(flat, of_pieces, first_index=first - 1, done=done, alignments=alignments)
-        )
+        translate = translate or self._translate_pieces
+        each_found = iter(translate(flat, of_pieces, first_index=first - 1, done=done))
         for line, of_line in zip(lines, pieces, strict=True):
             yield join(line, of_line, list(islice(each_found, len(of_line))))
 
@@ -256,6 +284,20 @@ class Translator(ShowsModel):
 
         A sample depends on its place, which is counted from `first_index`.
         """
+        return self._translate_pieces(
+            pieces, numbers, first_index=first_index, done=done, alignments=alignments
+        )
+
+    def _of_pieces(
+        self,
+        pieces: Sequence[str],
+        numbers: Sequence[int],
+        *,
+        first_index: int = 0,
+        done: Callable[[int], None] | None = None,
+        alignments: bool = False,
+    ) -> list[Translation]:
+        """As `of_pieces`; nothing is kept as it is."""
         sources = self._sources.ids(pieces, numbers)
         decoded = None if done is None else _lines_done(numbers, done)
         found = (
@@ -267,6 +309,11 @@ class Translator(ShowsModel):
             self._translations.of_piece(*each, alignments=alignments)
             for each in zip(numbers, pieces, found, strict=True)
         ]
+
+    @property
+    def glossary(self) -> Dictionary | None:
+        """The glossary as it was read."""
+        return None if self._glossary is None else self._glossary.dictionary
 
     def most_tokens(self, src_len: int) -> int:
         """How many tokens all hypotheses of a source of this length can have together."""
@@ -285,10 +332,12 @@ class Translator(ShowsModel):
 
         Raises:
             ConfigError: the model has no attention to its source, or its search records no alternatives, or
-                another engine decodes, or there is a glossary.
+                another engine decodes, or there is a glossary, or texts are kept.
         """
         if self._glossary is not None:
             raise ConfigError("a running batch takes no glossary", "leave glossary out")
+        if isinstance(self._translate_pieces, KeepingTranslator):
+            raise ConfigError("a running batch keeps no texts as they are", "leave keep out")
         if alignments:
             source_attentions(self.model)
         batch = self._decoder.running(alternatives=alternatives)

@@ -181,7 +181,7 @@ def _lengths(found: HuggingFaceSettings, has_source: bool, *, forced_eos: bool) 
 
 
 def _stop_and_ban(found: HuggingFaceSettings, tokenizers: TokenizerPair | None) -> dict[str, Any]:
-    """Stop strings, and banned words if their ids can be written as text."""
+    """Stop strings, and banned token sequences, those of special tokens left out."""
     settings: dict[str, Any] = {}
     match found.values.get("stop_strings"):
         case str(stop) if stop:
@@ -189,15 +189,14 @@ def _stop_and_ban(found: HuggingFaceSettings, tokenizers: TokenizerPair | None) 
         case [*stops] if stops and all(isinstance(each, str) and each for each in stops):
             settings["stop"] = found.take("stop_strings")
     banned_ids: Any = found.values.get("bad_words_ids")
-    if tokenizers is not None and _are_words(banned_ids, tokenizers.target):
+    if tokenizers is not None and _are_ids(banned_ids, tokenizers.target):
         target = tokenizers.target
-        banned = {tuple(ids) for ids in banned_ids}
-        banned -= {(target.pad_id,), (target.bos_id,)} - {(target.eos_id,)}  # never generated in any case
-        texts = (target.decode(ids).strip() for ids in banned)
-        words = {word for word in texts if word and set(spellings(target, word)) <= banned}
-        if {form for word in words for form in spellings(target, word)} == banned:
+        # as in transformers the end is not banned; the others are never generated in any case
+        special = [target.pad_id], [target.bos_id], [target.eos_id]
+        if banned := [" ".join(map(str, ids)) for ids in banned_ids if ids not in special]:
+            settings["ban_ids"] = list(dict.fromkeys(banned))
+        if [target.eos_id] not in banned_ids or banned:
             found.drop("bad_words_ids")
-            settings |= {"ban": sorted(words)} if words else {}
     return settings
 
 
@@ -222,10 +221,9 @@ def write_decoding(
     table |= _hf_lengths(ours, has_source, forced_eos)
     if stops := ours.pop("stop", ()):
         table["stop_strings"] = list(stops)
-    if banned := ours.pop("ban", ()):
-        table["bad_words_ids"] = [
-            list(form) for word in banned for form in spellings(tokenizers.target, word)
-        ]
+    banned = [[*form] for word in ours.pop("ban", ()) for form in spellings(tokenizers.target, word)]
+    if banned := [*banned, *([*map(int, ids.split())] for ids in ours.pop("ban_ids", ()))]:
+        table["bad_words_ids"] = banned
     prefixes = dict(ours.pop("prefixes", None) or {})
     tasks = {"prefix": prefixes.pop("")} if "" in prefixes else {}
     if prefixes:
@@ -237,7 +235,7 @@ def write_decoding(
 
 
 OUR_NEUTRAL = {"temperature": 1.0, "top_p": 1.0, "typical_p": 1.0, "beam_groups": 1}
-NOT_CONVERTED = ("begin", "may_end", "end_ids", "prompt_lookup", "draft_model", "draft_tokens")
+NOT_CONVERTED = ("tags", "begin", "may_end", "end_ids", "prompt_lookup", "draft_model", "draft_tokens")
 
 
 def _hf_search(ours: dict[str, Any], has_source: bool) -> dict[str, Any]:
@@ -339,9 +337,11 @@ def _number(name: str, value: Any, where: str) -> Any:
     return number
 
 
-def _are_words(value: Any, tokenizer: Tokenizer) -> bool:
-    """True for a list of lists of token ids."""
+def _are_ids(value: Any, tokenizer: Tokenizer) -> bool:
+    """True for a list of lists of token ids, none of them empty."""
     return isinstance(value, list) and all(
-        isinstance(ids, list) and all(type(each) is int and 0 <= each < tokenizer.vocab_size for each in ids)
+        isinstance(ids, list)
+        and ids
+        and all(type(each) is int and 0 <= each < tokenizer.vocab_size for each in ids)
         for ids in value
     )

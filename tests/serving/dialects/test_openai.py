@@ -439,7 +439,7 @@ def controls_of(task, most=None, **fields):
 
 
 def test_a_bias_bans_a_token_or_boosts_it():
-    assert controls_of("generate", logit_bias={"2": -100.0}) == {"ban": ("a",)}
+    assert controls_of("generate", logit_bias={"2": -100.0, "0": -101}) == {"ban_ids": ("2", "0")}
     assert controls_of("generate", logit_bias={"2": -99.5}) == {"boost": ("a=-99.5",)}
     assert controls_of("translate", logit_bias={"2": 100.0}) == {"boost": ("a=100",)}
     for name in ("4", "-1", "x", "²", "1" * 10, ""):

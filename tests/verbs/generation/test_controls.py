@@ -94,6 +94,13 @@ def test_a_banned_word_is_in_no_candidate_however_it_is_cut_into_tokens():
             assert not [each for each in texts if re.search(rf"\b{word}\b", each)]
 
 
+def test_a_ban_of_what_the_model_cannot_write_is_warned_of_and_changes_nothing(capsys, model, untrained):
+    for given in ("\N{SNOWMAN}", "1 \N{SNOWMAN}"):
+        assert translate(LINES, model=untrained, ban=(given,)) == translate(LINES, model=untrained)
+        assert "the model's vocabulary cannot spell" in capsys.readouterr().err
+    assert continuation(model, ban=("\N{SNOWMAN}",)) == continuation(model)
+
+
 def test_guesses_change_no_text(model, decoder_folder, untrained):
     plain = generate(PROMPTS, model=model, num=2, seed=4)
     assert generate(PROMPTS, model=model, num=2, seed=4, prompt_lookup=5) == plain

@@ -20,8 +20,8 @@ VALUES = {  # of each control that the engine does not have
     "heuristic_stopping": True, "beam_groups": 2, "must_contain": ("Hund",), "sample": True, "top_k": 3,
     "top_p": 0.5, "min_p": 0.1, "typical_p": 0.5, "seed": 7, "temperature": 0.5, "mbr": "chrf",
     "repetition_penalty": 1.2, "presence_penalty": 0.5, "frequency_penalty": 0.5, "no_repeat_ngram_size": 3,
-    "no_repeat_source_ngram_size": 3, "ban": ("Hund",), "boost": ("Hund=2",), "min_new_tokens": 2,
-    "stop": (".",), "end_ids": (9,), "prompt_lookup": 3, "draft_model": "en-de",
+    "no_repeat_source_ngram_size": 3, "ban": ("Hund",), "ban_ids": ("9",), "boost": ("Hund=2",),
+    "min_new_tokens": 2, "stop": (".",), "end_ids": (9,), "prompt_lookup": 3, "draft_model": "en-de",
 }  # fmt: skip
 NEEDED = {
     "beam_groups": {"beam_size": 4, "diversity": 0.5},

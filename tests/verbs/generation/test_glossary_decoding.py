@@ -4,9 +4,10 @@ import copy
 
 import pytest
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.verbs.generation.glossary import Dictionary
 from regard.verbs.load import load
+from regard.verbs.shards import translate_shard
 from regard.verbs.translate import Translator, translate, translate_file
 
 TEXTS = [
@@ -73,6 +74,21 @@ def test_terms_are_found_in_what_the_user_wrote(tmp_path):
     translator = Translator(loaded, glossary=file)
     assert "Milch" in next(iter(translator(["THE SNOW IS COLD"]))).text
     assert "Milch" not in next(iter(translator(["The snow is cold."]))).text
+
+
+def test_a_job_is_one_of_the_terms_that_its_first_process_had(glossary, tmp_path):
+    source, output = tmp_path / "in.txt", tmp_path / "job"
+    source.write_text("\n".join(TEXTS) + "\n")
+    translate_shard(source, output, shard="1/2", glossary=glossary)
+    moved = glossary.rename(tmp_path / "moved.tsv")
+    translate_shard(source, output, shard="1/2", glossary=moved)
+    moved.write_text(moved.read_text().replace("Milch", "Katze"))
+    with pytest.raises(
+        DataError, match=r"another job: glossary was '3 entries, sha256 .*', and is '3 entries"
+    ):
+        translate_shard(source, output, shard="2/2", glossary=moved)
+    with pytest.raises(DataError, match=r"another job: glossary was '3 entries, sha256 .*', and is None"):
+        translate_shard(source, output, shard="2/2")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from regard.verbs.generation.prefixes import (
     prefix_of,
     reads_languages,
     spelled_language,
+    tags_of_sources,
     unknown_tag,
 )
 from tests.weights.test_marian_languages import of_languages
@@ -68,3 +69,18 @@ def test_a_tag_that_is_none_of_the_models_is_named():
     assert unknown_tag("<2dee> a", known_tags(tokenizer)) == "<2dee>"
     assert unknown_tag("<2de> a", known_tags(tokenizer)) == ""
     assert unknown_tag("<2xx> a", []) == ""
+
+
+@pytest.mark.parametrize("kind", ["bpe", "bytebpe", "unigram", "words", "characters", "bytes", "wordpunct"])
+def test_tags_that_are_several_tokens_are_those_of_the_training_lines(kind):
+    tags = [">>fr<<", "<2de>", "__zho_Hans__", "<2xx-y>"]
+    lines = [f"{tag} {text}" for tag in tags for text in ("I like tea.", "A")]
+    others = ["I like tea.", "<2 is it", "__init__ is a name", ">> a <<", "_", "<b> a", "A <2no>"]
+    tokenizer = train_tokenizer([*lines, *others] * 3, kind, TokenizerSettings(kind=kind, vocab_size=300))
+    sources = tokenizer.encode_batch([*lines, *others])
+    if kind != "wordpunct":  # which decodes with spaces between
+        assert tags_of_sources(sources, tokenizer) == sorted(tags)
+    assert tags_of_sources(tokenizer.encode_batch(others), tokenizer) == []
+    found = known_tags(tokenizer, tags)
+    assert unknown_tag("<2dee> a", found) == "<2dee>"
+    assert unknown_tag("<2de> a", found) == ""

@@ -224,15 +224,56 @@ def test_a_piece_with_its_sides_swapped_is_found(corpus, start, end):
 
 def test_lines_in_the_language_of_the_other_side_are_found(corpus):
     target = GERMAN[:200] + sentences(20, seed=3)[0] + GERMAN[220:]
-    [finding] = [found for found in survey(corpus(ENGLISH, target)).findings if found.kind != "misaligned"]
+    finding = only(survey(corpus(ENGLISH, target)))
     assert (finding.kind, finding.count) == ("language", 20)
     assert "20 lines of train.de in the language of the source side: train.de:201" in finding.text
 
 
+def test_lines_in_the_wrong_language_are_counted_once_for_both_files(corpus):
+    english, german = sentences(11, seed=3)
+    source = ENGLISH[:100] + german[:2] + ENGLISH[102:]
+    finding = only(survey(corpus(source, GERMAN[:200] + english[2:] + GERMAN[209:])))
+    assert (finding.kind, finding.count) == ("language", 11)
+    assert "11 pairs with a side in the language of the other: train.en:101, train.en:102, train.de" in (
+        finding.text
+    )
+
+
+@pytest.mark.parametrize("every", [10, 3])
+def test_where_many_pairs_are_swapped_no_other_pair_is_called_wrong(corpus, every):
+    pairs = [
+        pair[::-1] if i % every == 2 else pair for i, pair in enumerate(zip(ENGLISH, GERMAN, strict=True))
+    ]
+    finding = only(survey(corpus(*zip(*pairs, strict=True))))
+    swapped = sum(i % every == 2 for i in range(800))
+    assert finding.kind == "swapped"
+    assert swapped - 2 <= finding.count <= swapped
+
+
+SPANISH = re.findall(
+    r"\S+", "casa vieja ventanas verdes niños jugando detrás jardín mañana nadie sabe donde ella fue ayer"
+)
+
+
+@pytest.mark.parametrize("files", [("target",), ("source", "target")])
+def test_lines_in_a_third_language_are_found(corpus, files):
+    generator = random.Random(5)
+    sides = dict(zip(("source", "target"), map(list, sentences(2000, seed=4)), strict=True))
+    for line in range(7, 2000, 20):
+        for file in files:
+            words = (generator.choice(SPANISH) for _ in range(generator.randint(5, 15)))
+            sides[file][line] = f"{' '.join(words)} {line}."
+    finding = only(survey(corpus(*sides.values())))
+    where = "lines of train.de in another language than the rest: train.de:8, train.de:28, "
+    both = "pairs with a side in another language than the rest of its file: train.en:8, "
+    assert (finding.kind, finding.count) == ("another language", 100)
+    assert (where if len(files) == 1 else both) in finding.text
+
+
 def test_lines_in_another_script_are_found(corpus):
     russian = [f"Где находится вокзал номер {i}, скажите пожалуйста" for i in range(10)]
-    found = survey(corpus(ENGLISH, GERMAN[:200] + russian + GERMAN[210:])).findings
-    [finding] = [each for each in found if each.kind == "script"]
+    finding = only(survey(corpus(ENGLISH, GERMAN[:200] + russian + GERMAN[210:])))
+    assert finding.kind == "script"
     assert "10 lines of train.de not in Latin like the rest: train.de:201, train.de:202, " in finding.text
 
 
@@ -245,6 +286,8 @@ def test_lines_in_another_script_are_found(corpus):
         ("broken characters", "Ãœber Ã–sterreich", "Über Österreich, ÃO, â, „â“"),
         ("broken characters", "Das kostet 5 â‚¬.", "Das kostet 5 €."),
         ("broken characters", "ÐŸÑ€Ð¸Ð²ÐµÑ‚", "Ðað er gott, Ñandú"),
+        ("broken characters", "Er f\x84hrt \x07 nach", "Er fährt\tnach\u00a0Köln"),
+        ("HTML tags", '<p class="a">Brot</p><br/>', "3 < 4 > 2 und <3, a < b"),
         ("HTML entities", "Brot &amp; Butter, 3 &#8364;", "Brot & Butter; R&D, a&b;"),
         ("target without words", "https://example.org/a?b=c 17", "Siehe https://example.org/a?b=c"),
         ("odd length", "Haus " * 200, "Haus mit Fenstern am Fluss"),
@@ -253,13 +296,34 @@ def test_lines_in_another_script_are_found(corpus):
 def test_pairs_that_are_wrong_by_themselves_are_found(corpus, kind, wrong, right):
     def found(text):
         source = [*ENGLISH[:9], *["the old house with green windows by the river"] * 5, *ENGLISH[14:]]
-        findings = survey(corpus(source, [*GERMAN[:9], *[text] * 5, *GERMAN[14:]])).findings
-        return [
-            (each.kind, each.lines) for each in findings if not each.is_usual and each.kind != "misaligned"
-        ]
+        surveyed = survey(corpus(source, [*GERMAN[:9], *[text] * 5, *GERMAN[14:]]))
+        kinds = [each.kind for each in surveyed.findings if not each.is_usual]
+        assert kinds == list(surveyed.checks.found)
+        return [(problem, each.lines) for problem, each in surveyed.checks.found.items()]
 
-    assert found(wrong) == [(kind, (10, 11, 12, 13, 14))]
+    assert found(wrong) == [(kind, [10, 11, 12, 13, 14])]
     assert found(right) == []
+
+
+def test_sides_that_are_cut_off_are_found(corpus):
+    cut = [text[: len(text) // 2].rstrip() if i % 20 == 0 else text for i, text in enumerate(GERMAN)]
+    finding = only(survey(corpus(ENGLISH, cut)))
+    assert finding.kind == "cut off"
+    assert 30 <= finding.count <= 40
+    without_stops = [text.rstrip(".0123456789 ") if i % 20 == 0 else text for i, text in enumerate(GERMAN)]
+    assert not survey(corpus(ENGLISH, without_stops)).findings
+
+
+def test_a_target_of_many_sources_and_letters_of_one_case_are_named(corpus):
+    target = ["das alte Haus." if i % 20 == 0 else text for i, text in enumerate(GERMAN)]
+    found = {each.kind: each for each in survey(corpus(ENGLISH, target)).findings}
+    assert (found["one target"].count, found["one target"].is_usual) == (40, False)
+    lower = only(survey(corpus(map(str.lower, ENGLISH), map(str.lower, GERMAN))))
+    upper = only(survey(corpus(map(str.upper, ENGLISH), map(str.upper, GERMAN))))
+    assert "have no capital letters" in lower.text
+    assert "have only capital letters" in upper.text
+    assert lower.is_usual
+    assert upper.is_usual
 
 
 @pytest.mark.parametrize("vocab_size", [300, 1000])

@@ -116,7 +116,7 @@ def test_a_table_of_paths_is_one_of_images(photos, timed, task):
     lines = [f"{number},{file.relative_to(photos)},{file.parent.name}\n" for number, file in enumerate(files)]
     (photos / "list.csv").write_text("id,picture,kind\n" + "".join(lines))
     written = new("list.csv", task=task)
-    assert (written.task, written.reading) == ("images", "images (columns picture and kind of 3)")
+    assert (written.task, written.reading) == ("images", "images (columns picture and kind; not used: id)")
     assert written.train + written.valid == 60
     by_name = new("list.csv", task=task, columns=["picture", "kind"], out="named")
     assert by_name.train == written.train

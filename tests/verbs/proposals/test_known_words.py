@@ -8,7 +8,7 @@ import pytest
 import regard.verbs.proposals.known_words as known_words_module
 from regard.data.character_counts import CharacterCounts
 from regard.data.tokenizer_training import train_tokenizer
-from regard.verbs.classify import Classifier
+from regard.verbs.classify import Classifier, classify
 from regard.verbs.new import new
 from regard.verbs.proposals.known_words import LEAST_KNOWN, MOST_TOKENS, KnownWords, known_words
 from regard.verbs.shared.settings import load_recipe
@@ -123,6 +123,26 @@ def test_the_recipe_and_its_model_have_the_chosen_tokens(tmp_path, texts, kind):
     train(written.recipe, out=tmp_path / "run", overrides=FEW, threads=1)
     tokenizer = Classifier(tmp_path / "run").tokenizer
     assert tokenizer.rare_words_unknown == (kind == "wordpunct")
+
+
+@pytest.mark.parametrize(
+    ("kind", "min_count", "warns"),
+    [("words", 2, False), ("wordpunct", 2, False), ("words", 1, True), ("wordpunct", 1, True)],
+)
+def test_an_unknown_word_is_named_unless_training_had_unknown_words(tmp_path, capsys, kind, min_count, warns):
+    rows = [f"{text}\t{number % 2}\n" for number, text in enumerate(dict.fromkeys(spaced()))]
+    (tmp_path / "labels.tsv").write_text("".join(["text\tlabel\n", *rows]), "utf-8")
+    recipe = new(tmp_path / "labels.tsv", out=tmp_path / "labels.toml").recipe
+    recipe.write_text(
+        recipe.read_text()
+        .replace('"wordpunct"', f'"{kind}"')
+        .replace("min_count = 2", f"min_count = {min_count}")
+    )
+    run = train(recipe, out=tmp_path / "run", overrides=FEW, threads=1)
+    capsys.readouterr()
+    known = spaced()[0]
+    classify(f"{known} {known} unheard", model=run.model)
+    assert ("that the model does not know" in capsys.readouterr().err) == warns
 
 
 def test_a_classifier_starts_from_a_masked_language_model_of_words(tmp_path):

@@ -76,3 +76,11 @@ def test_a_setting_that_is_gone_leaves_the_text():
     table = tomllib.loads(TEXT)
     del table["model"]["num_heads"]
     assert with_settings(TEXT, table) == TEXT.replace("num_heads = 4\n", "")
+
+
+def test_arrays_of_tables_that_do_not_change_keep_their_comments():
+    text = '[[data.train]]\nfile = "a"  # first\n[[data.train]]\nfile = "b"\n\n[training]\nseed = 1\n'
+    table = apply_overrides(tomllib.loads(text), ["training.seed=2"])
+    changed = with_settings(text, table)
+    assert tomllib.loads(changed) == table
+    assert changed.startswith(text[: text.index("seed")])

@@ -3,6 +3,7 @@
 import pytest
 
 from regard.errors import RecipeError, Stopped
+from regard.training.settings import TrainingSettings
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder
@@ -20,17 +21,34 @@ target = "a.de"
     "train_on",
     [
         '[data.train]\nsource = "a.en"\ntarget = "a.de"\nweight = 2',
-        '[[data.train]]\nsource = "a.en"\ntarget = "a.de"',
         '[data.train]\nsource = ["a.en", "b.en"]\ntarget = ["a.de", "b.de"]',
         '[data.train2]\nsource = "b.en"\ntarget = "b.de"',
     ],
-    ids=["a weight", "a list", "lists of files", "a second table"],
+    ids=["a weight", "lists of files", "a second table"],
 )
-def test_several_corpora_are_answered_with_how_to_join_them(tmp_path, train_on):
+def test_several_corpora_are_answered_with_how_to_name_them(tmp_path, train_on):
     (tmp_path / "mixed.toml").write_text(FILES + train_on)
     with pytest.raises(RecipeError) as error:
         load_recipe(tmp_path / "mixed.toml")
-    assert "cat a.en b.en b.en > all.en" in error.value.hint
+    assert "tables [[data.train]], each with a weight" in error.value.hint
+
+
+def test_a_mistake_in_one_of_several_corpora_is_named_there(tmp_path):
+    tables = '[[data.train]]\nsource = "a.en"\ntarget = "a.de"\n' * 2
+    (tmp_path / "mixed.toml").write_text(f"{FILES}{tables}wieght = 2")
+    with pytest.raises(RecipeError, match=r"unknown key data.train\[1\].wieght") as error:
+        load_recipe(tmp_path / "mixed.toml")
+    assert error.value.hint == "did you mean 'weight'?"
+
+
+def test_several_corpora_of_a_task_that_trains_on_one_are_answered_with_how_to_join_them(tmp_path):
+    table = '[[data.train]]\nfile = "a.txt"\n'
+    (tmp_path / "texts.toml").write_text(
+        f'name = "texts"\n[task]\nkind = "language_model"\n{table}[data.valid]\nfile = "a.txt"'
+    )
+    with pytest.raises(RecipeError, match=r"data.train must be") as error:
+        load_recipe(tmp_path / "texts.toml")
+    assert "join the files" in error.value.hint
 
 
 def test_a_key_of_another_section_is_named_with_it_before_the_data_are_read(tmp_path):
@@ -39,6 +57,23 @@ def test_a_key_of_another_section_is_named_with_it_before_the_data_are_read(tmp_
     with pytest.raises(RecipeError, match=r"unknown key model.learning_rate") as error:
         load_recipe(tmp_path / "mixed.toml")
     assert "training.schedule.learning_rate" in error.value.hint
+
+
+def test_a_removed_key_has_its_default_and_must_exist(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(f"{RECIPE}\n[training.adapter]\nrank = 2\n")
+    removed = ["training.adapter=null", "model.dropout=null", "training.schedule.warmup=null"]
+    found = load_recipe(
+        path, [*removed, "training.max_steps=null", "task.kind=null", "training.optimizer.options.x=null"]
+    )
+    assert found.recipe.training.adapter is None
+    assert found.recipe.training.max_steps == TrainingSettings().max_steps
+    for unknown in ("training.max_step", "model.dropuot", "trainin", "training.schedule.d_ff"):
+        with pytest.raises(RecipeError, match=f"unknown key {unknown}") as error:
+            load_recipe(path, [f"{unknown}=null"])
+        assert error.value.hint
+    with pytest.raises(RecipeError, match="name is missing"):
+        load_recipe(path, ["name=null"])
 
 
 def test_one_file_for_both_sides_is_a_warning(tmp_path, capsys):

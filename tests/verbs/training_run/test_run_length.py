@@ -8,10 +8,11 @@ import torch
 
 from regard.data import Loader, LoaderSettings, TensorExamples
 from regard.errors import FolderError
+from regard.training.rate_warning import rate_warning
 from regard.training.schedule import Schedule, ScheduleSettings
 from regard.training.settings import TrainingSettings
 from regard.verbs.train import train
-from regard.verbs.training_run.run_summary import low_peak, training_summary
+from regard.verbs.training_run.run_summary import training_summary
 from regard.verbs.translate import Translator
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from tests.verbs.test_train import RECIPE
@@ -147,7 +148,7 @@ def test_a_finished_run_is_named_so_before_it_ends(step):
 def test_a_run_too_short_for_its_warm_up_is_named_with_what_to_do(schedule, share, instead):
     settings = TrainingSettings(max_steps=300, schedule=ScheduleSettings(**schedule))
     rates = [Schedule(settings=settings.schedule, max_steps=300, d_model=1)(step) for step in range(1, 301)]
-    warning = low_peak(settings)
+    warning = rate_warning(settings)
     if share is None:
         assert not warning
         assert max(rates) > 0.9e-3

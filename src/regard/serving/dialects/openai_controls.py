@@ -42,10 +42,10 @@ def controls_of(body: Sampling, most: int | None, engine: Engine, task: Task) ->
 
 
 def _biased(biases: dict[str, float], engine: Engine) -> dict[str, Any]:
-    """The controls `boost` and `ban` for a `logit_bias`, which maps token ids to biases.
+    """The controls `ban_ids` and `boost` for a `logit_bias`, which maps token ids to biases.
 
-    The controls take texts, so a token must be the only token of its text. A text without a space before it
-    also stands for the form with one: with a byte-level BPE a bias of "cat" applies to " cat", too.
+    `boost` takes texts, so a token that is not banned must be the only token of its text. A text without a
+    space before it also stands for the form with one: with a byte-level BPE "cat" also means " cat".
     """
     tokenizer = engine.model.loaded.tokenizers.target
     boosts, bans = [], []
@@ -57,6 +57,9 @@ def _biased(biases: dict[str, float], engine: Engine) -> dict[str, Any]:
                 "name tokens by their ids",
                 parameter="logit_bias",
             )
+        if bias <= -BIAS:
+            bans.append(str(int(name)))
+            continue
         text = tokenizer.decode([int(name)])
         if not text.strip() or [int(name)] not in [tokenizer.encode(each) for each in (text, " " + text)]:
             raise unsupported(
@@ -65,5 +68,5 @@ def _biased(biases: dict[str, float], engine: Engine) -> dict[str, Any]:
                 "choose another token",
                 of="logit_bias",
             )
-        (bans if bias <= -BIAS else boosts).append(text if bias <= -BIAS else f"{text}={bias:g}")
-    return {"boost": tuple(boosts) or None, "ban": tuple(bans) or None}
+        boosts.append(f"{text}={bias:g}")
+    return {"boost": tuple(boosts) or None, "ban_ids": tuple(bans) or None}

@@ -58,11 +58,11 @@ def token_alignment(
         source_tokens=source_tokens,
         links=tuple(sorted(found.links())),
         source_spans=tuple(source_spans),
-        target_spans=tuple(_spans(target, tgt_ids)),
+        target_spans=tuple(token_spans(target, tgt_ids)),
     )
 
 
-def _spans(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[Span]:
+def token_spans(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[Span]:
     """The characters of each token in the text of all."""
     stream, begin = CharacterStream(tokenizer, ()), 0
     for token in ids:

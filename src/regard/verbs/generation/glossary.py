@@ -5,17 +5,21 @@ beginning of the sentence its first letter may be a capital. The longest of seve
 """
 
 import csv
+import hashlib
 import io
+import json
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from regard.counted import counted
 from regard.data.files import read_lines
 from regard.decoding.word_borders import joins
 from regard.errors import DataError
 
 MOST_BYTES = 1024  # of a term in UTF-8, as in DeepL's glossaries
+DIGITS = 16  # of a checksum
 SHOWN = 40  # characters of a term in a message
 RequiredText = tuple[str, ...]  # a text that a translation must have, in one of these forms
 
@@ -34,6 +38,12 @@ class Dictionary:
     def bytes(self) -> int:
         """The size of all terms in UTF-8."""
         return sum(len(term.encode()) for pair in self.entries.items() for term in pair)
+
+    def __str__(self) -> str:
+        """The number of entries and what differs if one does, for messages and the plans of jobs."""
+        content = json.dumps(sorted(self.entries.items())).encode()
+        digest = hashlib.sha256(content).hexdigest()[:DIGITS]
+        return f"{counted(len(self.entries), 'entry', 'entries')}, sha256 {digest}"
 
     def tsv(self) -> str:
         """A line for each entry: the terms with a tab between them."""

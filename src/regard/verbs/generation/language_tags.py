@@ -19,12 +19,15 @@ class LanguageTags:
     """Warns once of a text with the tag of a language that the model does not know, or that is lost.
 
     It is lost if the model reads it as text, or if the first sentence has it, and another has none.
-    `has_prefix`: each source has a prefix that was given. `option`: how a user gives one.
+    `trained`: those of the training lines. `has_prefix`: each source has a prefix that was given. `option`:
+    how a user gives one.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, has_prefix: bool, option: str = "--prefix") -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, trained: Sequence[str], *, has_prefix: bool, option: str = "--prefix"
+    ) -> None:
         self._reads_languages, self._has_prefix, self._option = reads_languages(tokenizer), has_prefix, option
-        self._tags, self._warns = known_tags(tokenizer), True
+        self._tags, self._warns = known_tags(tokenizer, trained), True
 
     def warn_of_prefix(self, prefix: str) -> None:
         """Warn of a prefix of all texts that is an unknown tag."""

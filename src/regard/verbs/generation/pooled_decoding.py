@@ -10,7 +10,7 @@ from regard import console
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.base_search import Search
 from regard.decoding.batches import Decoder, Job, decode_all, max_positions
-from regard.decoding.hypothesis import Hypothesis
+from regard.decoding.hypothesis import Constraint, Hypothesis
 from regard.decoding.pool import DecodingPool, one_thread
 from regard.decoding.running_batch import RunningTranslations
 from regard.fast.decoding_step import Fingerprint, fast_step, fingerprint
@@ -61,6 +61,7 @@ class PooledDecoder:
         self,
         sources: Sequence[list[int]],
         *,
+        required: Sequence[tuple[Constraint, ...]] | None = None,
         first_index: int = 0,
         decoded: Callable[[Sequence[int]], None] | None = None,
     ) -> list[list[Hypothesis]]:
@@ -71,6 +72,7 @@ class PooledDecoder:
                 self._strategy,
                 self._model,
                 sources,
+                required=required,
                 batch_tokens=self._batch_tokens,
                 pad_id=self._pad_id,
                 eos_id=self._eos_id,

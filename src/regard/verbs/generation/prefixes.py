@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from regard.data.tokenizer import Tokenizer
@@ -13,6 +14,11 @@ from regard.errors import ConfigError, did_you_mean
 LANGUAGE = re.compile(r"\s*(>>[^<>\s]+<<)\s*(.*)", re.DOTALL)  # a language token of Marian's models
 # a tag of a language at the beginning of a text, as corpora have it: >>fr<<, <2fr>, __fr__, __zho_Hans__
 TAG = re.compile(r"\s*(>>[^<>\s]+<<|<2[\w-]+>|__[a-z]{2,3}(?:[_-][A-Za-z]+)?__)")
+
+MAY_BEGIN_TAG = re.compile(
+    r"\s*(?:>{0,2}|>>[^<>\s]+<?|<|<2[\w-]*|_{0,2}|__[\w-]+)"
+)  # the first characters of TAG
+MOST_TOKENS = 24  # of a tag, with those that a tokeniser puts before every text
 
 WITHOUT_WIDTH = "\u00ad\u200b\u2060\ufeff"  # soft hyphen, zero-width space, word joiner, byte order mark
 ODD_SPACE = re.compile(f"[\u00a0\u2000-\u200a\u202f\u205f\u3000{WITHOUT_WIDTH}]")
@@ -129,11 +135,34 @@ def spelled_language(text: str) -> str:
     return found[1] if found else ""
 
 
-def known_tags(tokenizer: Tokenizer) -> list[str]:
-    """The tags of languages that are tokens of a tokeniser that regard trained; none if they are several."""
+def known_tags(tokenizer: Tokenizer, trained: Sequence[str] = ()) -> list[str]:
+    """The tags of languages of a tokeniser that regard trained: its own tokens, and those of training lines.
+
+    `trained`: the latter (`tags` in generation.json), of which one may be several tokens.
+    """
     if not tokenizer.trained_by_regard:
         return []
-    return sorted({piece.strip() for piece in tokenizer.vocabulary() if TAG.fullmatch(piece)})
+    own = (piece.strip() for piece in tokenizer.vocabulary() if TAG.fullmatch(piece))
+    return sorted({*own, *trained})
+
+
+def tags_of_sources(sources: Iterable[Sequence[int]], tokenizer: Tokenizer) -> list[str]:
+    """The tags of languages that sources, which are tokens, begin with."""
+    found, left = set[str](), [*sources]
+    for length in range(len(tokenizer.prefix) + 1, MOST_TOKENS + 1):
+        places: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for place, ids in enumerate(left):
+            if len(ids) >= length:
+                places[tuple(ids[:length])].append(place)
+        open_places: list[int] = []
+        for ids, some in places.items():
+            text = tokenizer.decode(ids)
+            if tag := TAG.match(text):
+                found.add(tag[1])
+            elif MAY_BEGIN_TAG.fullmatch(text):
+                open_places += some
+        left = [left[place] for place in open_places]
+    return sorted(found)
 
 
 def unknown_tag(text: str, known: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from regard import console
+from regard.documents.attributes import Attributes
 from regard.documents.markup import Markup
 from regard.documents.subtitle_cues import Subtitles
 from regard.errors import DataError
@@ -24,7 +25,12 @@ class TextTranslator(Protocol):
     model: Any
 
     def texts(
-        self, texts: Iterable[str], *, alignments: bool = False, numbers: Sequence[int] | None = None
+        self,
+        texts: Iterable[str],
+        *,
+        alignments: bool = False,
+        numbers: Sequence[int] | None = None,
+        of_document: bool = False,
     ) -> Iterator[Translation]: ...
 
 
@@ -56,13 +62,15 @@ def translated_document(
     """
     whole = bool(attentions_to_source(translator.model))
     if document_format == "html":
-        page, numbers = Markup(content, whole=whole), None
+        attributes = Attributes(content)
+        texts = translator.texts(attributes.texts, numbers=attributes.lines, of_document=True)
+        content = attributes.filled([" ".join(each.text.split()) for each in texts])
+        page = Markup(content, whole=whole)
     else:
         page = Subtitles(content, document_format, whole=whole)
-        numbers = page.lines
         _warn_of(page, name)
     aligned = page.has_inline_tags
-    found = list(translator.texts(page.texts, alignments=aligned, numbers=numbers))
+    found = list(translator.texts(page.texts, alignments=aligned, numbers=page.lines, of_document=True))
     pairs = zip(page.texts, found, strict=True)
     links = [span_links(text, each) for text, each in pairs] if aligned else None
     return page.filled([each.text for each in found], links)

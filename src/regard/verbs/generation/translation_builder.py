@@ -15,6 +15,7 @@ from regard.verbs.generation.candidates import (
     combinations,
     in_step,
 )
+from regard.verbs.generation.copied_words import CopiedWords
 from regard.verbs.generation.scored_tokens import named
 from regard.verbs.generation.search_results import selected_texts
 from regard.verbs.generation.sources import SourceEncoder
@@ -26,7 +27,11 @@ ReadSource = tuple[Sequence[int], Sequence[tuple[int, int]]]  # ids, and the cha
 
 
 class TranslationBuilder:
-    """Builds translations of `n_best` candidates; `answer` is their class, `precision` that of the model."""
+    """Builds translations of `n_best` candidates.
+
+    `answer` is their class, `precision` that of the model; `copies` puts source words in place of unknown
+    tokens.
+    """
 
     def __init__(
         self,
@@ -37,11 +42,12 @@ class TranslationBuilder:
         sources: SourceEncoder,
         settings: Controls,
         n_best: int,
+        copies: CopiedWords | None = None,
     ) -> None:
         self._answer = answer
         self._precision: Precision = precision
         self._model, self._tokenizers, self._sources = model, tokenizers, sources
-        self._settings, self._n_best = settings, n_best
+        self._settings, self._n_best, self._copies = settings, n_best, copies
 
     def of_piece(
         self, number: int, piece: str, hypotheses: Sequence[Hypothesis], *, alignments: bool = False
@@ -50,7 +56,7 @@ class TranslationBuilder:
         empty = not piece or piece.isspace()
         source = self._sources if alignments else None
         read = None if source is None else (source.ids_of(piece), source.spans_of(piece))
-        candidates = [] if empty else self._candidates(hypotheses, read)
+        candidates = [] if empty else self._candidates(hypotheses, piece, read)
         candidates = candidates or [replace(EMPTY_CANDIDATE, alignment=self._alignment(read, ()))]
         precision = self._precision
         return self._answer(line=number, source=piece, candidates=tuple(candidates), precision=precision)
@@ -74,11 +80,16 @@ class TranslationBuilder:
         return replace(sentences[0], source=line, candidates=tuple(candidates), sentences=bare)
 
     def _candidates(
-        self, found: Sequence[Hypothesis], read: ReadSource | None = None
+        self, found: Sequence[Hypothesis], piece: str, read: ReadSource | None = None
     ) -> list[TranslationCandidate]:
         """The candidates; with what the model has `read` of the piece they have alignments."""
         tokenizer = self._tokenizers.target
         texts = [tokenizer.decode(each.ids) for each in found]
+        alignments = [self._alignment(read, each.ids) for each in found]
+        if self._copies is not None:
+            for place, each in enumerate(found):
+                texts[place], moved = self._copies.text(piece, each.ids, texts[place])
+                alignments[place] = self._copies.moved(alignments[place], moved)
         return [
             TranslationCandidate(
                 text=text,
@@ -86,7 +97,7 @@ class TranslationBuilder:
                 log_prob=found[place].log_prob,
                 tokens=tuple(tokenizer.tokens(found[place].ids)),
                 token_log_probs=tuple(found[place].token_log_probs),
-                alignment=self._alignment(read, found[place].ids),
+                alignment=alignments[place],
                 alternatives=named(tokenizer, found[place].alternatives[: len(found[place].ids)]),
             )
             for place, text, score in selected_texts(self._settings, texts, self._n_best)

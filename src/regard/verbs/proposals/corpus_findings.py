@@ -1,47 +1,42 @@
 """Problems in a parallel corpus (swapped, misaligned, duplicates), each a sentence with line numbers."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-import numpy as np
-
 from regard.counted import counted
-from regard.data.corpus import Corpus, Pair
+from regard.data.corpus import Corpus
 from regard.data.corpus_statistics import CorpusStatistics
 from regard.data.duplicates import pair_digest, text_digest
-from regard.data.language_profile import LanguageProfiles
 from regard.data.segmentation import segmentation_of
 from regard.verbs.proposals.language_codes import script_of_name
-from regard.verbs.proposals.line_checks import (
-    MIN_COPIED_SHARE,
-    MIN_SCRIPT_SHARE,
-    MIN_SUSPECT_LINES,
-    MIN_SWAPPED_SHARE,
-    MIN_WRONG_SHARE,
-    LineChecks,
-    has_other_script,
-)
+from regard.verbs.proposals.line_checks import BOTH, LineChecks, LineProblem, Occurrences
+from regard.verbs.proposals.pair_languages import Languages
 
 FindingKind = Literal[
     "swapped",
     "misaligned",
     "language",
+    "another language",
     "script",
     "segmented",
     "broken characters",
     "HTML entities",
+    "HTML tags",
     "target without words",
     "odd length",
+    "cut off",
+    "one target",
+    "no capitals",
     "overlap",
     "copies",
     "not distinguished",
     "duplicates",
     "several targets",
 ]
-# Profiles distinguish two languages if these shares of the pairs are clearly in them, in either order, and
-# source in the first.
-MIN_DISTINGUISHED_SHARE, MIN_IN_ORDER_SHARE = 0.7, 0.1
+MIN_EQUAL_TARGETS, MIN_EQUAL_SHARE = 20, 0.02  # sources of one target; Tatoeba has 0.0001
+MOST_OF_OTHER_CASE = 0.001  # of the letters of a text in lower case, or in capitals
 MIN_PAIRS_TO_DISTINGUISH = 500  # with fewer, profiles of languages are not expected to differ
 
 
@@ -52,12 +47,12 @@ class CorpusFinding:
     kind: FindingKind
     text: str
     count: int  # of lines or pairs in the corpus; estimated if it is larger than the sample
-    lines: tuple[int, ...] = field(default=(), repr=False)  # the sampled lines that have the problem
+    problem: LineProblem | None = None  # of single training pairs
 
     @property
     def is_usual(self) -> bool:
         """True for findings that good corpora have too; others look like mistakes."""
-        return self.kind in ("not distinguished", "duplicates", "several targets")
+        return self.kind in ("not distinguished", "no capitals", "duplicates", "several targets")
 
     def __str__(self) -> str:
         return self.text
@@ -93,29 +88,26 @@ def findings_of(
     training: CorpusStatistics,
     held_out: Mapping[str, CorpusStatistics],
     overlaps: Mapping[str, Overlap],
-    profiles: LanguageProfiles | None,
+    languages: Languages | None,
     checks: LineChecks,
 ) -> Iterator[CorpusFinding]:
     """All findings, the most serious first; `held_out` and `overlaps` have the same keys.
 
-    `profiles` and `checks` are those of the training data.
+    `languages` and `checks` are those of the training data.
     """
     corpora = [training, *held_out.values()]
-    for corpus in corpora:
+    checked = [checks, *(LineChecks(each, languages) for each in held_out.values())]
+    for corpus, each in zip(corpora, checked, strict=True):
         yield from _scripts_of_names(corpus)
-        wrong = list(_wrong_script(corpus))
-        if profiles is not None:
-            wrong += _wrong_language(corpus, profiles, held_out=corpus is not training)
-        yield from _misaligned(corpus, {line for finding in wrong for line in finding.lines})
-        yield from wrong
-    for corpus in corpora:
+        yield from _misaligned(corpus, each)
+        of_lines = line_findings(corpus, each.found, corpus.sample.scale)
+        yield from of_lines if corpus is training else _of_held_out(corpus, each, of_lines)
         yield from _segmented(corpus)
-        yield from _odd_lines(corpus, checks if corpus is training else LineChecks(corpus, profiles))
+    yield from _one_target(training)
+    yield from _no_capitals(training)
     for part, corpus in held_out.items():
         yield from _overlap(training, corpus, overlaps[part])
-    for corpus in corpora:
-        yield from _copies(corpus)
-    if profiles is None and training.pairs >= MIN_PAIRS_TO_DISTINGUISH:
+    if languages is None and training.pairs >= MIN_PAIRS_TO_DISTINGUISH:
         source, target = training.files
         yield CorpusFinding(
             kind="not distinguished",
@@ -149,17 +141,17 @@ def _scripts_of_names(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
         )
 
 
-def _misaligned(corpus: CorpusStatistics, wrong: set[int]) -> Iterator[CorpusFinding]:
+def _misaligned(corpus: CorpusStatistics, checks: LineChecks) -> Iterator[CorpusFinding]:
     """Misaligned lines, by their lengths.
 
-    A stretch whose lines are for the most part `wrong` (line numbers: in the wrong language or script) is
-    skipped: its lengths differ for that reason.
+    A stretch is skipped if most of its sampled lines have problems: the lengths of the others, which are not
+    in the sample, differ for that reason.
     """
-    stretch = corpus.lengths.misalignment()
+    stretch = checks.misalignment
     if stretch is None:
         return
     lines = [pair.line for pair in corpus.sample.pairs if stretch.first <= pair.line <= stretch.last]
-    if 2 * sum(line in wrong for line in lines) > len(lines):
+    if 2 * sum(line in checks.wrong for line in lines) > len(lines):
         return
     source, target = corpus.files
     if stretch.shift is None and stretch.whole:
@@ -180,120 +172,124 @@ def _misaligned(corpus: CorpusStatistics, wrong: set[int]) -> Iterator[CorpusFin
     yield CorpusFinding(kind="misaligned", text=text, count=stretch.last - stretch.first + 1)
 
 
-def _wrong_language(
-    corpus: CorpusStatistics, profiles: LanguageProfiles, *, held_out: bool
+def _of_held_out(
+    corpus: CorpusStatistics, checks: LineChecks, of_lines: Iterator[CorpusFinding]
 ) -> Iterator[CorpusFinding]:
-    """Lines in the language of the other side, by character trigrams of the training data."""
-    pairs = _translated(corpus.sample.pairs)
-    sides = [profiles.sides([pair.source for pair in pairs]), profiles.sides([pair.target for pair in pairs])]
-    scale = corpus.sample.scale
-    both = (sides[0] < 0) & (sides[1] > 0)  # each side is in the other's language
-    swapped = [pair for pair, is_swapped in zip(pairs, both, strict=True) if is_swapped]
-    if held_out and 2 * len(swapped) > len(pairs):
-        yield CorpusFinding(
-            kind="swapped",
-            text=f"{' and '.join(dict.fromkeys(corpus.files))} look swapped: the source is in the language"
-            " of the training target, the target in the language of the training source",
-            count=round(scale * len(swapped)),
-        )
+    """Findings of held-out lines; one, if most pairs are swapped by the languages of the training data."""
+    found = checks.found.get("swapped")
+    if found is None or 2 * len(found.lines) <= len(corpus.sample.pairs):
+        yield from (replace(each, problem=None) for each in of_lines)
         return
-    if len(swapped) >= max(MIN_SUSPECT_LINES, MIN_SWAPPED_SHARE * len(pairs)):
-        yield CorpusFinding(
-            kind="swapped",
-            text=f"{_count(len(swapped), scale, 'pair')} with source and target swapped:"
-            f" {_places(corpus.files[0], [pair.line for pair in swapped])}",
-            count=round(scale * len(swapped)),
-            lines=tuple(pair.line for pair in swapped),
-        )
-    for i, (wrong, other) in enumerate(((sides[0] < 0, "target"), (sides[1] > 0, "source"))):
-        lines = [pair.line for pair, is_wrong in zip(pairs, wrong & ~both, strict=True) if is_wrong]
-        if len(lines) >= max(MIN_SUSPECT_LINES, MIN_WRONG_SHARE * len(pairs)):
-            yield CorpusFinding(
-                kind="language",
-                text=f"{_count(len(lines), scale, 'line')} of {corpus.files[i]} in the language of the"
-                f" {other} side: {_places(corpus.files[i], lines)}",
-                count=round(scale * len(lines)),
-                lines=tuple(lines),
-            )
-
-
-def language_profiles(sample: Sequence[Pair]) -> LanguageProfiles | None:
-    """Profiles that distinguish the sides; None if they cannot, as in a task within one language.
-
-    If half of a corpus is swapped, the profiles of its sides are the same; then the first tenth decides.
-    """
-    pairs = _translated(sample)
-    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    profiles = LanguageProfiles(sources, targets)
-    if _distinguish(profiles, sources, targets):
-        return profiles
-    first = max(100, len(pairs) // 10)
-    by_first = LanguageProfiles(sources[:first], targets[:first])
-    swapped = (by_first.sides(sources) < 0) & (by_first.sides(targets) > 0)
-    profiles = LanguageProfiles(
-        [target if swap else source for source, target, swap in zip(sources, targets, swapped, strict=True)],
-        [source if swap else target for source, target, swap in zip(sources, targets, swapped, strict=True)],
-    )
-    return profiles if _distinguish(profiles, sources, targets) else None
-
-
-def _distinguish(profiles: LanguageProfiles, sources: Sequence[str], targets: Sequence[str]) -> bool:
-    """True if most pairs are clearly in the two languages of the profiles, and some not swapped."""
-    sides = profiles.sides(sources), profiles.sides(targets)
-    in_order = int(np.count_nonzero((sides[0] > 0) & (sides[1] < 0)))
-    swapped = int(np.count_nonzero((sides[0] < 0) & (sides[1] > 0)))
-    pairs = len(sources)
-    return (
-        in_order + swapped >= MIN_DISTINGUISHED_SHARE * max(pairs, 1)
-        and in_order > MIN_IN_ORDER_SHARE * pairs
+    yield CorpusFinding(
+        kind="swapped",
+        text=f"{' and '.join(dict.fromkeys(corpus.files))} look swapped: the source is in the language"
+        " of the training target, the target in the language of the training source",
+        count=round(corpus.sample.scale * len(found.lines)),
     )
 
 
-def _translated(pairs: Iterable[Pair]) -> list[Pair]:
-    """The pairs whose sides differ; `_copies` counts the others."""
-    return [pair for pair in pairs if pair.source != pair.target]
-
-
-def _wrong_script(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
-    """Lines that are not in the usual script of their side."""
-    for i, side in enumerate(corpus.characters):
-        usual = side.script
-        if usual.share < MIN_SCRIPT_SHARE:
-            continue
-        lines = [
-            pair.line
-            for pair in corpus.sample.pairs
-            if has_other_script(pair.target if i else pair.source, usual)
-        ]
-        if len(lines) >= max(MIN_SUSPECT_LINES, MIN_WRONG_SHARE * len(corpus.sample.pairs)):
-            yield CorpusFinding(
-                kind="script",
-                text=f"{_count(len(lines), corpus.sample.scale, 'line')} of {corpus.files[i]} not in"
-                f" {usual.script} like the rest: {_places(corpus.files[i], lines)}",
-                count=round(corpus.sample.scale * len(lines)),
-                lines=tuple(lines),
-            )
-
-
-OddLines = Literal["broken characters", "HTML entities", "target without words", "odd length"]
-ODD_LINES: dict[OddLines, str] = {
-    "broken characters": "with broken characters, such as Ã¼ for ü: UTF-8 that was read as another encoding",
+_IN_ONE_SIDE: dict[LineProblem, str] = {  # of a problem of a side: that of one side, and that of either
+    "language of the other side": "in the language of the {other} side",
+    "another language": "in another language than the rest",
+    "another script": "not in {script} like the rest",
+}
+_IN_EITHER_SIDE: dict[LineProblem, str] = {
+    "language of the other side": "with a side in the language of the other",
+    "another language": "with a side in another language than the rest of its file",
+    "another script": "with a side in another script than the rest of its file",
+}
+_OF_PAIRS: dict[LineProblem, str] = {
+    "swapped": "with source and target swapped",
+    "broken characters": "with broken characters: UTF-8 that was read as another encoding, such as Ã¼ for ü,"
+    " or control characters",
     "HTML entities": "with characters as HTML writes them, such as &amp; for &",
+    "HTML tags": "with tags of HTML or XML, such as <b>",
     "target without words": "with words in the source, and none in the target",
     "odd length": "with one side much too long for the other",
+    "cut off": "of which one side ends like a sentence and the other after a word, as if it were cut off",
+}
+_KINDS: dict[LineProblem, FindingKind] = {
+    "swapped": "swapped",
+    "language of the other side": "language",
+    "another language": "another language",
+    "another script": "script",
+    "broken characters": "broken characters",
+    "HTML entities": "HTML entities",
+    "HTML tags": "HTML tags",
+    "target without words": "target without words",
+    "odd length": "odd length",
+    "cut off": "cut off",
+    "copy": "copies",
 }
 
 
-def _odd_lines(corpus: CorpusStatistics, checks: LineChecks) -> Iterator[CorpusFinding]:
-    """Pairs whose characters or lengths are wrong."""
-    for kind, what in ODD_LINES.items():
-        if lines := checks.found.get(kind):
+def line_findings(
+    corpus: CorpusStatistics, found: Mapping[LineProblem, Occurrences], scale: float
+) -> Iterator[CorpusFinding]:
+    """A finding for each problem of single pairs; `found` has one in `scale` pairs of the corpus."""
+    for problem, occurrences in found.items():
+        count = round(scale * len(occurrences.lines))
+        if problem == "copy":
+            what = f"{_of(count, corpus.pairs)} are the same on both sides, as if not translated"
+        else:
+            noun, of_what = _described(problem, occurrences, corpus)
+            what = f"{'about ' if scale > 1 else ''}{counted(count, noun)} {of_what}"
+        places = [
+            f"{corpus.files[0 if side == BOTH else side]}:{line}"
+            for line, side in zip(occurrences.lines[:3], occurrences.sides, strict=False)
+        ]
+        yield CorpusFinding(
+            kind=_KINDS[problem],
+            text=f"{what}: {_listed(places, len(occurrences.lines))}",
+            count=count,
+            problem=problem,
+        )
+
+
+def _described(problem: LineProblem, found: Occurrences, corpus: CorpusStatistics) -> tuple[str, str]:
+    """What has a problem, "line" or "pair", and which one it is."""
+    if problem in _OF_PAIRS:
+        return "pair", _OF_PAIRS[problem]
+    if len({*found.sides}) > 1 or BOTH in found.sides:
+        return "pair", _IN_EITHER_SIDE[problem]
+    side = found.sides[0]
+    text = _IN_ONE_SIDE[problem].format(
+        other=("target", "source")[side], script=corpus.characters[side].script.script
+    )
+    return "line", f"of {corpus.files[side]} {text}"
+
+
+def _one_target(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
+    """A target that many different sources have."""
+    pairs, scale = corpus.sample.pairs, corpus.sample.scale
+    sources = Counter(target for target, _ in {(pair.target, pair.source) for pair in pairs})
+    for target, count in sources.most_common(1):
+        if count >= max(MIN_EQUAL_TARGETS, MIN_EQUAL_SHARE * len(pairs)):
+            share = _of(round(scale * count), corpus.pairs)
+            about = "about " if scale > 1 else ""
             yield CorpusFinding(
-                kind=kind,
-                text=f"{_count(len(lines), corpus.sample.scale, 'pair')} {what}:"
-                f" {_places(corpus.files[0], lines)}",
-                count=round(corpus.sample.scale * len(lines)),
-                lines=tuple(lines),
+                kind="one target",
+                text=f"{about}{share} have different sources and one target: {target[:60]!r}",
+                count=round(scale * count),
+            )
+
+
+def _no_capitals(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
+    """A corpus in lower case, or in capitals."""
+    texts = [
+        "".join(sides) for sides in zip(*((p.source, p.target) for p in corpus.sample.pairs), strict=True)
+    ]
+    lower, upper = ([sum(map(is_case, text)) for text in texts] for is_case in (str.islower, str.isupper))
+    for many, few, what, do in (
+        (lower, upper, "no capital letters", "lower-case"),
+        (upper, lower, "only capital letters", "capitalise"),
+    ):
+        if all(one > 0 and other < MOST_OF_OTHER_CASE * one for one, other in zip(many, few, strict=True)):
+            yield CorpusFinding(
+                kind="no capitals",
+                text=f"{' and '.join(dict.fromkeys(corpus.files))} have {what}, and so will translations:"
+                f" {do} what you translate, too",
+                count=corpus.pairs,
             )
 
 
@@ -335,17 +331,6 @@ def _overlap(
     )
 
 
-def _copies(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
-    """Pairs whose sides are the same."""
-    if corpus.copies >= max(MIN_SUSPECT_LINES, MIN_COPIED_SHARE * corpus.pairs):
-        yield CorpusFinding(
-            kind="copies",
-            text=f"{_of(corpus.copies, corpus.pairs)} are the same on both sides, as if not translated:"
-            f" {_places(corpus.files[1], corpus.copied_lines, corpus.copies)}",
-            count=corpus.copies,
-        )
-
-
 def _duplicates(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
     """Pairs that occur several times, and sources that have several targets."""
     duplicates = corpus.duplicates.found()
@@ -375,17 +360,6 @@ def _of(count: int, total: int) -> str:
 def _percent(share: float) -> str:
     """A share in percent, with two digits below 10 %."""
     return f"{100 * share:.2g}" if share < 0.1 else f"{100 * share:.0f}"
-
-
-def _count(sampled: int, scale: float, noun: str) -> str:
-    """The estimated number of lines or pairs in a corpus, from that in its sample: "about 40 lines"."""
-    count = round(sampled * scale)
-    return f"{'about ' if scale > 1 else ''}{counted(count, noun)}"
-
-
-def _places(file: str, lines: Sequence[int], count: int | None = None) -> str:
-    """The first three of `lines`, with an ellipsis if there are more of these or `count` is larger."""
-    return _listed([f"{file}:{line}" for line in lines[:3]], len(lines) if count is None else count)
 
 
 def _listed(places: Sequence[str], count: int) -> str:

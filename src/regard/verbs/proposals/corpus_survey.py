@@ -15,9 +15,10 @@ from regard.verbs.proposals.corpus_findings import (
     CorpusFinding,
     Overlap,
     findings_of,
-    language_profiles,
+    line_findings,
 )
-from regard.verbs.proposals.line_checks import LineChecks
+from regard.verbs.proposals.line_checks import LineChecks, LineProblem, Occurrences
+from regard.verbs.proposals.pair_languages import languages_of
 
 SPECIAL_TOKENS_PER_LINE = 2  # begin and end of sentence, as in training
 COVERAGE = 0.9995  # share of a text that is covered by its frequent characters
@@ -47,8 +48,9 @@ class Side:
 class Survey:
     """The statistics and findings of a corpus.
 
-    `sample`: evenly spaced pairs. `shared_letters`: the overlap of the two sides' letter frequencies, from
-    0 to 1. `findings`: likely mistakes and notes, the most serious first. `checks`: which pairs have them.
+    `statistics`: what they are taken from. `shared_letters`: the overlap of the two sides' letter
+    frequencies, from 0 to 1. `findings`: likely mistakes and notes, the most serious first. `checks`: which
+    pairs have them. `held_out_sources`: digests of training sources that are in held-out corpora too.
     """
 
     pairs: int
@@ -56,8 +58,19 @@ class Survey:
     target: Side
     shared_letters: float
     findings: tuple[CorpusFinding, ...]
-    sample: LineSample = field(repr=False)
+    statistics: CorpusStatistics = field(repr=False)
     checks: LineChecks = field(repr=False)
+    held_out_sources: frozenset[int] = field(repr=False)
+
+    @property
+    def sample(self) -> LineSample:
+        """Evenly spaced pairs."""
+        return self.statistics.sample
+
+    def exact_findings(self, found: Mapping[LineProblem, Occurrences]) -> list[CorpusFinding]:
+        """The findings; those of single pairs by all pairs that have them, not by those of the sample."""
+        exact = {each.problem: each for each in line_findings(self.statistics, found, 1.0)}
+        return [each if each.problem is None else exact.get(each.problem, each) for each in self.findings]
 
     @property
     def tokenize(self) -> str:
@@ -116,14 +129,17 @@ class Surveyor:
         """The survey of all pairs that were added."""
         statistics = self._statistics.finish()
         source, target = map(Side.of, statistics.characters)
-        profiles = language_profiles(statistics.sample.pairs)
-        checks = LineChecks(statistics, profiles)
+        languages = languages_of(statistics.sample.pairs)
+        checks = LineChecks(statistics, languages)
         return Survey(
             pairs=statistics.pairs,
             source=source,
             target=target,
             shared_letters=shared_letters(*statistics.characters),
-            findings=tuple(findings_of(statistics, self._held_out, self._overlaps, profiles, checks)),
-            sample=statistics.sample,
+            findings=tuple(findings_of(statistics, self._held_out, self._overlaps, languages, checks)),
+            statistics=statistics,
             checks=checks,
+            held_out_sources=frozenset(
+                digest for overlap in self._overlaps.values() for digest in overlap.trained_sources
+            ),
         )

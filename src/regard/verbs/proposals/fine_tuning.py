@@ -14,6 +14,7 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import FolderError
 from regard.models.build import count_parameters
 from regard.verbs.generation.decoding_defaults import decoding_defaults
+from regard.verbs.generation.translation_direction import direction_warning
 from regard.verbs.proposals.budget import Budget
 from regard.verbs.proposals.plan import SIZES
 from regard.verbs.proposals.run_plan import MAX_TOKENS, RunPlan, RunSettings, fitted_to_time
@@ -27,7 +28,7 @@ EPOCHS = 10
 MAX_BATCH_TOKENS = 2048
 UNKNOWN_SHARE = 0.001  # of the tokens of a side; with more the vocabulary is extended
 NEW_TOKENS = 1000  # at most
-FROM_DATA = frozenset({"split_above"})  # decoding defaults that the run takes from its data
+FROM_DATA = frozenset({"split_above", "tags"})  # decoding defaults that the run takes from its data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +105,10 @@ def propose_fine_tuning(
         max_tokens=_max_tokens(config),
         decoding=_decoding(loaded),
         new_tokens=NEW_TOKENS if unknown and extends else 0,
-        warnings=tuple(_unknown_tokens(unknown, extends)),
+        warnings=(
+            *filter(None, [direction_warning(loaded, init, timed)]),
+            *_unknown_tokens(unknown, extends),
+        ),
     )
     speed = measure_speed(
         loaded.model, tokenizers, draft.run.batch_tokens, timed, budget.device, budget.cores

@@ -4,6 +4,7 @@ import codecs
 import gzip
 import itertools
 import re
+import shlex
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -131,6 +132,11 @@ def _refuse_other_than_text(path: Path) -> None:
         raise DataError(
             f"{path} is {name}, which is not read",
             "write its pairs into a file .tsv: on each line a source, a tab and its target",
+        )
+    if b"\r" in head and b"\n" not in head:
+        raise DataError(
+            f"{path} has lines that end with CR alone, so that it is read as one line",
+            f"convert the file: tr '\\r' '\\n' < {shlex.quote(str(path))} > NEW",
         )
     if b"\0" in head:
         raise DataError(f"{path} is not a text file", "save it as plain text, CSV, TSV or JSON Lines")

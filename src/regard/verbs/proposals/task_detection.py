@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from regard.data.tables import SUFFIXES, format_of, open_table
+from regard.data.tables import SUFFIXES, Table, format_of, open_table
 from regard.data.word_columns import word_format
 from regard.errors import DataError, RecipeError, did_you_mean
 from regard.verbs.proposals.columns import roles_of
 from regard.verbs.proposals.input_files import InputFiles, path_of
+
+MOST_NAMED = 5  # columns that are not used
 
 TaskName = Literal["translation", "classification", "regression", "tagging", "language_model", "images"]
 
@@ -73,9 +75,22 @@ def _detected(files: InputFiles, wanted: TaskName | None, columns: Sequence[str]
     table = open_table(path, kind)
     roles = roles_of(table, wanted, columns)
     names = " and ".join(name if table.named else f"number {name}" for name in roles.columns)
-    total = f" of {len(table.names)}" if len(table.names) > 2 else ""
-    reading = f"{roles.task} (column{'s' * (len(roles.columns) > 1)} {names}{total})"
+    reading = f"{roles.task} (column{'s' * (len(roles.columns) > 1)} {names}{_unused(table, roles.columns)})"
     return DetectedTask(task=roles.task, columns=roles.columns, reading=reading)
+
+
+def _unused(table: Table, columns: Sequence[str]) -> str:
+    """The columns that are not used, to end a message; empty if there are none."""
+    used = set(table.columns(columns))
+    others = [
+        name if table.named else f"number {number}"
+        for number, name in enumerate(table.names)
+        if number not in used
+    ]
+    if not others:
+        return ""
+    more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+    return f"; not used: {', '.join(others[:MOST_NAMED])}{more}"
 
 
 def _refuse_tables(files: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from regard.data.catalogue import is_spec
 from regard.data.corpus import Corpus
 from regard.errors import DataError
 from regard.verbs.proposals.budget import Budget
+from regard.verbs.proposals.corpus_findings import CorpusFinding
 from regard.verbs.proposals.corpus_survey import Survey, Surveyor
 from regard.verbs.proposals.experiments import expected_bleu
 from regard.verbs.proposals.fine_tuning import FineTuning, StartingModel, propose_fine_tuning
@@ -27,6 +28,7 @@ from regard.verbs.proposals.template import recipe_text
 from regard.verbs.proposals.written_recipe import WrittenRecipe, split_digest
 
 MIN_PAIRS = 20  # with fewer there is nothing to hold out and nothing to learn from
+FEW_PAIRS = 500  # of fewer not even short sentences are learned
 MAX_HELD_OUT_PAIRS = 2000  # and at most one in twenty
 SIDES = "source", "target"
 
@@ -56,7 +58,7 @@ def new_translation(
         if part_files
     }
     survey, last_valid = _survey(corpus, held_out)
-    problems = ProblemList(survey.checks, folder, leaves_out=clean)
+    problems = ProblemList(survey, folder, leaves_out=clean)
     counts = _split(corpus, folder, None if files.valid else last_valid, problems)
     train_pairs = counts["train"]
     sections = {part: _written_section(part, location) for part in ("train", "valid")}
@@ -69,21 +71,39 @@ def new_translation(
         score = _expected_score(expected)
     else:
         expected, score = None, _score_before(init.name, sections, location)
-    about = f"{survey.pairs:,} pairs of {' and '.join(Path(file).name for file in files.train)}"
+    about = f"{train_pairs:,} pairs of {' and '.join(Path(file).name for file in files.train)}"
+    findings = survey.exact_findings(problems.found)
     data = "\n".join(map(str, sections.values()))
     return WrittenRecipe(
         text=recipe_text(location.name, about, data, proposal, survey, expected),
         counts=counts,
         unit="pairs",
-        skipped=_reasons(corpus.skipped) + problems.left_out,
+        skipped=_reasons(corpus.skipped) + problems.left_out + problems.redundant,
         summary=_summary(proposal, budget),
         warnings=[
-            *(str(each) for each in survey.findings if not each.is_usual),
+            *(_said(each, clean=clean) for each in findings if not each.is_usual),
             *problems.summary(location.data),
+            *_too_few(train_pairs, init),
             *proposal.warnings,
         ],
-        notes=[*(str(each) for each in survey.findings if each.is_usual), score],
+        notes=[*(_said(each, clean=clean) for each in findings if each.is_usual), score],
     )
+
+
+def _too_few(pairs: int, init: StartingModel | None) -> Iterator[str]:
+    """A warning for a corpus that no new model can learn a language from."""
+    if init is None and pairs < FEW_PAIRS:
+        yield (
+            f"{counted(pairs, 'pair')} to train on are too few for useful translations: give some thousands"
+            " or more, or fine-tune a trained model: --init MODEL"
+        )
+
+
+def _said(finding: CorpusFinding, *, clean: bool) -> str:
+    """The text of a finding, and whether its pairs are left out, if no list has them."""
+    if finding.kind not in ("duplicates", "overlap"):
+        return finding.text
+    return finding.text + ("; left out" if clean else "; --clean leaves them out")
 
 
 def _reasons(skipped: Counter[str]) -> Counter[str]:
@@ -155,10 +175,10 @@ def _survey(corpus: Corpus, held_out: Mapping[str, Corpus]) -> tuple[Survey, int
 
     smallest = heapq.nsmallest(MAX_HELD_OUT_PAIRS, digests())
     if surveyor.pairs < MIN_PAIRS:
-        left_out = sum(corpus.skipped.values())
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in _reasons(corpus.skipped).items())
+        left_out = f" (left out: {reasons})" if reasons else ""
         raise DataError(
-            f"{corpus.name}: {surveyor.pairs} pairs are too few to learn from"
-            f" ({left_out} lines were left out)",
+            f"{corpus.name}: {surveyor.pairs} pairs are too few to learn from{left_out}",
             f"give {MIN_PAIRS} or more; a usable model needs some thousands",
         )
     return surveyor.survey(), smallest[min(MAX_HELD_OUT_PAIRS, surveyor.pairs // 20) - 1]

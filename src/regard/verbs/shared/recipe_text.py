@@ -67,12 +67,19 @@ class _EditedText:
         for statement in _statements(self._text):
             start = statement.lstrip()
             if start.startswith("[["):
-                return None
+                section = _path_of_header(statement.replace("[[", "[").replace("]]", "]"))
+                if _at(self._before, section) != _at(self._after, section):
+                    return None
+                self._written.add(section)
+                section = (*section, f"[{len(self._sections)}]")  # a name that no table has
+                self._sections[section] = [statement]
+                continue
             if start.startswith("["):
                 section = _path_of_header(statement)
                 self._sections[section] = [statement]
                 continue
-            changed = self._changed(statement, section) if start and start[0] != "#" else statement
+            is_setting = start and start[0] != "#" and not (section and section[-1][0] == "[")
+            changed = self._changed(statement, section) if is_setting else statement
             if changed is None:
                 return None
             self._sections[section].append(changed)

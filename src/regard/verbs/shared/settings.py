@@ -9,7 +9,7 @@ from typing import Any
 from regard.errors import ConfigError, RecipeError, meant
 from regard.models.build import MODELS, config_class
 from regard.peer_names import keys_called, with_unit
-from regard.recipe import UnknownKeyError, apply_overrides, places, read, read_toml
+from regard.recipe import UnknownKeyError, apply_overrides, has_key, places, read, read_toml, removed_keys
 from regard.verbs.shared.model_loading import model_path
 from regard.verbs.shared.recipe_text import with_settings
 from regard.verbs.shared.run_recipe import (
@@ -24,7 +24,8 @@ from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.weights.checkpoint import RESOLVED, RunFolder
 
-ONE_CORPUS = "join corpora to one, a small one several times: cat a.en b.en b.en > all.en (docs/training.md)"
+SEVERAL_CORPORA = "several corpora are tables [[data.train]], each with a weight or none: docs/training.md"
+ONE_CORPUS = "this task trains on one corpus: join the files, a small one several times"
 # keys by which a recipe would name several corpora
 _MIXTURE = re.compile(
     r"data\.(train\.(weights?|shares?|ratios?|upsampl\w*|repeat)|train_?\d+|extra\w*|mix\w*)"
@@ -50,11 +51,24 @@ def load_recipe(path: Path, overrides: Sequence[str] = (), init: str | Path | No
     base = (base_of_model(folder) if path.name == RECIPE else None) or folder
     table = with_init(apply_overrides(before, overrides), init, base)
     found = recipe_from(table, text, base, str(path))
+    _refuse_unknown_removed(found, removed_keys(overrides))
     try:
         refuse_unused_settings(found.recipe)
     except (ConfigError, RecipeError) as error:
         raise RecipeError(f"{path}: {error.message}", error.hint) from None
     return dataclasses.replace(found, text=with_settings(text, table))
+
+
+def _refuse_unknown_removed(source: RecipeFile, keys: Sequence[str]) -> None:
+    """Raise an UnknownKeyError for a key that an override removes and that no recipe of this task has."""
+    config = config_class(source.recipe.chosen_model_kind)
+    of_model = {"kind", "preset", "init", *(each.name for each in dataclasses.fields(config))}
+    for key in keys:
+        section, _, name = key.partition(".")
+        known = name in of_model if section == "model" and name else has_key(type(source.recipe), key)
+        if not known:
+            error = UnknownKeyError(key, "remove a key of the recipe: regard recipes keys lists them")
+            raise UnknownKeyError(key, _elsewhere(source.table, error))
 
 
 def refuse_unused_settings(recipe: Recipe) -> None:
@@ -125,22 +139,27 @@ def recipe_from(table: Mapping[str, Any], text: str, base: Path, where: str) -> 
         recipe = read(_recipe_class(table), table)
         _refuse_keys_of_sections(type(recipe), table)
     except UnknownKeyError as error:
-        hint = ONE_CORPUS if _MIXTURE.fullmatch(error.key) else _elsewhere(table, error)
+        hint = _mixture_hint(table) if _MIXTURE.fullmatch(error.key) else _elsewhere(table, error)
         raise RecipeError(f"{where}: {error.message}", hint) from None
     except RecipeError as error:
-        hint = ONE_CORPUS if _has_several_corpora(table) else error.hint
+        is_of_corpora = "data.train" in error.message and _has_several_corpora(table)
+        hint = _mixture_hint(table) if is_of_corpora else error.hint
         raise RecipeError(f"{where}: {error.message}", hint) from None
     return RecipeFile(recipe=recipe, table=dict(table), text=text, base=base)
 
 
+def _mixture_hint(table: Mapping[str, Any]) -> str:
+    """How the task of this recipe trains on several corpora."""
+    return SEVERAL_CORPORA if _recipe_class(table) is KINDS["translation"].recipe else ONE_CORPUS
+
+
 def _has_several_corpora(table: Mapping[str, Any]) -> bool:
-    """True if `[data]` has a list of corpora, or of files, to train on."""
+    """True if `[data]` has lists of files to train on, or of corpora in a task that trains on one."""
     data = table.get("data")
     train = data.get("train") if isinstance(data, Mapping) else None
-    files = (
-        [train.get(name) for name in ("source", "target", "file")] if isinstance(train, Mapping) else [train]
-    )
-    return any(isinstance(each, list) for each in files)
+    if isinstance(train, Mapping):
+        return any(isinstance(train.get(name), list) for name in ("source", "target", "file"))
+    return isinstance(train, list) and _mixture_hint(table) == ONE_CORPUS
 
 
 def _refuse_keys_of_sections(recipe: type[Recipe], table: Mapping[str, Any]) -> None:

@@ -54,6 +54,12 @@ def sections_in(kind: Any) -> list[type]:
     return [each for each in kinds if isinstance(each, type) and dataclasses.is_dataclass(each)]
 
 
+def tables_in(kind: Any) -> list[type]:
+    """The dataclasses of which a type allows several: each a table of a list in TOML, `[[name]]`."""
+    lists = [each for each in typing.get_args(kind) if typing.get_origin(each) is tuple]
+    return [each for one in lists for each in sections_in(one)]
+
+
 def own_names(cls: type) -> list[str]:
     """The fields that the class itself declares."""
     declared = inspect.get_annotations(cls)

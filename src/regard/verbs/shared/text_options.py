@@ -24,6 +24,18 @@ class BatchOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EmbeddingOptions(BatchOptions):
+    """How texts become vectors."""
+
+    layer: int | None = keyword(
+        None,
+        "Give the mean of the states after this layer (0: the embeddings), of length as it is, as probes read"
+        " it. [default: the vector of the model]",
+        metavar="N",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class TaggingOptions(BatchOptions):
     """How texts are labelled."""
 
@@ -183,7 +195,16 @@ class WorkerOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationOptions(WorkerOptions, PrefixOptions, LanguageOptions):
+class UnknownOptions:
+    """What stands in a translation for unknown tokens."""
+
+    replace_unk: bool = keyword(
+        False, "In place of each unknown token (<unk>) write the source word of the greatest attention."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(WorkerOptions, PrefixOptions, LanguageOptions, UnknownOptions):
     """How a file is translated to be scored."""
 
 
@@ -200,7 +221,7 @@ class SummaryOptions(WorkerOptions, PrefixOptions, BatchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationOptions(SummaryOptions, LanguageOptions):
+class TranslationOptions(SummaryOptions, LanguageOptions, UnknownOptions):
     """How a text is translated."""
 
     split: Literal["auto", "on", "off"] = keyword(
@@ -213,6 +234,12 @@ class TranslationOptions(SummaryOptions, LanguageOptions):
         "Require terms in the translations: a file with a source term, a tab and a target term in each line,"
         " or CSV.",
         metavar="FILE",
+    )
+    keep: tuple[str, ...] = keyword(
+        (),
+        "Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>, URLs and"
+        " e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML, nothing in lines]",
+        metavar="REGEX",
     )
     engine: Literal["regard", "ctranslate2"] = keyword(
         "regard",

@@ -1,10 +1,13 @@
 """Warnings of texts with tokens that a model does not know."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from regard import console
 from regard.counted import counted
 from regard.data.tokenizer import Tokenizer
+from regard.recipe import read_toml
+from regard.weights.model_folder import LoadedModel
 
 MOSTLY = 1 / 3  # of a text's tokens: what is written in another script, or mostly in other letters
 MOST_WORDS = 2 / 3  # of a text's, where rare words are unknown: another language, or another subject
@@ -30,6 +33,14 @@ class UnknownTokens:
         """The warnings for texts of this tokeniser."""
         return cls(tokenizer.unk_id, rare_words_unknown=tokenizer.rare_words_unknown)
 
+    @classmethod
+    def of_model(cls, loaded: LoadedModel) -> "UnknownTokens":
+        """The warnings for texts of a model, whose recipe says which words training knew."""
+        tokenizer = loaded.tokenizers.source
+        min_count = _min_count(loaded.path / "recipe.toml")
+        is_usual = tokenizer.rare_words_unknown if min_count is None else min_count > 1
+        return cls(tokenizer.unk_id, rare_words_unknown=is_usual)
+
     def switch_off(self) -> None:
         """For a server, whose log is not for the texts of its clients."""
         self._is_on = False
@@ -46,3 +57,11 @@ class UnknownTokens:
             f"{name} has characters or words that the model does not know"
             f" ({unknown:,} of {counted(len(ids), 'token')}), and the output may be wrong there{rest}"
         )
+
+
+def _min_count(recipe: Path) -> int | None:
+    """`tokenizer.min_count` of a recipe; None if it has none, or is not there."""
+    table = read_toml(recipe)[0] if recipe.is_file() else {}
+    tokenizer = table.get("tokenizer")
+    count = tokenizer.get("min_count") if isinstance(tokenizer, dict) else None
+    return count if isinstance(count, int) else None

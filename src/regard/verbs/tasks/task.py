@@ -11,10 +11,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from regard import console
-from regard.data.examples import Examples
+from regard.data.examples import Examples, OrderedExamples
 from regard.data.loader import Loader
 from regard.data.process_share import ProcessShare
-from regard.data.streamed_examples import StreamedExamples
 from regard.distributed.group import SINGLE, Group
 from regard.errors import RecipeError
 from regard.evaluation.score import Score
@@ -63,10 +62,14 @@ class Task(ABC):
     def loader(self, group: Group = SINGLE) -> Loader:
         """This process's share of the training batches, which do not depend on the number of processes."""
         examples, batches, seed = self.examples(), self.recipe.batches, self.recipe.training.seed
-        order = examples.order(batches.window, seed) if isinstance(examples, StreamedExamples) else None
+        order = examples.order(batches.window, seed) if isinstance(examples, OrderedExamples) else None
         if group.size > 1:
             examples = ProcessShare(examples, group.rank, group.size)
         return Loader(examples, batches, seed=seed, order=order)
+
+    def warning_of_start(self, start: LoadedModel) -> str | None:
+        """A warning if the model that training starts from does not fit these data; None if it does."""
+        return None
 
     def target_entropy(self, loader: Loader) -> float | None:
         """The training loss, in nats, of a model that knows the frequency of each target and nothing else.
@@ -148,7 +151,8 @@ def settings_of_test_data(recipe: Any, loaded: LoadedModel, data: str | None, ba
     """
     data_settings = recipe.data
     if data is not None:
-        settings = data_settings.test or data_settings.train or data_settings.valid
+        train = None if isinstance(data_settings.train, tuple) else data_settings.train
+        settings = data_settings.test or train or data_settings.valid
         is_csv = Path(data.lower().removesuffix(".gz")).suffix == ".csv"
         if is_csv and getattr(settings, "format", "csv") != "csv":
             raise RecipeError(

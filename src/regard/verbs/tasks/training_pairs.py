@@ -1,11 +1,14 @@
 """The training pairs of a translation: shards in the run's folder, or a tokenised corpus anywhere."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from regard.data.corpus_mixture import Mixture
 from regard.data.examples import Examples, PairExamples
+from regard.data.mixture_order import MixtureOrder
 from regard.data.shards import Shards
 from regard.data.streamed_pairs import StreamedPairs
 from regard.data.token_part import TokenPart
@@ -13,6 +16,7 @@ from regard.jobs.storage import Storage
 from regard.jobs.token_corpus import PartReader, TokenIndex
 
 SAMPLED_PARTS = 8  # whose lengths stand for those of all parts
+SAMPLED_PAIRS = 200_000  # a language that is that of one in 10,000 pairs is not among them once in e^20 times
 
 
 @runtime_checkable
@@ -31,15 +35,42 @@ class TrainingPairs(Protocol):
         """This quantile of the sources' lengths in tokens, the end token not counted."""
         ...
 
+    def some_beginnings(self, tokens: int) -> list[list[int]]:
+        """The first tokens of each source, or of SAMPLED_PAIRS of them."""
+        ...
+
+
+class MixedPairs(PairExamples):
+    """Pairs of several corpora, of which each has a share of every epoch."""
+
+    def __init__(self, shards: Shards, pad_id: int, reads: Sequence[int]) -> None:
+        super().__init__(shards, pad_id)
+        self._reads = reads
+
+    def order(self, window: int, seed: int) -> MixtureOrder:
+        """The order that reads the corpora by their shares."""
+        return MixtureOrder(self.shards.sizes, self._reads, window, seed=seed)
+
 
 class ShardedPairs:
-    """The shards of a folder."""
+    """The shards of a folder.
 
-    def __init__(self, folder: Path) -> None:
-        self._shards = Shards(folder)
+    Args:
+        mixture: how often the pairs of each corpus are read, if there are several.
+    """
+
+    def __init__(self, folder: Path, mixture: Mixture | None = None) -> None:
+        self._shards, self._mixture = Shards(folder), mixture
 
     def examples(self, pad_id: int) -> Examples:
-        return PairExamples(self._shards, pad_id)
+        if self._mixture is None:
+            return PairExamples(self._shards, pad_id)
+        return MixedPairs(self._shards, pad_id, self._mixture.reads(self._shards.sizes).tolist())
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The number of pairs of each corpus."""
+        return self._shards.sizes
 
     def longest(self) -> int:
         examples = np.arange(len(self._shards))
@@ -52,6 +83,10 @@ class ShardedPairs:
     def length_quantile(self, share: float) -> int:
         lengths = self._shards.copy(0).source_lengths(np.arange(len(self._shards)))
         return int(np.quantile(lengths, share, method="higher")) - 1
+
+    def some_beginnings(self, tokens: int) -> list[list[int]]:
+        sources = self._shards.copy(0).sources(_spread(len(self._shards), SAMPLED_PAIRS))
+        return [ids[:tokens].tolist() for ids in sources]
 
 
 class CorpusPairs:
@@ -71,10 +106,27 @@ class CorpusPairs:
         return max(totals["longest_source"], totals["longest_target"] - 1)
 
     def length_quantile(self, share: float) -> int:
+        lengths = [part.copy(0).source_lengths(np.arange(len(part))) for part in self._some_parts()]
+        return int(np.quantile(np.concatenate(lengths), share, method="higher")) - 1
+
+    def some_beginnings(self, tokens: int) -> list[list[int]]:
+        most = SAMPLED_PAIRS // SAMPLED_PARTS
+        return [
+            ids[:tokens].tolist()
+            for part in self._some_parts()
+            for ids in part.copy(0).sources(_spread(len(part), most))
+        ]
+
+    def _some_parts(self) -> Iterator[TokenPart]:
         filled = [number for number, size in enumerate(self._index.numbers("pairs")) if size]
-        reader, lengths = self._reader(), list[np.ndarray]()
+        reader = self._reader()
         for number in filled[:: -(-len(filled) // SAMPLED_PARTS)]:
             reader.reads([number], [])  # and no other is kept
-            part = reader.part(number)
-            lengths.append(part.copy(0).source_lengths(np.arange(len(part))))
-        return int(np.quantile(np.concatenate(lengths), share, method="higher")) - 1
+            yield reader.part(number)
+
+
+def _spread(count: int, most: int) -> np.ndarray:
+    """The numbers from 0 to `count`, or `most` of them, at random: a step would miss what alternates."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, most, replace=False))

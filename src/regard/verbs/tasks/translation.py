@@ -7,6 +7,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Pair, open_corpus
+from regard.data.corpus_mixture import (
+    MixedCorpusSettings,
+    Mixture,
+    corpora_of,
+    described,
+    open_training_corpus,
+    refuse_empty,
+)
 from regard.data.examples import Examples
 from regard.data.loader import Loader
 from regard.data.shards import write_shards
@@ -18,13 +26,15 @@ from regard.data.tokenizer_training import (
     train_tokenizers,
 )
 from regard.decoding.settings import GenerationSettings
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, RecipeError
 from regard.evaluation.score import Score
 from regard.models.config import ModelConfig, TransformerConfig
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.training.collapse import target_entropy
 from regard.training.objective import CrossEntropy, Objective
 from regard.verbs.generation.decoding_defaults import decoding_defaults
+from regard.verbs.generation.prefixes import MOST_TOKENS, tags_of_sources
+from regard.verbs.generation.translation_direction import direction_warning
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.translation_scoring import scoring_for
 from regard.verbs.tasks.pretrained_tokenizers import pretrained_tokenizers
@@ -59,7 +69,9 @@ class TranslationSettings:
 class TranslationDataSettings:
     """`[data]`: the parallel corpora, and what to do with lines that cannot be used."""
 
-    train: CorpusSettings | None = None
+    train: CorpusSettings | tuple[MixedCorpusSettings, ...] | None = None  # one corpus, or several
+    # of several corpora without weights: 1 reads each pair once an epoch, 5 those of small ones more often
+    mixture_temperature: float | None = None
     valid: CorpusSettings
     test: CorpusSettings | None = None
     tokens: str | None = None  # instead of `train`: a corpus of `regard data tokenize`, a path or an address
@@ -67,6 +79,17 @@ class TranslationDataSettings:
 
     def __post_init__(self) -> None:
         refuse_two_corpora(self.train, self.tokens)
+        if self.train == ():
+            raise RecipeError("data.train is an empty list", "give a table [[data.train]] for each corpus")
+        if self.mixture is None and self.mixture_temperature is not None:
+            raise RecipeError(
+                "mixture_temperature is for several corpora", "give a table [[data.train]] for each"
+            )
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """How several corpora are mixed; None for one."""
+        return Mixture.of(self.train, self.mixture_temperature) if isinstance(self.train, tuple) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +126,8 @@ class TranslationTask(Task):
         valid: list[Pair],
         test: list[Pair],
     ) -> None:
-        self.recipe, self.tokenizers, self.pairs, self._test = recipe, tokenizers, pairs, test
+        self.recipe, self.tokenizers, self.pairs = recipe, tokenizers, pairs
+        self._valid, self._test = valid, test
         self.config = model_config(
             recipe,
             src_vocab_size=tokenizers.source.vocab_size,
@@ -111,7 +135,9 @@ class TranslationTask(Task):
         )
         refuse_few_positions(self.config, pairs)
         decoding = recipe.decoding.with_(
-            split_above=recipe.decoding.split_above or pairs.length_quantile(0.99)
+            split_above=recipe.decoding.split_above or pairs.length_quantile(0.99),
+            tags=recipe.decoding.tags
+            or tuple(tags_of_sources(pairs.some_beginnings(MOST_TOKENS), tokenizers.source)),
         )
         self.files = {**tokenizers.files(), "generation.json": json_bytes(decoding.to_dict())}
         self._validate = validator(valid, tokenizers, recipe.validation, recipe.decoding)
@@ -123,6 +149,9 @@ class TranslationTask(Task):
 
     def examples(self) -> Examples:
         return self.pairs.examples(self.tokenizers.target.pad_id)
+
+    def warning_of_start(self, start: LoadedModel) -> str | None:
+        return direction_warning(start, str(start.path), self._valid)
 
     def target_entropy(self, loader: Loader) -> float | None:
         return target_entropy(loader.epoch(0))
@@ -166,7 +195,8 @@ def refuse_few_positions(config: ModelConfig, pairs: TrainingPairs) -> None:
 def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """The test pairs, decoded with the defaults of the model folder's `generation.json`."""
     recipe = cast(TranslationRecipe, source.recipe)
-    if data is not None and (recipe.data.test or recipe.data.train or recipe.data.valid).file is None:
+    train = recipe.data.train if isinstance(recipe.data.train, CorpusSettings) else None
+    if data is not None and (recipe.data.test or train or recipe.data.valid).file is None:
         raise DataError(
             f"{data}: the test data of this model's recipe are two files, not one",
             "name the two files with --src and --ref",
@@ -189,7 +219,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     """Train the tokenisers and tokenise the training corpus into `folder`, unless `folder` has both."""
     recipe = cast(TranslationRecipe, source.recipe)
     corpora = {
-        part: open_corpus(settings, recipe.data.lines, source.base)
+        part: open_training_corpus(settings, recipe.data.lines, source.base)
         for part, settings in settings_by_part(recipe.data).items()
     }
     data = {part: (each.name, each.fingerprint()) for part, each in corpora.items()}
@@ -234,7 +264,12 @@ def _tokenised(
         f"training: {report.pairs:,} pairs, {report.source_tokens:,} source and"
         f" {report.target_tokens:,} target tokens{counts_of_skipped(report.skipped)}"
     )
-    return tokenizers, ShardedPairs(folder / "train")
+    pairs = ShardedPairs(folder / "train", recipe.data.mixture)
+    if recipe.data.mixture is not None:
+        refuse_empty(corpus, pairs.sizes)
+        for line in described(recipe.data.mixture, corpora_of(corpus), pairs.sizes):
+            say(line)
+    return tokenizers, pairs
 
 
 def _pairs(corpora: Mapping[str, Corpus], part: str, say: Say) -> list[Pair]:

@@ -23,6 +23,7 @@ from regard.models.model import Model
 from regard.training.objective import Objective
 from regard.training.pace import Update, validations_after
 from regard.training.products import choose_precision, matmul_precision
+from regard.training.rate_warning import rate_warning
 from regard.training.threads import threads as with_threads
 from regard.training.trainer import Trainer
 from regard.verbs.tasks.recipe import RecipeFile
@@ -30,7 +31,6 @@ from regard.verbs.tasks.task import Say, Task
 from regard.verbs.training_run.final_scores import scores_of
 from regard.verbs.training_run.initial_model import begin
 from regard.verbs.training_run.recipe_data import same_files
-from regard.verbs.training_run.run_summary import low_peak
 from regard.verbs.training_run.teacher import load_teacher, training_objective
 from regard.verbs.training_run.thread_choice import measured_threads
 from regard.weights.checkpoint import RunFolder
@@ -68,7 +68,7 @@ def try_recipe(
                 updates = _timed_updates(source, task, model, objective, run)
         start = time.perf_counter()
         metrics = _validate(task, model) if task.has_validation else {}
-        if warning := low_peak(source.recipe.training):
+        if warning := rate_warning(source.recipe.training):
             console.warn(warning)
         for line in _estimates(source, task, updates, time.perf_counter() - start, model.device):
             say(line)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from regard import console
 from regard.counted import counted
 from regard.data.tokenizer import TokenizerPair
 from regard.data.tokenizer_extension import ExtensionSettings
@@ -92,6 +93,8 @@ def begin(
     fresh: tuple[str, ...] = () if start is None else start.fresh
     grown: tuple[str, ...] = ()
     if start is not None and start.loaded is not None:
+        if group.is_first and (warning := task.warning_of_start(start.loaded)):
+            console.warn(warning)
         fresh, grown = _copy_weights(start.loaded, model, task, say)
         fresh = (*fresh, *grown)
         if group.is_first:

@@ -51,9 +51,13 @@ def refuse_names_of_this_process(table: Mapping[str, Any], workers: int) -> None
                 )
 
 
-def _values(table: Mapping[str, Any], setting: str) -> Iterator[str]:
-    """The texts of this setting of a recipe."""
-    value: Any = table
-    for key in setting.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    yield from [value] if isinstance(value, str) else [each for each in value or () if isinstance(each, str)]
+def _values(value: Any, setting: str) -> Iterator[str]:
+    """The texts of this setting in a table; in lists of tables, too."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _values(each, setting)
+    elif isinstance(value, Mapping):
+        key, _, rest = setting.partition(".")
+        yield from _values(value.get(key), rest)
+    elif isinstance(value, str) and not setting:
+        yield value

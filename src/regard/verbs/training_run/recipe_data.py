@@ -26,7 +26,9 @@ def refuse_missing_data(table: Mapping[str, Any]) -> None:
 def same_files(table: Mapping[str, Any]) -> Iterator[str]:
     """A warning for each corpus of a recipe whose sources and targets are one file."""
     data = table.get("data", {})
-    for part, corpus in data.items() if isinstance(data, Mapping) else ():
+    parts = data.items() if isinstance(data, Mapping) else ()
+    corpora = [(part, each) for part, one in parts for each in (one if isinstance(one, list) else [one])]
+    for part, corpus in corpora:
         source = corpus.get("source") if isinstance(corpus, Mapping) else None
         if source is not None and source == corpus.get("target"):
             yield f"data.{part}: source and target are the same file, {source}: the targets are copies"

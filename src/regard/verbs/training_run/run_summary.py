@@ -7,12 +7,8 @@ from regard import console
 from regard.counted import counted
 from regard.data.loader import Loader
 from regard.training.pace import time_left, validations_after
-from regard.training.schedule import cooldown_updates
 from regard.training.settings import TrainingSettings
 from regard.training.state import TimedCount
-
-REACHED = 0.9  # of the peak: with less the run is called too short for its warm-up
-FITTING_WARMUP = 0.1  # of the run, as a hint
 
 
 def training_summary(
@@ -50,22 +46,6 @@ def epochs_of(count: float) -> str:
     """A number of epochs in words: 1 epoch, 1.5 epochs."""
     shown = f"{count:.1f}"
     return "1 epoch" if shown == "1.0" else f"{shown} epochs"
-
-
-def low_peak(settings: TrainingSettings) -> str:
-    """A warning if a run ends, or cools down, before its learning rate is near its peak; else empty."""
-    schedule, steps = settings.schedule, settings.max_steps
-    reached = schedule.share_reached(steps)
-    if reached > REACHED:
-        return ""
-    warmup, cooldown = schedule.warmup_of(steps), cooldown_updates(schedule, steps)
-    rest = f"; then {cooldown:,} are the cooldown" if cooldown else ""
-    fitting = max(1, round(FITTING_WARMUP * steps))
-    instead = f"warmup={FITTING_WARMUP}" if schedule.warmup is not None else f"warmup_steps={fitting}"
-    return (
-        f"training.schedule: the warm-up takes {warmup:,} of {counted(steps, 'update')}{rest}, so"
-        f" the learning rate reaches {100 * reached:.0f} % of its peak: --set training.schedule.{instead}"
-    )
 
 
 def early_stop(settings: TrainingSettings, state: Mapping[str, Any]) -> str:

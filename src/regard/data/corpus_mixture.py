@@ -1,0 +1,154 @@
+"""Several corpora as one training corpus, and the share of each: by weights or by a temperature."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from regard.counted import counted
+from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Pair, open_corpus
+from regard.errors import DataError, RecipeError
+
+MOST_READS = 1000  # of a pair in an epoch; more are a mistake in a weight
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedCorpusSettings(CorpusSettings):
+    """One of several corpora to train on: a table `[[data.train]]` for each.
+
+    `weight`: its share of the pairs that training reads, relative to the other corpora's weights: 3 and 1 are
+    three quarters and a quarter. All corpora have one, or none.
+    """
+
+    weight: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weight is not None and not self.weight > 0:
+            raise RecipeError(f"weight = {self.weight} reads no pair", "give a number above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """How often training reads the pairs of each of several corpora.
+
+    Attributes:
+        weights: of each corpus; empty: the numbers of their pairs to the power of 1 / `temperature`.
+        temperature: 1 reads each pair once an epoch; the larger it is, the more even are the shares
+            (Arivazhagan et al. 2019, section 4.1).
+    """
+
+    weights: tuple[float, ...] = ()
+    temperature: float = 1.0
+
+    @classmethod
+    def of(cls, corpora: Sequence[MixedCorpusSettings], temperature: float | None) -> "Mixture":
+        """The mixture that a recipe describes.
+
+        Raises:
+            RecipeError: some corpora have weights and others none, or there is a temperature, too.
+        """
+        weights = tuple(each.weight for each in corpora if each.weight is not None)
+        if weights and len(weights) < len(corpora):
+            raise RecipeError(
+                f"{len(weights)} of {len(corpora)} corpora of data.train have a weight",
+                "give each a weight, or none: then each pair is read once an epoch",
+            )
+        if temperature is not None and weights:
+            raise RecipeError(
+                "data.mixture_temperature is set, and the corpora of data.train have weights",
+                "leave out the one or the other",
+            )
+        if temperature is not None and not temperature > 0:
+            raise RecipeError(
+                f"mixture_temperature = {temperature} is not above 0",
+                "1 reads each pair once an epoch, 5 reads small corpora more often",
+            )
+        return cls(weights=weights, temperature=temperature or 1.0)
+
+    def shares(self, sizes: Sequence[int]) -> Float[np.ndarray, " corpora"]:
+        """The share of each corpus in the pairs of an epoch, by the numbers of their pairs."""
+        weights = np.array(self.weights) if self.weights else np.array(sizes) ** (1 / self.temperature)
+        return weights / weights.sum()
+
+    def reads(self, sizes: Sequence[int]) -> Int[np.ndarray, " corpora"]:
+        """How many pairs of each corpus an epoch reads: as many together as the corpora have, one at least.
+
+        Raises:
+            RecipeError: an epoch would read each pair of a corpus more than MOST_READS times.
+        """
+        total = sum(sizes)
+        ends = np.rint(np.cumsum(self.shares(sizes)) * total).astype(np.int64)
+        found = np.maximum(np.diff(ends, prepend=0), 1)
+        for number, (reads, size) in enumerate(zip(found.tolist(), sizes, strict=True)):
+            if reads > MOST_READS * size:
+                raise RecipeError(
+                    f"data.train[{number}] has {size:,} pairs, and an epoch of {total:,} pairs would read"
+                    f" each {reads / size:,.0f} times",
+                    "give it a smaller weight",
+                )
+        return found
+
+
+class CorpusMixture(Corpus):
+    """The pairs of several corpora, one corpus after the other.
+
+    Attributes:
+        corpora: the corpora.
+    """
+
+    def __init__(self, corpora: Sequence[Corpus]) -> None:
+        files = [file for each in corpora for file in each.files]
+        super().__init__(" + ".join(each.name for each in corpora), lambda: (), LinePolicy(), files)
+        self.corpora = tuple(corpora)
+
+    def first(self, pairs: int) -> "CorpusMixture":
+        """The first pairs of each corpus, about equally many, as a mixture."""
+        return CorpusMixture([each.first(-(-pairs // len(self.corpora))) for each in self.corpora])
+
+    def _pairs(self) -> Iterator[Pair]:
+        self.skipped = Counter[str]()
+        for each in self.corpora:
+            yield from each
+            self.skipped.update(each.skipped)
+
+    def fingerprint(self) -> str:
+        """A digest of everything that determines the pairs; the files' paths are not part of it."""
+        return hashlib.sha256("\n".join(each.fingerprint() for each in self.corpora).encode()).hexdigest()
+
+
+def open_training_corpus(
+    settings: CorpusSettings | tuple[MixedCorpusSettings, ...], policy: LinePolicy, base: Path
+) -> Corpus:
+    """The training corpus of a recipe, one or several; relative paths start at the folder `base`."""
+    if isinstance(settings, CorpusSettings):
+        return open_corpus(settings, policy, base)
+    return CorpusMixture([open_corpus(each, policy, base) for each in settings])
+
+
+def corpora_of(corpus: Corpus) -> tuple[Corpus, ...]:
+    """The corpora of a mixture, or the only one."""
+    return corpus.corpora if isinstance(corpus, CorpusMixture) else (corpus,)
+
+
+def refuse_empty(corpus: Corpus, sizes: Sequence[int]) -> None:
+    """Raise a DataError for a corpus of a mixture of which no pair is left."""
+    for each, size in zip(corpora_of(corpus), sizes, strict=True):
+        if not size:
+            raise DataError(
+                f"{each.name}: no pair is left to train on", "leave this corpus out of data.train"
+            )
+
+
+def described(mixture: Mixture, corpora: Sequence[Corpus], sizes: Sequence[int]) -> Iterator[str]:
+    """A line for each corpus of a mixture: its pairs, its share of an epoch, how often each is read."""
+    reads = mixture.reads(sizes).tolist()
+    for corpus, size, count in zip(corpora, sizes, reads, strict=True):
+        yield (
+            f"mixture: {corpus.name}: {counted(size, 'pair')}, {100 * count / sum(reads):.1f} % of the pairs"
+            f" of an epoch, which reads each {count / size:.3g} times"
+        )
