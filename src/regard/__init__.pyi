@@ -2870,7 +2870,7 @@ def summarize_file(
 
 def sweep(
     recipe: str | Path,
-    values: Sequence[str],
+    values: Sequence[str] | Mapping[str, Any],
     *,
     out: str | Path | None = None,
     overrides: Sequence[str] = (),
@@ -2891,7 +2891,8 @@ def sweep(
 
     Args:
         recipe: a TOML file, or the name of a recipe that comes with regard.
-        values: for each setting `section.key=value,value`; a value is what `overrides` have.
+        values: a list of values for each setting, as in `{"training.seed": [1, 2]}`; or for each a text
+            `section.key=value,value`, in which a value is what `overrides` have.
         out: the folder of the run folders; None is `runs/NAME-sweep`.
         overrides: settings `section.key=value` of all runs.
         init: a pretrained model to start from, a model or run folder.

@@ -39,7 +39,9 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
             f"{path}: no such recipe", "write one with `regard new SOURCE TARGET`, or see `regard recipes`"
         ) from None
     except IsADirectoryError:
-        raise RecipeError(f"{path} is a folder, not a recipe", "give the TOML file in it") from None
+        raise RecipeError(
+            f"{path} is a folder, not a recipe", "give the TOML file in it, or a run folder"
+        ) from None
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: not UTF-8 at byte {error.start}", "save the recipe as UTF-8") from None
     except OSError as error:
@@ -78,7 +80,7 @@ def apply_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[
         if is_removed:
             inner.pop(keys[-1], None)
         else:
-            inner[keys[-1]] = _value(text.strip())
+            inner[keys[-1]] = set_value(text.strip())
     return result
 
 
@@ -102,7 +104,8 @@ def _copy(table: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in table.items()}
 
 
-def _value(text: str) -> Any:
+def set_value(text: str) -> Any:
+    """The value that `--set` means by a text: TOML, else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

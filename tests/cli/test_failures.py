@@ -60,8 +60,7 @@ def failing(monkeypatch):
         (
             OSError(28, "No space left on device", "/full/disk"),
             1,
-            "error: /full/disk: No space left on device\n"
-            "hint: the same command with --debug shows the traceback\n",
+            "error: /full/disk: No space left on device\nhint: free some space, or choose another disk\n",
         ),
     ],
 )

@@ -58,6 +58,7 @@ def test_importing_regard_imports_no_torch():
         (["translate", "--beam"], "no option --beam", "did you mean '--beam-size'?"),
         (["jobs", "merge", "a", "--out", "b"], "no option --out", "did you mean '--to'?"),
         (["jobs", "merge", "a", "--output", "b"], "no option --output", "did you mean '--to'?"),
+        (["sweep", "x.toml"], "no command 'sweep'", "`regard train RECIPE --sweep SECTION.KEY=VALUE,VALUE`"),
         (["trans"], "no command 'trans'", "did you mean 'translate'?"),
         (["--verison"], "no option --verison", "did you mean '--version'?"),
         (["train"], "missing argument 'RECIPE'", "see `regard train --help`"),

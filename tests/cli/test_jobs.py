@@ -232,8 +232,8 @@ def test_mistakes_are_named(capsys, folder, arguments, error):
         ("translate", (*TABLE, "--column", "x"), "test_jobs.py has no columns"),
         ("translate", (*TABLE, "--column", "x", "--n-best", "2"), "a row has one cell"),
         ("score", (*TABLE, "--column", "x"), "score reads 2 columns"),
-        ("jobs", ("status", "nowhere"), "has no plan.json"),
-        ("jobs", ("merge", "nowhere", "--to", "x"), "has no plan.json"),
+        ("jobs", ("status", "nowhere"), "nowhere does not exist"),
+        ("jobs", ("merge", "nowhere", "--to", "x"), "nowhere does not exist"),
     ],
 )
 def test_half_a_job_is_named(capsys, decoder_folder, command, arguments, error):

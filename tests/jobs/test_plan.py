@@ -119,8 +119,14 @@ def test_a_damaged_plan_is_refused(planned, storage, content, named):
 
 
 def test_a_folder_without_a_plan_is_named(storage):
+    storage.write("other", b"")
     with pytest.raises(DataError, match=r"has no plan\.json"):
         read_plan(storage)
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"nowhere does not exist"):
+        read_plan(Storage(str(tmp_path / "nowhere")))
 
 
 def test_the_plan_says_what_it_is(planned, storage):

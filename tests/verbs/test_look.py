@@ -288,6 +288,11 @@ def test_weights_from_the_tokens_of_a_word_are_averaged_and_on_them_summed(decod
         result.heads_linking("To", "zebra")
 
 
+def test_a_word_that_is_not_in_the_answer_is_named_so(kinds):
+    with pytest.raises(DataError, match="the answer has no token 'zebra'"):
+        kinds["encoder_decoder"].heads_linking("0", "zebra")
+
+
 def test_slow_resources_are_listed_and_left_out_of_files(kinds, monkeypatch):
     result = kinds["encoder_decoder"]
     assert result.slow_paths() == []

@@ -3,17 +3,20 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import regard
 from regard.cli import run
 from regard.errors import ConfigError, DataError, Interrupted, RecipeError, RunError, UserError
+from regard.recipe import apply_overrides
 from regard.verbs import sweep as module
 from regard.verbs.recipes import recipe_path
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.sweep import sweep
 from regard.verbs.train import TrainResult, train
 from regard.verbs.training_run.model_check import refuse_impossible_model
+from regard.verbs.training_run.setting_combinations import split_values, written_values
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
 from tests.verbs.test_train import RECIPE
 
@@ -38,6 +41,19 @@ def swept(tmp_path_factory):
     """A sweep whose runs are trained here, and its folder."""
     folder = tmp_path_factory.mktemp("swept")
     return sweep(write_recipe(folder), AXES, out=folder / "out", **SHORT), folder / "out"
+
+
+def test_values_in_python_are_a_dict_of_lists():
+    given = {"training.seed": [1, np.int64(2)], "x": (0.1, True, "focal", "a,b", "", "1", [1, "b"])}
+    written = written_values(given)
+    assert written[0] == "training.seed=1,2"
+    settings = [apply_overrides({}, [f"x={each}"])["x"] for each in split_values(written[1][2:])]
+    assert settings == [*given["x"]]
+    assert written_values(["a=1,2"]) == ["a=1,2"]
+    with pytest.raises(RecipeError, match=r"the values of training\.seed must be a list, not 1"):
+        sweep("reverse", {"training.seed": 1})
+    with pytest.raises(UserError, match="a dict of names and values is not a text, nor several"):
+        sweep("reverse", {"training.seed": [1]}, overrides={"training.max_steps": 1})
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Turning any exception into one `error:` line and one `hint:` line."""
 
 import difflib
+import errno
 import os
 import signal
 import traceback
@@ -52,7 +53,9 @@ def failure(error: BaseException) -> Reported:
         )
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
-        return RunError(f"{where}{error.strerror}", SEE_TRACEBACK)
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "free some space, or choose another disk" if is_full else SEE_TRACEBACK
+        return RunError(f"{where}{error.strerror}", hint)
     text = f"{type(error).__name__}: {error}".removesuffix(": ") + _place_in_extension(error)
     if isinstance(error, MemoryError) or any(words in text for words in OUT_OF_MEMORY):
         return RunError(text, "use smaller batches: --batch-tokens, or batches.batch_tokens in the recipe")

@@ -50,6 +50,13 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
         "compare": "Score translations of one system, or compare those of several, with significance.",
     },
 }
+ELSEWHERE = {  # what might be a command -> the command that does it
+    "sweep": "`regard train RECIPE --sweep SECTION.KEY=VALUE,VALUE`",
+    "resume": "`regard train RUN` resumes a run",
+    "finetune": "`regard train RECIPE --init MODEL`",
+    "fine-tune": "`regard train RECIPE --init MODEL`",
+    "tokenize": "`regard data tokenize`",
+}
 SIGPIPE = 13  # `signal` has no SIGPIPE on Windows
 CLOSED_PIPE = 128 + SIGPIPE  # the exit code of a process that writes to a closed pipe
 SHORT_HELP = {name: text for verbs in VERBS.values() for name, text in verbs.items()}
@@ -112,7 +119,8 @@ class AllVerbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in SHORT_HELP and not ctx.resilient_parsing:
-            raise UserError(f"no command {args[0]!r}", did_you_mean(args[0], SHORT_HELP))
+            hint = ELSEWHERE.get(args[0]) or did_you_mean(args[0], SHORT_HELP)
+            raise UserError(f"no command {args[0]!r}", hint)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> None:

@@ -111,12 +111,12 @@ def positions(**given: Any) -> Path:
     return plot_positions(**given)
 
 
-@figure("schedule", click.argument("recipe", type=options.FILE_PATH))
-def schedule(recipe: Path, out: Path) -> Path:
-    """Draw the learning rate of each update of a recipe."""
+@figure("schedule", click.argument("recipe", type=options.FILE_PATH), options.overrides)
+def schedule(recipe: Path, out: Path, overrides: tuple[str, ...]) -> Path:
+    """Draw the learning rate of each update of a recipe or a run folder."""
     from regard.verbs.plot import plot_schedule
 
-    return plot_schedule(recipe, out=out)
+    return plot_schedule(recipe, out=out, overrides=overrides)
 
 
 @figure("curves", click.argument("run", type=options.FILE_PATH, nargs=-1, required=True, metavar="RUN..."))

@@ -32,6 +32,7 @@ from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.folder import replace_file
 from regard.weights.model_folder import LoadedModel
+from regard.weights.model_name import model_name
 from regard.weights.strict_json import json_bytes
 
 ENGINE = "Argos Translate"
@@ -161,7 +162,7 @@ def _zipped(name: str, files: Mapping[str, bytes]) -> bytes:
 
 def _card(loaded: LoadedModel, quantization: Quantization, source: str, target: str) -> str:
     """What the package is, as Markdown; Argos Translate shows it."""
-    return f"""# {loaded.path.resolve().name} for Argos Translate
+    return f"""# {model_name(loaded)} for Argos Translate
 
 Translates from {LANGUAGE_NAMES.get(source, source)} to {LANGUAGE_NAMES.get(target, target)}.
 Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with

@@ -26,6 +26,7 @@ from regard.fast.int8 import has_vnni
 from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.model_folder import LoadedModel
+from regard.weights.model_name import model_name
 
 SOURCE_EMBEDDING = "encoder.input.embedding.weight"
 APPLIED = frozenset({"begin"})  # the decoding default that the code of the README.md has
@@ -121,7 +122,7 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
         engine, prompt = "Generator", f'["{begin}", *pieces]' if begins(loaded) else "pieces"
         applied, call = APPLIED, CONTINUATION_CALL.format(prompt=prompt)
         found = "sequences"
-    return f"""# {loaded.path.resolve().name} for CTranslate2
+    return f"""# {model_name(loaded)} for CTranslate2
 
 Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
 regard's own outputs, and how.

@@ -27,6 +27,7 @@ from regard.exports.unapplied_defaults import unapplied_line
 from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.weights.model_folder import LoadedModel
+from regard.weights.model_name import model_name
 
 FILE = "model.gguf"
 TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "int8": "Q8_0"}
@@ -63,7 +64,7 @@ def save(loaded: LoadedModel, folder: Path, quantization: Quantization = "float3
 def _add_settings(
     writer: Any, config: DecoderOnlyConfig, loaded: LoadedModel, quantization: Quantization
 ) -> None:
-    writer.add_name(loaded.path.resolve().name)
+    writer.add_name(model_name(loaded))
     writer.add_context_length(
         config.max_positions if config.positions == "learned" else config.trained_length or LENGTH
     )
@@ -184,7 +185,7 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
         if first
         else ""
     )
-    return f"""# {loaded.path.resolve().name} for llama.cpp
+    return f"""# {model_name(loaded)} for llama.cpp
 
 Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
 regard's own outputs, and how: with keys and values in float32; llama.cpp stores them in float16 unless it is

@@ -29,8 +29,11 @@ from regard.exports.unapplied_defaults import unapplied_line
 from regard.models.build import base_kind
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.weights import huggingface_tokenizer
+from regard.weights.families.exported import MODEL_TYPE, exported_name, rotary_frequencies
 from regard.weights.huggingface_decoding import write_decoding
+from regard.weights.huggingface_tokenizer import TARGET
 from regard.weights.model_folder import LoadedModel
+from regard.weights.model_name import model_name
 from regard.weights.pretrained import to_huggingface
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors, write_tensors
@@ -138,13 +141,9 @@ def _own_files(loaded: LoadedModel, config: Generating) -> dict[str, bytes | dic
         loaded.generation, has_source=has_source, tokenizers=tokenizers, forced_eos=False
     )
     generation = {**ids, "eos_token_id": ends if len(ends) > 1 else ends[0], **decoding.decoding}
-    prefix = "" if has_source else "decoder."
-    tensors = {
-        name if name.startswith("output.") else f"{prefix}{name}": each
-        for name, each in model_tensors(loaded.model).items()
-    }
+    tensors = {exported_name(config.kind, name): each for name, each in model_tensors(loaded.model).items()}
     return {
-        "config.json": json_bytes(_config(config, ids)),
+        "config.json": json_bytes(_config(config, {**ids, "has_target_tokenizer": TARGET in written})),
         "generation_config.json": json_bytes(generation),
         WEIGHTS: tensors,
         **{name: (CODE / name).read_bytes() for name in CODE_FILES},
@@ -153,38 +152,23 @@ def _own_files(loaded: LoadedModel, config: Generating) -> dict[str, bytes | dic
     }
 
 
-def _config(config: Generating, ids: dict[str, int]) -> dict[str, Any]:
+def _config(config: Generating, others: dict[str, Any]) -> dict[str, Any]:
     """The content of config.json."""
     name = CLASSES[config.kind]
-    settings = {key: value for key, value in config.to_dict().items() if key != "rotary_scaling"}
     return {
-        "model_type": "regard",
+        "model_type": MODEL_TYPE,
         "architectures": [name],
         "auto_map": {
             "AutoConfig": "configuration_regard.RegardConfig",
             AUTO[config.kind]: f"modeling_regard.{name}",
         },
         "kind": config.kind,
-        "settings": settings,
-        "rotary": _rotary(config),
+        "settings": config.to_dict(),
+        "rotary": rotary_frequencies(config),
         "is_encoder_decoder": config.kind == "encoder_decoder",
         "tie_word_embeddings": config.tied not in (False, "none"),
-        **ids,
+        **others,
     }
-
-
-def _rotary(config: Generating) -> dict[str, Any] | None:
-    """The frequencies of rotary positions after the model's scaling; None without rotary positions.
-
-    The code has them as numbers, so that it needs no method of scaling.
-    """
-    if config.positions != "rotary":
-        return None
-    width = config.rotary_dim or config.d_head
-    usual = 1.0 / config.rotary_base ** (torch.arange(0, width, 2, dtype=torch.float64) / width)
-    scaling = config.rotary_scaling
-    found = usual if scaling is None else scaling.frequencies(usual, config.rotary_base)
-    return {"frequencies": found.tolist(), "amplitude": 1.0 if scaling is None else scaling.amplitude}
 
 
 def _card(loaded: LoadedModel, quantization: Quantization, *, own: bool) -> str:
@@ -203,7 +187,7 @@ def _card(loaded: LoadedModel, quantization: Quantization, *, own: bool) -> str:
         if not loaded.tokenizers.joint
         else ""
     )
-    return f"""# {loaded.path.resolve().name} for transformers
+    return f"""# {model_name(loaded)} for transformers
 
 Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
 regard's own outputs, and how. It needs torch and transformers 5.

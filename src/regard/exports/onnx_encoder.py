@@ -23,6 +23,7 @@ from regard.exports.refusal import NotExpressible
 from regard.models.build import base_kind
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
 from regard.weights.model_folder import LoadedModel
+from regard.weights.model_name import model_name
 from regard.weights.strict_json import json_bytes
 
 SCRIPT = "predict.py"
@@ -122,7 +123,7 @@ def script_config(loaded: LoadedModel, config: EncoderOnlyConfig) -> dict[str, A
 def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     """How to use the folder, as Markdown."""
     config = refuse_other_heads(ENGINE, loaded.config)
-    return f"""# {loaded.path.resolve().name} in ONNX
+    return f"""# {model_name(loaded)} in ONNX
 
 Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
 regard's own outputs, and how.

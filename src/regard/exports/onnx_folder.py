@@ -18,6 +18,7 @@ from regard.exports.unapplied_defaults import unapplied_line
 from regard.models.build import base_kind
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.model_folder import LoadedModel
+from regard.weights.model_name import model_name
 from regard.weights.strict_json import json_bytes
 
 FILES = Path(__file__).parent / "onnx_files"
@@ -132,7 +133,7 @@ def _new_tokens(generation: dict[str, Any]) -> dict[str, Any]:
 def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     """How to use the folder, as Markdown."""
     does = "translates" if isinstance(loaded.config, EncoderDecoderConfig) else "continues"
-    return f"""# {loaded.path.resolve().name} in ONNX
+    return f"""# {model_name(loaded)} in ONNX
 
 Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
 regard's own outputs, and how.

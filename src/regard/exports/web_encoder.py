@@ -14,6 +14,7 @@ from regard.exports.web_node import node
 from regard.exports.web_runtime import runtime_files
 from regard.exports.web_tokenizers import contents_of, refuse_unread
 from regard.weights.model_folder import LoadedModel
+from regard.weights.model_name import model_name
 
 
 def save(
@@ -36,7 +37,7 @@ def save(
 def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     """How to use the folder, as Markdown."""
     config = refuse_other_heads(ENGINE, loaded.config)
-    return f"""# {loaded.path.resolve().name} in a page
+    return f"""# {model_name(loaded)} in a page
 
 Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
 regard's own outputs, and how.

@@ -20,6 +20,7 @@ from regard.exports.web_runtime import WASM, runtime_files
 from regard.exports.web_tokenizers import classes_needed, contents_of, refuse_unread
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.model_folder import LoadedModel
+from regard.weights.model_name import model_name
 from regard.weights.strict_json import json_bytes
 
 ENGINE = "a web page"
@@ -88,7 +89,7 @@ def page_config(loaded: LoadedModel, folder: Path, table: Mapping[str, Any]) -> 
     names.append(WASM)
     return {
         **table,
-        "name": loaded.path.resolve().name,
+        "name": model_name(loaded),
         "files": {name: (folder / name).stat().st_size for name in names},
         "characters": classes_needed(contents_of(loaded.tokenizers)),
     }
@@ -104,7 +105,7 @@ def _refuse_large(folder: Path) -> None:
 def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     """How to use the folder, as Markdown."""
     does = "translates" if isinstance(loaded.config, EncoderDecoderConfig) else "continues"
-    return f"""# {loaded.path.resolve().name} in a page
+    return f"""# {model_name(loaded)} in a page
 
 Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
 regard's own outputs, and how.

@@ -75,7 +75,10 @@ def figure_at(
         if title:
             _add_title(figure, title, title_points)
         yield figure
-        figure.savefig(path, dpi=DOTS, metadata=DATES.get(path.suffix))
+        try:
+            figure.savefig(path, dpi=DOTS, metadata=DATES.get(path.suffix))
+        except OSError as error:  # of a full disk, it does not say which file it is about
+            raise OSError(error.errno, error.strerror, error.filename or str(path)) from error
 
 
 def colour_map(stops: Sequence[str]) -> Any:

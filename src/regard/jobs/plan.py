@@ -140,7 +140,8 @@ def read_plan(storage: Storage) -> Plan:
     """
     content = storage.read(PLAN)
     if content is None:
-        raise DataError(f"{storage.url} has no {PLAN}", "give the --output of a command with --shard")
+        what = f"has no {PLAN}" if storage.exists else "does not exist"
+        raise DataError(f"{storage.url} {what}", "give the --output of a command with --shard")
     where = f"{storage.url}/{PLAN}"
     try:
         table = json.loads(content)

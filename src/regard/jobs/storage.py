@@ -42,6 +42,11 @@ class Storage:
         self.files, self.path = open_filesystem(self.url)
         self._local = isinstance(self.files, LocalFileSystem)
 
+    @property
+    def exists(self) -> bool:
+        """False if this is a folder of this machine that does not exist."""
+        return not self._local or os.path.isdir(self.path)
+
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if there is none."""
         with suppress(FileNotFoundError):

@@ -24,6 +24,7 @@ from regard.training.best_weights import BestWeights, mean_of_last
 from regard.training.checkpoints import Checkpoints
 from regard.training.gradients import Gradients, refuse_zero_gradient
 from regard.training.launch import LaunchedUpdate, launch, may_be_read_later
+from regard.training.lost_files import best_is_lost, choose_best_again, lost_record
 from regard.training.objective import Objective, ignored_label, refuse_unused_forward
 from regard.training.objective_trial import is_own, refuse_wrong_objective
 from regard.training.optimizer import build_optimizer
@@ -117,6 +118,7 @@ class Trainer:
         self._reader: BatchReader | None = None
         self._launched: list[LaunchedUpdate] = []  # updates whose numbers were not read yet
         self._saved_step: int | None = None
+        self._best_was_lost = False
 
     def train(self) -> TrainingState:
         """Trains to the end, from the newest checkpoint if there is one.
@@ -132,6 +134,7 @@ class Trainer:
             if checkpoint := self.run.latest():
                 self.restore(checkpoint)
             self.records.cut(self.state.step, self.state.watch.found)
+            self._restore_lost_files()
             try:
                 self._train()
             finally:
@@ -162,6 +165,15 @@ class Trainer:
                 "try a lower training.schedule.learning_rate, a longer warm-up or training.clip_norm = 1.0",
             )
         self._average_last()
+
+    def _restore_lost_files(self) -> None:
+        """Choose the best model again if it is lost, or write the record of its validation if that is."""
+        lost = self.group.is_first and best_is_lost(self.run, self.state)
+        self._best_was_lost = self.group.broadcast(lost)
+        if self._best_was_lost:
+            choose_best_again(self.state)
+        elif self.group.is_first and (record := lost_record(self.run, self.settings, self.state)):
+            self.records.add(record)
 
     def _seed(self) -> int:
         """The seed of this process's dropout masks, which changes after a rollback."""
@@ -310,7 +322,9 @@ class Trainer:
     def _average_last(self) -> None:
         """Validates the mean of the last checkpoints, which becomes the best model if it is better."""
         step = self.state.step
-        if not step or self.settings.average_last < 2 or self.group.broadcast(self.records.has_average(step)):
+        if not step or self.settings.average_last < 2:
+            return
+        if self.group.broadcast(self.records.has_average(step)) and not self._best_was_lost:
             return
         of: list[int] = []
         with merged(self.model):

@@ -35,6 +35,7 @@ from regard.weights.model_folder import (
     read_config,
     reads_text,
 )
+from regard.weights.model_name import model_name
 from regard.weights.new_folder import refuse_taken
 from regard.weights.pretrained import PretrainedModel, load_pretrained, to_huggingface
 from regard.weights.saved_tensors import SavedTensors
@@ -180,7 +181,7 @@ def _to_regard(pretrained: PretrainedModel, out: Path, origin: str) -> Conversio
 def _to_huggingface(loaded: LoadedModel, out: Path, family: str | None) -> ConversionReport:
     converted = to_huggingface(loaded, family)
     parameters = count_parameters(loaded.model)
-    title = loaded.path.resolve().name
+    title = model_name(loaded)
     card = (
         f"# {title}\n\n{parameters:,} parameters; written by regard {version('regard')} for transformers.\n"
     )

@@ -1,6 +1,6 @@
 """The verb `plot`: figures of attention, alignments, positions, schedules and learning curves."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -224,26 +224,28 @@ def _model_with_positions(
 
 
 @checked
-def plot_schedule(recipe: str | Path, *, out: str | Path) -> Path:
-    """Draw the learning rate of each update of a recipe.
+def plot_schedule(recipe: str | Path, *, out: str | Path, overrides: Sequence[str] = ()) -> Path:
+    """Draw the learning rate of each update of a recipe or a run.
 
     Args:
-        recipe: a TOML file, or the name of a recipe that regard includes.
+        recipe: a TOML file, the name of a recipe that regard includes, or a run folder.
         out: the figure to write: .svg, .png or .pdf.
+        overrides: settings `section.key=value` that replace those of the recipe.
 
     Raises:
         RecipeError: the recipe cannot be read. MissingExtra: matplotlib is not installed.
     """
     file = recipe_path(recipe)
-    settings = load_recipe(file).recipe
+    settings = load_recipe(file, overrides).recipe
     schedule = Schedule(
         settings=settings.training.schedule,
         max_steps=settings.training.max_steps,
         d_model=recipe_d_model(settings),
     )
     path = writable(out)
+    name = file.resolve().name if file.is_dir() else file.stem
     rates = [schedule(step) for step in range(1, settings.training.max_steps + 1)]
-    draw_schedule(path, rates, title=f"{file.stem}: {settings.training.schedule.kind}")
+    draw_schedule(path, rates, title=f"{name}: {settings.training.schedule.kind}")
     return path
 
 

@@ -45,7 +45,7 @@ from regard.verbs.training_run.final_scores import best_validation
 from regard.verbs.training_run.model_check import refuse_impossible_model
 from regard.verbs.training_run.names_of_process import refuse_unknown_names
 from regard.verbs.training_run.recipe_data import refuse_missing_data
-from regard.verbs.training_run.setting_combinations import setting_combinations
+from regard.verbs.training_run.setting_combinations import setting_combinations, written_values
 from regard.weights.checkpoint import RunFolder
 
 ORDERS = "regard.verbs.sweep:open_order"
@@ -57,7 +57,7 @@ EVERY_TASK = TaskOptions()
 @unchanged_threads()
 def sweep(
     recipe: str | Path,
-    values: Sequence[str],
+    values: Sequence[str] | Mapping[str, Any],
     *,
     out: str | Path | None = None,
     overrides: Sequence[str] = (),
@@ -75,7 +75,8 @@ def sweep(
 
     Args:
         recipe: a TOML file, or the name of a recipe that comes with regard.
-        values: for each setting `section.key=value,value`; a value is what `overrides` have.
+        values: a list of values for each setting, as in `{"training.seed": [1, 2]}`; or for each a text
+            `section.key=value,value`, in which a value is what `overrides` have.
         out: the folder of the run folders; None is `runs/NAME-sweep`.
         overrides: settings `section.key=value` of all runs.
         init: a pretrained model to start from, a model or run folder.
@@ -93,7 +94,14 @@ def sweep(
         raise UserError("workers are for one machine", "give --threads, and --processes for several runs")
     mine = shard_of(tasks.shard or "1/1")
     runs = _Runs(
-        recipe, values, out, overrides=overrides, init=init, workers=workers, quiet=quiet, runtime=runtime
+        recipe,
+        written_values(values),
+        out,
+        overrides=overrides,
+        init=init,
+        workers=workers,
+        quiet=quiet,
+        runtime=runtime,
     )
     storage = Storage(str(runs.folder))
     _refuse_other_settings(planned_tasks(storage), runs.plan, runs.folder)

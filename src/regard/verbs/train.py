@@ -1,6 +1,5 @@
 """Train: a recipe becomes a run with checkpoints and a scored model; a stopped run resumes."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -28,8 +27,9 @@ from regard.verbs.shared import limits
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.device import choose_device
 from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.run_recipe import recorded
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
-from regard.verbs.shared.settings import RESOLVED, load_recipe, load_run
+from regard.verbs.shared.settings import RESOLVED, load_recipe
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import Say, Task
 from regard.verbs.training_run.dry_run import try_recipe
@@ -43,6 +43,12 @@ from regard.verbs.training_run.process_agreement import (
 )
 from regard.verbs.training_run.product_choice import PRODUCTS, product_precision
 from regard.verbs.training_run.recipe_data import refuse_missing_data, same_files
+from regard.verbs.training_run.recorded_recipe import (
+    moved_files,
+    recorded_settings,
+    refuse_another_recipe,
+    write_recipe,
+)
 from regard.verbs.training_run.refit import (
     copy_measured,
     publish,
@@ -51,7 +57,7 @@ from regard.verbs.training_run.refit import (
     refuse_second_run,
     stopped_in_refit,
 )
-from regard.verbs.training_run.run_length import change_length, refuse_another_recipe
+from regard.verbs.training_run.run_length import change_length
 from regard.verbs.training_run.run_summary import early_stop, few_averaged, training_summary
 from regard.verbs.training_run.slowdown import SlowdownWatch
 from regard.verbs.training_run.stop_signal import stop_signal
@@ -60,7 +66,6 @@ from regard.verbs.training_run.thread_choice import THREADS, measured_threads, s
 from regard.verbs.training_run.unbegun_run import begin_again
 from regard.weights.checkpoint import REFIT, RunFolder
 from regard.weights.model_folder import model_files
-from regard.weights.strict_json import read_json
 
 PREPARED = (START, TEACHER, THREADS, PRODUCTS)  # files of a run that are written before its first checkpoint
 # until a file server releases the lock of a machine that it has lost: 90 s is the usual lease of NFS
@@ -153,7 +158,8 @@ def train(
         wait = LOST_LOCK_SECONDS if rank.is_restarted else 0.0
         with _locked(run_path, source, group, say, wait) as run:
             process = _Process(chosen, group, say, quiet, on_report, runtime.threads, wait)
-            return _train(source, run, process)
+            with moved_files(run, source):
+                return _train(source, run, process)
 
 
 def _dry_run(
@@ -193,8 +199,7 @@ def _command(
 
 def _load(path: Path, overrides: Sequence[str], init: str | Path | None) -> RecipeFile:
     """The recipe of a run folder or of a TOML file, which names nothing that is unknown."""
-    load = load_run if (path / RESOLVED).is_file() else load_recipe
-    source = load(path, overrides, init)
+    source = load_recipe(path, overrides, init)
     refuse_unknown_names(source.recipe.training)
     return source
 
@@ -223,22 +228,18 @@ def _locked(path: Path, source: RecipeFile, group: Group, say: Say, wait: float)
 
 def _write_recipe(run: RunFolder, source: RecipeFile, say: Say) -> None:
     """Write the recipe into a new run folder, or compare it with the recipe of an existing one."""
-    resolved = run.path / RESOLVED
-    saved = json.dumps({"recipe": source.table, "base": str(source.base)}, indent=1)
-    if not resolved.exists():
-        run.write_text("recipe.toml", source.text)
-        run.write_text(RESOLVED, saved)
+    if not (run.path / RESOLVED).exists():
+        write_recipe(run, source)
         return
-    old = read_json(resolved).get("recipe", {})
+    old = recorded_settings(run, source)
     if note := begin_again(run, old, source.table, PREPARED):
         say(note)
-        run.write_text(RESOLVED, saved)
-        run.write_text("recipe.toml", source.text)
+        write_recipe(run, source)
         return
     refuse_another_recipe(run, old, source.table)
     changed = change_length(run, source)
-    if old.get("training") != source.table.get("training"):
-        run.write_text(RESOLVED, saved)
+    if old.get("training") != source.table.get("training") or str(source.base) != recorded(run.path)["base"]:
+        write_recipe(run, source)
     if changed:
         say(changed)
 

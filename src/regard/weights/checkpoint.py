@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -338,7 +339,15 @@ class RunFolder:
     def _refuse_other_folder(self) -> None:
         """Raises a FolderError for a folder with other content, given by mistake."""
         names = os.listdir(self.path) if os.path.isdir(self.path) else []
-        if "checkpoints" not in names and any(not name.startswith(".") for name in names):
+        if "checkpoints" in names:
+            return
+        if RESOLVED in names:
+            raise FolderError(
+                f"{self.path} is a run folder without its checkpoints",
+                "restore them from a copy, or start from its best model in another folder:"
+                f" --init {shlex.quote(str(self.path))} --out DIR",
+            )
+        if any(not name.startswith(".") for name in names):
             raise FolderError(
                 f"{self.path} exists and is not a run folder", "choose a new or an empty folder with --out"
             )

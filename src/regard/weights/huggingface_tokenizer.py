@@ -12,8 +12,9 @@ from regard.data.folder_file import read_file
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.data.tokenizer_pretrained import SpecialTokens, template_text, template_token
 from regard.data.tokenizer_sentencepiece import from_sentencepiece
-from regard.errors import DataError, FolderError
+from regard.errors import DataError, FolderError, UserError
 from regard.models.config import ModelConfig
+from regard.weights.families.exported import MODEL_TYPE as EXPORTED
 from regard.weights.families.family import ConvertedConfig, Family
 from regard.weights.families.sentence import lowers_case
 from regard.weights.huggingface_files import read_table
@@ -59,12 +60,23 @@ def _from_content(
     content: dict[str, Any], folder: Path, family: Family, converted: ConvertedConfig, *, is_source: bool
 ) -> Tokenizer:
     """The tokeniser of a tokenizer.json."""
+    if family.name == EXPORTED and (own := _trained_by_regard(content)) is not None:
+        return own
     content = without_languages(content)
     if lowers_case(folder):
         content = tokenizer_pretrained.with_lowercase(content)
     vocabulary = _vocabulary(content)
     languages = _languages(content, vocabulary, folder, family)
     return _tokenizer(content, vocabulary, folder, family, converted, languages, is_source=is_source)
+
+
+def _trained_by_regard(content: Mapping[str, Any]) -> Tokenizer | None:
+    """The tokeniser of an exported model, if regard trained it: its file has no template then."""
+    plain = {**content, "truncation": None, "padding": None, "post_processor": None}
+    try:
+        return Tokenizer.from_bytes(json.dumps(plain).encode(), "tokenizer.json")
+    except (UserError, LookupError, TypeError, ValueError):
+        return None
 
 
 def _in_own_languages(tokenizer: Tokenizer, folder: Path) -> TokenizerPair:

@@ -184,6 +184,15 @@ def read_config(folder: VerifiedFolder) -> tuple[ModelConfig, tuple[str, ...]]:
         raise FolderError(
             f"{path}: unknown key {min(others)!r}", "known: format_version, kind, settings, labels"
         )
+    return config_of_settings(kind, settings, path), tuple(labels)
+
+
+def config_of_settings(kind: str, settings: Mapping[str, Any], path: Path) -> ModelConfig:
+    """The config of this kind of model with the settings of the file `path`.
+
+    Raises:
+        FolderError: the kind or a setting is missing, unknown or invalid.
+    """
     if kind not in MODELS:
         raise FolderError(f"{path}: unknown kind of model {kind!r}", MODELS.hint(kind))
     fields = {field.name: field for field in dataclasses.fields(config_class(kind))}
@@ -195,7 +204,7 @@ def read_config(folder: VerifiedFolder) -> tuple[ModelConfig, tuple[str, ...]]:
     if missing := sorted(needed - set(settings)):
         raise FolderError(f"{path}: setting {missing[0]!r} is missing", "copy the folder again")
     try:
-        return config_class(kind).from_dict(settings), tuple(labels)
+        return config_class(kind).from_dict(dict(settings))
     except ConfigError as error:
         raise FolderError(f"{path}: {error.message}", error.hint) from error
 

@@ -21,6 +21,7 @@ from regard.models.registered import registered_parts
 from regard.models.speech_to_text import SpeechToTextConfig
 from regard.registry import Registry, refuse_other_methods
 from regard.weights import huggingface_tokenizer
+from regard.weights.families import exported
 from regard.weights.families.bert import BERT, RoBERTa, XLMRoberta
 from regard.weights.families.clip import CLIP, CLIPText, CLIPVision
 from regard.weights.families.distilbert import DistilBERT
@@ -305,6 +306,8 @@ def _family(table: Mapping[str, Any], path: Path) -> Family:
     name = table.get("model_type")
     if not isinstance(name, str):
         raise FolderError(f"{path}: model_type is missing", f"known: {', '.join(sorted(FAMILIES))}")
+    if name == exported.MODEL_TYPE:
+        return exported.Exported(table, path)
     if "auto_map" in table:
         raise FolderError(
             f"{path}: auto_map refers to code, which is never run", "regard has no model for it"

@@ -73,6 +73,11 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     return {names[0]: tensors[names[0]] for names in _tied(tensors)}
 
 
+def tied_names(model: nn.Module) -> list[list[str]]:
+    """The names of each weight, those of tied weights together; the first is that of `model_tensors`."""
+    return _tied(model.state_dict())
+
+
 def half(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors in float16, for a small file; `restore_model` converts them back."""
     halves = {name: t.half() if t.is_floating_point() else t for name, t in tensors.items()}

@@ -7,9 +7,10 @@ import pytest
 from regard.errors import RecipeError
 from regard.verbs.proposals.labelled import PIECES, WORDS
 from regard.verbs.proposals.language_model import CHARACTER_RECIPE, PIECE_RECIPE
-from regard.verbs.proposals.published import PublishedRecipe, RecipeChange, adapted, toml
+from regard.verbs.proposals.published import PublishedRecipe, RecipeChange, adapted
 from regard.verbs.proposals.tagging import TAGGING
 from regard.verbs.recipes import recipes_show
+from regard.verbs.shared.recipe_text import toml
 
 SECTIONS = "task", "tokenizer", "model", "batches", "training"
 PUBLISHED = WORDS, PIECES, TAGGING, CHARACTER_RECIPE, PIECE_RECIPE

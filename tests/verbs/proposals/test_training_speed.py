@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from regard.data.corpus import Pair
+from regard.data.loader import Loader, LoaderSettings
+from regard.data.memory_examples import SequencePairs
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizers
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -44,3 +46,16 @@ def test_a_pair_and_an_update_have_as_many_tokens_as_the_corpus_has(measured):
     assert found.target_tokens_per_pair == pytest.approx(tokens)
     assert found.target_tokens_per_pair < found.target_tokens_per_update <= 200
     assert found.target_tokens_per_second > 0
+
+
+@pytest.mark.parametrize("long_side", ["source", "target"])
+def test_an_epoch_has_as_many_updates_as_the_trainer_counts(long_side):
+    other = "target" if long_side == "source" else "source"
+    pairs = [
+        Pair(**{long_side: "abc" * (2 + i % 7), other: "ab" * (1 + i % 5)}, line=i + 1) for i in range(300)
+    ]
+    tokenizers = train_tokenizers(pairs, TokenizerSettings(kind="characters", vocab_size=60))
+    ids = [tokenizers.source.encode_batch([each.source for each in pairs])]
+    ids.append(tokenizers.target.encode_batch([each.target for each in pairs]))
+    loader = Loader(SequencePairs(*ids), LoaderSettings(batch_tokens=150), seed=1)
+    assert len(training_speed._batches(pairs, tokenizers, 150)) == loader.batches_in_epoch(0)

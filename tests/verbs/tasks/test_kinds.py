@@ -267,14 +267,17 @@ def test_a_label_that_the_model_does_not_know_is_named_with_its_line(runs, tmp_p
         evaluate(model=folder / "run", data=tmp_path / "other.txt", threads=1)
 
 
-def test_a_model_taken_out_of_its_run_folder_needs_a_file(runs, tmp_path, monkeypatch):
+def test_a_model_taken_out_of_its_run_folder_reads_its_data_relative_to_the_current_folder(
+    runs, tmp_path, monkeypatch
+):
     folder, metrics = runs("classification")
     (folder / "run" / "best").rename(tmp_path / "model")
     monkeypatch.chdir(tmp_path)
     try:
-        # overrides are recorded in the run folder; the model folder has the recipe as it was written
-        with pytest.raises(RecipeError, match=r"recipe\.toml"):
+        with pytest.raises(DataError, match=r"no such file"):
             evaluate(model=tmp_path / "model", threads=1)
+        monkeypatch.chdir(folder)
+        assert evaluate(model=tmp_path / "model", threads=1).scores[0].value == metrics["accuracy"]
     finally:
         (tmp_path / "model").rename(folder / "run" / "best")
     assert evaluate(model=folder / "run", threads=1).scores[0].value == metrics["accuracy"]

@@ -29,7 +29,8 @@ from regard.models.build import config_class
 from regard.models.config import TransformerConfig
 from regard.models.registered import PARTS
 from regard.recipe import read
-from regard.verbs.proposals.published import RecipeChange, toml, with_changes
+from regard.verbs.proposals.published import RecipeChange, with_changes
+from regard.verbs.shared.recipe_text import toml
 from regard.weights.pretrained import nearest_families
 
 KINDS = {"translation": "encoder_decoder", "language_model": "decoder_only"}  # task -> kind of model

@@ -250,7 +250,7 @@ def _plan(
     every = max(10, steps // 10)
     training = {"max_steps": steps, "validate_every": every, "save_every": every}
     changes = {f"training.{name}": RecipeChange(value=value) for name, value in training.items()}
-    epochs = steps * batch / count
+    epochs = steps / -(-count // batch)  # the last batch of an epoch is smaller
     changes["training.max_steps"] = RecipeChange(value=steps, comment=f"updates; about {epochs:.0f} epochs")
     changes |= {
         "training.schedule.warmup_steps": RecipeChange(value=max(10, min(200, steps // 10))),

@@ -3,7 +3,6 @@
 The text is read from the published recipe, so the two cannot diverge.
 """
 
-import json
 import math
 import re
 import tomllib
@@ -11,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.errors import RecipeError
 from regard.verbs.recipes import recipe_folder
+from regard.verbs.shared.recipe_text import commented, toml
 
 PART_COMMENTS = {
     "train": "",
@@ -105,28 +104,6 @@ class RecipeSection:
             commented(f"{key} = {toml(value)}", comment) for key, (value, comment) in self.settings.items()
         ]
         return "\n".join(lines) + "\n"
-
-
-def commented(setting: str, comment: str) -> str:
-    """A line of a recipe, with its comment in the column of all comments."""
-    return f"{setting:<35}  # {comment}" if comment else setting
-
-
-def toml(value: Any) -> str:
-    """A value in TOML."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise RecipeError(
-                f"{value!r} cannot be written in UTF-8, the encoding of a recipe", "rename the file"
-            ) from None
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{toml(str(key))} = {toml(each)}" for key, each in value.items()) + " }"
-    return "[" + ", ".join(map(toml, value)) + "]" if isinstance(value, list | tuple) else repr(value)
 
 
 def adapted(published: str, head: str, data: str, changes: Mapping[str, RecipeChange]) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from regard.verbs.proposals.corpus_survey import Survey
 from regard.verbs.proposals.fine_tuning import FineTuning
 from regard.verbs.proposals.plan import Proposal
-from regard.verbs.proposals.published import commented, toml
 from regard.verbs.proposals.run_plan import CLIP_NORM
+from regard.verbs.shared.recipe_text import commented, toml
 
 USUAL_KIND = "encoder_decoder"  # of a model that a translation trains without `model.kind`
 

@@ -110,7 +110,8 @@ def _batches(pairs: Sequence[Pair], tokenizers: TokenizerPair, batch_tokens: int
     targets = [
         [target.bos_id, *ids, target.eos_id] for ids in target.encode_batch([pair.target for pair in pairs])
     ]
-    first, second = (np.array([len(ids) for ids in side]) for side in (sources, targets))
+    first = np.array([len(ids) - 1 for ids in targets])  # of the decoder's input, as the loader counts
+    second = np.array([len(ids) for ids in sources])
     groups = bucket_by_length(np.arange(len(pairs)), first, second, batch_tokens)
     order = np.random.default_rng(1).permutation(len(groups))
     return [

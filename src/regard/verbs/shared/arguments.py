@@ -5,7 +5,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Union
@@ -79,6 +79,10 @@ def _fits(kind: Any, value: Any) -> bool:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return isinstance(value, str) and value in inner
+    if origin is Mapping:
+        return isinstance(value, Mapping)
+    if isinstance(value, Mapping) and _holds_texts(kind):
+        return False
     if origin is tuple or (inner and str in _kinds(inner[0])):
         return isinstance(value, Iterable) and _each_fits(inner[0], value, alone=origin is tuple)
     if kind is int:
@@ -133,6 +137,8 @@ def _words(kind: Any) -> str:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return "one of " + ", ".join(map(repr, inner))
+    if origin is Mapping:
+        return "a dict"
     if inner and (origin is tuple or str in _kinds(inner[0])):
         return f"a list, each {' or '.join(_words(each) for each in _kinds(inner[0]))}"
     return WORDS.get(kind, f"a {getattr(kind, '__name__', str(kind))}")

@@ -6,15 +6,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.errors import ConfigError, FolderError, RecipeError, meant
+from regard.errors import ConfigError, RecipeError, meant
 from regard.models.build import MODELS, config_class
 from regard.peer_names import keys_called, with_unit
 from regard.recipe import UnknownKeyError, apply_overrides, has_key, places, read, read_toml, removed_keys
 from regard.verbs.shared.model_loading import model_path
+from regard.verbs.shared.recipe_text import with_settings
+from regard.verbs.shared.run_recipe import (
+    RECIPE,
+    base_of_model,
+    base_of_run,
+    edited_recipe,
+    recorded,
+    run_of,
+)
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.weights.checkpoint import RESOLVED, RunFolder
-from regard.weights.strict_json import read_json
 
 SEVERAL_CORPORA = "several corpora are tables [[data.train]], each with a weight or none: docs/training.md"
 ONE_CORPUS = "this task trains on one corpus: join the files, a small one several times"
@@ -27,22 +35,28 @@ _MIXTURE = re.compile(
 def load_recipe(path: Path, overrides: Sequence[str] = (), init: str | Path | None = None) -> RecipeFile:
     """Read a recipe strictly, with `section.key=value` overrides; `init`: the model to start from.
 
+    Of a run folder it is the recipe of the run, with what was edited in its `recipe.toml` since.
+
     Raises:
         RecipeError: a setting is unknown or wrong; with the name of the file and the setting.
     """
-    table, text = read_toml(path)
-    if not table and not overrides:
+    if (path / RESOLVED).is_file():
+        return _of_run(path, edited_recipe(path), overrides, init)
+    before, text = read_toml(path)
+    if not before and not overrides:
         raise RecipeError(
             f"{path}: the recipe is empty", "start from one that runs: `regard recipes show reverse`"
         )
-    table = with_init(apply_overrides(table, overrides), init)
-    found = recipe_from(table, text, path.absolute().parent, str(path))
+    folder = path.absolute().parent
+    base = (base_of_model(folder) if path.name == RECIPE else None) or folder
+    table = with_init(apply_overrides(before, overrides), init, base)
+    found = recipe_from(table, text, base, str(path))
     _refuse_unknown_removed(found, removed_keys(overrides))
     try:
         refuse_unused_settings(found.recipe)
     except (ConfigError, RecipeError) as error:
         raise RecipeError(f"{path}: {error.message}", error.hint) from None
-    return found
+    return dataclasses.replace(found, text=with_settings(text, table))
 
 
 def _refuse_unknown_removed(source: RecipeFile, keys: Sequence[str]) -> None:
@@ -73,13 +87,22 @@ def refuse_unused_settings(recipe: Recipe) -> None:
         waiting.extend(each for each in inner if dataclasses.is_dataclass(each))
 
 
-def load_run(run: Path, overrides: Sequence[str] = (), init: str | Path | None = None) -> RecipeFile:
-    """The recipe of a run folder as it was when the run began, with these overrides."""
-    saved, text = read_json(run / RESOLVED), RunFolder(run).recipe() or ""
-    if not {"recipe", "base"} <= saved.keys():
-        raise FolderError(f"{run / RESOLVED} is not a record of a run", "restore it, or take another --out")
-    table = with_init(apply_overrides(saved["recipe"], overrides), init)
-    return recipe_from(table, text, Path(saved["base"]), str(run))
+def load_run(run: Path) -> RecipeFile:
+    """The recipe of a run folder as the run was trained last."""
+    return _of_run(run, None)
+
+
+def _of_run(
+    run: Path,
+    edited: tuple[dict[str, Any], str] | None,
+    overrides: Sequence[str] = (),
+    init: str | Path | None = None,
+) -> RecipeFile:
+    """The recipe that a run folder has recorded, or the table and text `edited`, with these overrides."""
+    before, text = edited or (recorded(run)["recipe"], RunFolder(run).recipe() or "")
+    base = base_of_run(run)
+    table = with_init(apply_overrides(before, overrides), init, base)
+    return recipe_from(table, with_settings(text, table), base, str(run / RECIPE if edited else run))
 
 
 def recipe_of(model: Path) -> RecipeFile:
@@ -87,15 +110,16 @@ def recipe_of(model: Path) -> RecipeFile:
 
     For a model outside its run folder they are relative to the current folder.
     """
-    run = model.parent.parent if model.parent.name == "checkpoints" else model.parent
-    if (run / RESOLVED).is_file() and (run / "checkpoints").is_dir():
+    if (run := run_of(model)) is not None:
         return load_run(run)
-    table, text = read_toml(model / "recipe.toml")
-    return recipe_from(table, text, Path.cwd(), str(model / "recipe.toml"))
+    table, text = read_toml(model / RECIPE)
+    return recipe_from(table, text, Path.cwd(), str(model / RECIPE))
 
 
-def with_init(table: Mapping[str, Any], init: str | Path | None) -> dict[str, Any]:
+def with_init(table: Mapping[str, Any], init: str | Path | None, base: Path | None = None) -> dict[str, Any]:
     """The table of a recipe whose model starts from `init`, in place of a preset.
+
+    The path is relative to `base`, the folder of the recipe, if the model is within it.
 
     Raises:
         FolderError: there is no such model.
@@ -104,7 +128,10 @@ def with_init(table: Mapping[str, Any], init: str | Path | None) -> dict[str, An
     if init is None or not isinstance(model, Mapping):
         return dict(table)
     others = {name: value for name, value in model.items() if name != "preset"}
-    return {**table, "model": {**others, "init": str(model_path(init).absolute())}}
+    path = model_path(init).absolute()
+    if base is not None and base in path.parents:
+        path = path.relative_to(base)
+    return {**table, "model": {**others, "init": str(path)}}
 
 
 def recipe_from(table: Mapping[str, Any], text: str, base: Path, where: str) -> RecipeFile:

@@ -145,7 +145,7 @@ def separate_validation(
     if settings.train_on_valid:
         if "valid" in parts:
             parts["train"] = parts["train"].joined(parts.pop("valid"))
-        say(f"validation: none; {len(parts['train'].pairs):,} texts are trained on")
+        say(f"validation: none in this run; all {len(parts['train'].pairs):,} texts are trained on")
         return
     if "valid" not in parts:
         kept, held_out = split(groups, settings.valid_share, seed)

@@ -332,7 +332,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     sentences = {part: list(bank) for part, bank in banks.items()}
     if data.train_on_valid:
         sentences["train"] += sentences.pop("valid", [])
-        say("validation: none; its sentences are trained on")
+        say("validation: none in this run; its sentences are trained on")
     train = sentences["train"]
     name = str(banks["train"].path)
     labels = LabelSet.of((label for each in train for label in labels_of(each, data.column, name)), {})

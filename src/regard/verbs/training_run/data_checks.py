@@ -1,6 +1,7 @@
 """Checks of a run's data: it has not changed since the run began, and its tokeniser knows most of it."""
 
 import itertools
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -40,7 +41,8 @@ def refuse_other_data(corpora: Mapping[str, tuple[str, str]], folder: Path) -> N
         if recorded.get(part) != fingerprint:
             raise ChangedData(
                 f"data.{part} ({name}) has changed since this run began",
-                "put the old files back, or train into another folder with --out",
+                "put the old files back, or train on the new ones into another folder, from this model:"
+                f" --out DIR --init {shlex.quote(str(folder.parent))}",
             )
 
 

@@ -30,6 +30,8 @@ def model_card(
     """
     steps = max((record.get("step", 0) for record in metrics), default=0)
     start = f", from the weights of `{origin}`," if origin else ""
+    if (adapter := recipe.training.adapter) is not None:
+        start += f" with adapters of rank {adapter.rank} (LoRA), merged into the weights,"
     parts = [
         f"# {recipe.name}",
         recipe.description,

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from regard.data import catalogue
+from regard.verbs.shared.run_recipe import texts_in
 
 
 def data_of(table: Mapping[str, Any]) -> list[str]:
     """The files NAME:FILE of the catalogue that a recipe's `[data]` names."""
-    return [text for text in _texts(table.get("data", {})) if catalogue.is_spec(text)]
+    return [text for text in texts_in(table.get("data", {})) if catalogue.is_spec(text)]
 
 
 def refuse_missing_data(table: Mapping[str, Any]) -> None:
@@ -37,15 +38,3 @@ def missing_data_sets(table: Mapping[str, Any]) -> list[str]:
     """The data sets of which a file is missing."""
     missing = [spec.partition(":")[0] for spec in data_of(table) if not catalogue.is_available(spec)]
     return list(dict.fromkeys(missing))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """All strings in nested tables and lists."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each)

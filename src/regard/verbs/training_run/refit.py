@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import FolderError, RunError, Stopped
+from regard.verbs.shared.recipe_text import with_settings
+from regard.verbs.shared.run_recipe import RECIPE
 from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.training_run.product_choice import PRODUCTS
@@ -22,7 +24,7 @@ def refit_recipe(source: RecipeFile) -> RecipeFile:
     table: dict[str, Any] = copy.deepcopy(source.table)
     table["data"]["train_on_valid"] = True
     table["training"]["refit"] = False
-    return recipe_from(table, source.text, source.base, source.recipe.name)
+    return recipe_from(table, with_settings(source.text, table), source.base, source.recipe.name)
 
 
 def copy_measured(run: RunFolder, second: RunFolder) -> None:
@@ -34,15 +36,15 @@ def copy_measured(run: RunFolder, second: RunFolder) -> None:
 
 
 def publish(run: RunFolder, second: RunFolder) -> None:
-    """Replace RUN/best by the model of the second run; the step of the best validation stays in its manifest.
+    """Replace RUN/best by the model of the second run, with the recipe of the run.
 
-    So the validation scores of the model are those of the first run.
+    The step of the best validation stays in its manifest: its validation scores are those of the first run.
     """
-    validated, model = run.best(()), second.best()
+    validated, model = run.best((RECIPE,)), second.best()
     if validated is None or model is None:
         raise AssertionError("both runs are finished, so both have a model")
     run.write_best(
-        {name: model.read_bytes(name) for name in model.names},
+        {**{name: model.read_bytes(name) for name in model.names}, RECIPE: validated.read_bytes(RECIPE)},
         step=validated.manifest["step"],
         is_average=False,
         learned_validation=True,

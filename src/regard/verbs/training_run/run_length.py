@@ -1,42 +1,9 @@
-"""Resuming a run that becomes longer or shorter (`training.max_steps`), or keeps other checkpoints."""
-
-import copy
-import shlex
-from collections.abc import Mapping
-from typing import Any
+"""Resuming a run that becomes longer or shorter (`training.max_steps`)."""
 
 from regard.errors import FolderError
-from regard.recipe import differences
 from regard.verbs.shared.settings import load_run
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.checkpoint import RunFolder
-
-DISTRIBUTED = "distributed"  # the section of a recipe that may differ when a run resumes
-
-
-def refuse_another_recipe(run: RunFolder, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Compare the recipe of a run with a new one.
-
-    `[distributed]` and `max_steps` and `keep` of `[training]` may differ.
-
-    Raises:
-        FolderError: other settings differ; the message names them.
-    """
-    if changed := differences(_without_length(old), _without_length(new)):
-        raise FolderError(
-            f"{run.path} holds a run of another recipe: {'; '.join(changed)}",
-            "undo these changes to resume the run, or choose another --out;"
-            f" --init {shlex.quote(str(run.path))} starts from its model",
-        )
-
-
-def _without_length(table: Mapping[str, Any]) -> dict[str, Any]:
-    rest: dict[str, Any] = copy.deepcopy(dict(table))
-    rest.pop(DISTRIBUTED, None)
-    if isinstance(rest.get("training"), dict):
-        rest["training"].pop("max_steps", None)
-        rest["training"].pop("keep", None)  # changes what stays on disk alone
-    return rest
 
 
 def change_length(run: RunFolder, source: RecipeFile) -> str | None:

@@ -3,9 +3,13 @@
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
 
 from regard.errors import RecipeError
+from regard.recipe import set_value
+from regard.verbs.shared.recipe_text import toml
 
 MOST_RUNS = 10_000
 MOST_CHARACTERS = 200  # of the name of a folder
@@ -49,6 +53,29 @@ def setting_combinations(values: Sequence[str]) -> dict[str, tuple[str, ...]]:
             )
         runs[name] = tuple(f"{key}={value}" for key, value in pairs)
     return runs
+
+
+def written_values(values: Sequence[str] | Mapping[str, Any]) -> list[str]:
+    """The values of a sweep as `setting_combinations` reads them, also of a dict of lists."""
+    if not isinstance(values, Mapping):
+        return list(values)
+    for key, each in values.items():
+        if isinstance(each, str) or not isinstance(each, Iterable):
+            raise RecipeError(
+                f"the values of {key} must be a list, not {each!r}",
+                'sweep(recipe, {"training.seed": [1, 2]})',
+            )
+    return [f"{key}={','.join(map(_written, each))}" for key, each in values.items()]
+
+
+def _written(value: Any) -> str:
+    """A value as `--set` reads it; a text without quotes where it is one so too."""
+    if isinstance(value, str):
+        is_plain = set_value(value) == value and split_values(value) == [value] and value == value.strip()
+        return value if is_plain and value else toml(value)
+    if isinstance(value, Real) and not isinstance(value, bool):  # NumPy's too
+        return repr(int(value) if isinstance(value, Integral) else float(value))
+    return toml(value)
 
 
 def split_values(text: str) -> list[str]:

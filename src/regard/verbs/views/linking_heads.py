@@ -9,6 +9,8 @@ from regard.inspection.passes import SequenceName
 from regard.verbs.views.inspected_run import TokenSequence
 from regard.verbs.views.recorded_pass import RecordedPass
 
+SHOWN = {"written": "answer"}  # names of sequences in messages
+
 
 @dataclass(frozen=True, kw_only=True)
 class LinkingHead:
@@ -65,7 +67,7 @@ def _tokens(sequence: TokenSequence, word: str, name: str) -> list[int]:
     if word.isdecimal() and len(word) < 10 and int(word) < len(tokens):
         return [int(word)]
     known = ", ".join(f"{position} {token}" for position, token in enumerate(tokens[:40]))
-    raise DataError(f"the {name} has no token {word!r}", f"its tokens: {known}")
+    raise DataError(f"the {SHOWN.get(name, name)} has no token {word!r}", f"its tokens: {known}")
 
 
 def _num_spelling(tokens: Sequence[str], word: str) -> int:
