@@ -125,6 +125,19 @@ def test_an_override_is_toml_where_it_reads_as_toml_and_else_a_string():
     assert table == {"a": {"b": 1}}, "the table itself stays as it was"
 
 
+def test_an_override_reaches_into_a_list_of_tables():
+    table = {"data": {"train": [{"weight": 3.0}, {"weight": 1.0, "source": "b"}]}}
+    changed = apply_overrides(table, ["data.train.1.weight=2.0", "data.train.0.weight=null"])
+    assert changed == {"data": {"train": [{}, {"weight": 2.0, "source": "b"}]}}
+    assert table["data"]["train"][1]["weight"] == 1.0
+    for override in ("data.train.2.weight=1", "data.train.first.weight=1"):
+        with pytest.raises(RecipeError, match="is no table of the list") as refused:
+            apply_overrides(table, [override])
+        assert "from 0 to 1" in refused.value.hint
+    with pytest.raises(RecipeError, match="train is a list of tables"):
+        apply_overrides(table, ["data.train.weight=1"])
+
+
 def test_an_override_null_removes_a_key_or_a_section_and_adds_none():
     table = {"a": {"b": 1, "c": 2}, "d": {"e": 1}, "f": 1}
     removed = ["a.b=null", "d = null", "f=null", "f=2", "g.h=null", "a.i=null", 'j="null"']

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union
+from typing import Any, Literal, TypeVar, Union, cast
 
 from regard.errors import ConfigError, RecipeError, UserError, did_you_mean
 
@@ -72,16 +72,33 @@ def apply_overrides(table: Mapping[str, Any], overrides: Sequence[str]) -> dict[
         inner = result
         is_removed = text.strip() == NULL
         for key in keys[:-1]:
-            inner = inner.get(key, {}) if is_removed else inner.setdefault(key, {})
-            if not isinstance(inner, dict):
+            inner = _inside(override, inner, key, is_removed)
+            if not isinstance(inner, dict | list):
                 raise RecipeError(
                     f"--set {override}: {key} is a value, not a section", "set the value itself"
                 )
+        if not isinstance(inner, dict):
+            raise RecipeError(
+                f"--set {override}: {keys[-2]} is a list of tables",
+                f"name a key of one, as {'.'.join(keys[:-1])}.0.KEY",
+            )
         if is_removed:
             inner.pop(keys[-1], None)
         else:
             inner[keys[-1]] = set_value(text.strip())
     return result
+
+
+def _inside(override: str, outer: Any, key: str, is_removed: bool) -> Any:
+    """The section `key` of a section, made if it is missing; or the table of this number in a list."""
+    if isinstance(outer, dict):
+        return outer.get(key, {}) if is_removed else outer.setdefault(key, {})
+    if not key.isdecimal() or int(key) >= len(outer):
+        raise RecipeError(
+            f"--set {override}: {key} is no table of the list",
+            f"they are numbered from 0 to {len(outer) - 1}",
+        )
+    return outer[int(key)]
 
 
 def removed_keys(overrides: Sequence[str]) -> list[str]:
@@ -101,7 +118,13 @@ def has_key(cls: type[Any], key: str) -> bool:
 
 
 def _copy(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _copy(value) if isinstance(value, Mapping) else value for key, value in table.items()}
+    return {key: _copied(value) for key, value in table.items()}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_copied(each) for each in cast(list[Any], value)]
+    return _copy(cast(Mapping[str, Any], value)) if isinstance(value, Mapping) else value
 
 
 def set_value(text: str) -> Any:

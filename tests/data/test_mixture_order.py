@@ -33,13 +33,29 @@ def test_an_epoch_reads_of_each_corpus_its_share_and_no_pair_a_second_time_too_s
         assert all(each.max() - each.min() <= 1 for each in counts)
 
 
+@pytest.mark.parametrize("reads", [(1000, 130, 7), (500, 400, 237), (3, 1, 1000), (1, 5000, 20)])
+def test_after_each_window_the_pairs_of_a_corpus_were_read_equally_often(reads):
+    mixture, read = order(reads, 300), np.zeros(sum(SIZES), np.int64)
+    for epoch in range(2):
+        for window in epoch_of(mixture, epoch):
+            assert len(window) > 0
+            read += np.bincount(window, minlength=len(read))
+            for each in np.split(read, np.cumsum(SIZES)[:-1]):
+                assert each.max() - each.min() <= 1
+
+
+def test_a_small_temperature_leaves_little_of_small_corpora():
+    assert Mixture(temperature=0.005).shares((200_000, 100_000)).tolist() == pytest.approx([1.0, 0.0])
+
+
 def test_what_an_epoch_reads_is_a_function_of_seed_and_epoch():
     reads = (500, 400, 237)
     one, two = order(reads), order(reads)
     expected = epoch_of(one, 4)
     assert (two.window(4, 2) == expected[2]).all()  # in whatever order windows are asked for
     assert (one.window(0, 0) == two.window(0, 0)).all()
-    assert one.window(0, 0).tolist() != order(reads, seed=2).window(0, 0).tolist()
+    first, other = (np.concatenate(epoch_of(each, 0)) for each in (one, order(reads, seed=2)))
+    assert first.tolist() != other.tolist()
     assert np.concatenate(epoch_of(one, 5)).tolist() != np.concatenate(expected).tolist()
 
 

@@ -19,6 +19,7 @@ PAGES = {  # with the texts in their attributes
     '<p translate="no"><img alt="a"></p><img alt="b" class="notranslate"><img alt="c">': ["c"],
     '<p translate="no"><textarea title="a"></textarea></p><!-- <img alt="a"> --> 1 < 2 alt="a"': [],
     '<textarea translate="no" title="a"></textarea>': [],
+    '<img alt="a > b" translate="no"><textarea title="a > b" translate="no"></textarea>': [],
 }
 
 

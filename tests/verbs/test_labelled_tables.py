@@ -29,7 +29,7 @@ def numbers(path, points):
 @pytest.mark.parametrize("columns", ["rating,review", "review,rating", "2,1"])
 def test_text_and_label_may_be_named_in_either_order(tmp_path, columns):
     written = new(reviews(tmp_path / "a.csv"), columns=columns.split(","), out=tmp_path / "a.toml")
-    assert "classification (columns review and rating of 3)" in written.reading
+    assert "classification (columns review and rating; not used: id)" in written.reading
     assert (tmp_path / "a.data" / "train.tsv").read_text().splitlines()[1].startswith("the film")
 
 

@@ -72,7 +72,8 @@ class Mixture:
 
     def shares(self, sizes: Sequence[int]) -> Float[np.ndarray, " corpora"]:
         """The share of each corpus in the pairs of an epoch, by the numbers of their pairs."""
-        weights = np.array(self.weights) if self.weights else np.array(sizes) ** (1 / self.temperature)
+        weights = np.array(self.weights or sizes) / max(self.weights or sizes)
+        weights = weights if self.weights else weights ** (1 / self.temperature)
         return weights / weights.sum()
 
     def reads(self, sizes: Sequence[int]) -> Int[np.ndarray, " corpora"]:

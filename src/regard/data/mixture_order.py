@@ -1,20 +1,21 @@
-"""The order in which training reads several corpora: each has a share of every epoch."""
+"""The order in which training reads several corpora: each has a share of every epoch, spread over it."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from regard.data.examples import Indices
 from regard.data.order import BLOCK_EXAMPLES, MIXED, shuffled
 
 
 class MixtureOrder:
-    """A stream of each corpus, of which an epoch reads the next examples; their blocks are shuffled together.
+    """A stream of each corpus, of which an epoch reads the next examples, evenly from its begin to its end.
 
     The stream of a corpus is all of its examples in blocks of neighbours, again and again, each time in
-    another order: no example is read again before all others of its corpus were read. What an epoch reads is
-    a function of the seed and its number.
+    another order: after each window no example was read twice more often than another of its corpus. A
+    window has about as many examples as a corpus at most, so that a batch has few of them twice. What an
+    epoch reads is a function of the seed and its number.
 
     Args:
         sizes: the number of examples in each corpus; the examples are numbered through all corpora.
@@ -25,24 +26,30 @@ class MixtureOrder:
     def __init__(self, sizes: Sequence[int], reads: Sequence[int], window: int, *, seed: int) -> None:
         self._sizes, self._reads, self._seed = tuple(sizes), tuple(reads), seed
         self._first = (np.cumsum(sizes) - np.array(sizes)).tolist()
-        self._block = min(BLOCK_EXAMPLES, window)
-        self._windows = max(1, -(-sum(reads) // window))
+        times = max(-(-count // size) for count, size in zip(reads, sizes, strict=True))
+        self._windows = max(1, -(-sum(reads) // window), times)
+        self._block = max(1, min(BLOCK_EXAMPLES, sum(reads) // self._windows))
         self._epoch: tuple[int, np.ndarray] | None = None
 
     def num_windows(self, epoch: int) -> int:
         return self._windows
 
     def window(self, epoch: int, number: int) -> Indices:
-        blocks = np.array_split(self._blocks(epoch), self._windows)[number]
-        return np.concatenate([np.arange(start, end) for start, end in blocks.tolist()])
+        blocks = self._blocks(epoch)
+        ends = np.cumsum(blocks[:, 1] - blocks[:, 0])
+        first, last = (
+            int(np.searchsorted(ends, ends[-1] * each // self._windows, "right"))
+            for each in (number, number + 1)
+        )
+        return np.concatenate([np.arange(start, end) for start, end in blocks[first:last].tolist()])
 
     def _blocks(self, epoch: int) -> Int[np.ndarray, "blocks 2"]:
-        """The first example and the end of each block that an epoch reads, shuffled."""
+        """The first example and the end of each block that an epoch reads, by its place in its stream."""
         if self._epoch is None or self._epoch[0] != epoch:
-            found = np.concatenate(
-                [part for corpus in range(len(self._sizes)) for part in self._read(corpus, epoch)]
-            )
-            self._epoch = epoch, found[shuffled(len(found), self._seed, epoch)]
+            streams = [np.concatenate([*self._read(corpus, epoch)]) for corpus in range(len(self._sizes))]
+            places = [_places(blocks[:, 1] - blocks[:, 0]) for blocks in streams]
+            order = np.argsort(np.concatenate(places), kind="stable")
+            self._epoch = epoch, np.concatenate(streams)[order]
         return self._epoch[1]
 
     def _read(self, corpus: int, epoch: int) -> Iterator[Int[np.ndarray, "blocks 2"]]:
@@ -58,3 +65,8 @@ class MixtureOrder:
             inside = firsts < lasts
             offsets = (starts - before + self._first[corpus])[inside]
             yield np.stack([firsts[inside] + offsets, lasts[inside] + offsets], axis=1)
+
+
+def _places(sizes: Int[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
+    """Where the middle of each block of a stream is, from 0 to 1."""
+    return (np.cumsum(sizes) - sizes / 2) / sizes.sum()

@@ -1,12 +1,15 @@
 """The texts in attributes of HTML: what an image shows, titles, descriptions, the labels of fields."""
 
 import html
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from regard.documents.markup import ATTRIBUTE, NAME, is_translated, items_of
 from regard.documents.tag_rules import HTML_RULES, RAW, TagRules
 
+TAG = re.compile(r"""<[^"'>]*(?:(?:"[^"]*"|'[^']*')[^"'>]*)*>""")  # a value may have a >
 NAMES = frozenset({"alt", "title", "placeholder", "aria-label", "aria-description", "aria-placeholder"})
 LABELLED = frozenset({"option", "optgroup", "track"})  # whose `label` is shown
 BUTTONS = frozenset({"button", "submit", "reset"})  # inputs whose `value` is shown
@@ -32,7 +35,9 @@ class Attributes:
         self._source = source
         self._values = [*_values(source, rules)]
         self.texts = [each.text.strip() for each in self._values]
-        self.lines = [source.count("\n", 0, each.begin) + 1 for each in self._values]
+        begins = [0, *(each.begin for each in self._values)]
+        breaks = (source.count("\n", *between) for between in pairwise(begins))
+        self.lines = [1 + number for number in accumulate(breaks)]
 
     def filled(self, translations: Sequence[str]) -> str:
         """The page with these texts."""
@@ -57,8 +62,9 @@ def _values(source: str, rules: TagRules) -> Iterator[_Value]:
 
 
 def _tag(source: str) -> str:
-    """The tag, or that of a raw element as far as it has no > in a value."""
-    return source[: source.find(">") + 1]
+    """The tag with which an item begins."""
+    found = TAG.match(source)
+    return source if found is None else found[0]
 
 
 def _of_tag(tag: str, name: str, place: int) -> Iterator[_Value]:

@@ -1,5 +1,7 @@
 """What is kept stands in the translation once, as it was; all else is translated."""
 
+from typing import Any
+
 import pytest
 
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
@@ -8,6 +10,7 @@ from regard.verbs.generation.keeping import KeepingTranslator
 from regard.verbs.generation.kept_texts import PLACEHOLDERS, Moved, TextHider, patterns_of
 from regard.verbs.generation.span_links import span_links
 from regard.verbs.load import load
+from regard.verbs.shared.text_options import TranslationOptions
 from regard.verbs.translate import Translator, translate, translate_file
 
 TEXTS = {  # with what is kept of them
@@ -145,3 +148,14 @@ def test_documents_keep_placeholders_by_default(tmp_path):
     lines.write_text("Hello {name}\n")
     translate_file(lines, tmp_path / "out.txt")
     assert "{name}" not in (tmp_path / "out.txt").read_text()
+
+
+def test_one_expression_in_the_options_is_one(monkeypatch):
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)
+    assert TranslationOptions(keep="placeholders").keep == ("placeholders",)  # pyright: ignore[reportArgumentType]
+
+
+def test_keeping_nothing_goes_together_with_all_controls(untrained):
+    settings: dict[str, Any] = {"keep": "none", "must_contain": "7", "beam_size": 2}
+    [found] = translate(["1 2 3"], model=untrained, **settings)
+    assert "7" in found

@@ -246,3 +246,7 @@ class TranslationOptions(SummaryOptions, LanguageOptions, UnknownOptions):
         "regard",
         "Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping does.",
     )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.keep, str):  # its letters would be taken one by one
+            object.__setattr__(self, "keep", (self.keep,))
