@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from regard.data import mixture_order
 from regard.data.corpus_mixture import MixedCorpusSettings, Mixture
 from regard.data.mixture_order import MixtureOrder
 from regard.errors import RecipeError
@@ -34,7 +35,8 @@ def test_an_epoch_reads_of_each_corpus_its_share_and_no_pair_a_second_time_too_s
 
 
 @pytest.mark.parametrize("reads", [(1000, 130, 7), (500, 400, 237), (3, 1, 1000), (1, 5000, 20)])
-def test_after_each_window_the_pairs_of_a_corpus_were_read_equally_often(reads):
+def test_after_each_window_the_pairs_of_a_corpus_were_read_equally_often(monkeypatch, reads):
+    monkeypatch.setattr(mixture_order, "LEAST_WINDOW", 1)
     mixture, read = order(reads, 300), np.zeros(sum(SIZES), np.int64)
     for epoch in range(2):
         for window in epoch_of(mixture, epoch):
@@ -42,6 +44,13 @@ def test_after_each_window_the_pairs_of_a_corpus_were_read_equally_often(reads):
             read += np.bincount(window, minlength=len(read))
             for each in np.split(read, np.cumsum(SIZES)[:-1]):
                 assert each.max() - each.min() <= 1
+
+
+def test_windows_of_a_corpus_that_is_read_often_are_small_but_not_too_small():
+    small = MixtureOrder((40_000, 500), (20_250, 20_250), 65_536, seed=1)
+    assert {len(each) // 1000 for each in epoch_of(small, 0)} <= {4, 5}
+    large = MixtureOrder((40_000, 20_000), (40_000, 20_000), 65_536, seed=1)
+    assert large.num_windows(0) == 1
 
 
 def test_a_small_temperature_leaves_little_of_small_corpora():

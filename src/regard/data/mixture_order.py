@@ -8,14 +8,16 @@ from jaxtyping import Float, Int
 from regard.data.examples import Indices
 from regard.data.order import BLOCK_EXAMPLES, MIXED, shuffled
 
+LEAST_WINDOW = 4096  # examples: batches end at the border of a window, so a small one would make them smaller
+
 
 class MixtureOrder:
     """A stream of each corpus, of which an epoch reads the next examples, evenly from its begin to its end.
 
     The stream of a corpus is all of its examples in blocks of neighbours, again and again, each time in
     another order: after each window no example was read twice more often than another of its corpus. A
-    window has about as many examples as a corpus at most, so that a batch has few of them twice. What an
-    epoch reads is a function of the seed and its number.
+    window ends where a corpus has been read once, if it has LEAST_WINDOW examples by then: so few batches
+    have an example twice. What an epoch reads is a function of the seed and its number.
 
     Args:
         sizes: the number of examples in each corpus; the examples are numbered through all corpora.
@@ -27,7 +29,7 @@ class MixtureOrder:
         self._sizes, self._reads, self._seed = tuple(sizes), tuple(reads), seed
         self._first = (np.cumsum(sizes) - np.array(sizes)).tolist()
         times = max(-(-count // size) for count, size in zip(reads, sizes, strict=True))
-        self._windows = max(1, -(-sum(reads) // window), times)
+        self._windows = max(1, -(-sum(reads) // window), min(times, sum(reads) // LEAST_WINDOW))
         self._block = max(1, min(BLOCK_EXAMPLES, sum(reads) // self._windows))
         self._epoch: tuple[int, np.ndarray] | None = None
 

@@ -224,8 +224,8 @@ class Translator(ShowsModel):
         if alignments:
             source_attentions(self.model)
         found = chunks(several(texts))
-        hider = self._hider_of_documents if of_document else self._hider
-        pieces = partial(self._keeping(hider), alignments=alignments)
+        translate = self._keeping(self._hider_of_documents) if of_document else self.of_pieces
+        pieces = partial(translate, alignments=alignments)
         return self._in_order(found, self._splitter.texts, self._join, pieces=pieces, numbers=numbers)
 
     def _in_order(
@@ -261,7 +261,7 @@ class Translator(ShowsModel):
             self._tags.warn(each, f"line {number}")
         of_pieces = [number for number, each in zip(numbers, pieces, strict=True) for _ in each]
         flat = [piece for each in pieces for piece in each]
-        translate = translate or self._keeping(self._hider)
+        translate = translate or self.of_pieces
         each_found = iter(translate(flat, of_pieces, first_index=first - 1, done=done))
         for line, of_line in zip(lines, pieces, strict=True):
             yield join(line, of_line, list(islice(each_found, len(of_line))))
@@ -270,22 +270,10 @@ class Translator(ShowsModel):
         """The pieces of each text that are translated alone: sentences, or lines; at least one."""
         return [each or [""] for each in self._splitter.texts(texts)]
 
-    def of_pieces(
-        self,
-        pieces: Sequence[str],
-        numbers: Sequence[int],
-        *,
-        first_index: int = 0,
-        done: Callable[[int], None] | None = None,
-        alignments: bool = False,
-    ) -> list[Translation]:
-        """The translation of each piece; `numbers` are those of their lines.
-
-        A sample depends on its place, which is counted from `first_index`.
-        """
-        return self._keeping(self._hider)(
-            pieces, numbers, first_index=first_index, done=done, alignments=alignments
-        )
+    @property
+    def of_pieces(self) -> PieceTranslator:
+        """What translates pieces that are not split, and keeps what is kept in lines."""
+        return self._keeping(self._hider)
 
     def _keeping(self, hider: TextHider | None) -> PieceTranslator:
         """What translates pieces, and keeps what `hider` hides; not an attribute, which would be a cycle."""
@@ -302,7 +290,7 @@ class Translator(ShowsModel):
         done: Callable[[int], None] | None = None,
         alignments: bool = False,
     ) -> list[Translation]:
-        """As `of_pieces`; nothing is kept as it is."""
+        """A `PieceTranslator` that keeps nothing as it is."""
         sources = self._sources.ids(pieces, numbers)
         decoded = None if done is None else _lines_done(numbers, done)
         found = (

@@ -7,20 +7,6 @@ import pytest
 from regard.errors import FolderError
 from regard.verbs.train import train
 from regard.weights.checkpoint import RunFolder
-from tests.verbs.test_train import RECIPE
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("finished")
-    (folder / "small.toml").write_text(RECIPE)
-    train(folder / "small.toml", out=folder / "run")
-    return folder / "run"
-
-
-@pytest.fixture
-def run(tmp_path, finished):
-    return shutil.copytree(finished, tmp_path / "run")
 
 
 def key(record):

@@ -1,7 +1,6 @@
 """A run is made longer or shorter by another max_steps, and by nothing else; it may keep more checkpoints."""
 
 import json
-import shutil
 
 import pytest
 import torch
@@ -23,20 +22,6 @@ def recipe(tmp_path):
     path = tmp_path / "small.toml"
     path.write_text(RECIPE)
     return path
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("finished")
-    (folder / "small.toml").write_text(RECIPE)
-    train(folder / "small.toml", out=folder / "run")
-    return folder / "run"
-
-
-@pytest.fixture
-def run(tmp_path, finished):
-    """A copy of a finished run."""
-    return shutil.copytree(finished, tmp_path / "run")
 
 
 def test_a_longer_run_resumes_from_its_last_checkpoint_and_records_its_length(recipe, run, capsys):

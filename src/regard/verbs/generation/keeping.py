@@ -16,7 +16,11 @@ from regard.verbs.shared.sentence_splitting import WHOLE_LINE_CONTROLS, edges
 
 @runtime_checkable
 class PieceTranslator(Protocol):
-    """Translates pieces, as `Translator.of_pieces`."""
+    """Translates pieces, which are not split; `numbers` are those of their lines.
+
+    A sample depends on its place, which is counted from `first_index`. `done` is called with the number of
+    lines of each finished batch.
+    """
 
     def __call__(
         self,
