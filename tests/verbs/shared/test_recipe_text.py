@@ -84,3 +84,12 @@ def test_arrays_of_tables_that_do_not_change_keep_their_comments():
     changed = with_settings(text, table)
     assert tomllib.loads(changed) == table
     assert changed.startswith(text[: text.index("seed")])
+
+
+def test_a_changed_list_of_tables_is_written_as_one():
+    text = '[data]\n[[data.train]]\nsource = "a"  # the first\n[[data.train]]\nsource = "b"\nweight = 1.0\n'
+    table = {"data": {"train": [{"source": "a"}, {"source": "b", "weight": 3, "columns": {"of a": 1}}]}}
+    found = with_settings(text, table)
+    assert tomllib.loads(found) == table
+    assert found.count("[[data.train]]\n") == 2
+    assert 'source = "b"\nweight = 3\ncolumns = { "of a" = 1 }\n' in found

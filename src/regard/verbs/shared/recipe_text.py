@@ -29,7 +29,7 @@ def toml(value: Any) -> str:
             ) from None
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{toml(str(key))} = {toml(each)}" for key, each in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(str(key))} = {toml(each)}" for key, each in value.items()) + " }"
     return "[" + ", ".join(map(toml, value)) + "]" if isinstance(value, list | tuple) else repr(value)
 
 
@@ -175,9 +175,22 @@ def _key(name: str) -> str:
 
 
 def _written(name: str, table: Mapping[str, Any]) -> str:
-    """A table as TOML: its settings, then its sections."""
-    lines = [f"\n[{name}]\n"] if name else []
-    sections = {key: value for key, value in table.items() if isinstance(value, Mapping)}
-    lines += [f"{_key(key)} = {toml(value)}\n" for key, value in table.items() if key not in sections]
-    prefix = f"{name}." if name else ""
-    return "".join([*lines, *(_written(f"{prefix}{_key(key)}", each) for key, each in sections.items())])
+    """A table as TOML: its settings, then its sections and lists of tables."""
+    lines, prefix = [f"\n[{name}]\n"] if name else [], f"{name}." if name else ""
+    inner = {key: value for key, value in table.items() if isinstance(value, Mapping) or _is_tables(value)}
+    lines += _settings({key: value for key, value in table.items() if key not in inner})
+    for key, value in inner.items():
+        own = f"{prefix}{_key(key)}"
+        if isinstance(value, Mapping):
+            lines.append(_written(own, value))
+        else:
+            lines += [line for each in value for line in (f"\n[[{own}]]\n", *_settings(each))]
+    return "".join(lines)
+
+
+def _settings(table: Mapping[str, Any]) -> list[str]:
+    return [f"{_key(key)} = {toml(value)}\n" for key, value in table.items()]
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
