@@ -9,9 +9,9 @@ import numpy as np
 from regard.data.corpus_mixture import Mixture
 from regard.data.examples import Examples, PairExamples
 from regard.data.mixture_order import MixtureOrder
+from regard.data.pair_part import PairPart
 from regard.data.shards import Shards
 from regard.data.streamed_pairs import StreamedPairs
-from regard.data.token_part import TokenPart
 from regard.jobs.storage import Storage
 from regard.jobs.token_corpus import PartReader, TokenIndex
 
@@ -98,8 +98,8 @@ class CorpusPairs:
     def examples(self, pad_id: int) -> Examples:
         return StreamedPairs(self._index.numbers("pairs"), self._reader(), pad_id)
 
-    def _reader(self) -> PartReader[TokenPart]:
-        return PartReader(self._storage, self._index, TokenPart.of)
+    def _reader(self) -> PartReader[PairPart]:
+        return PartReader(self._storage, self._index, PairPart.of)
 
     def longest(self) -> int:
         totals = self._index.totals
@@ -117,7 +117,7 @@ class CorpusPairs:
             for ids in part.copy(0).sources(_spread(len(part), most))
         ]
 
-    def _some_parts(self) -> Iterator[TokenPart]:
+    def _some_parts(self) -> Iterator[PairPart]:
         filled = [number for number, size in enumerate(self._index.numbers("pairs")) if size]
         reader = self._reader()
         for number in filled[:: -(-len(filled) // SAMPLED_PARTS)]:
