@@ -221,7 +221,7 @@ def _locked(path: Path, source: RecipeFile, group: Group, say: Say, wait: float)
             _write_recipe(run, source, say)
             for warning in run.environment_warnings():
                 console.warn(warning)
-        group.wait()
+        group.barrier()
         refuse_another_run(run, source, group)
         yield run
 
@@ -284,7 +284,7 @@ def _refit(source: RecipeFile, run: RunFolder, process: _Process) -> _Trained:
     with _locked(path, again, process.group, process.say, process.lock_wait) as second:
         if process.group.is_first:
             copy_measured(run, second)
-        process.group.wait()
+        process.group.barrier()
         try:
             trained = _train_once(again, second, process)
         except Stopped as stopped:
@@ -292,7 +292,7 @@ def _refit(source: RecipeFile, run: RunFolder, process: _Process) -> _Trained:
         refuse_collapsed(run, trained.is_collapsed)
         if process.group.is_first:
             publish(run, second)
-        process.group.wait()
+        process.group.barrier()
     return trained
 
 
