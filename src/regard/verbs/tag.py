@@ -25,7 +25,7 @@ from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import TaggingOptions
 from regard.verbs.shared.text_verb import TextVerb
 from regard.verbs.shared.texts import refuse_single_str, shown
-from regard.verbs.shared.unknown_tokens import UnknownTokens
+from regard.verbs.shared.unknown_tokens import UnknownTokenWarnings
 from regard.verbs.tasks.tagging import WORDS_FILE
 from regard.verbs.tasks.text import logits_of
 from regard.weights.model_folder import LoadedModel
@@ -85,7 +85,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
         self.model = encoder_that("labels words", ("tokens",), self.loaded, options.allow_fresh_head)
         self.tokenizer = self.loaded.tokenizers.source
         self.labels, self.options = self.loaded.labels, options
-        self.unknown_tokens = UnknownTokens.of_model(self.loaded)
+        self.unknown_tokens = UnknownTokenWarnings.of_model(self.loaded)
         self._pieces = partial(
             encode_word, encode=self.tokenizer.encode_words, prefix=word_prefix(self.tokenizer)
         )
