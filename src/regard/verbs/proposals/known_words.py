@@ -78,4 +78,4 @@ def _sample(texts: Sequence[str]) -> Sequence[str]:
         return texts
     # at random: the file may be sorted, or have a pattern that every n-th text would meet
     chosen = np.random.default_rng(1).choice(len(texts), count, replace=False)
-    return [texts[number] for number in sorted(chosen.tolist())]
+    return [texts[number] for number in sorted(map(int, chosen))]
