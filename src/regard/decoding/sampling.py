@@ -1,4 +1,4 @@
-"""Sampling: filters change the distribution of the next token, and a random number selects one from it.
+"""Sampling: filters change the distribution of the next token, and a random number selects a token.
 
 The random number ("noise") is a function of the seed, the request, the number of the sample and the step
 alone, so a sample does not depend on the batch.
