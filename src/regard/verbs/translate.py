@@ -198,11 +198,12 @@ class Translator(ShowsModel):
         self, chunks: Iterable[Sequence[str]], *, done: Callable[[int], None] | None = None
     ) -> Iterator[Translation]:
         """The translations of lines that come in chunks; those of a chunk are decoded together."""
-        return self._in_order(chunks, self._splitter.lines, self._translations.of_line, done)
+        return self._in_order(chunks, self._splitter.lines, self._translations.of_line, self._hider, done)
 
     def answers(self, lines: Sequence[str], first: int) -> Iterator[Translation]:
         """The translations of the lines of one chunk, whose first has the number `first`, from 1."""
-        yield from self._translate(lines, self._splitter.lines(lines), self._translations.of_line, first)
+        pieces = self._splitter.lines(lines)
+        yield from self._translate(lines, pieces, self._translations.of_line, self._hider, first)
 
     def texts(
         self,
@@ -224,51 +225,55 @@ class Translator(ShowsModel):
         if alignments:
             source_attentions(self.model)
         found = chunks(several(texts))
-        translate = self._keeping(self._hider_of_documents) if of_document else self.of_pieces
-        pieces = partial(translate, alignments=alignments)
-        return self._in_order(found, self._splitter.texts, self._join, pieces=pieces, numbers=numbers)
+        hider = self._hider_of_documents if of_document else self._hider
+        split = self._splitter.texts
+        return self._in_order(found, split, self._join, hider, alignments=alignments, numbers=numbers)
 
     def _in_order(
         self,
         chunks: Iterable[Sequence[str]],
         split_into_pieces: Callable[[Sequence[str]], list[list[str]]],
         join: Join,
+        hider: TextHider | None,
         done: Callable[[int], None] | None = None,
         *,
-        pieces: PieceTranslator | None = None,
+        alignments: bool = False,
         numbers: Sequence[int] | None = None,
     ) -> Iterator[Translation]:
         for first, chunk in numbered(chunks):
             split = split_into_pieces(chunk)
             own = None if numbers is None else numbers[first - 1 : first - 1 + len(chunk)]
-            yield from self._translate(chunk, split, join, first, done, translate=pieces, numbers=own)
+            yield from self._translate(
+                chunk, split, join, hider, first, done, alignments=alignments, numbers=own
+            )
 
     def _translate(
         self,
         lines: Sequence[str],
         pieces: Sequence[Sequence[str]],
         join: Join,
+        hider: TextHider | None,
         first: int,
         done: Callable[[int], None] | None = None,
         *,
-        translate: PieceTranslator | None = None,
+        alignments: bool = False,
         numbers: Sequence[int] | None = None,
     ) -> Iterator[Translation]:
         self._bans.warn()
-        pieces = [each or [""] for each in pieces]
+        pieces = _pieces(pieces, hider)
         numbers = range(first, first + len(pieces)) if numbers is None else numbers
         for number, each in zip(numbers, pieces, strict=True):
             self._tags.warn(each, f"line {number}")
         of_pieces = [number for number, each in zip(numbers, pieces, strict=True) for _ in each]
         flat = [piece for each in pieces for piece in each]
-        translate = translate or self.of_pieces
-        each_found = iter(translate(flat, of_pieces, first_index=first - 1, done=done))
+        translate = self._keeping(hider)
+        each_found = iter(translate(flat, of_pieces, first_index=first - 1, done=done, alignments=alignments))
         for line, of_line in zip(lines, pieces, strict=True):
             yield join(line, of_line, list(islice(each_found, len(of_line))))
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         """The pieces of each text that are translated alone: sentences, or lines; at least one."""
-        return [each or [""] for each in self._splitter.texts(texts)]
+        return _pieces(self._splitter.texts(texts), self._hider)
 
     @property
     def of_pieces(self) -> PieceTranslator:
@@ -355,6 +360,12 @@ class Translator(ShowsModel):
     def joined(self, text: str, pieces: Sequence[str], sentences: Sequence[Translation]) -> Translation:
         """The translation of a text, joined from those of its pieces; white space at its ends stays."""
         return self._join(text, pieces, sentences)
+
+
+def _pieces(pieces: Sequence[Sequence[str]], hider: TextHider | None) -> list[list[str]]:
+    """The pieces of each text, at least one; no border is within a text that is kept."""
+    found = [[*each] or [""] for each in pieces]
+    return found if hider is None else [hider.unbroken(each) for each in found]
 
 
 def _lines_done(numbers: Sequence[int], done: Callable[[int], None]) -> Callable[[Sequence[int]], None]:
