@@ -23,6 +23,7 @@ from regard.verbs.generation.engine import EngineDecoder, refuse_device
 from regard.verbs.generation.glossary import Dictionary, RequiredText
 from regard.verbs.generation.glossary_decoding import GlossaryDecoder, search_requiring
 from regard.verbs.generation.keeping import KeepingTranslator, PieceTranslator, text_hiders
+from regard.verbs.generation.keeping_batch import KeepingAnswers
 from regard.verbs.generation.kept_texts import TextHider
 from regard.verbs.generation.language_tags import LanguageTags
 from regard.verbs.generation.languages import in_languages
@@ -330,12 +331,10 @@ class Translator(ShowsModel):
 
         Raises:
             ConfigError: the model has no attention to its source, or its search records no alternatives, or
-                another engine decodes, or there is a glossary, or texts are kept.
+                another engine decodes, or there is a glossary.
         """
         if self._glossary is not None:
             raise ConfigError("a running batch takes no glossary", "leave glossary out")
-        if self._hider is not None:
-            raise ConfigError("a running batch keeps no texts as they are", "leave keep out")
         if alignments:
             source_attentions(self.model)
         batch = self._decoder.running(alternatives=alternatives)
@@ -347,15 +346,21 @@ class Translator(ShowsModel):
         def answer(piece: str, found: Sequence[Hypothesis]) -> Translation:
             return self._translations.of_piece(1, piece, found, alignments=alignments)
 
+        if self._hider is not None:
+            return KeepingAnswers(self._hider, batch, queue, answer)
         return RunningAnswers(batch, queue, answer)
 
     def count_unknown(self, piece: str) -> int:
         """How many tokens of a piece the model does not know."""
-        return self._sources.count_unknown(piece)
+        return self._sources.count_unknown(self._read(piece))
+
+    def _read(self, piece: str) -> str:
+        """What the model reads of a piece: stand-ins in place of what is kept."""
+        return piece if self._hider is None else self._hider.hidden(piece).text
 
     def too_long(self, pieces: Sequence[str]) -> list[bool]:
         """True for each piece of which only the beginning would be read."""
-        return self._sources.are_long(pieces)
+        return self._sources.are_long([*map(self._read, pieces)])
 
     def joined(self, text: str, pieces: Sequence[str], sentences: Sequence[Translation]) -> Translation:
         """The translation of a text, joined from those of its pieces; white space at its ends stays."""

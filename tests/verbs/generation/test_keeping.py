@@ -132,13 +132,33 @@ def test_what_cannot_be_kept_is_refused(settings, message):
         Translator(**settings)
 
 
-def test_candidates_have_it_and_a_running_batch_refuses_it():
+@pytest.mark.parametrize("settings", [{}, {"sample": True, "seed": 1}], ids=str)
+@pytest.mark.parametrize("own", [False, True])
+def test_a_running_batch_has_the_same_translations(untrained, settings, own):
+    """The untrained model copies no stand-in, so that parts join the batch."""
+    translator = Translator(untrained if own else None, keep=[PLACEHOLDERS], **settings)
+    pieces = [*TEXTS, *PLAIN]
+    batch = translator.running()
+    tickets = [batch.add(piece, place) for place, piece in enumerate(pieces)]
+    batch.cancel(tickets.pop(0))
+    found = {}
+    while batch:
+        found |= dict(batch.step())
+    wanted = translator.of_pieces(pieces, range(len(pieces)))[1:]
+    assert [found[ticket].candidates for ticket in tickets] == [each.candidates for each in wanted]
+    assert len(found) == len(tickets)
+
+
+def test_what_is_kept_is_not_unknown():
+    plain, keeping = Translator(), Translator(keep=["[ŁŒ]+"])
+    assert plain.count_unknown("Hello ŁŒ!") > keeping.count_unknown("Hello ŁŒ!") == 0
+
+
+def test_each_candidate_has_it():
     translator = Translator(keep=[PLACEHOLDERS], n_best=4)
     [found] = translator(["Hello {name}, welcome back!"])
     assert found.source == "Hello {name}, welcome back!"
     assert all(each.text.count("{name}") == 1 for each in found.candidates)
-    with pytest.raises(ConfigError, match="keeps no texts as they are"):
-        translator.running()
 
 
 @pytest.mark.parametrize("copies", [True, False])

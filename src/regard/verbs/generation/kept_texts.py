@@ -101,7 +101,7 @@ class HiddenText:
         parts = [*self.others()]
         if not self.kept:
             return self.source
-        if not any(character.isalnum() for part in parts for character in part):
+        if not any(map(has_words, parts)):
             return ""
         return parts[0] + "".join(
             each.written + part for each, part in zip(self.kept, parts[1:], strict=True)
@@ -117,6 +117,10 @@ class HiddenText:
         borders = [0, *(place for each in self.kept for place in each.span), len(self.source)]
         for begin, end in zip(borders[::2], borders[1::2], strict=True):
             yield self.source[begin:end]
+
+    def parts(self) -> list[str]:
+        """The other parts as they are translated one by one; those without words are not."""
+        return [part if has_words(part) else "" for part in self.others()]
 
     def moved(self) -> Moved:
         """From `text` to `source`, both without outer white space."""
@@ -224,6 +228,11 @@ def patterns_of(keep: Sequence[str], *, default: Sequence[str] = ()) -> tuple[st
     for each in keep or default:
         found += PATTERNS if each == PLACEHOLDERS else () if each == NOTHING else (_checked(each),)
     return tuple(found)
+
+
+def has_words(text: str) -> bool:
+    """True if a text has a letter or a digit."""
+    return any(character.isalnum() for character in text)
 
 
 def _checked(pattern: str) -> str:
