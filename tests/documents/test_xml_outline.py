@@ -1,4 +1,4 @@
-"""XML keeps everything but its texts, and an element beside words is inline."""
+"""XML keeps everything but its texts, and an element next to words is inline."""
 
 from xml.etree import ElementTree
 
@@ -7,7 +7,6 @@ import pytest
 from regard.documents.markup import Markup
 from regard.documents.tag_rules import TagRules
 from regard.documents.xml_outline import outlined
-from regard.errors import DataError
 
 PAGES = {  # with their texts
     '<?xml version="1.0"?>\n<doc><par>One.</par><par>Two.</par></doc>': ["One.", "Two."],
@@ -35,7 +34,7 @@ def parsed(page):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_an_element_beside_words_is_inline_and_others_split(page):
+def test_an_element_next_to_words_is_inline_and_others_split(page):
     found = markup(page)
     assert found.texts == PAGES[page]
     links = [[((n, n + 1), (n, n + 1)) for n in range(len(text))] for text in found.texts]
@@ -68,5 +67,5 @@ def test_the_rules_of_a_request_come_first():
     ],
 )
 def test_what_is_no_xml_is_refused(page):
-    with pytest.raises(DataError, match=r"not well-formed XML: .*, line 1, column \d+"):
+    with pytest.raises(ValueError, match=r"not well-formed XML: .*, line 1, column \d+"):
         outlined(page, TagRules(xml=True))

@@ -38,7 +38,7 @@ class Item:
 class Passage:
     """A text with inline tags, which are balanced; `text` is without them and without outer white space.
 
-    `space`: how a no-break space at its ends is written, unless it stands there itself.
+    `space`: how a no-break space at its ends is written if it was not written as itself.
     """
 
     def __init__(self, items: Sequence[Item], space: str = "&nbsp;") -> None:

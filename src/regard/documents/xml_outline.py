@@ -1,14 +1,13 @@
-"""XML: which elements split a text, from what stands beside them in the text itself."""
+"""XML: which elements split a text, from what is next to them in the text itself."""
 
 import re
 from dataclasses import dataclass, replace
 from xml.parsers import expat
 
 from regard.documents.tag_rules import TagRules
-from regard.errors import DataError
 
 DECLARATION = re.compile(r"\s*<\?xml\s.*?\?>", re.DOTALL)
-ROOT = "<x>"  # around a text, which may have several elements beside each other, and no definitions
+ROOT = "<x>"  # around a text, which may have several elements, and no definitions
 
 
 @dataclass
@@ -23,11 +22,11 @@ class _Element:
 def outlined(source: str, rules: TagRules) -> TagRules:
     """The rules, by which tags split that this text of XML has around whole sentences.
 
-    With `rules.outline` an element is inline, with all that is in it, if words stand beside it, and so are
+    With `rules.outline` an element is inline, with all that is in it, if words are next to it, and so are
     others of its name; all else splits. No other rules change.
 
     Raises:
-        DataError: it is not well-formed, or has a DOCTYPE.
+        ValueError: it is not well-formed, or has a DOCTYPE.
     """
     elements = _elements(source)
     if not rules.outline:
@@ -65,8 +64,5 @@ def _elements(source: str) -> list[_Element]:
     except expat.ExpatError as error:
         column = error.offset + 1 - (len(ROOT) if error.lineno == 1 else 0)
         what = expat.ErrorString(error.code)
-        raise DataError(
-            f"this is not well-formed XML: {what}, line {error.lineno}, column {column}",
-            "write & as &amp; and < as &lt;, close all elements, and leave out a DOCTYPE and its entities",
-        ) from None
+        raise ValueError(f"not well-formed XML: {what}, line {error.lineno}, column {column}") from None
     return found

@@ -9,7 +9,7 @@ from typing import Any
 from regard.documents.markup import Markup
 from regard.documents.tag_rules import TagRules
 from regard.documents.xml_outline import outlined
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError
 from regard.serving.dialects.controls import MOST_PHRASES
 from regard.serving.dialects.dialect import Call
 from regard.serving.dialects.own import count_output
@@ -161,8 +161,9 @@ async def _pages(call: Call, slot: Slot, texts: Sequence[str], rules: TagRules) 
         )
     try:
         own = [outlined(text, rules) if rules.xml else rules for text in texts]
-    except DataError as error:
-        raise HttpProblem(400, f"a text: {error.message}", error.hint, parameter="text") from None
+    except ValueError as error:
+        hint = "write & as &amp; and < as &lt;, close all elements, and leave out a DOCTYPE and its entities"
+        raise HttpProblem(400, f"a text is {error}", hint, parameter="text") from None
     return [Markup(text, its_rules, whole=whole) for text, its_rules in zip(texts, own, strict=True)]
 
 
