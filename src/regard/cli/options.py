@@ -167,6 +167,7 @@ def _option(field: dataclasses.Field[Any], kind: Any) -> Decorator:
     metavar = field.metadata.get("metavar", control.metavar)
     if typing.get_origin(kind) is tuple:
         [item, *_] = typing.get_args(kind)
+        item = str if str in typing.get_args(item) else item
         help = f"{help.removesuffix('.')}; again for more."
         flag = SINGULAR.get(flag, flag)
         return click.option(flag, field.name, type=item, multiple=True, metavar=metavar, help=help)

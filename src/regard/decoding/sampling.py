@@ -18,7 +18,7 @@ from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.hypothesis import Request
 from regard.decoding.request_constraints import FREE, RequestConstraints
 from regard.decoding.rows import HypothesisRows, as_arrays
-from regard.decoding.search_checks import refuse_other_count
+from regard.decoding.search_checks import check_sampling, refuse_other_count
 from regard.decoding.step import LogitStepper
 from regard.decoding.steps_at_once import SampledSteps, run_steps
 from regard.errors import ConfigError
@@ -159,6 +159,10 @@ class Sampling(DecodingLoop):
 
     filters: tuple[Filter, ...] = ()
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sampling(self)
 
     def ranking(self, requests: Sequence[Request]) -> Callable[[HypothesisRows], RandomChoice]:
         indices = np.array([request.noise for request in requests])
