@@ -314,7 +314,7 @@ class Batch:
 
 
 def failure_of(error: Exception) -> RegardError:
-    """The exception as one for the client, who is not told the message of an unexpected one."""
+    """The exception as one for the client; without its message if it is none of ours."""
     if isinstance(error, RegardError):
         return error
     return RunError(f"the model failed: {type(error).__name__}", "see the server's log")
