@@ -113,8 +113,8 @@ def _f1_interval(
 
 def _entity_counts(
     texts: Sequence[EncodedText],
-    labels: Sequence[Words],
-    predictions: Sequence[Words],
+    labels: Sequence[np.ndarray],
+    predictions: Sequence[np.ndarray],
     names: Sequence[str],
 ) -> EntityCounts:
     """The counts of each sentence, whose windows are joined."""
