@@ -420,14 +420,13 @@ def compare(
     device: str = "auto",
     threads: int | None = None,
 ) -> list[Comparison]:
-    """Score translations of one system, or compare those of several with the first, the baseline.
+    """Score the translations of one system, or compare those of several with the first, the baseline.
 
-    Uses sacreBLEU's paired bootstrap resampling (Koehn 2004). All systems are scored with the same
-    tokeniser.
+    Uses sacreBLEU's paired bootstrap resampling (Koehn 2004), and one tokeniser for all systems.
 
     Args:
-        systems: a file of translations by each system, the baseline first; one alone has its scores and
-            their intervals.
+        systems: a file of translations by each system, the baseline first; one system alone has scores and
+            intervals.
         ref: one or several files of references, aligned with the translations line by line; none for a metric
             that reads sources alone.
         metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
@@ -440,9 +439,10 @@ def compare(
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        DataError: there is no file, one is named twice, files are not aligned, or the
-            tokeniser cannot be used. UserError: a metric lacks what it reads.
-        FolderError: it is not a metric.
+        DataError: there is no file, one is named twice, files are not aligned, or the tokeniser cannot be
+            used.
+        UserError: a metric lacks what it reads.
+        FolderError: a folder is not a metric.
     """
 
 
