@@ -22,6 +22,7 @@ from regard.verbs.shared.answerer import BatchAnswerer
 ROWS = 64  # the most pieces of a batch, of the decoded ones of long requests, and of those of short ones
 MOST_ROWS = 128  # the same with the first pieces of new requests, which need not wait for those that began
 RUNNING_TOKENS = 262_144  # the most tokens that all decoded pieces may come to have: their cache needs memory
+PASSED_SECONDS = 5.0  # that smaller pieces may join before one that has no room; then all wait until it has
 SECONDS = 0.3  # that a batch of other work should take, for which all others wait
 SHORT_SECONDS = 0.02  # the same while texts are decoded
 OUTLIER = 10  # a measured time counts as this multiple of the usual one at most
@@ -198,7 +199,7 @@ class Scheduler:
         """The pieces that join the running batches now: one of each request, then another."""
         if self._decoded.drop_cancelled():
             self._spent = 0.0  # some of it was for pieces that are not measured
-        waiting = deque(job for job in self._jobs if job.decoded)
+        now, waiting = time.monotonic(), deque(job for job in self._jobs if job.decoded)
         taken: list[tuple[Job, int]] = []
         tokens, rows_of = self._decoded.tokens, self._decoded.pieces_by_length()
         while waiting:
@@ -207,10 +208,13 @@ class Scheduler:
                 continue
             needed = job.most_tokens(job.next)
             if sum(rows_of.values()) and tokens + needed > RUNNING_TOKENS:
+                job.no_room_since = job.no_room_since or now
+                if now - job.no_room_since > PASSED_SECONDS:
+                    break
                 continue
             rows_of[job.is_long] += 1
             tokens += needed
-            job.started = job.started or time.monotonic()
+            job.started, job.no_room_since = job.started or now, None
             taken.append((job, job.take()))
             self._jobs.remove(job)
             if job.next < len(job.pieces):
