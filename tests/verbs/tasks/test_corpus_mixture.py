@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from regard.errors import DataError
+from regard.errors import DataError, RecipeError
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.train import train
@@ -51,6 +51,15 @@ def test_an_epoch_has_each_corpus_as_often_as_its_weight_says(tmp_path, large, s
     again = loader_of(mixed(tmp_path, large, small, data), tmp_path / "data")  # from the shards
     for one, other in zip(loader.epoch(3), again.epoch(3), strict=True):
         assert np.array_equal(one.src_ids, other.src_ids)
+
+
+def test_a_wrong_setting_of_a_corpus_is_named_with_its_table(tmp_path):
+    with pytest.raises(RecipeError, match=r": data\.train\[1\]: weight = -2\.0 reads no pair"):
+        load_recipe(mixed(tmp_path, small="weight = -2"))
+    with pytest.raises(RecipeError, match=r": data\.train\[0\]: size = 0 makes no examples"):
+        load_recipe(mixed(tmp_path), ["data.train.0.size=0"])
+    with pytest.raises(RecipeError, match=r": data\.valid: source_field = '1' is a setting of a file"):
+        load_recipe(mixed(tmp_path), ["data.valid.source_field='1'"])
 
 
 def test_a_run_of_several_corpora_resumes_to_the_bit(tmp_path):
