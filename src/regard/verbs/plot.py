@@ -24,9 +24,9 @@ from regard.verbs.recipes import recipe_path
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.model_loading import model_path
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import load_recipe
-from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.training_run.initial_model import START
 from regard.verbs.views.files import writable
