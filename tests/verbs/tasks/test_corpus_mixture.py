@@ -62,6 +62,29 @@ def test_a_wrong_setting_of_a_corpus_is_named_with_its_table(tmp_path):
         load_recipe(mixed(tmp_path), ["data.valid.source_field='1'"])
 
 
+def test_each_reading_of_a_pair_has_the_next_of_its_segmentations(tmp_path):
+    dropout = ["tokenizer.kind=bpe", "tokenizer.vocab_size=60", "tokenizer.dropout=0.5", "tokenizer.copies=3"]
+    task = KINDS["translation"].prepare(load_recipe(mixed(tmp_path), dropout), tmp_path / "data", say=str)
+    loader = task.loader()
+    copies, read = loader.examples.shards.copies, dict[int, list[int]]()
+    for epoch in (0, 1):
+        for window in range(loader.order.num_windows(epoch)):
+            for number in loader.order.window(epoch, window).tolist():
+                read.setdefault(number % 240, []).append(number // 240)
+    for pair in range(200, 240):  # of the corpus that an epoch reads 4.5 times
+        assert read[pair] == [0, 1, 2] * 3
+    numbers = np.array([205, 240 + 205, 480 + 205, 7])
+    expected = [
+        copies[copy].sources(np.array([pair]))[0] for copy, pair in ((0, 205), (1, 205), (2, 205), (0, 7))
+    ]
+    batch = loader.examples.batch(numbers, 0)
+    assert [row[: len(ids)].tolist() for row, ids in zip(batch.src_ids, expected, strict=True)] == [
+        ids.tolist() for ids in expected
+    ]
+    assert loader.examples.lengths(numbers, 0)[1].tolist() == [len(ids) for ids in expected]
+    assert len({tuple(ids.tolist()) for ids in expected[:3]}) > 1
+
+
 def test_a_run_of_several_corpora_resumes_to_the_bit(tmp_path):
     recipe = mixed(tmp_path)
     long = ["training.max_steps=20"]  # more than two epochs
