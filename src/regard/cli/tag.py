@@ -53,10 +53,15 @@ def command(
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output)
 
     with importing():
-        from regard.data.word_columns import named_as_words
         from regard.verbs.shards import tag_shard
         from regard.verbs.shared.lines import STDIN, chunks
-        from regard.verbs.tag import Tagger, is_conllu, output_lines, sentences_in_columns
+        from regard.verbs.tag import (
+            Tagger,
+            has_words_in_columns,
+            is_conllu,
+            output_lines,
+            sentences_in_columns,
+        )
 
     if sharding.is_job:
         if conllu:
@@ -72,7 +77,7 @@ def command(
         if conllu and given:
             raise UserError(f"{option} does not go with CoNLL-U", "leave one of them out")
     tagger = Tagger(model, options=options, runtime=runtime)
-    if file is not None and not conllu and named_as_words(file):
+    if file is not None and not conllu and has_words_in_columns(file):
         found = tagger.in_chunks(chunks(sentences_in_columns(file)))
         write_output(output_lines(each, as_json=as_json) for each in found)
         return

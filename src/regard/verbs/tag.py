@@ -226,7 +226,7 @@ def tag_file(
     tagger = Tagger(model, options=options, runtime=runtime)
     if conllu or is_conllu(input):
         found = tagger(sentence.forms for sentence in read_sentences(stream_lines(input), str(input)))
-    elif named_as_words(input):
+    elif has_words_in_columns(input):
         found = tagger(sentences_in_columns(input))
     else:
         found = tagger(line.split() if words else line for line in stream_lines(input))
@@ -236,6 +236,11 @@ def tag_file(
 def is_conllu(file: str | Path) -> bool:
     """True if the name of a file is that of a CoNLL-U file."""
     return str(file).endswith((".conllu", ".conllu.gz"))
+
+
+def has_words_in_columns(file: str | Path) -> bool:
+    """True if the name of a file is that of words in columns, such as .bio, and not of CoNLL-U."""
+    return not is_conllu(file) and named_as_words(file)
 
 
 def sentences_in_columns(file: str | Path) -> Iterator[list[str]]:

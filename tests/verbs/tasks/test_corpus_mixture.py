@@ -62,6 +62,34 @@ def test_a_wrong_setting_of_a_corpus_is_named_with_its_table(tmp_path):
         load_recipe(mixed(tmp_path), ["data.valid.source_field='1'"])
 
 
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [
+        ("language_model", "file = ['a', 'b', 'b']"),
+        ("masked_language_model", "file = ['a', 'b', 'b']"),
+        ("classification", "join the files"),
+    ],
+)
+def test_a_task_of_one_corpus_says_how_several_files_become_one(tmp_path, kind, hint):
+    tables = "[[data.train]]\nfile = 'a'\nweight = 2\n" * 2
+    task = f"name = 'a'\n[task]\nkind = '{kind}'\n"
+    (tmp_path / "a.toml").write_text(f"{task}{tables}[data.valid]\nfile = 'a'\n")
+    with pytest.raises(RecipeError, match=r"data\.train must be a table") as error:
+        load_recipe(tmp_path / "a.toml")
+    assert hint in error.value.hint
+
+
+def test_a_tokenised_corpus_has_no_weights(tmp_path):
+    tokens = "[data]\ntokens = 'tokens'\n"
+    with pytest.raises(RecipeError, match=r"data\.train and data\.tokens are both given") as error:
+        load_recipe(mixed(tmp_path, data=tokens))
+    assert "read as one corpus without weights" in error.value.hint
+    (tmp_path / "a.toml").write_text(RECIPE.replace(ONE, f"{tokens}mixture_temperature = 5\n"))
+    with pytest.raises(RecipeError, match="mixture_temperature is for several corpora") as error:
+        load_recipe(tmp_path / "a.toml")
+    assert "in place of data.tokens" in error.value.hint
+
+
 def test_each_reading_of_a_pair_has_the_next_of_its_segmentations(tmp_path):
     dropout = ["tokenizer.kind=bpe", "tokenizer.vocab_size=60", "tokenizer.dropout=0.5", "tokenizer.copies=3"]
     task = KINDS["translation"].prepare(load_recipe(mixed(tmp_path), dropout), tmp_path / "data", say=str)
