@@ -36,7 +36,8 @@ def swapped_pairs(sources: Sequence[str], targets: Sequence[str]) -> np.ndarray 
 def _trigrams(
     sources: Sequence[str], targets: Sequence[str], chosen: np.ndarray
 ) -> tuple[Trigrams, Trigrams]:
-    return Trigrams([sources[i] for i in chosen]), Trigrams([targets[i] for i in chosen])
+    places: list[int] = chosen.tolist()
+    return Trigrams([sources[i] for i in places]), Trigrams([targets[i] for i in places])
 
 
 def _learned(sides: tuple[Trigrams, Trigrams]) -> np.ndarray:
