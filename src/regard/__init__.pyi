@@ -2982,7 +2982,8 @@ def tag_file(
     `Tagger.conllu` gives the lines of CoNLL-U back, with the labels filled in.
 
     Args:
-        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a sentence.
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a sentence. A file
+            called *.bio, *.iob, *.iob2 or *.conll has a word on each line, and labels, which are not read.
         model: a model or run folder, or what `regard.load` returns.
         conllu: read CoNLL-U, even if the file is not called *.conllu or *.conllu.gz.
         words: split lines at white space only.

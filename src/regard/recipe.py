@@ -176,8 +176,9 @@ def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Sett
     values = {key: _read_value(hints[key], value, _name(where, key)) for key, value in table.items()}
     try:
         return cls(**values)
-    except ConfigError as error:
-        raise RecipeError(f"{where}: {error.message}" if where else error.message, error.hint) from None
+    except (ConfigError, RecipeError) as error:
+        named = not where or where in error.message
+        raise RecipeError(error.message if named else f"{where}: {error.message}", error.hint) from None
 
 
 def check_types(settings: Any, where: str = "", *, kind: type[UserError] = RecipeError) -> None:
