@@ -47,7 +47,7 @@ def seventh(copy: Copy) -> np.ndarray:
 
 
 def test_a_limit_of_the_system_is_named_with_the_folder(tmp_path, tokenizers, small_files):
-    with pytest.raises(RunError, match=r"cannot write .*shards: File too large") as raised:
+    with pytest.raises(RunError, match=r"cannot write .*shards: File too large") as raised, small_files():
         write_shards(corpus_of(ROWS), tokenizers, tmp_path / "shards", max_tokens=100)
     assert "ulimit -f" in raised.value.hint
 

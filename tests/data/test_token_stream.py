@@ -54,7 +54,7 @@ def test_parts_are_cut_before_line_feeds(monkeypatch):
 
 
 def test_a_limit_of_the_system_is_named_with_the_folder(tmp_path, documents, small_files):
-    with pytest.raises(RunError, match=r"cannot write .*stream: File too large") as raised:
+    with pytest.raises(RunError, match=r"cannot write .*stream: File too large") as raised, small_files():
         write_stream(documents, tokenizer_of("bytes"), tmp_path / "stream", special_tokens=True)
     assert "ulimit -f" in raised.value.hint
 
