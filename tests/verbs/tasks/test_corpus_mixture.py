@@ -53,6 +53,18 @@ def test_an_epoch_has_each_corpus_as_often_as_its_weight_says(tmp_path, large, s
         assert np.array_equal(one.src_ids, other.src_ids)
 
 
+def test_a_dry_run_reports_the_mixture_of_the_whole_corpora(tmp_path):
+    path, said = mixed(tmp_path, "weight = 1.0", "weight = 3.0"), []
+    prepare = KINDS["translation"].prepare
+    prepare(load_recipe(path), tmp_path / "whole", say=said.append)
+    mixture = [line for line in said if line.startswith("mixture: ")]
+    said.clear()
+    prepare(load_recipe(path), tmp_path / "short", say=said.append, limit=60)
+    assert [line for line in said if line.startswith("mixture: ")] == mixture
+    assert said[0] == "train: 240 pairs"
+    assert any(line.startswith("dry run: 60 pairs") for line in said)
+
+
 def test_a_run_of_several_corpora_resumes_to_the_bit(tmp_path):
     recipe = mixed(tmp_path)
     long = ["training.max_steps=20"]  # more than two epochs
