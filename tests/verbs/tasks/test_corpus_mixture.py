@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from regard.data.corpus import Corpus, LinePolicy
+from regard.data.corpus_mixture import Mixture, described
 from regard.errors import DataError
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.kinds import KINDS
@@ -83,3 +85,10 @@ def test_a_corpus_without_a_pair_is_named(tmp_path):
     path.write_text(path.read_text().replace("[data.valid]", f"{table}[data.valid]"))
     with pytest.raises(DataError, match="a - empty: no pair is left to train on"):
         loader_of(path, tmp_path / "data")
+
+
+def test_corpora_whose_files_have_the_same_names_are_named_by_their_numbers():
+    names = [Corpus("train.en - train.de", lambda: (), LinePolicy()) for _ in range(2)]
+    lines = [*described(Mixture(), [*names, Corpus("other", lambda: (), LinePolicy())], [4, 2, 2])]
+    wanted = ["data.train.0 (train.en - train.de)", "data.train.1 (train.en - train.de)", "other"]
+    assert [line.split(": ")[1] for line in lines] == wanted
