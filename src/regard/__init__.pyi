@@ -420,14 +420,13 @@ def compare(
     device: str = "auto",
     threads: int | None = None,
 ) -> list[Comparison]:
-    """Score translations of one system, or compare those of several with the first, the baseline.
+    """Score the translations of one system, or compare those of several with the first, the baseline.
 
-    Uses sacreBLEU's paired bootstrap resampling (Koehn 2004). All systems are scored with the same
-    tokeniser.
+    Uses sacreBLEU's paired bootstrap resampling (Koehn 2004), and one tokeniser for all systems.
 
     Args:
-        systems: a file of translations by each system, the baseline first; one alone has its scores and
-            their intervals.
+        systems: a file of translations by each system, the baseline first; one system alone has scores and
+            intervals.
         ref: one or several files of references, aligned with the translations line by line; none for a metric
             that reads sources alone.
         metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
@@ -440,9 +439,10 @@ def compare(
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
-        DataError: there is no file, one is named twice, files are not aligned, or the
-            tokeniser cannot be used. UserError: a metric lacks what it reads.
-        FolderError: it is not a metric.
+        DataError: there is no file, one is named twice, files are not aligned, or the tokeniser cannot be
+            used.
+        UserError: a metric lacks what it reads.
+        FolderError: a folder is not a metric.
     """
 
 
@@ -656,7 +656,7 @@ def evaluate(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -800,7 +800,7 @@ def evaluate_sets(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1038,7 +1038,7 @@ class Generator(_Generator):
         no_repeat_ngram_size: int | None = None,
         no_repeat_source_ngram_size: int | None = None,
         ban: Sequence[str] = (),
-        ban_ids: Sequence[str] = (),
+        ban_ids: Sequence[str | int] = (),
         boost: Sequence[str] = (),
         min_new_tokens: int | None = None,
         max_new_tokens: int | None = None,
@@ -1137,7 +1137,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1245,7 +1245,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1294,7 +1294,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1343,7 +1343,7 @@ def generate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1393,7 +1393,7 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1494,7 +1494,7 @@ def generate_file(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -1912,7 +1912,7 @@ def generate_shard(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2086,7 +2086,7 @@ def summarize_shard(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2266,7 +2266,7 @@ def translate_shard(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2424,7 +2424,7 @@ class Summarizer(_Summarizer):
         no_repeat_ngram_size: int | None = None,
         no_repeat_source_ngram_size: int | None = None,
         ban: Sequence[str] = (),
-        ban_ids: Sequence[str] = (),
+        ban_ids: Sequence[str | int] = (),
         boost: Sequence[str] = (),
         min_new_tokens: int | None = None,
         max_new_tokens: int | None = None,
@@ -2528,7 +2528,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2636,7 +2636,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2686,7 +2686,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2736,7 +2736,7 @@ def summarize(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2787,7 +2787,7 @@ def summarize_file(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -2982,7 +2982,8 @@ def tag_file(
     `Tagger.conllu` gives the lines of CoNLL-U back, with the labels filled in.
 
     Args:
-        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a sentence.
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a sentence. A file
+            called *.bio, *.iob, *.iob2 or *.conll has a word on each line, and labels, which are not read.
         model: a model or run folder, or what `regard.load` returns.
         conllu: read CoNLL-U, even if the file is not called *.conllu or *.conllu.gz.
         words: split lines at white space only.
@@ -3195,7 +3196,7 @@ class Translator(_Translator):
         no_repeat_ngram_size: int | None = None,
         no_repeat_source_ngram_size: int | None = None,
         ban: Sequence[str] = (),
-        ban_ids: Sequence[str] = (),
+        ban_ids: Sequence[str | int] = (),
         boost: Sequence[str] = (),
         min_new_tokens: int | None = None,
         max_new_tokens: int | None = None,
@@ -3320,7 +3321,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3453,7 +3454,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3510,7 +3511,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3567,7 +3568,7 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,
@@ -3625,7 +3626,7 @@ def translate_file(
     no_repeat_ngram_size: int | None = None,
     no_repeat_source_ngram_size: int | None = None,
     ban: Sequence[str] = (),
-    ban_ids: Sequence[str] = (),
+    ban_ids: Sequence[str | int] = (),
     boost: Sequence[str] = (),
     min_new_tokens: int | None = None,
     max_new_tokens: int | None = None,

@@ -1,5 +1,6 @@
 """Reads recipes: TOML tables into frozen dataclasses; unknown keys and wrong types are refused."""
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -206,8 +207,9 @@ def read(cls: type[Settings], table: Mapping[str, Any], where: str = "") -> Sett
     values = {key: _read_value(hints[key], value, _name(where, key)) for key, value in table.items()}
     try:
         return cls(**values)
-    except ConfigError as error:
-        raise RecipeError(f"{where}: {error.message}" if where else error.message, error.hint) from None
+    except (ConfigError, RecipeError) as error:
+        named = not where or where in error.message
+        raise RecipeError(error.message if named else f"{where}: {error.message}", error.hint) from None
 
 
 def check_types(settings: Any, where: str = "", *, kind: type[UserError] = RecipeError) -> None:
@@ -219,8 +221,12 @@ def check_types(settings: Any, where: str = "", *, kind: type[UserError] = Recip
     Raises:
         UserError: one of `kind`; a value has the wrong type, or is NaN or infinite.
     """
+    right = _right_defaults(type(settings))
     for name, hint in _type_hints(type(settings)).items():
-        value, full_name = getattr(settings, name), _name(where, name)
+        value = getattr(settings, name)
+        if value is right.get(name, dataclasses.MISSING):  # quick: a server makes settings for each request
+            continue
+        full_name = _name(where, name)
         sections = _sections(hint)
         if isinstance(value, tuple(sections)):
             continue
@@ -244,6 +250,17 @@ def _type_hints(cls: type[Any]) -> dict[str, Any]:
     """The annotations of the fields of a dataclass that its `__init__` sets."""
     hints = typing.get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
+
+
+@functools.cache
+def _right_defaults(cls: type[Any]) -> dict[str, Any]:
+    """The defaults of the fields that have the type of the field."""
+    hints, found = _type_hints(cls), {}
+    for field in dataclasses.fields(cls):
+        with contextlib.suppress(RecipeError):
+            if field.init and type(_read_value(hints[field.name], field.default, "")) is type(field.default):
+                found[field.name] = field.default
+    return found
 
 
 def _plain_number(value: Any) -> Any:
@@ -306,16 +323,16 @@ def _read_value(kind: Any, value: Any, name: str) -> Any:
 def _read_union(choices: tuple[Any, ...], value: Any, name: str, kind: Any) -> Any:
     if value is None and type(None) in choices:
         return None
-    of_its_form = [each for each in choices if _has_form(each, value)]
+    some = [each for each in choices if each is not type(None)]
+    of_its_form = some if len(some) == 1 else [each for each in some if _has_form(each, value)]
     if len(of_its_form) == 1:
         return _read_value(of_its_form[0], value, name)
     failure: RecipeError | None = None
-    for choice in choices:
-        if choice is not type(None):
-            try:
-                return _read_value(choice, value, name)
-            except RecipeError as error:
-                failure = error
+    for choice in some:
+        try:
+            return _read_value(choice, value, name)
+        except RecipeError as error:
+            failure = error
     raise failure if failure and isinstance(value, Mapping) else _wrong(name, kind, value)
 
 

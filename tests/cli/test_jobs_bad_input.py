@@ -77,6 +77,9 @@ CASES = {
     "other version of regard": "is the output of another job: version was '0.0.1'",
     "damaged plan": "plan.json is damaged",
     "CoNLL-U among the inputs": "c.conllu.gz is CoNLL-U, and a job reads lines of text",
+    "words in columns": "c.bio is words in columns, and a job reads lines of text",
+    "CSV without a column": "c.csv is a table (CSV)",
+    "JSON Lines without a column": "c.jsonl.gz is a table (JSON Lines)",
 }
 
 
@@ -106,6 +109,15 @@ def test_a_job_that_cannot_be_done_is_named_and_overwrites_nothing(capsys, monke
             arguments["output"] = "other"
         case "CoNLL-U among the inputs":
             files.pipe_file(f"{path}/in/c.conllu.gz", gzip.compress(b"1\tHi\thi\tINTJ\n"))
+            arguments["output"] = "other"
+        case "words in columns":
+            files.pipe_file(f"{path}/in/c.bio", b"Hi O\n")
+            arguments["output"] = "other"
+        case "CSV without a column":
+            files.pipe_file(f"{path}/in/c.csv", b"text\nHi\n")
+            arguments["output"] = "other"
+        case "JSON Lines without a column":
+            files.pipe_file(f"{path}/in/c.jsonl.gz", gzip.compress(b'{"text": "Hi"}\n'))
             arguments["output"] = "other"
         case "other settings":
             options = (*options, "--beam-size", "3")

@@ -7,7 +7,7 @@ import pytest
 from regard.cli import run
 from regard.cli.group import SHORT_HELP
 from regard.cli.plot import command
-from regard.verbs.recipes import recipes
+from regard.verbs.recipes import recipes, recipes_show
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +95,21 @@ def test_positions_are_drawn_of_a_model(capsys, tmp_path, untrained):
 def test_schedules_are_drawn_of_recipes(capsys, tmp_path):
     assert "reverse: " in drawn(capsys, tmp_path / "s.svg", "schedule", "reverse")
     assert {"reverse"} <= {each.name for each in recipes()}
+
+
+def test_noam_is_drawn_for_the_width_of_the_model_that_a_recipe_starts_from(capsys, tmp_path, untrained):
+    text = recipes_show("reverse")
+    begin, end = text.index("[model]"), text.index("[batches]")
+    noam = "training.schedule.kind=noam"
+
+    def curve(model):
+        path = tmp_path / "noam.toml"
+        path.write_text(f"{text[:begin]}[model]\n{model}\n{text[end:]}")
+        return drawn(capsys, tmp_path / "noam.svg", "schedule", path, "--set", noam)
+
+    started = curve(f"init = '{untrained}'")
+    assert started == curve("d_model = 16")
+    assert started != curve("d_model = 512")
 
 
 def test_mistakes_are_one_line_and_a_hint(capsys, tmp_path, untrained, encoder_folder):

@@ -1,11 +1,12 @@
 """`regard tag`: a label a word, of lines or of CoNLL-U, through files and pipes."""
 
+import gzip
 import json
 
 import pytest
 
 from regard.cli import run
-from regard.verbs.tag import Tagger, output_lines
+from regard.verbs.tag import Tagger, output_lines, tag_file
 from tests.warm_process import start_python
 
 LABELS = ("ADJ", "NOUN", "VERB")
@@ -62,6 +63,19 @@ def test_a_file_called_conllu_is_conllu(capsys, model, tmp_path):
     found = capsys.readouterr().out
     assert found.count("\n") == CONLLU.count("\n")
     assert sum(line.split("\t")[3] in LABELS for line in found.splitlines() if "\t" in line) == 3
+
+
+@pytest.mark.parametrize("name", ["a.bio", "a.CONLL.gz"])
+def test_a_file_of_words_in_columns_brings_its_own_words(capsys, model, tmp_path, name):
+    content = b"-DOCSTART- O\n\nthe O\ncat. B-X\n\nsat O\n"
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert run(["tag", "--input", str(tmp_path / name), "--model", str(model)]) == 0
+    found = capsys.readouterr().out
+    assert [line.split("\t")[0] for line in found.split("\n")] == ["the", "cat.", "", "sat", "", ""]
+    assert [[word for word, _ in each] for each in tag_file(tmp_path / name, model=model)] == [
+        ["the", "cat."],
+        ["sat"],
+    ]
 
 
 def test_texts_are_tagged_line_by_line(capsys, model, tmp_path):

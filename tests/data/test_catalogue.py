@@ -98,7 +98,8 @@ def serving(root: Path):
                 self.send_error(416)
                 return
             self.send_response(206 if wanted else 200)
-            self.send_header("Content-Length", str(len(content) - start + self.server.missing))
+            if self.server.missing is not None:
+                self.send_header("Content-Length", str(len(content) - start + self.server.missing))
             self.end_headers()
             self.wfile.write(content[start:])
 
@@ -217,6 +218,13 @@ def test_what_is_got_is_whole_and_is_not_fetched_again(toy, server):
     get("toy", server=server.url)
     assert len(server.asked) == 3
     assert {path.name for path in paths[0].parent.iterdir()} == {file.name for file in toy.files}
+
+
+def test_the_size_of_a_download_is_known_at_its_end_if_the_server_names_none(server, tmp_path):
+    server.missing, seen = None, []
+    path = f"{server.url}/owner/toys/c0ffee/a/plain"
+    download(path, tmp_path / "part", lambda done, total: seen.append((done, total)))
+    assert seen == [(len(HELLO), None), (len(HELLO), len(HELLO))]
 
 
 def test_a_download_resumes_where_it_was_cut_off(toy, server, tmp_path):

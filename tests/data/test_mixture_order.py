@@ -100,3 +100,13 @@ def test_weights_that_cannot_be_meant_are_refused(weights, temperature, message)
         Mixture.of(
             [MixedCorpusSettings(source="a", target="b", weight=each) for each in weights], temperature
         )
+
+
+@pytest.mark.parametrize("wrong", [float("inf"), float("nan"), True, "3"])
+def test_python_refuses_the_weights_and_temperatures_that_a_recipe_refuses(monkeypatch, wrong):
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)
+    with pytest.raises(RecipeError, match="weight must be a"):
+        MixedCorpusSettings(source="a", target="b", weight=wrong)
+    with pytest.raises(RecipeError, match="temperature must be a"):
+        Mixture.of([MixedCorpusSettings(source="a", target="b")] * 2, wrong)
+    assert MixedCorpusSettings(source="a", target="b", weight=3).weight == 3.0

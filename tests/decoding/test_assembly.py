@@ -109,8 +109,9 @@ def test_a_text_that_the_usual_tokens_cannot_spell_is_banned_in_all_others():
 
 
 def test_banned_ids_are_forbidden_as_they_are_given():
-    rules = rules_of(Controls(ban_ids=("5", "7 6")), MARKS, (0,), 0, Letters())
-    assert rules[1] == BannedPhrases(phrases=((5,), (7, 6)))
+    for ids in (("5", "7 6"), (5, "7 6")):
+        rules = rules_of(Controls(ban_ids=ids), MARKS, (0,), 0, Letters())
+        assert rules[1] == BannedPhrases(phrases=((5,), (7, 6)))
     with pytest.raises(ConfigError, match=f"{Letters.vocab_size} is not a token"):
         rules_of(Controls(ban_ids=(str(Letters.vocab_size),)), MARKS, (0,), 0, Letters())
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from regard.decoding.continuation import ContinuationSettings
@@ -22,6 +23,36 @@ OLD = {  # generation.json as it was before the controls
         "no_repeat_ngram_size": 0, "seed": 0, "begin": True,
     },
 }  # fmt: skip
+
+
+WRONG = [  # of settings that Python makes; files and calls are checked before
+    (GenerationSettings, {"max_length": "5"}, "max_length must be an integer, not '5'"),
+    (GenerationSettings, {"max_length_ratio": True}, "max_length_ratio must be a number, not True"),
+    (GenerationSettings, {"beam_size": 2.0}, "beam_size must be an integer, not 2.0"),
+    (GenerationSettings, {"length_penalty": "x"}, "length_penalty must be one of 'wu', 'power', 'none'"),
+    (GenerationSettings, {"prefixes": ["x"]}, "prefixes must be a table"),
+    (ContinuationSettings, {"begin": 1}, "begin must be true or false, not 1"),
+    (ContinuationSettings, {"top_k": "5"}, "top_k must be an integer, not '5'"),
+    (Controls, {"ban": "x"}, "ban must be a list, each a string, not 'x'"),
+    (Controls, {"ban_ids": [True]}, r"ban_ids\[0\] must be a string or an integer, not True"),
+    (Controls, {"ban_ids": [-1]}, "ban_ids = '-1'"),
+    (Controls, {"sample": "yes"}, "sample must be true or false, not 'yes'"),
+    (Controls, {"beam_size": np.int64(1001)}, "beam_size is 1001, but must be at most 1,000"),
+]
+
+
+@pytest.mark.parametrize(("settings", "given", "message"), WRONG, ids=lambda value: str(value)[:40])
+def test_a_value_of_another_type_is_named(monkeypatch, settings, given, message):
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)  # it would refuse some first
+    with pytest.raises(ConfigError, match=message):
+        settings(**given)
+
+
+def test_values_become_those_of_the_field(monkeypatch):
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)
+    made = GenerationSettings(alpha=1, ban=["x"], ban_ids=[5, "7 8"], beam_size=np.int64(3))
+    assert made == GenerationSettings(alpha=1.0, ban=("x",), ban_ids=("5", "7 8"), beam_size=3)
+    assert read(GenerationSettings, made.to_dict(), "generation.json") == made
 
 
 def test_every_control_is_known_to_both_kinds_of_settings():

@@ -1,5 +1,6 @@
 """Settings with which no search can run are refused when the search is made."""
 
+import dataclasses
 import math
 
 import jaxtyping
@@ -8,7 +9,7 @@ import pytest
 
 from regard.decoding.hypothesis import Power, Wu
 from regard.decoding.rules import BannedTokens, ForbiddingRule, LengthLimits
-from regard.decoding.sampling import TopK, TopP
+from regard.decoding.sampling import Sampling, TopK, TopP
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.search_checks import refuse_other_rule
 from regard.decoding.special_tokens import refuse_other_id
@@ -17,12 +18,13 @@ from regard.errors import ConfigError
 RULE = BannedTokens(ids=(0,))
 
 
-def replaced(**settings):
+def replaced(search=GreedySearch(), **settings):  # noqa: B008 (frozen)
     """A search with settings that the types refuse too, which are not checked outside of tests."""
-    search = GreedySearch()
+    search = dataclasses.replace(search)
     for name, value in settings.items():
         object.__setattr__(search, name, value)
     search.__post_init__()
+    return search
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,15 @@ def replaced(**settings):
         ({"rules": (RULE, print)}, "print in `rules` is not a Rule"),
         ({"rules": (BannedTokens,)}, "BannedTokens in `rules` is not a Rule"),
         ({"rules": 7}, "int in `rules` is not a Rule"),
+        ({"ends": 3}, "`ends` is a single end"),
+        ({"ends": ("3",)}, "a token of `ends` = '3' is not the id of a token"),
+        ({"cut": 1}, "cut is 1, but must be True or False"),
+        ({"search": BeamSearch(), "early_stopping": None}, "early_stopping is None, but must be True"),
+        ({"search": Sampling(), "seed": 1.5}, "seed is 1.5, but must be a whole number"),
+        ({"search": Sampling(), "seed": True}, "seed is True, but must be a whole number"),
+        ({"search": Sampling(), "filters": TopK(k=4)}, "`filters` is a single filter"),
+        ({"search": Sampling(), "filters": (TopK,)}, "TopK in `filters` is not a filter"),
+        ({"search": Sampling(), "filters": (4,)}, "4 in `filters` is not a filter"),
     ],
     ids=str,
 )
@@ -44,8 +55,11 @@ def test_a_search_that_cannot_run_is_refused_by_name(settings, message):
 
 
 def test_any_iterable_of_rules_and_the_first_id_do():
-    replaced(n_best=1, bos_id=0, eos_id=0, rules=[RULE])
-    replaced(rules=())
+    replaced(n_best=1, bos_id=0, eos_id=0)
+    assert replaced(rules=()).rules == ()
+    found = replaced(Sampling(), rules=[RULE], ends=iter([3]), filters=[TopK(k=4)])
+    assert (found.rules, found.ends, found.filters) == ((RULE,), (3,), (TopK(k=4),))
+    assert hash(found) == hash(Sampling(rules=(RULE,), ends=(3,), filters=(TopK(k=4),)))
 
 
 def test_a_rule_has_what_a_search_asks_of_it():

@@ -25,7 +25,7 @@ def alone(tmp_path):
     """A group of this process, which communicates by gloo."""
     store = FileStore(str(tmp_path / "meeting"), 1)
     dist.init_process_group("gloo", store=store, rank=0, world_size=1)
-    yield Group(rank=0, size=1, channel=dist.group.WORLD, store=store)
+    yield Group(rank=0, size=1, process_group=dist.group.WORLD, store=store)
     dist.destroy_process_group()
 
 

@@ -51,7 +51,7 @@ def model():
 
 def test_sums_of_one_process_are_its_own(channel):
     # A size of 2 makes the group call NCCL, which has one process.
-    group, plain = Group(rank=0, size=2, channel=channel), model()
+    group, plain = Group(rank=0, size=2, process_group=channel), model()
     alone = gradients(ReplicatedModel(plain), plain)
     plain.zero_grad()
     summed = gradients(ReplicatedModel(plain, group), plain)
@@ -66,7 +66,7 @@ def test_a_model_sharded_over_one_gpu_has_the_gradients_of_the_whole(channel):
     whole = model()
     parted = copy.deepcopy(whole)
     alone = gradients(ReplicatedModel(whole), whole)
-    sharded = ShardedModel(parted, Group(rank=0, size=1, channel=channel))
+    sharded = ShardedModel(parted, Group(rank=0, size=1, process_group=channel))
     found = gradients(sharded, sharded.model)
     assert found[0] == pytest.approx(alone[0])
     for name, gradient in alone[1].items():

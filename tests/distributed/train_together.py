@@ -54,7 +54,7 @@ def main(folder: Path, place: Rank, runs: dict[str, dict]) -> None:
     for name, wanted in runs.items():
         run = RunFolder(folder / name)
         with run.lock() if group.is_first else contextlib.nullcontext():
-            group.wait()
+            group.barrier()
             found[name] = train(run, group, {**DEFAULTS, **wanted})
     print(json.dumps(found))
     leave()

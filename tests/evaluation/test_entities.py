@@ -26,6 +26,25 @@ def test_entities_of_each_scheme(labels, expected):
     assert entities(labels.split()) == expected
 
 
+@pytest.mark.parametrize(
+    ("labels", "here"),
+    [  # by hand from conlleval's rules; seqeval's mode="strict" has no such entities
+        ("O I-X I-X", {(1, 3, "X")}),  # strict BIO begins with B-
+        ("I-X O", {(0, 1, "X")}),
+        ("B-X I-X", {(0, 2, "X")}),  # strict BIOES ends with E-
+        ("I-X E-X", {(0, 2, "X")}),  # strict BIOES begins with B-
+        ("E-X", {(0, 1, "X")}),
+        ("B-X O", {(0, 1, "X")}),  # strict BIOES: S- is one word
+        ("B-X B-X", {(0, 1, "X"), (1, 2, "X")}),
+        ("B-X S-X", {(0, 1, "X"), (1, 2, "X")}),  # strict has the second
+        ("I-X I-Y", {(0, 1, "X"), (1, 2, "Y")}),
+        ("U-X U-X", {(0, 1, "X"), (1, 2, "X")}),  # strict agrees; the default knows no U- and joins them
+    ],
+)
+def test_labels_that_break_the_scheme_are_entities_as_conlleval_counts_them(labels, here):
+    assert entities(labels.split()) == here
+
+
 def test_only_all_that_is_right_counts():
     true = [["B-X", "I-X", "O"], ["B-Y", "O", "B-X"], ["O"]]
     predicted = [["B-X", "O", "O"], ["B-Y", "O", "B-Y"], ["B-X"]]

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -191,6 +192,12 @@ def test_a_cluster_without_room_is_named(order, storage, monkeypatch):
     monkeypatch.setattr(engines, "LONGEST_START", 0.0)
     with pytest.raises(RunError, match="no process has started"):
         run(engine, storage)
+
+
+def test_a_first_process_that_took_long_to_start_does_its_parts(order, storage, monkeypatch):
+    monkeypatch.setattr(engines, "LONGEST_START", 0.2)
+    engine = Threadless(order(), lost=lambda method, argument: method == "open" and time.sleep(0.3))
+    assert run(engine, storage).lines == len(LINES)
 
 
 def opened_tasks(settings, plans):

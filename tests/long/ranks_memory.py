@@ -62,7 +62,7 @@ def main(folder: Path, process: Rank, strategy: str, steps: int) -> None:
     group = join(process)
     run = RunFolder(folder / strategy)
     with run.lock() if group.is_first else contextlib.nullcontext():
-        group.wait()
+        group.barrier()
         trainer = prepared(run, group, strategy, steps)
         trainer.train()
     extra["peak"] = max(extra["peak"], resident("VmHWM") - base)

@@ -1,4 +1,4 @@
-"""The documented tables of families and settings: their place in docs/pretrained.md, read and written."""
+"""The tables of families and settings in docs/reference/pretrained-settings.md, read and written."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.parity.settings_table import ABSENT, SettingsTable
 
-PAGE = Path(__file__).parents[2] / "docs" / "pretrained.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "pretrained-settings.md"
 END = "<!-- end -->"
 Cells = Mapping[str, Sequence[str]]  # of each row, by its label
 

@@ -37,13 +37,13 @@ def test_another_id_is_replaced_by_one_that_nobody_has(given):
 )
 def test_an_answer_may_take_what_its_client_waits_and_no_more_than_the_server_does(given, seconds):
     headers = {} if given is None else {"X-Timeout": given}
-    assert request_of(headers=headers).seconds(ServerLimits()) == seconds
+    assert request_of(headers=headers).timeout_seconds(ServerLimits()) == seconds
 
 
 @pytest.mark.parametrize("given", ["", "1e3", "-1", "1234567", "1.2345", "1.", ".5", "nan", "5 "])
 def test_a_time_that_is_no_number_of_seconds_is_refused(given):
     with pytest.raises(HttpProblem, match="X-Timeout is not a number") as caught:
-        request_of(headers={"X-Timeout": given}).seconds(ServerLimits())
+        request_of(headers={"X-Timeout": given}).timeout_seconds(ServerLimits())
     assert (caught.value.status, caught.value.parameter) == (400, "X-Timeout")
 
 

@@ -9,6 +9,7 @@ from regard.serving.job import MANY_PIECES, Job
 from regard.serving.running_jobs import RunningJobs
 from regard.serving.scheduler import (
     MOST_ROWS,
+    PASSED_SECONDS,
     ROWS,
     RUNNING_TOKENS,
     Closed,
@@ -370,6 +371,29 @@ def test_the_tokens_that_are_decoded_may_fill_their_memory(still):
     counter.tokens_each = RUNNING_TOKENS // 2
     asked = [submitted(still, counter, "1")[0] for _ in range(3)]
     assert still._take_pieces() == [(asked[0], 0), (asked[1], 0)]
+
+
+def test_smaller_pieces_join_before_one_without_room_for_seconds_only(still, monkeypatch):
+    now, counter = [1.0], Counter()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def joining():
+        return [each for each, number in still._take_pieces() if still._decoded.add(each, number) == []]
+
+    counter.most_tokens = lambda piece: sizes[piece]
+    sizes = {"1": RUNNING_TOKENS // 2, "2": RUNNING_TOKENS * 3 // 4, "3": 1}
+    first, large, small = (submitted(still, counter, piece)[0] for piece in "123")
+    assert joining() == [first, small]
+    now[0] += PASSED_SECONDS
+    small = submitted(still, counter, "3")[0]
+    assert joining() == [small]
+    now[0] += 0.1
+    late = submitted(still, counter, "3")[0]
+    assert joining() == []
+    while still._decoded.pieces:
+        still._decoded.step()
+    assert joining() == [large, late]
+    assert large.no_room_since is None
 
 
 def test_the_time_of_what_is_decoded_counts_from_one_answer_to_the_next(monkeypatch):

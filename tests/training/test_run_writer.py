@@ -42,7 +42,7 @@ class Threads(Group):
         self.shared.barrier.wait()
         return found
 
-    def wait(self):
+    def barrier(self):
         self.shared.barrier.wait()
 
 

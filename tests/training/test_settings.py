@@ -6,7 +6,11 @@ import math
 import numpy as np
 import pytest
 
+from regard.data.corpus import CorpusSettings, LinePolicy
+from regard.data.documents import DocumentSettings
+from regard.data.labelled import LabelledSettings
 from regard.data.loader import LoaderSettings
+from regard.data.tokenizer_training import TokenizerSettings
 from regard.distributed.settings import DistributedSettings
 from regard.errors import RecipeError, UserError
 from regard.models.adapters import AdapterSettings
@@ -126,6 +130,11 @@ def test_settings_can_be_keys():
         (AdapterSettings, {"targets": "feed_forward"}, "targets must be a list"),
         (LoaderSettings, {"batch_tokens": "4096"}, "batch_tokens must be an integer, not '4096'"),
         (LoaderSettings, {"window": math.inf}, "window must be an integer, not inf"),
+        (CorpusSettings, {"synthetic": "copy", "size": "9"}, "size must be an integer, not '9'"),
+        (LinePolicy, {"max_characters": 2.5}, r"max_characters must be an integer, not 2\.5"),
+        (DocumentSettings, {"file": "a", "share": (0, True)}, r"share\[1\] must be a number, not True"),
+        (LabelledSettings, {"file": 3, "format": "csv"}, "file must be a string, not 3"),
+        (TokenizerSettings, {"dropout": math.nan}, "dropout must be a finite number"),
         (DistributedSettings, {"strategy": "fsdp"}, "strategy must be one of 'ddp', 'fsdp2'"),
     ],
     ids=str,

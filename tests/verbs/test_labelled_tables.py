@@ -5,11 +5,14 @@ import pytest
 from regard.data.corpus import LinePolicy
 from regard.data.labelled import LabelledSettings, numeric_labels, open_labelled
 from regard.data.tables import open_table
-from regard.errors import DataError, UserError
+from regard.errors import DataError, RecipeError, UserError
 from regard.verbs.new import new
 from regard.verbs.proposals.columns import Roles, roles_of
+from regard.verbs.recipes import recipe_path
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.shared.test_data_settings import with_table
+from regard.verbs.tasks.task import settings_of_test_data
+from regard.weights.model_folder import load_model
 
 
 def write(path, lines):
@@ -75,3 +78,10 @@ def test_other_data_than_tables_stay_as_they_are_and_have_no_columns(tmp_path):
         with_table(source, str(tmp_path / "a.csv"), ("whta", "rating"))
     with pytest.raises(UserError, match="columns are those of a table"):
         with_table(source, None, ("review", "rating"))
+
+
+@pytest.mark.parametrize(("recipe", "kind"), [("shakespeare-char-cpu", "text"), ("ud-pos", "CoNLL-U")])
+def test_a_csv_file_is_not_the_test_data_of_models_that_read_text_or_words(untrained, recipe, kind):
+    source = load_recipe(recipe_path(recipe))
+    with pytest.raises(RecipeError, match=rf"a\.csv\.gz is a CSV file, but the model's recipe reads {kind}"):
+        settings_of_test_data(source.recipe, load_model(untrained), "a.csv.gz", source.base)

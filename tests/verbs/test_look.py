@@ -97,6 +97,13 @@ def test_an_answer_is_what_translate_gives_and_its_steps_add_up(untrained, trans
     assert best[0]["total"] == pytest.approx(answer["log_prob"], abs=1e-3)
 
 
+def test_a_model_has_the_name_of_its_folder_wherever_it_is_called_from(translator, untrained, monkeypatch):
+    name = translator.look("1").summary["model"]["name"]
+    assert name
+    monkeypatch.chdir(untrained)
+    assert look("1", ".", device="cpu").summary["model"]["name"] == name
+
+
 def test_ablation_speaks_of_the_answer_and_of_nothing_before_it(untrained, decoder_folder):
     """Its baseline is the log-probability that the summary tells: a prompt is not part of the answer."""
     writer = decoder_folder()

@@ -13,11 +13,11 @@ import pytest
 
 import regard
 from regard.cli import run
-from regard.data import order, token_part
+from regard.data import order, pair_part
 from regard.data.documents import Documents, DocumentSettings
 from regard.data.loader import Loader, LoaderSettings
+from regard.data.pair_part import PairPart
 from regard.data.process_share import ProcessShare
-from regard.data.token_part import TokenPart
 from regard.data.token_stream import write_stream
 from regard.data.tokenizer import TokenizerPair
 from regard.data.windows import WindowExamples
@@ -107,7 +107,7 @@ def test_the_parts_have_the_ids_of_all_pairs(corpus, recipe, tmp_path):
     report = tokenize_corpus(recipe(), corpus, tmp_path / "out")
     assert (report.parts, report.failed) == (FILES, 0)
     storage, index, tokenizers = opened(tmp_path / "out", tmp_path)
-    reader = PartReader(storage, index, TokenPart.of)
+    reader = PartReader(storage, index, PairPart.of)
     for number, size in enumerate(index.numbers("pairs")):
         assert size == PAIRS
         part = reader.part(number)
@@ -219,7 +219,7 @@ def test_a_store_that_failed_in_the_background_is_asked_again(corpus, recipe, tm
     def opened_part(content, name):
         if failures:
             raise failures.pop()
-        return TokenPart.of(content, name)
+        return PairPart.of(content, name)
 
     reader = PartReader(storage, index, opened_part)
     reader.reads([0], [1])
@@ -232,7 +232,7 @@ def test_a_store_that_failed_in_the_background_is_asked_again(corpus, recipe, tm
 
 
 def test_a_part_that_is_too_large_is_refused(corpus, recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr(token_part, "MOST_TOKENS", 50)
+    monkeypatch.setattr(pair_part, "MOST_TOKENS", 50)
     with pytest.raises(DataError, match="a part of the input has more than 50 tokens"):
         tokenize_corpus(recipe(), corpus, tmp_path / "out")
 
@@ -276,7 +276,7 @@ def test_other_merges_are_dropped_in_each_copy(corpus, recipe, tmp_path):
     tokenizer = ('kind = "words"', 'kind = "bpe"\nvocab_size = 40\ndropout = 0.5\ncopies = 3')
     tokenize_corpus(recipe([tokenizer]), corpus, tmp_path / "out")
     storage, index, tokenizers = opened(tmp_path / "out", tmp_path)
-    part = PartReader(storage, index, TokenPart.of).part(0)
+    part = PartReader(storage, index, PairPart.of).part(0)
     copies = [[ids.tolist() for ids in part.copy(epoch).sources(np.arange(PAIRS))] for epoch in range(4)]
     assert copies[0] == copies[3]
     assert copies[0] != copies[1]
@@ -354,7 +354,7 @@ def test_lines_that_cannot_be_used_are_named_or_counted(corpus, recipe, tmp_path
         (5, "2 tabs, not the one between a source and its target"),
     ]
     storage, index, _ = opened(tmp_path / "out", tmp_path)
-    assert PartReader(storage, index, TokenPart.of).part(FILES).lines.tolist() == [2]
+    assert PartReader(storage, index, PairPart.of).part(FILES).lines.tolist() == [2]
     skipped = {name: count for name, count in index.totals.items() if name.startswith("skipped")}
     assert skipped == {"skipped_failed": 2, "skipped_empty": 1, "skipped_too_many_tokens": 1}
     skip = ("[tokenizer]", '[data.lines]\nmalformed = "skip"\n[tokenizer]')

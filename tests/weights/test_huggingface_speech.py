@@ -76,6 +76,8 @@ def test_without_a_file_of_its_own_they_are_in_config_json():
     assert found.settings == {"beam_size": 1, "max_length": 9, "suppressed_ids": [3], "prompt": [52, 57]}
     forced = {"forced_decoder_ids": [[1, 52], [2, 57]]}
     assert ours(GENERATION, {**CONFIG, **forced}).settings == {**OURS, "prompt": [52, 57]}
+    with pytest.raises(FolderError, match=r"^config.json: forced_decoder_ids = \[\[2, 57\]\]"):
+        ours(GENERATION, {**CONFIG, "forced_decoder_ids": [[2, 57]]})
 
 
 @pytest.mark.parametrize(

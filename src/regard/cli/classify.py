@@ -44,9 +44,9 @@ def command(
     Without TEXT and --input standard input is read. Each line of input gives a line of output, LABEL and
     PROBABILITY separated by a tab, in the same order; an empty line gives an empty line.
 
-    With a vision model each TEXT is a file: an image (PNG, JPEG, WebP, GIF, BMP), a folder of them, which is
-    read with the folders in it, or an IDX or NPZ file. Each image gives a line: FILE, LABEL and PROBABILITY.
-    An IDX file, or an NPZ file with an array `images`, may also follow --input; then no line has a FILE. An
+    With a vision model each TEXT is an image (PNG, JPEG, WebP, GIF, BMP), a folder, whose images and
+    subfolders are read, or an IDX or NPZ file. Each image gives a line: FILE, LABEL and PROBABILITY. An IDX
+    file, or an NPZ file with an array `images`, may also follow --input; then no line has a FILE. An
     image-text model (CLIP) gives each image the --label that fits it best, of two or more.
 
     A graph model reads a graph from --input, an NPZ file with `features` and `edges`, and gives a line for
@@ -62,20 +62,21 @@ def command(
         from regard.verbs.shards import classify_shard
 
     file = path_of(input)
-    if labels and sharding.is_job:
-        raise UserError(
-            "--label is for images, but --shard and --on answer lines of text", "leave one of them out"
-        )
-    if labels and not ((text or file is not None) and reads_images(model)):
+    if sharding.is_job:
+        if labels:
+            raise UserError(
+                "--label is for images, but --shard and --on answer lines of text", "leave one of them out"
+            )
+        settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
+        run(classify_shard, sharding, output, input=input, **settings)
+        return
+    has_images = (bool(text) or file is not None) and reads_images(model)
+    if labels and not has_images:
         raise UserError(
             "--label describes a class of images, and there are no images",
             "give image files, and an image-text model such as CLIP",
         )
-    if sharding.is_job:
-        settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
-        run(classify_shard, sharding, output, input=input, **settings)
-        return
-    if (text or file is not None) and reads_images(model):
+    if has_images:
         images = ImageClassifier(model, top=options.top, labels=labels, runtime=runtime)
         found = images(text) if file is None else images.file(file)
     elif file is not None and reads_graphs(model):

@@ -1,4 +1,4 @@
-"""Turning any exception into one `error:` line and one `hint:` line."""
+"""Any exception as one `error:` line and one `hint:` line."""
 
 import difflib
 import errno
@@ -17,6 +17,7 @@ from regard.registry import extension_packages
 SEE_TRACEBACK = "the same command with --debug shows the traceback"
 TRACEBACK_ABOVE = "the traceback above says where; add it to a report of this error"
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")  # in messages of PyTorch
+OUTPUT_OPTIONS = {"out", "output", "to"}  # they name where to write; a command has one of them
 
 
 @dataclass
@@ -27,11 +28,11 @@ class Session:
 
 
 def report(error: Reported, *, debug: bool = False) -> None:
-    """Write the error and its hint to stderr, each in one line without control characters.
+    """Writes the error and its hint to stderr, each in one line without control characters.
 
-    `debug`: the traceback was shown, so no hint says how to see it.
+    `debug`: the traceback was shown, so the hint does not say how to see it.
     """
-    colour = False if os.environ.get("NO_COLOR") else None
+    colour = False if os.environ.get("NO_COLOR") else None  # None: as click decides
     hint = TRACEBACK_ABOVE if debug and error.hint == SEE_TRACEBACK else error.hint
     for label, text, hue in (("error", error.message, "red"), ("hint", hint, "cyan")):
         line = "".join(character if character.isprintable() else " " for character in text)
@@ -39,7 +40,7 @@ def report(error: Reported, *, debug: bool = False) -> None:
 
 
 def failure(error: BaseException) -> Reported:
-    """The exception as one that is shown, with a hint."""
+    """The exception as an error that can be reported, with a hint."""
     if isinstance(error, Reported):
         error.hint = error.hint or "see `regard --help`"
         return error
@@ -72,7 +73,7 @@ def _place_in_extension(error: BaseException) -> str:
 
 
 def _mistyped(error: click.ClickException) -> UserError:
-    """A mistake in the arguments, with the most similar option as hint."""
+    """A mistake in the arguments; for an unknown option, the hint is the option that was meant."""
     message = error.message or error.format_message()
     context = error.ctx if isinstance(error, click.UsageError) else None
     hint = f"see `{context.command_path} --help`" if context else "see `regard --help`"
@@ -85,11 +86,8 @@ def _mistyped(error: click.ClickException) -> UserError:
     return UserError(f"{message[:1].lower()}{message[1:]}".removesuffix("."), hint)
 
 
-OF_OUTPUT = {"out", "output", "to"}  # options that name where to write, of which a command has one
-
-
 def _option_hint(given: str, options: Iterable[str], otherwise: str) -> str:
-    """The option that begins so or is spelt nearly so; else where settings of a recipe are given."""
+    """The option that was meant, or how a setting of the recipe is given; `otherwise` if neither is known."""
     names = {name.removeprefix("--") for name in options}
     name = given.lstrip("-")
     if (
@@ -98,7 +96,7 @@ def _option_hint(given: str, options: Iterable[str], otherwise: str) -> str:
         or difflib.get_close_matches(name, names, 1, 0.7)
     ):
         return did_you_mean(given, options)
-    if name in OF_OUTPUT and (others := sorted(OF_OUTPUT & names)):
+    if name in OUTPUT_OPTIONS and (others := sorted(OUTPUT_OPTIONS & names)):
         return f"did you mean '--{others[0]}'?"
     if "set" in names:
         keys = keys_called(given)[:3] or ["SECTION.KEY"]

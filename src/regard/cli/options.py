@@ -15,12 +15,12 @@ from regard.verbs.shared.limits import LIMITS
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.tokenize import TOKENIZERS
 
-FILE_PATH = click.Path(path_type=Path, readable=False)  # the verb says what is wrong with it
+FILE_PATH = click.Path(path_type=Path, readable=False)  # not checked here: the verb raises with a hint
 Decorator = Callable[[Any], Any]
 
 
 class LimitedInt(click.IntRange):
-    """An integer within the limit of that name, refused with the message of the Python call."""
+    """An integer within the limit of this name in `LIMITS`, refused with the message of the Python call."""
 
     name = "integer"
 
@@ -35,7 +35,7 @@ class LimitedInt(click.IntRange):
 
 
 class LimitedFloat(click.FloatRange):
-    """A number within the limit of that name, refused with the message of the Python call."""
+    """A number within the limit of this name in `LIMITS`, refused with the message of the Python call."""
 
     name = "float"
 
@@ -68,7 +68,7 @@ overrides = click.option(
 
 
 def _refuse_no_model(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
-    """The model; without one raises a UserError that names a recipe to train one."""
+    """The given model; raises a UserError that names a recipe to train one if there is none."""
     if value is None and not context.resilient_parsing:
         from regard.verbs.shared.suggested_recipes import missing_model
 
@@ -114,22 +114,22 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON inste
 
 
 def together(name: str, cls: type, *decorators: Decorator) -> Decorator:
-    """These options, which the command gets as one argument: an instance of the dataclass `cls`."""
+    """These options, which the command gets as one argument, an instance of the dataclass `cls`."""
     fields = [field.name for field in dataclasses.fields(cls)]
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def gathered(**given: Any) -> None:
+        def gathering(**given: Any) -> None:
             values = {field: given.pop(field) for field in fields}
             command(**{name: cls(**values)}, **given)
 
-        return stacked(*decorators)(gathered)
+        return stacked(*decorators)(gathering)
 
     return decorated
 
 
 def stacked(*decorators: Decorator) -> Decorator:
-    """All of these, in this order in the help."""
+    """One decorator for these, whose options are in this order in the help."""
 
     def decorated(command: Any) -> Any:
         for decorator in reversed(decorators):
@@ -140,7 +140,7 @@ def stacked(*decorators: Decorator) -> Decorator:
 
 
 def fields_of(name: str, cls: type) -> Decorator:
-    """An option for each field of a dataclass, which the command gets as an instance called `name`."""
+    """An option for each field of a dataclass, of which the command gets an instance as `name`."""
     return together(name, cls, field_options(cls))
 
 
@@ -150,23 +150,18 @@ def field_options(cls: type) -> Decorator:
     return stacked(*(_option(field, hints[field.name]) for field in dataclasses.fields(cls)))
 
 
-SHORTER = {"--no-repeat-ngram-size": ("--no-repeat-ngram",)}
-SINGULAR = {"--rules": "--rule"}  # an option that may be repeated
+SHORTER = {"--no-repeat-ngram-size": ("--no-repeat-ngram",)}  # other names of an option
+SINGULAR = {"--rules": "--rule"}  # names of options that may be repeated
 
 
 def _option(field: dataclasses.Field[Any], kind: Any) -> Decorator:
     """A field as an option: of its type, within its range, with its default."""
     flag = "--" + field.name.replace("_", "-")
     control = field.metadata.get("control", Control())
-    help = field.metadata["help"]
-    shared: dict[str, Any] = {
-        "help": help,
-        "default": field.default,
-        "show_default": field.default is not None,
-    }
-    metavar = field.metadata.get("metavar", control.metavar)
+    metavar, help = field.metadata.get("metavar", control.metavar), field.metadata["help"]
     if typing.get_origin(kind) is tuple:
         [item, *_] = typing.get_args(kind)
+        item = str if str in typing.get_args(item) else item
         help = f"{help.removesuffix('.')}; again for more."
         flag = SINGULAR.get(flag, flag)
         return click.option(flag, field.name, type=item, multiple=True, metavar=metavar, help=help)
@@ -174,20 +169,24 @@ def _option(field: dataclasses.Field[Any], kind: Any) -> Decorator:
         return click.option(flag, is_flag=True, help=help)
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         kinds = [each for each in typing.get_args(kind) if each is not type(None)]
-        [kind] = [Path] if Path in kinds else kinds
+        [kind] = [Path] if Path in kinds else kinds  # a call takes paths as strings, too
+    if kind is bool:  # or None, which neither option gives
+        return click.option(f"{flag}/--no-{flag[2:]}", default=None, help=help)
+    shared: dict[str, Any] = {
+        "help": help,
+        "default": field.default,
+        "show_default": field.default is not None,
+    }
     if kind is Path:
         return click.option(flag, field.name, type=FILE_PATH, metavar=metavar, **shared)
-    if kind is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", default=None, help=help)
-    choices = typing.get_args(kind) or field.metadata.get("choices")
-    if choices:
+    if choices := typing.get_args(kind) or field.metadata.get("choices"):
         return click.option(flag, type=click.Choice(list(choices)), **shared)
     flags = [flag, *SHORTER.get(flag, ()), field.name]
     return click.option(*flags, type=_number(field.name, kind, control), metavar=metavar, **shared)
 
 
 def _number(name: str, kind: Any, control: Control) -> Any:
-    """The type of an option, with its bounds."""
+    """The type of an option, with the bounds of a number if it has some."""
     if name in LIMITS:
         return LimitedInt(name) if kind is int else LimitedFloat(name)
     if kind in (int, float) and (control.least, control.most) != (None, None):
@@ -197,12 +196,12 @@ def _number(name: str, kind: Any, control: Control) -> Any:
 
 
 def names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """The names of an option, which has commas between them."""
+    """A callback: the names in an option's value, separated by commas."""
     return tuple(name.strip() for name in value.split(",")) if value else ()
 
 
 def columns(help: str) -> Decorator:
-    """The option --columns."""
+    """The option --columns with this help text."""
     return click.option("--columns", callback=names, metavar="NAME,NAME", help=help)
 
 

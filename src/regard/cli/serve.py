@@ -28,46 +28,46 @@ PACKAGES = {
     help="A model or run folder, and the name that clients call it by; again for more. A name such as"
     " en-de gives its languages.  [default: en-de, the included English-German model]",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--port",
     type=options.LimitedInt("port"),
     default=8000,
     show_default=True,
     metavar="N",
-    help="The port; 0: a free one.",
+    help="The port to listen on; 0: a free one.",
 )
 @click.option(
     "--api-keys",
     type=options.FILE_PATH,
     metavar="FILE",
-    help="Only clients with a key of this file, one a line.",
+    help="Answer only clients with a key of this file, one a line.",
 )
-@click.option("--open", "is_open", is_flag=True, help="Let other machines in without keys.")
+@click.option("--open", "is_open", is_flag=True, help="Answer other machines without keys, too.")
 @click.option(
     "--allow-origin",
     "allow_origins",
     multiple=True,
     metavar="ORIGIN",
-    help="Let pages of this site ask, such as https://app.example.org (CORS); again for more. *: all, with"
+    help="Answer pages of this site, such as https://app.example.org (CORS); again for more. *: all, with"
     " --api-keys.  [default: only the server's own]",
 )
 @click.option(
     "--requests-per-minute",
     type=click.IntRange(1, 1_000_000),
     metavar="N",
-    help="The greatest number for each key, or for all clients together without keys.",
+    help="Refuse more requests of a key, or without keys of all clients together.",
 )
-@click.option("--lazy", is_flag=True, help="Load a model when it is first asked for, not at the start.")
+@click.option("--lazy", is_flag=True, help="Load a model at the first request to it, not at the start.")
 @click.option(
     "--memory",
     "memory_mb",
     type=click.IntRange(1, 10_000_000),
     metavar="MB",
-    help="Unload models, the least recently used first, when all weights together have more.",
+    help="Unload models, the least recently used first, when their weights together need more.",
 )
 @click.option("--access-log/--no-access-log", default=True, help="A line of JSON on stderr for each request.")
-@click.option("--log-texts", is_flag=True, help="Write the texts of requests into that log, too.")
+@click.option("--log-texts", is_flag=True, help="Write the texts of requests into the access log, too.")
 @click.option(
     "--glossaries",
     type=options.FILE_PATH,

@@ -46,14 +46,22 @@ def command(
     Text is split into words at white space and at the punctuation on their ends, more coarsely than in
     treebanks: `Don't` is one word here, and two (`Do`, `n't`) in English treebanks. In CoNLL-U, which brings
     its own words, the column that the model was trained on is filled, and everything else stays the same.
+    Files called *.bio, *.iob, *.iob2 or *.conll bring their own words, too, a word on each line; labels in
+    them are not read.
     """
     check_text(text, input)
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output)
 
     with importing():
         from regard.verbs.shards import tag_shard
-        from regard.verbs.shared.lines import STDIN
-        from regard.verbs.tag import Tagger, is_conllu, output_lines
+        from regard.verbs.shared.lines import STDIN, chunks
+        from regard.verbs.tag import (
+            Tagger,
+            has_words_in_columns,
+            is_conllu,
+            output_lines,
+            sentences_in_columns,
+        )
 
     if sharding.is_job:
         if conllu:
@@ -69,6 +77,10 @@ def command(
         if conllu and given:
             raise UserError(f"{option} does not go with CoNLL-U", "leave one of them out")
     tagger = Tagger(model, options=options, runtime=runtime)
+    if file is not None and not conllu and has_words_in_columns(file):
+        found = tagger.in_chunks(chunks(sentences_in_columns(file)))
+        write_output(output_lines(each, as_json=as_json) for each in found)
+        return
     lines = chunks_of(
         None if text is None else lines_of(text), file, "type a line to tag its words", column=sharding.column
     )

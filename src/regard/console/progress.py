@@ -1,6 +1,8 @@
-"""Progress on stderr: of a training run, of the lines of a file, of downloads."""
+"""Progress on stderr: of a training run, of the lines of a file, of downloads.
 
-import math
+On a terminal it is a bar of rich, elsewhere lines.
+"""
+
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,12 +13,13 @@ from rich.text import Text
 
 from regard.console.streams import note, printable, stderr
 
-REFRESH_SECONDS, SILENT_SECONDS = 0.5, 30.0  # between updates of progress: on a terminal, elsewhere
+REFRESH_SECONDS, SILENT_SECONDS = 0.5, 30.0  # between updates of a training run: on a terminal, elsewhere
+LINES_REFRESH_SECONDS = 0.1  # between refreshes of the lines of a file
 
 
 @runtime_checkable
 class UpdateLike(Protocol):
-    """What `Progress.update` shows of a weight update."""
+    """What `Progress.update` reads of an update of the weights (`training/`, which imports no console)."""
 
     @property
     def step(self) -> int: ...
@@ -47,7 +50,7 @@ class TimeLeftLike(Protocol):
 def started_bar(counts: str, total: int, facts: str, *, done: int = 0) -> bars.Progress | None:
     """A bar with `counts` before it and `facts` after it; None if stderr is not a terminal.
 
-    Its caller refreshes it: a thread would disturb training, and processes that are forked.
+    The caller refreshes it: a thread that does would disturb training and the forking of processes.
     """
     if not stderr().is_terminal:
         return None
@@ -97,26 +100,25 @@ class Progress:
         if kind == "train":
             self._show(step, record["loss"], record["learning_rate"], record["tokens_per_second"])
             return
-        facts = [f"{name} {_number(value)}" for name, value in record.items() if _is_fact(name, value)]
-        stderr().print(Text("  ".join([f"step {step}", str(kind), *facts]), "green" * (kind == "validation")))
+        facts = [f"{name} {_number(value)}" for name, value in record.items() if _is_shown(name, value)]
+        style = "green" if kind == "validation" else ""
+        stderr().print(Text("  ".join([f"step {step}", str(kind), *facts]), style))
 
     def update(self, update: UpdateLike) -> None:
         """Show an update if it is the first or enough time has passed since the last line or refresh."""
         self._time_left = update.left
         self._targets += update.targets
         self._seconds += update.seconds
-        silent_for = math.inf if self._last_shown is None else time.monotonic() - self._last_shown
-        if (
-            silent_for >= (SILENT_SECONDS if self._bar is None else REFRESH_SECONDS)
-            and not update.is_reported
-        ):
+        pause = SILENT_SECONDS if self._bar is None else REFRESH_SECONDS
+        is_due = self._last_shown is None or time.monotonic() - self._last_shown >= pause
+        if is_due and not update.is_reported:  # `report` shows it otherwise
             speed = self._targets / max(self._seconds, 1e-9)
             self._show(update.step, update.loss, update.learning_rate, speed)
 
     def _show(self, step: int, loss: float, rate: float, speed: float) -> None:
         left = "-:--:--"
         if self._time_left is not None:
-            left = duration(self._time_left.seconds) + "+" * (not self._time_left.whole)
+            left = duration(self._time_left.seconds) + ("" if self._time_left.whole else "+")
         facts = f"loss {_number(loss)}  lr {rate:.1e}  {speed:,.0f} {self.unit}/s  eta {left}"
         self._last_shown = time.monotonic()
         self._seconds, self._targets = 0.0, 0
@@ -132,7 +134,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-def _is_fact(name: str, value: object) -> bool:
+def _is_shown(name: str, value: object) -> bool:
     return name not in ("kind", "step", "epoch", "distinct_outputs") and isinstance(value, int | float)
 
 
@@ -144,8 +146,6 @@ def _number(value: int | float) -> str:
 
 class LinesProgress:
     """The progress over the lines of a file: a bar with speed and time left on a terminal, else nothing."""
-
-    MIN_SECONDS = 0.1  # between two refreshes
 
     def __init__(self, total: int) -> None:
         self.total, self._done = total, 0
@@ -166,7 +166,7 @@ class LinesProgress:
         """Count `lines` more lines as done."""
         self._done += lines
         now = time.monotonic()
-        if self._bar is not None and now - self._last_drawn >= self.MIN_SECONDS:
+        if self._bar is not None and now - self._last_drawn >= LINES_REFRESH_SECONDS:
             self._draw(now)
 
     def _draw(self, now: float) -> None:

@@ -17,6 +17,7 @@ from regard.data.corpus_formats import FORMATS, Problem, Row, aligned_lines
 from regard.data.files import file_digest, locate
 from regard.data.synthetic import SEQUENCE_TASKS, synthetic_pairs
 from regard.errors import DataError, RecipeError
+from regard.recipe import check_types
 
 Policy = Literal["error", "skip"]
 
@@ -45,6 +46,7 @@ class CorpusSettings:
     symbols: int = 10  # of synthetic sequences: the number of different symbols
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.format not in FORMATS:
             raise RecipeError(f"format = {self.format!r} is unknown", FORMATS.hint(self.format))
         places = [self.source is not None or self.target is not None, self.file is not None]
@@ -109,6 +111,7 @@ class LinePolicy:
     max_characters: int = 5000
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.max_characters < 1:
             raise RecipeError(f"max_characters = {self.max_characters} skips every line", "give 1 or more")
 

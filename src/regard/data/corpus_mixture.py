@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from regard.counted import counted
 from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Pair, open_corpus
 from regard.errors import DataError, RecipeError
+from regard.recipe import check_types
 
 MOST_READS = 1000  # of a pair in an epoch; more are a mistake in a weight
 
@@ -45,6 +46,9 @@ class Mixture:
     weights: tuple[float, ...] = ()
     temperature: float = 1.0
 
+    def __post_init__(self) -> None:
+        check_types(self)
+
     @classmethod
     def of(cls, corpora: Sequence[MixedCorpusSettings], temperature: float | None) -> "Mixture":
         """The mixture that a recipe describes.
@@ -53,6 +57,7 @@ class Mixture:
             RecipeError: some corpora have weights and others none, or there is a temperature, too.
         """
         weights = tuple(each.weight for each in corpora if each.weight is not None)
+        found = cls(weights=weights, temperature=1.0 if temperature is None else temperature)
         if weights and len(weights) < len(corpora):
             raise RecipeError(
                 f"{len(weights)} of {len(corpora)} corpora of data.train have a weight",
@@ -68,7 +73,7 @@ class Mixture:
                 f"mixture_temperature = {temperature} is not above 0",
                 "1 reads each pair once an epoch, 5 reads small corpora more often",
             )
-        return cls(weights=weights, temperature=temperature or 1.0)
+        return found
 
     def shares(self, sizes: Sequence[int]) -> Float[np.ndarray, " corpora"]:
         """The share of each corpus in the pairs of an epoch, by the numbers of their pairs."""

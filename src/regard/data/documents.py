@@ -14,6 +14,7 @@ from regard.data.encodings import refuse_wide
 from regard.data.files import line_text, locate, read_lines
 from regard.data.json_lines import parse_record, text_field
 from regard.errors import DataError, RecipeError
+from regard.recipe import check_types
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,7 @@ class DocumentSettings:
     before: str = ""
 
     def __post_init__(self) -> None:
+        check_types(self)
         if not self.files:
             raise RecipeError("file is an empty list", "give one file or more")
         if len(self.share) != 2 or not 0 <= self.share[0] < self.share[1] <= 1:

@@ -16,7 +16,8 @@ STALL_TIMEOUT = 30.0  # seconds without a byte
 def download(url: str, target: Path, progress: Callable[[int, int | None], None]) -> None:
     """Downloads `url` to `target`; if `target` holds the beginning already, only the rest is requested.
 
-    `progress(bytes done, total bytes or None)` is called after each block.
+    `progress(bytes done, total bytes)` is called after each block. If the server does not send the total, it
+    is None until the end.
 
     Raises:
         DataError: the download failed; `target` keeps the part that arrived.
@@ -83,3 +84,5 @@ def _write_answer(
         raise DataError(
             f"{url}: interrupted after {done:,}{of} bytes{reason}", "run it again to resume the download"
         )
+    if total is None:
+        progress(done, done)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Int
 
 from regard.data.batch import Batch, PairBatch, collate
-from regard.data.shards import Shards
+from regard.data.shards import Copy, MixedCopies, Shards
 
 Indices = Int[np.ndarray, " examples"]
 Lengths = Int[np.ndarray, " examples"]
@@ -50,12 +50,16 @@ class PairExamples:
     def __len__(self) -> int:
         return len(self.shards)
 
+    def copy(self, epoch: int) -> Copy | MixedCopies:
+        """The segmentation that an epoch reads."""
+        return self.shards.copy(epoch)
+
     def lengths(self, examples: Indices, epoch: int) -> tuple[Lengths, Lengths]:
         """The lengths of the decoder inputs and of the sources."""
-        copy = self.shards.copy(epoch)
+        copy = self.copy(epoch)
         return copy.target_lengths(examples) - 1, copy.source_lengths(examples)
 
     def batch(self, examples: Indices, epoch: int) -> PairBatch:
-        copy = self.shards.copy(epoch)
-        lines = self.shards.lines[examples]
+        copy = self.copy(epoch)
+        lines = self.shards.lines[examples % len(self)]
         return collate(copy.sources(examples), copy.targets(examples), lines, pad_id=self.pad_id)

@@ -18,6 +18,7 @@ from regard.data.json_lines import parse_record, text_field
 from regard.data.noise import derive_seed
 from regard.data.tables import one_line, open_table
 from regard.errors import DataError, RecipeError, did_you_mean
+from regard.recipe import check_types
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,7 @@ class LabelledSettings:
     header: bool = False  # the first line of a tsv file has the names of its columns
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.format == "labelled" and (self.text_field or self.label_field):
             raise RecipeError("a line of format 'labelled' has no fields", "the label is its first word")
         if self.header and self.format != "tsv":

@@ -73,13 +73,21 @@ class LanguageProfiles:
 
     Args:
         first: the number of pairs that are learned from at first, those at the beginning; None: all.
+        swapped: a mask of the pairs that are learned from the other way round at first; None: none.
     """
 
-    def __init__(self, sources: Sequence[str], targets: Sequence[str], first: int | None = None) -> None:
+    def __init__(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        first: int | None = None,
+        swapped: np.ndarray | None = None,
+    ) -> None:
         sides = Trigrams(sources), Trigrams(targets)
-        kept, turned = np.arange(len(sources)) < (first or len(sources)), np.zeros(len(sources), bool)
+        kept = np.arange(len(sources)) < (first or len(sources))
+        turned = np.zeros(len(sources), bool) if swapped is None else swapped
         for _ in range(ROUNDS):
-            self._weights = _weights(sides, kept & ~turned, kept & turned)
+            self._weights = trigram_weights(sides, kept & ~turned, kept & turned)
             found = self._languages(*sides)
             before = kept, turned
             kept, turned = ~(found.wrong_source | found.wrong_target), found.swapped
@@ -109,7 +117,9 @@ def is_sure(evidence: np.ndarray, trigrams: np.ndarray) -> np.ndarray:
     return (evidence > NATS_PER_LINE) & (evidence > NATS_PER_TRIGRAM * trigrams)
 
 
-def _weights(sides: tuple[Trigrams, Trigrams], in_order: np.ndarray, swapped: np.ndarray) -> np.ndarray:
+def trigram_weights(
+    sides: tuple[Trigrams, Trigrams], in_order: np.ndarray, swapped: np.ndarray
+) -> np.ndarray:
     """The evidence of each trigram for the language of the sources, from pairs of either order."""
     one = sides[0].counts(in_order) + sides[1].counts(swapped) + SMOOTHING
     other = sides[1].counts(in_order) + sides[0].counts(swapped) + SMOOTHING

@@ -97,6 +97,8 @@ def _stretch(
         inside = known[(known >= first) & (known < last)]
         if len(inside) and (other - aligned)[inside].sum() <= 0:
             continue
+        if shift is None and _correlation(left[first:last], right[first:last]) >= RELATED:
+            continue  # lengths of another spread, as of a list that is sorted
         if last - first >= MIN_STRETCH and gain > needed and (found is None or gain > found[0]):
             found = gain, first, last, shift
     if found is None:

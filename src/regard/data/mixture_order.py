@@ -23,10 +23,14 @@ class MixtureOrder:
         sizes: the number of examples in each corpus; the examples are numbered through all corpora.
         reads: how many examples of each corpus an epoch reads.
         window: examples of a window, roughly.
+        copies: segmentations of each example; each reading of an example has the next. The number of example
+            n in segmentation c is n + c * sum(sizes).
     """
 
-    def __init__(self, sizes: Sequence[int], reads: Sequence[int], window: int, *, seed: int) -> None:
-        self._sizes, self._reads, self._seed = tuple(sizes), tuple(reads), seed
+    def __init__(
+        self, sizes: Sequence[int], reads: Sequence[int], window: int, *, seed: int, copies: int = 1
+    ) -> None:
+        self._sizes, self._reads, self._seed, self._copies = tuple(sizes), tuple(reads), seed, copies
         self._first = (np.cumsum(sizes) - np.array(sizes)).tolist()
         times = max(-(-count // size) for count, size in zip(reads, sizes, strict=True))
         self._windows = max(1, -(-sum(reads) // window), min(times, sum(reads) // LEAST_WINDOW))
@@ -65,7 +69,8 @@ class MixtureOrder:
             before = np.concatenate([[time * size], ends[:-1]])
             firsts, lasts = np.maximum(before, begin), np.minimum(ends, end)
             inside = firsts < lasts
-            offsets = (starts - before + self._first[corpus])[inside]
+            copy = time % self._copies
+            offsets = (starts - before + self._first[corpus] + copy * sum(self._sizes))[inside]
             yield np.stack([firsts[inside] + offsets, lasts[inside] + offsets], axis=1)
 
 

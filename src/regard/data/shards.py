@@ -153,6 +153,10 @@ class Shards:
         """The segmentation for an epoch."""
         return self.copies[epoch % len(self.copies)]
 
+    def mixed_copies(self) -> "MixedCopies":
+        """All segmentations as one."""
+        return MixedCopies(self.copies, len(self))
+
 
 class Copy:
     """One segmentation: sources `ids + [eos]` and targets `[bos] + ids + [eos]`.
@@ -196,6 +200,40 @@ class Copy:
             ids[start:stop]
             for start, stop in zip(starts[examples].tolist(), starts[examples + 1].tolist(), strict=True)
         ]
+
+
+class MixedCopies:
+    """Several segmentations of `pairs` examples as one: example n of segmentation c is n + c * pairs."""
+
+    def __init__(self, copies: Sequence[Copy], pairs: int) -> None:
+        self._copies, self._pairs = copies, pairs
+
+    def sources(self, examples: np.ndarray) -> list[np.ndarray]:
+        return [copy.sources(places)[0] for copy, places in self._single(examples)]
+
+    def targets(self, examples: np.ndarray) -> list[np.ndarray]:
+        return [copy.targets(places)[0] for copy, places in self._single(examples)]
+
+    def source_lengths(self, examples: np.ndarray) -> np.ndarray:
+        return self._lengths(examples, Copy.source_lengths)
+
+    def target_lengths(self, examples: np.ndarray) -> np.ndarray:
+        return self._lengths(examples, Copy.target_lengths)
+
+    def _single(self, examples: np.ndarray) -> Iterator[tuple[Copy, np.ndarray]]:
+        """The segmentation of each example, and its place in it."""
+        copies, places = np.divmod(examples, self._pairs)
+        for copy, place in zip(copies.tolist(), places[:, None], strict=True):
+            yield self._copies[copy], place
+
+    def _lengths(
+        self, examples: np.ndarray, lengths_of: Callable[[Copy, np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        copies, places = np.divmod(examples, self._pairs)
+        found = np.zeros(len(examples), np.int64)
+        for number, copy in enumerate(self._copies):
+            found[copies == number] = lengths_of(copy, places[copies == number])
+        return found
 
 
 def memory_mapped(path: Path, dtype: type[np.integer], size: int) -> np.ndarray:

@@ -6,18 +6,18 @@ import numpy as np
 
 from regard.data.batch import PairBatch, collate
 from regard.data.examples import Indices, Lengths
+from regard.data.pair_part import PairPart
 from regard.data.streamed_examples import Parts, StreamedExamples
-from regard.data.token_part import TokenPart
 
 
-class StreamedPairs(StreamedExamples[TokenPart]):
+class StreamedPairs(StreamedExamples[PairPart]):
     """Pairs of sequences; each epoch reads the next sampled segmentation.
 
     Args:
         sizes: the number of pairs in each part.
     """
 
-    def __init__(self, sizes: Sequence[int], parts: Parts[TokenPart], pad_id: int) -> None:
+    def __init__(self, sizes: Sequence[int], parts: Parts[PairPart], pad_id: int) -> None:
         super().__init__(sizes, parts)
         self.pad_id = pad_id
 

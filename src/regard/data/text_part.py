@@ -12,8 +12,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from regard.data.pair_part import refuse_large_part
 from regard.data.shards import id_type
-from regard.data.token_part import refuse_large_part
 from regard.data.token_stream import Tokens
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError

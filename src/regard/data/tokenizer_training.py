@@ -26,6 +26,7 @@ from regard.data.tokenizer_file import (
 )
 from regard.data.unigram import Vocabulary, train_unigram
 from regard.errors import RecipeError
+from regard.recipe import check_types
 
 TokenizerKind = Literal["bpe", "bytebpe", "bytes", "characters", "words", "wordpiece", "unigram", "wordpunct"]
 CUT_IN_PIECES: set[TokenizerKind] = {"bpe", "bytebpe", "unigram"}
@@ -59,6 +60,7 @@ class TokenizerSettings:
     extension: ExtensionSettings | None = None  # new tokens for the tokeniser of a pretrained model
 
     def __post_init__(self) -> None:
+        check_types(self)
         if self.vocab_size <= len(SPECIALS):
             raise RecipeError(
                 f"vocab_size = {self.vocab_size} has room for special tokens only", "give a few thousand"

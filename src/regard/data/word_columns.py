@@ -43,6 +43,11 @@ def word_format(path: Path) -> WordFormat | None:
     return "columns" if _is_columns(lines) else None
 
 
+def named_as_words(file: str | Path) -> bool:
+    """True if the name of a file is that of tagged words, as CoNLL-U or in columns."""
+    return Path(str(file).lower().removesuffix(".gz")).suffix in _SUFFIXES
+
+
 def read_words(path: Path, kind: WordFormat) -> Iterator[Sentence]:
     """The sentences of a file; the labels of a file in columns are in LABEL_COLUMN.
 

@@ -141,7 +141,7 @@ def rules_of(
     if controls.ban:
         found += _bans(controls.ban, tokenizer)
     if controls.ban_ids:
-        found.append(BannedPhrases(phrases=_known_ids(controls.ban_ids, tokenizer)))
+        found.append(BannedPhrases(phrases=_known_ids(tuple(map(str, controls.ban_ids)), tokenizer)))
     if least:
         found.append(MinimumLength(length=least, eos_id=special.eos_id, others=special.ends))
     if controls.no_repeat_ngram_size:

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, Literal
 
 from regard.errors import ConfigError
@@ -78,7 +79,8 @@ def refuse_out_of_range(settings: Any) -> None:
     """Raise a ConfigError if a number in these settings is out of its range."""
     for name, declared in controls_of(type(settings)).items():
         value = getattr(settings, name)
-        if isinstance(value, int | float):
+        if isinstance(value, Real):
             default = getattr(type(settings), name)
             fallback = declared.least if declared.neutral is None else declared.neutral
-            declared.refuse(name, value, fallback if default is None else default)
+            number = int(value) if isinstance(value, Integral) else float(value)
+            declared.refuse(name, number, fallback if default is None else default)

@@ -18,6 +18,8 @@ from regard.decoding.control import (
     controls_of,
     refuse_out_of_range,
 )
+from regard.errors import ConfigError
+from regard.recipe import check_types
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +36,7 @@ class BeamSize:
 
     def __post_init__(self) -> None:
         refuse_out_of_range(self)
+        check_types(self, kind=ConfigError)
 
     @property
     def width(self) -> int:
@@ -185,7 +188,7 @@ class TextControls:
         (),
         metavar="TEXT",
     )
-    ban_ids: tuple[str, ...] = control(
+    ban_ids: tuple[str | int, ...] = control(
         "Never output these tokens (their numbers, with spaces between) one after another.", (), metavar="IDS"
     )
     boost: tuple[str, ...] = control(

@@ -39,8 +39,10 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         super().__post_init__()
         if any(token < 0 for token in self.end_ids):
             raise ConfigError(f"end_ids = {min(self.end_ids)} is not a token", "token ids begin at 0")
-        for ids in self.ban_ids:
+        texts = tuple(map(str, self.ban_ids))
+        for ids in texts:
             banned_ids(ids)
+        object.__setattr__(self, "ban_ids", texts)
         for name in TEXTS:
             if any(not text for text in getattr(self, name)):
                 raise ConfigError(f"{name} has an empty text", f"leave it out of {name}")

@@ -1,7 +1,7 @@
-"""Sampling: filters change a distribution, and noise of the request samples from it.
+"""Sampling: filters change the distribution of the next token, and a random number selects a token.
 
-The noise of a step is a function of the seed, the request, the number of the sample and the step alone, so
-that a sample does not depend on the batch.
+The random number ("noise") is a function of the seed, the request, the number of the sample and the step
+alone, so a sample does not depend on the batch.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from regard.decoding.decoding_loop import DecodingLoop
 from regard.decoding.hypothesis import Request
 from regard.decoding.request_constraints import FREE, RequestConstraints
 from regard.decoding.rows import HypothesisRows, as_arrays
-from regard.decoding.search_checks import refuse_other_count
+from regard.decoding.search_checks import check_sampling, refuse_other_count
 from regard.decoding.step import LogitStepper
 from regard.decoding.steps_at_once import SampledSteps, run_steps
 from regard.errors import ConfigError
@@ -74,10 +74,7 @@ class TopP:
 
     def __call__(self, logits: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
         ordered, ids = logits.sort(dim=1, descending=True, stable=True)
-        probabilities = ordered.softmax(dim=1)
-        before = probabilities.cumsum(dim=1) - probabilities
-        beyond = before >= self.p
-        return logits.masked_fill(beyond.scatter(1, ids, beyond), -torch.inf)
+        return _first_tokens(logits, ids, ordered.softmax(dim=1), self.p)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,18 +116,27 @@ class Typical:
         probabilities = log_probs.exp()
         entropy = -(probabilities * log_probs).nansum(dim=1, keepdim=True)  # 0 * -inf counts as 0
         ids = (-log_probs - entropy).abs().sort(dim=1, stable=True).indices
-        ordered = probabilities.gather(1, ids)
-        beyond = ordered.cumsum(dim=1) - ordered >= self.p
-        return logits.masked_fill(beyond.scatter(1, ids, beyond), -torch.inf)
+        return _first_tokens(logits, ids, probabilities.gather(1, ids), self.p)
 
 
-# the filters that the kernel knows, in the order in which it applies them
+def _first_tokens(
+    logits: Float[Tensor, "rows vocab"],
+    ids: Int64[Tensor, "rows vocab"],
+    probabilities: Float[Tensor, "rows vocab"],
+    p: float,
+) -> Float[Tensor, "rows vocab"]:
+    """Keep the fewest tokens, in the order of `ids`, whose probabilities, in this order, add up to `p`."""
+    beyond = probabilities.cumsum(dim=1) - probabilities >= p
+    return logits.masked_fill(beyond.scatter(1, ids, beyond), -torch.inf)
+
+
+# the filters that the kernel has, in the order in which it applies them, and its name of their setting
 KERNEL_FIELDS = {Temperature: "temperature", TopK: "top_k", TopP: "top_p", MinP: "min_p"}
 
 
 @dataclass(frozen=True, eq=False)
 class RandomChoice:
-    """The ranking of sampling: the token at which the sum of the probabilities exceeds the noise of a row."""
+    """The ranking of sampling: the token at which the cumulative probability exceeds the noise of the row."""
 
     filters: tuple[Filter, ...]
     noise: Float64[np.ndarray, " rows"]
@@ -140,9 +146,9 @@ class RandomChoice:
         logits = log_probs
         for each in self.filters:
             logits = each(logits)
-        up_to = logits.softmax(dim=1).double().cumsum(dim=1)
-        heights = torch.from_numpy(self.noise).to(up_to.device)[:, None] * up_to[:, -1:]
-        ids = torch.searchsorted(up_to, heights, right=True).clamp(max=log_probs.size(1) - 1)
+        cumulative = logits.softmax(dim=1).double().cumsum(dim=1)
+        thresholds = torch.from_numpy(self.noise).to(cumulative.device)[:, None] * cumulative[:, -1:]
+        ids = torch.searchsorted(cumulative, thresholds, right=True).clamp(max=log_probs.size(1) - 1)
         values = log_probs.gather(1, ids)
         return values.cpu().numpy().astype(np.float64), ids.cpu().numpy()
 
@@ -153,6 +159,10 @@ class Sampling(DecodingLoop):
 
     filters: tuple[Filter, ...] = ()
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sampling(self)
 
     def ranking(self, requests: Sequence[Request]) -> Callable[[HypothesisRows], RandomChoice]:
         indices = np.array([request.noise for request in requests])
@@ -193,33 +203,38 @@ class Sampling(DecodingLoop):
         constraints: RequestConstraints,
         rank: Ranking,
     ) -> SelectedTokens:
-        """As without kernels, whose results differ in the last bits; a row's do not depend on the batch."""
+        """Samples by the kernel, where it has the filters: fast, with other last bits than PyTorch's.
+
+        Which of the two samples does not depend on the batch.
+        """
         filters = self.kernel_filters if logits.device.type == "cpu" else None
         if filters is None or not isinstance(rank, RandomChoice):
             return super().of_logits(logits, rows, constraints, rank)
         banned = [*self.never, *self.banned_of_rows(rows, constraints)]
         forced = constraints.forced_or_free(rows)
         fallback = np.where(forced == FREE, self.eos_id, forced)
-        columns = np.empty((len(fallback), len(banned)), np.int64)
-        for column, each in enumerate(banned):
-            columns[:, column] = each
-        noise, barred, asked = map(torch.from_numpy, (rank.noise, columns, fallback))
-        found, log_sums = sample_tokens(logits, filters, noise, barred, asked)
+        banned_ids = np.empty((len(fallback), len(banned)), np.int64)
+        for column, each in enumerate(banned):  # an id for all rows, or one for each
+            banned_ids[:, column] = each
+        found, log_sums = sample_tokens(
+            logits, filters, *map(torch.from_numpy, (rank.noise, banned_ids, fallback))
+        )
         if rows.alternatives is not None:
             rows.alternatives.rank(logits - logits.amax(dim=1, keepdim=True) - log_sums[:, None])
         return self.settled(rows, constraints, forced, as_arrays(found))
 
     @cached_property
     def kernel_filters(self) -> KernelFilters | None:
-        """The filters as the kernel takes them; None if it does not know them, or a rule, in this order."""
+        """The filters for the kernel; None if it cannot apply them in this order, or a rule."""
         if not kernels.available() or not all(map(names_tokens, self.rules)):
             return None
-        found, kinds = KernelFilters(1.0, 1.0, 0.0, 0), list(KERNEL_FIELDS)
+        kinds = [type(each) for each in self.filters]
+        if kinds != [kind for kind in KERNEL_FIELDS if kind in kinds]:
+            return None
+        found = KernelFilters(temperature=1.0, top_p=1.0, min_p=0.0, top_k=0)
         for each in self.filters:
-            if type(each) not in kinds:
-                return None
-            del kinds[: kinds.index(type(each)) + 1]
-            setattr(found, KERNEL_FIELDS[type(each)], *vars(each).values())
+            [setting] = vars(each).values()
+            setattr(found, KERNEL_FIELDS[type(each)], setting)
         return found
 
 
@@ -229,7 +244,10 @@ def uniform_noise(
     sample: Int64[np.ndarray, " rows"],
     step: int | Int64[np.ndarray, "*steps rows"],
 ) -> Float64[np.ndarray, "*steps rows"]:
-    """A number in [0, 1) for each step and row; multiples of 2^-52, so as floats they stay below 1."""
+    """A random number in [0, 1) for each step and row: a hash of all arguments.
+
+    A multiple of 2^-52, so its float64 stays below 1.
+    """
     state = np.full(len(index), seed % 2**64, np.uint64)
     for part in (index, sample, step):
         state = _mix(state) ^ np.asarray(part).astype(np.uint64)

@@ -16,11 +16,11 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 
 @dataclass(frozen=True, kw_only=True)
 class ForcedScore:
-    """The score of one pair. The end of the target counts as a token."""
+    """The score of one pair. The end token of the target counts."""
 
-    log_prob: float  # nats
+    log_prob: float  # of the target, in nats
     num_tokens: int
-    token_log_probs: list[float] = field(repr=False)  # the last is the end's
+    token_log_probs: list[float] = field(repr=False)  # in nats; the last is the end token's
 
 
 def forced_scores(
@@ -34,7 +34,11 @@ def forced_scores(
 ) -> list[ForcedScore]:
     """The score of each (source, target), ids without bos and eos; several models are an ensemble.
 
-    A batch has at most `batch_tokens` positions of the longer side, padding counted.
+    An ensemble's probability of a token is the mean of its models'. A batch has at most `batch_tokens`
+    positions of the longer side, padding counted.
+
+    Raises:
+        DataError: a pair is longer than a model can read.
     """
     models = ensemble_of(models)
     for name, value in (("bos_id", bos_id), ("eos_id", eos_id)):
@@ -45,11 +49,11 @@ def forced_scores(
     most = max_positions(models)
     if lengths and max(lengths) > most:
         raise DataError(
-            f"pair {lengths.index(max(lengths)) + 1} has {max(lengths)} tokens with its end, but the model"
-            f" has only {most} positions",
+            f"pair {lengths.index(max(lengths)) + 1} has {max(lengths)} tokens with its end token,"
+            f" but the model has only {most} positions",
             "cut it into shorter sentences",
         )
-    found: dict[int, ForcedScore] = {}
+    scores: dict[int, ForcedScore] = {}
     with torch.no_grad(), deterministic(models):
         for places in by_length(lengths, batch_tokens):
             src_ids, src_lengths = padded([sources[place] for place in places], pad_id, most=most)
@@ -60,10 +64,10 @@ def forced_scores(
             )
             rows = (log_probs.double().logsumexp(dim=0) - math.log(len(models))).tolist()
             for place, row, count in zip(places, rows, num_tokens.tolist(), strict=True):
-                found[place] = ForcedScore(
+                scores[place] = ForcedScore(
                     log_prob=math.fsum(row[:count]), num_tokens=count, token_log_probs=row[:count]
                 )
-    return [found[place] for place in range(len(pairs))]
+    return [scores[place] for place in range(len(pairs))]
 
 
 def _label_log_probs(
@@ -73,8 +77,8 @@ def _label_log_probs(
     inputs: Int64[Tensor, "rows tgt_len"],
     labels: Int64[Tensor, "rows tgt_len"],
 ) -> Float[Tensor, "rows tgt_len"]:
-    """What one model gives each label, on the host."""
+    """One model's log-probability of each label, on the CPU."""
     device = model.device
     logits = model(src_ids.to(device), src_lengths.to(device), inputs.to(device)).float()
-    chosen = logits.gather(2, labels.to(device)[:, :, None])[:, :, 0]
-    return (chosen - logits.logsumexp(dim=2)).cpu()
+    label_logits = logits.gather(2, labels.to(device)[:, :, None])[:, :, 0]
+    return (label_logits - logits.logsumexp(dim=2)).cpu()

@@ -1,6 +1,6 @@
 """Settings with which no search can run, refused when the search is made."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Integral
 from typing import Any
 
@@ -28,11 +28,43 @@ def check_search(search: Any) -> None:
         )
     for name in ("bos_id", "eos_id"):
         refuse_other_id(name, getattr(search, name))
-    rules = search.rules if isinstance(search.rules, Iterable) else (search.rules,)
-    for rule in rules:
-        refuse_other_rule(rule)
-    if rules is not search.rules:
-        raise ConfigError("`rules` is a single rule", "give a tuple: rules=(rule,)")
+    for name in ("cut", "early_stopping", "heuristic_stopping"):
+        if not isinstance(given := getattr(search, name, False), bool):
+            raise ConfigError(f"{name} is {given!r}, but must be True or False")
+    several("ends", search, lambda token: refuse_other_id("a token of `ends`", token))
+    several("rules", search, refuse_other_rule)
+
+
+def check_sampling(sampling: Any) -> None:
+    """Raise a ConfigError for a seed that is no whole number, and for filters that cannot be called."""
+    if not isinstance(sampling.seed, Integral) or isinstance(sampling.seed, bool):
+        raise ConfigError(f"seed is {sampling.seed!r}, but must be a whole number")
+    several("filters", sampling, refuse_other_filter)
+
+
+def several(name: str, settings: Any, refuse: Callable[[Any], None]) -> None:
+    """Make what is iterable, such as a list, a tuple, after `refuse` has seen each item.
+
+    Raises:
+        ConfigError: it is a single item, or `refuse` raises one.
+    """
+    given = getattr(settings, name)
+    found = tuple(given) if isinstance(given, Iterable) else (given,)
+    for each in found:
+        refuse(each)
+    if not isinstance(given, Iterable):
+        one = name.removesuffix("s")
+        raise ConfigError(f"`{name}` is a single {one}", f"give a tuple: {name}=({one},)")
+    object.__setattr__(settings, name, found)
+
+
+def refuse_other_filter(filter: object) -> None:
+    """Raise a ConfigError if this is not a function of logits."""
+    if not callable(filter) or isinstance(filter, type):
+        what = getattr(filter, "__name__", repr(filter))
+        raise ConfigError(
+            f"{what} in `filters` is not a filter", "TopK(k=40) and others are in regard.decoding"
+        )
 
 
 def refuse_other_count(name: str, value: object, hint: str = "") -> None:

@@ -120,7 +120,7 @@ class GatheredModel:
         received = None
         if self._group.is_first:
             received = [torch.empty_like(padded) for _ in range(self._group.size)]
-        dist.gather(padded.contiguous(), received, group=self._group.channel, group_dst=0)
+        dist.gather(padded.contiguous(), received, group=self._group.process_group, group_dst=0)
         return torch.cat(received)[: weight.size(0)] if received is not None else None
 
 

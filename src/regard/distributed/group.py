@@ -1,7 +1,7 @@
 """The group of processes that train one model, and their collective operations.
 
-Data parallelism (Goyal et al. 2017): every process has the whole model and its own share of each batch;
-gradients are summed before the step, so all processes take the same step. A group of one does nothing.
+Data parallelism (Goyal et al. 2017): every process has its own share of each batch; gradients are summed
+before the step, so all processes take the same step. In a group of one process nothing is communicated.
 """
 
 import json
@@ -27,8 +27,8 @@ class Group:
 
     rank: int = 0
     size: int = 1
-    channel: Any = None  # the process group of torch
-    store: Any = None  # the key-value store of torch, shared by the processes
+    process_group: Any = None  # torch's
+    store: Any = None  # torch's key-value store, shared by the processes
 
     @property
     def is_first(self) -> bool:
@@ -40,7 +40,7 @@ class Group:
         if self.size == 1:
             return
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        dist.all_reduce(flat, group=self.channel)
+        dist.all_reduce(flat, group=self.process_group)
         for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(part.view_as(tensor))
 
@@ -48,42 +48,44 @@ class Group:
         """The maximum of a number over all processes."""
         if self.size == 1:
             return number
-        found = torch.tensor(number)
-        dist.all_reduce(found, dist.ReduceOp.MAX, group=self.channel)
-        return int(found)
+        largest = torch.tensor(number)
+        dist.all_reduce(largest, dist.ReduceOp.MAX, group=self.process_group)
+        return int(largest)
 
     def broadcast(self, value: Any) -> Any:
         """The first process's value, in all processes; it must be JSON data."""
         return self.all_gather(value if self.is_first else None)[0]
 
     def all_gather(self, value: Any) -> list[Any]:
-        """The values of all processes, in order of rank; they must be JSON data."""
+        """The values of all processes, in order of rank; they must be JSON data.
+
+        torch's `all_gather_object` would read pickles.
+        """
         if self.size == 1:
             return [value]
         encoded = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        dist.all_gather(lengths, torch.tensor([len(encoded)]), group=self.channel)
+        dist.all_gather(lengths, torch.tensor([len(encoded)]), group=self.process_group)
         longest = max(int(length) for length in lengths)
-        received = [torch.zeros(longest, dtype=torch.uint8) for _ in range(self.size)]
-        dist.all_gather(
-            received, torch.cat([encoded, encoded.new_zeros(longest - len(encoded))]), group=self.channel
-        )
+        padded = torch.cat([encoded, encoded.new_zeros(longest - len(encoded))])
+        received = [torch.zeros_like(padded) for _ in range(self.size)]
+        dist.all_gather(received, padded, group=self.process_group)
         texts = [bytes(text[: int(length)].tolist()) for text, length in zip(received, lengths, strict=True)]
         return [json.loads(text) for text in texts]
 
     @contextmanager
     def first_alone(self) -> Iterator[None]:
-        """A context that the first process runs through before the others enter it."""
+        """A context in which the first process does everything before the others begin."""
         if not self.is_first:
-            self.wait()
+            self.barrier()
         yield
         if self.is_first:
-            self.wait()
+            self.barrier()
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Waits until all processes have called this."""
         if self.size > 1:
-            self.maximum(0)  # not torch's barrier, which may need GPUs
+            self.maximum(0)  # torch's own barrier may need GPUs
 
 
 SINGLE = Group()
@@ -102,9 +104,8 @@ def join(process: Rank) -> Group:
     dist.init_process_group(
         backend, store=store, rank=process.rank, world_size=process.size, timeout=RENDEZVOUS_TIMEOUT
     )
-    return Group(
-        rank=process.rank, size=process.size, channel=dist.new_group(timeout=WAIT_TIMEOUT), store=store
-    )
+    process_group = dist.new_group(timeout=WAIT_TIMEOUT)
+    return Group(rank=process.rank, size=process.size, process_group=process_group, store=store)
 
 
 def leave() -> None:

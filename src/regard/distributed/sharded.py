@@ -39,7 +39,7 @@ class ShardedModel:
         _refuse_scalars(model)
         self.model, self.group = model, group
         self._device = device or next(model.parameters()).device
-        self._mesh = DeviceMesh.from_group(group.channel, self._device.type)
+        self._mesh = DeviceMesh.from_group(group.process_group, self._device.type)
         blocks = _blocks(model)
         self._gathered = GatheredModel(model, blocks, group, self._device)
         self._pass = _Pass(model)

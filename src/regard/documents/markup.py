@@ -1,27 +1,29 @@
-"""HTML: the texts between its tags, which are translated one by one.
+"""HTML and XML: the texts between tags, which are translated one by one.
 
 Tags, comments, and elements such as scripts and code stay as they are; so does what `translate="no"` or the
 class `notranslate` keeps from being translated. A sentence with inline tags is translated as a whole where
 the model can align it, else in parts.
 """
 
+import html
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, repeat
 
 from regard.documents.inline_tags import SpanLinks
 from regard.documents.passages import Item, ItemKind, Passage, balanced
-from regard.documents.tag_rules import CLOSES, HTML_RULES, KEPT, RAW, VOID, TagRules
+from regard.documents.tag_rules import CLOSES, HTML_RULES, TagRules
 
-OPENING = re.compile(r"<(?=[a-zA-Z/!?])")
-NAME = re.compile(r"</?([a-zA-Z][^\s/>]*)")
+OPENING, OPENING_OF_XML = re.compile(r"<(?=[a-zA-Z/!?])"), re.compile("<")
+NAME, NAME_OF_XML = re.compile(r"</?([a-zA-Z][^\s/>]*)"), re.compile(r"</?([^\s/>!?]+)")
+CDATA, END_OF_CDATA = "<![CDATA[", "]]>"
 STOP = re.compile(r">|=\s*(['\"])")
 ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>=]+)))?""")
 
 
 class Markup:
-    """A piece of HTML; `texts` are those to translate, `lines` those in which they begin, from 1.
+    """A piece of HTML or XML; `texts` are those to translate, `lines` those in which they begin, from 1.
 
     `whole`: sentences with inline tags are one text each, whose translation is given with its alignment.
     """
@@ -49,10 +51,10 @@ class Markup:
 class _OpenElements:
     """The elements that are open at a place, each with whether it is kept from being translated."""
 
-    def __init__(self, ignored: Collection[str] = ()) -> None:
+    def __init__(self, rules: TagRules) -> None:
         self._open: list[tuple[str, bool]] = []
         self._counts: Counter[str] = Counter()
-        self._ignored = ignored  # names of elements that are kept
+        self._rules, self._closes = rules, {} if rules.xml else CLOSES
 
     @property
     def kept(self) -> bool:
@@ -65,11 +67,11 @@ class _OpenElements:
                 while self._close() != name:
                     pass
             return
-        while self._open and self._open[-1][0] in CLOSES.get(name, ()):
+        while self._open and self._open[-1][0] in self._closes.get(name, ()):
             self._close()
-        if name not in VOID:
-            own = False if name in self._ignored else is_translated(tag)
-            self._open.append((name, self.kept or name in KEPT if own is None else not own))
+        if name not in self._rules.void:
+            own = False if name in self._rules.ignored else is_translated(tag)
+            self._open.append((name, self.kept or name in self._rules.kept if own is None else not own))
             self._counts[name] += 1
 
     def _close(self) -> str:
@@ -80,33 +82,44 @@ class _OpenElements:
 
 def items_of(source: str, rules: TagRules) -> Iterator[Item]:
     """The texts, tags and comments, and what is not translated."""
-    place, elements = 0, _OpenElements(rules.ignored)
+    place, elements = 0, _OpenElements(rules)
+    starts, names = (OPENING_OF_XML, NAME_OF_XML) if rules.xml else (OPENING, NAME)
     while place < len(source):
-        opening = OPENING.search(source, place)
+        opening = starts.search(source, place)
         start = opening.start() if opening else len(source)
         if text := source[place:start]:
             yield Item(text, "kept" if elements.kept else "text")
         if not opening:
             return
-        place, kept = _end(source, start), elements.kept
+        kept = elements.kept
+        if rules.xml and source.startswith(CDATA, start):
+            place = _after(source, END_OF_CDATA, start)
+            content = html.escape(source[start + len(CDATA) : place - len(END_OF_CDATA)], quote=False)
+            yield Item(source[start:place], "kept") if kept else Item(content, "text")
+            continue
+        place = _end(source, start, "?>" if rules.xml else ">")
         kind: ItemKind = "empty" if source.startswith("<!--", start) and not kept else "kept"
         name = ""
-        if found := NAME.match(source, start, place):
-            tag, name = source[start:place], found[1].lower()
-            if name in RAW and not tag.startswith("</"):
+        if found := names.match(source, start, place):
+            tag, name = source[start:place], found[1] if rules.xml else found[1].lower()
+            if rules.xml and tag.endswith("/>"):
+                kind = "kept" if kept or name in rules.ignored else "empty"
+            elif name in rules.raw and not tag.startswith("</"):
                 place = _end_of_raw(source, place, name)
                 name = "" if kept else name
             else:
                 elements.read(tag, name)
                 if not kept and not elements.kept:
-                    kind = "closing" if tag.startswith("</") else "empty" if name in VOID else "opening"
+                    kind = "closing" if tag.startswith("</") else "empty" if name in rules.void else "opening"
         yield Item(source[start:place], kind, name)
 
 
-def _end(source: str, start: int) -> int:
-    """The place after the tag or comment that starts here."""
+def _end(source: str, start: int, of_instruction: str) -> int:
+    """The place after the tag or comment that starts here, or an instruction, which ends so."""
     if source.startswith("<!--", start):
         return _after(source, "-->", start)
+    if source.startswith("<?", start):
+        return _after(source, of_instruction, start)
     if source[start + 1] in "/!?":
         return _after(source, ">", start)
     place = start
@@ -150,7 +163,8 @@ def _runs(items: Iterable[Item], rules: TagRules, *, whole: bool) -> Iterator[tu
         for run in [[item] for item in some] if splits else balanced([*some]):
             is_text = any(character.isalnum() for item in run for character in item.text)
             source = "".join(item.source for item in run)
-            yield (Passage(run) if is_text else source), line + _lines_before(run)
+            space = "&#160;" if rules.xml else "&nbsp;"
+            yield (Passage(run, space) if is_text else source), line + _lines_before(run)
             line += source.count("\n")
 
 

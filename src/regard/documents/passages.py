@@ -36,9 +36,12 @@ class Item:
 
 
 class Passage:
-    """A text with inline tags, which are balanced; `text` is without them and without outer white space."""
+    """A text with inline tags, which are balanced; `text` is without them and without outer white space.
 
-    def __init__(self, items: Sequence[Item]) -> None:
+    `space`: how a no-break space at its ends is written if it was not written as itself.
+    """
+
+    def __init__(self, items: Sequence[Item], space: str = "&nbsp;") -> None:
         begin, end = _core(items)
         core = items[begin:end]
         self._before = "".join(item.source for item in items[:begin])
@@ -47,8 +50,8 @@ class Passage:
         self.text = text.strip()
         start = len(text) - len(text.lstrip())
         before, after = text[:start], text[start + len(self.text) :]
-        self._before += before if written.startswith(before) else _spelled(before)
-        self._after = (after if written.endswith(after) else _spelled(after)) + self._after
+        self._before += before if written.startswith(before) else before.replace("\u00a0", space)
+        self._after = (after if written.endswith(after) else after.replace("\u00a0", space)) + self._after
         self._root = _tree(core, self.text, start)
 
     @property
@@ -172,7 +175,3 @@ def _written(element: Element) -> str:
 
 def _text(items: Sequence[Item]) -> str:
     return "".join(item.text for item in items)
-
-
-def _spelled(space: str) -> str:
-    return space.replace("\u00a0", "&nbsp;")

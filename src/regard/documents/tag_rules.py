@@ -37,16 +37,35 @@ class TagRules:
         splitting: other tags that split.
         inline: tags that do not.
         outline: the tags of HTML that split do; else only `splitting`.
+        xml: the tags are of XML: no name has a meaning, capitals count, and <x/> has no content. Those that
+            split are found by `outlined` of `xml_outline.py`.
     """
 
     ignored: frozenset[str] = frozenset()
     splitting: frozenset[str] = frozenset()
     inline: frozenset[str] = frozenset()
     outline: bool = True
+    xml: bool = False
+
+    @property
+    def raw(self) -> tuple[str, ...]:
+        """The elements whose content is not markup."""
+        return () if self.xml else RAW
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The elements that are not translated unless a tag says so."""
+        return () if self.xml else KEPT
+
+    @property
+    def void(self) -> frozenset[str]:
+        """The elements without an end."""
+        return frozenset() if self.xml else VOID
 
     def splits(self, name: str) -> bool:
         """True if a tag with this name splits a text."""
-        return name in self.splitting or (self.outline and name in SPLITTING and name not in self.inline)
+        by_name = self.outline and not self.xml and name in SPLITTING and name not in self.inline
+        return name in self.splitting or by_name
 
 
 HTML_RULES = TagRules()

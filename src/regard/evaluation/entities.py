@@ -1,8 +1,9 @@
 """Precision, recall and F1 of entities, from a label for each word: BIO, IOB1, BIOES or BILOU.
 
-Entities are counted as by conlleval, the script of CoNLL-2003, and by seqeval: one that is predicted is
-right if its first word, its last word and its type are. A label that does not follow the scheme, such as an
-I- after O, begins an entity.
+Entities are counted as by conlleval, the script of CoNLL-2003, and by seqeval's default: one that is
+predicted is right if its first word, its last word and its type are. A label that does not follow the scheme,
+such as an I- after O, begins an entity; seqeval's mode="strict" counts none there. The L- and U- of BILOU,
+which seqeval's default does not know, are E- and S-.
 """
 
 import re

@@ -31,11 +31,9 @@ from regard.layers.block import DecoderBlock, EncoderBlock
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import Decoder
 
-# multiplications of several steps by one call, which Ctrl-C cannot interrupt: half a second, roughly
-MOST_WORK = 1 << 34
-Block = Callable[[PlannedResult], PlannedResult]
-# of rows, and of a residual to add
-PlannedAttention = Callable[[PlannedResult, PlannedResult | None], PlannedResult]
+MAX_MULTIPLICATIONS = 1 << 34  # of one call: about half a second, in which Ctrl-C has no effect
+PlannedBlock = Callable[[PlannedResult], PlannedResult]
+PlannedAttention = Callable[[PlannedResult, PlannedResult | None], PlannedResult]  # rows, residual to add
 
 
 class PlannedDecoder:
@@ -47,27 +45,26 @@ class PlannedDecoder:
         Raises:
             UnsupportedPart: the stack has a part that no kernel computes.
         """
-        enter, leave = row_embedding(stack.input), row_norm(stack.norm)
+        embed, final_norm = row_embedding(stack.input), row_norm(stack.norm)
         blocks = [_block(block, number) for number, block in enumerate(stack.blocks)]
         first = stack.blocks[0].self_attention
         assert isinstance(first, SelfAttention)
         self._layers, self._features = len(blocks), first.num_kv_heads * first.d_head
         positions = stack.input.positions
         self._positional = None if positions is None else PositionVectors(positions)
-        self._turns = rotary_vectors(stack.blocks)
+        self._rotary = rotary_vectors(stack.blocks)
         self._scale = stack.scale if isinstance(stack, Decoder) else 1.0
-        # learned positions end somewhere, all others nowhere
-        self._most: int = getattr(positions, "max_positions", sys.maxsize)
+        self._max_positions: int = getattr(positions, "max_positions", sys.maxsize)  # of learned positions
 
         def path(ids: PlannedResult) -> PlannedResult:
-            x = enter(ids)
+            x = embed(ids)
             for block in blocks:
                 x = block(x)
-            return leave(x)
+            return final_norm(x)
 
         self._plan = Plan(1, path)
         self._linears = [each for each in self._plan.linears if isinstance(each, PackedLinear)]
-        _prefetch([*self._linears, output])
+        _prefetch_next([*self._linears, output] if isinstance(output, PackedLinear) else self._linears)
 
     def __call__(self, ids: Int64[Tensor, " rows"], cache: SlotCache) -> Float[Tensor, "rows d_model"]:
         """Decode one more position of each row; its keys and values are stored in the cache."""
@@ -78,15 +75,17 @@ class PlannedDecoder:
     def run_steps(
         self, output: PackedLinear, state: SearchState, cache: SlotCache, steps: int
     ) -> StepsTaken | None:
-        """Continue a search by at most `steps` steps (`run_steps`).
+        """Continue a search by at most `steps` steps in one call; see `native.search.run_steps`.
 
-        The cache has then read what the search had at first, and what it gained. None if the model has no
-        positions for two steps; then nothing was read.
+        The cache then holds the last tokens of `state` and those that its hypotheses gained. None if the
+        model has no positions for two steps; then the cache is as it was.
         """
-        work = state.most_rows * sum(each.shape.numel() for each in (*self._linears, output))
-        if (steps := min(steps, self._most - cache.length, max(2, MOST_WORK // work))) < 2:
+        per_step = state.most_rows * sum(each.shape.numel() for each in (*self._linears, output))
+        interruptible = max(2, MAX_MULTIPLICATIONS // per_step)
+        steps = min(steps, self._max_positions - cache.length, interruptible)
+        if steps < 2:
             return None
-        if (rows := len(state.last)) < state.most_rows:
+        if (rows := len(state.last)) < state.most_rows:  # fill up with copies of the last row
             cache.select(torch.arange(state.most_rows).clamp(max=rows - 1))
         taken = run_steps(self._plan, output, state, self._inputs(cache, steps), steps, self._scale)
         cache.advance(taken.tokens.size(1) + 1)
@@ -97,14 +96,22 @@ class PlannedDecoder:
     def _inputs(self, cache: SlotCache, steps: int = 1) -> AttentionInputs:
         """The inputs of `steps` steps, the first step's rows first."""
         slots = cache.make_room(self._layers, self._features, steps).flatten()
-        lengths, held = (_of_steps(each, steps) for each in (cache.lengths, cache.held))
-        positional = None if self._positional is None else self._positional(lengths)
-        turns = None if self._turns is None else self._turns(lengths)
-        own = (cache.keys, cache.values, cache.table, slots, cache.begins_of(held), held)
-        if (memory := cache.memory) is None:
-            return AttentionInputs(*own, positional=positional, turns=turns)
-        held = (memory.layers, memory.starts, memory.lengths, memory.longest)
-        return AttentionInputs(*own, *held, positional=positional, turns=turns)
+        lengths, stored = (_of_steps(each, steps) for each in (cache.lengths, cache.held))
+        memory = cache.memory
+        return AttentionInputs(
+            keys=cache.keys,
+            values=cache.values,
+            table=cache.table,
+            slots=slots,
+            begins=cache.begins_of(stored),
+            positions=stored,
+            memory=() if memory is None else memory.layers,
+            starts=None if memory is None else memory.starts,
+            lengths=None if memory is None else memory.lengths,
+            longest=0 if memory is None else memory.longest,
+            positional=None if self._positional is None else self._positional(lengths),
+            rotary=None if self._rotary is None else self._rotary(lengths),
+        )
 
 
 def _of_steps(positions: Int64[Tensor, " rows"], steps: int) -> Int64[Tensor, " steps_x_rows"]:
@@ -112,23 +119,19 @@ def _of_steps(positions: Int64[Tensor, " rows"], steps: int) -> Int64[Tensor, " 
     return positions if steps == 1 else (torch.arange(steps)[:, None] + positions).flatten()
 
 
-def _block(block: nn.Module, number: int) -> Block:
+def _block(block: nn.Module, number: int) -> PlannedBlock:
     """The sub-layers of a block, one after the other; `number` counts the layers of the cache."""
     if type(block) not in (EncoderBlock, DecoderBlock):
         raise UnsupportedPart(f"{type(block).__name__} is not a block with kernels")
     assert isinstance(block, EncoderBlock | DecoderBlock)
-    around_self, to_self = (
-        row_residual(block.around_self_attention),
-        _self_attention(block.self_attention, number),
-    )
-    around_network, network = row_residual(block.around_feed_forward), row_feed_forward(block.feed_forward)
+    add_self = row_residual(block.around_self_attention)
+    add_network = row_residual(block.around_feed_forward)
+    to_self, network = _self_attention(block.self_attention, number), row_feed_forward(block.feed_forward)
     if isinstance(block, EncoderBlock):
-        return lambda x: around_network(around_self(x, to_self), network)
-    around_memory, to_memory = (
-        row_residual(block.around_cross_attention),
-        _cross_attention(block.cross_attention, number),
-    )
-    return lambda x: around_network(around_memory(around_self(x, to_self), to_memory), network)
+        return lambda x: add_network(add_self(x, to_self), network)
+    add_memory = row_residual(block.around_cross_attention)
+    to_memory = _cross_attention(block.cross_attention, number)
+    return lambda x: add_network(add_memory(add_self(x, to_self), to_memory), network)
 
 
 def _self_attention(module: SelfAttention, number: int) -> PlannedAttention:
@@ -163,8 +166,7 @@ def _cross_attention(module: MultiHeadAttention, number: int) -> PlannedAttentio
     return attend
 
 
-def _prefetch(layers: Sequence[object]) -> None:
-    """Set which layer's weights each linear layer prefetches: the next one's; the last, the first one's."""
-    linears = [each for each in layers if isinstance(each, PackedLinear)]
-    for one, other in pairwise([*linears, *linears[:1]]):
-        one.prefetch(other)
+def _prefetch_next(linears: Sequence[PackedLinear]) -> None:
+    """Let each linear layer prefetch the weights of the next one, and the last those of the first."""
+    for layer, following in pairwise([*linears, *linears[:1]]):
+        layer.prefetch(following)

@@ -36,7 +36,7 @@ class Sources:
     spans: list[tuple[int, int]]  # begin and end of each long source
     starts: Int64[Tensor, " positions"]
     lengths: Int64[Tensor, " positions"]  # of its source; 0 in the long sources
-    turns: Float[Tensor, "positions two_d_head"] | None  # of rotary positions: the sines, then the cosines
+    rotary: Float[Tensor, "positions two_d_head"] | None  # sines and then cosines of the angles
 
     @classmethod
     def of(cls, lengths: Int64[Tensor, " sources"], width: int, rotary: PositionVectors | None) -> "Sources":
@@ -52,7 +52,7 @@ class Sources:
             spans=spans,
             starts=all_starts,
             lengths=lengths.masked_fill(lengths > LONG, 0).repeat_interleave(lengths),
-            turns=None if rotary is None else rotary(torch.arange(len(all_starts)) - all_starts),
+            rotary=None if rotary is None else rotary(torch.arange(len(all_starts)) - all_starts),
         )
 
 
@@ -68,7 +68,7 @@ class Start:
         self._blocks = [_block(block) for block in model.encoder.blocks]
         self._rotary = rotary_vectors(model.encoder.blocks)
         self._source_end = model.config.source_end  # not the model, which would be kept for ever
-        self._enter, self._leave = model.encoder.input, row_norm(model.encoder.norm)
+        self._embed, self._final_norm = model.encoder.input, row_norm(model.encoder.norm)
         self._memories = [_memory(block) for block in model.decoder.blocks]
 
     def __call__(self, src_ids: SourceIds, src_lengths: Int64[Tensor, " sources"]) -> SlotCache:
@@ -86,11 +86,11 @@ class Start:
         """As a call, in as many parts as there are layers, and one more."""
         src_lengths = attended_lengths(src_lengths, source_end=self._source_end)
         sources = Sources.of(src_lengths, src_ids.size(1), self._rotary)
-        x = self._enter(src_ids)[sources.real]
+        x = self._embed(src_ids)[sources.real]
         for block in self._blocks:
             x = block(x, sources)
             yield
-        x = self._leave(x)
+        x = self._final_norm(x)
         starts = src_lengths.cumsum(0) - src_lengths
         layers = [memory(x) for memory in self._memories]
         return SlotCache(PackedMemory(layers, starts, src_lengths, src_ids.size(1), len(x)))
@@ -133,8 +133,8 @@ def _self_attention(module: SelfAttention) -> Callable[[Positions, Positions | N
                 key_norm(key.reshape(-1, d_head)).view(len(x), -1),
             )
             both = torch.cat(normed, dim=1)
-        if rotates and sources.turns is not None:
-            both = rotate(both, sources.turns, d_head)
+        if rotates and sources.rotary is not None:
+            both = rotate(both, sources.rotary, d_head)
         query, key = both[:, :query_end], both[:, query_end:]
         mixed = attend_to_memory(query, key, value, sources.starts, sources.lengths, LONG, d_head, scale)
         for start, end in sources.spans:

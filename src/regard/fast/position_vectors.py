@@ -45,8 +45,8 @@ def rotary_vectors(blocks: nn.ModuleList) -> PositionVectors | None:
     found = [each for each in blocks.modules() if isinstance(each, RotaryPositions)]
     if len({(each.base, each.d_head, each.scaling) for each in found}) > 1:
         raise UnsupportedPart("its layers have different rotary positions")
-    return PositionVectors(_turns(found[0])) if found else None
+    return PositionVectors(_sines_and_cosines(found[0])) if found else None
 
 
-def _turns(rotary: RotaryPositions) -> Callable[[int, int], Float[Tensor, "len two_d_head"]]:
+def _sines_and_cosines(rotary: RotaryPositions) -> Callable[[int, int], Float[Tensor, "len two_d_head"]]:
     return lambda start, length: torch.cat(rotary.sines_and_cosines(start, length), dim=1)

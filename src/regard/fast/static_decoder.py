@@ -29,17 +29,17 @@ Vectors = Float[Tensor, "positions features"]
 
 @dataclass(frozen=True)
 class Tables:
-    """The vectors of all positions that a step may reach: those that are added, and those that turn."""
+    """The vectors of all positions that a step may reach: those that are added, and those that rotate."""
 
     added: Vectors | None
-    turns: dict[int, tuple[Vectors, Vectors]]  # by rotary module: sines and cosines
+    rotary: dict[int, tuple[Vectors, Vectors]]  # by rotary module: sines and cosines
 
     @classmethod
     def of(cls, entry: InputEmbedding, blocks: Sequence[nn.Module], positions: int) -> "Tables":
         """The tables of a stack for `positions` positions."""
         added = None if entry.positions is None else entry.positions(0, positions).detach()
-        turning = [each for block in blocks for each in block.modules() if isinstance(each, RotaryPositions)]
-        return cls(added, {id(each): each.sines_and_cosines(0, positions) for each in turning})
+        rotary = [each for block in blocks for each in block.modules() if isinstance(each, RotaryPositions)]
+        return cls(added, {id(each): each.sines_and_cosines(0, positions) for each in rotary})
 
 
 class StaticDecoder:
@@ -79,7 +79,7 @@ class StaticDecoder:
 
 
 class Step:
-    """What the blocks share in one step: masks, the turns of this position, where keys are stored."""
+    """What the blocks share in one step: masks, the rotary angles of this position, where keys are stored."""
 
     def __init__(
         self, memory: StaticMemory, size: Size, at: Int64[Tensor, " places"], tables: Tables
@@ -89,9 +89,9 @@ class Step:
         self._positions = torch.arange(size.positions, device=device)
         self._at = at
         self._masks: dict[int | str | None, Tensor] = {}  # by window, and SOURCE
-        self._turns = {
+        self._rotary = {
             key: (F.embedding(at, sine)[:, None, None], F.embedding(at, cosine)[:, None, None])
-            for key, (sine, cosine) in tables.turns.items()
+            for key, (sine, cosine) in tables.rotary.items()
         }
         heads = torch.arange(memory.targets.size(3), device=device)
         places = torch.arange(size.places, device=device)
@@ -118,8 +118,8 @@ class Step:
         if module.query_norm is not None and module.key_norm is not None:
             query, key = module.query_norm(query), module.key_norm(key)
         if module.rotary is not None:
-            turns = self._turns[id(module.rotary)]
-            query, key = module.rotary.rotated(query, *turns), module.rotary.rotated(key, *turns)
+            angles = self._rotary[id(module.rotary)]
+            query, key = module.rotary.rotated(query, *angles), module.rotary.rotated(key, *angles)
         read = self._memory.targets[number, :, : self._size.places, :, : self._size.positions]
         if has_kernel(module, query):
             mixed = one_query_attention(module, query, (key, value), read, self._at, window)

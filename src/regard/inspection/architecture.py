@@ -1,9 +1,8 @@
-"""The tree of a model's modules with parameters, output shapes, FLOPs and memory for one input.
+"""The tree of a model's modules: parameters, output shapes and FLOPs of one pass; memory of the model.
 
-FLOPs are those of matrix products and convolutions, 2 m n k each, counted while a pass runs with plain
-attention: all of Q K^T counts, masked positions too. Norms, softmax, activations and embedding look-ups are
-left out, as is usual (Kaplan et al. 2020). torch.utils.flop_counter gives the same numbers, but imports
-PyTorch's compiler first, which takes seconds.
+FLOPs are those of matrix products (2 m n k each) and convolutions. All of Q K^T counts, masked positions too.
+Norms, softmax, activations and embedding look-ups are left out, as is usual (Kaplan et al. 2020).
+torch.utils.flop_counter gives the same numbers, but imports PyTorch's compiler first, which takes seconds.
 """
 
 from collections import Counter
@@ -33,8 +32,8 @@ class ModuleCosts:
 
     name: str  # "decoder.blocks.2.cross_attention"; "" for the model itself
     type: str
-    parameters: int  # number of parameters; tied ones count in the first module that holds them
-    tied: int  # number of parameters that an earlier module holds too, and that count there
+    parameters: int  # their number; tied ones count in the first module that has them
+    tied: int  # number of parameters that an earlier module has too, where they count
     flops: int  # in this pass
     output: tuple[int, ...] | None  # shape of its last output; None if it was not called
     children: tuple["ModuleCosts", ...]
@@ -47,7 +46,7 @@ class Totals:
     parameters: int
     flops: int  # of the forced pass: all positions at once
     cache_bytes: int  # of the decoding cache after all positions: keys and values, or recurrent states
-    activation_bytes: int  # saved for the backward pass of this example, without parameters
+    activation_bytes: int  # saved for the backward pass of this example; no parameters, no dropout masks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,65 +58,65 @@ class Architecture:
 
 
 def architecture_of(forced: ForcedPass) -> Architecture:
-    """The architecture of a model, counted in one pass."""
-    counted = _count(forced)
-    tree = _part(forced.model, "", counted, set())
+    """The architecture of the model of a pass, with the costs of this pass."""
+    tree = _costs(forced.model, "", _count(forced), set())
     totals = Totals(
         parameters=tree.parameters,
         flops=tree.flops,
-        cache_bytes=cache_bytes(forced),
-        activation_bytes=activation_bytes(forced),
+        cache_bytes=_cache_bytes(forced),
+        activation_bytes=_activation_bytes(forced),
     )
     return Architecture(tree=tree, totals=totals)
 
 
 @dataclass(frozen=True)
 class _Counts:
+    """What is counted in a pass, by the names of modules."""
+
     flops: Counter[str]  # of a module itself, without its children
-    shapes: dict[str, tuple[int, ...]]
+    shapes: dict[str, tuple[int, ...]]  # of its last output
 
 
-def _part(module: nn.Module, name: str, counted: _Counts, counted_parameters: set[int]) -> ModuleCosts:
-    """The tree below one module; `counted_parameters` has the ids of parameters that were counted before."""
+def _costs(module: nn.Module, name: str, counts: _Counts, counted: set[int]) -> ModuleCosts:
+    """The tree below a module; `counted`: the ids of earlier modules' parameters; gets its own."""
     own = list(module.parameters(recurse=False))
-    new = [each for each in own if id(each) not in counted_parameters]
-    counted_parameters.update(map(id, own))
-    size, total_size = sum(each.numel() for each in new), sum(each.numel() for each in own)
+    tied = sum(each.numel() for each in own if id(each) in counted)
+    counted.update(map(id, own))
     children = tuple(
-        _part(child, f"{name}.{last}" if name else last, counted, counted_parameters)
+        _costs(child, f"{name}.{last}" if name else last, counts, counted)
         for last, child in module.named_children()
     )
     return ModuleCosts(
         name=name,
         type=type(module).__name__,
-        parameters=size + sum(child.parameters for child in children),
-        tied=total_size - size + sum(child.tied for child in children),
-        flops=counted.flops[name] + sum(child.flops for child in children),
-        output=counted.shapes.get(name),
+        parameters=sum(each.numel() for each in own) - tied + sum(child.parameters for child in children),
+        tied=tied + sum(child.tied for child in children),
+        flops=counts.flops[name] + sum(child.flops for child in children),
+        output=counts.shapes.get(name),
         children=children,
     )
 
 
 def _count(forced: ForcedPass) -> _Counts:
     """FLOPs and output shapes by module: a product counts for the innermost module that is running."""
-    counted, active = _Counts(Counter(), {}), [""]
+    counts, running = _Counts(Counter(), {}), [""]
 
     def before(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-            active.append(name)
+            running.append(name)
 
         return hook
 
     def after(name: str) -> Callable[..., None]:
         def hook(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-            active.pop()
+            running.pop()
             if (first := _first_tensor(output)) is not None:
-                counted.shapes[name] = tuple(first.shape)
+                counts.shapes[name] = tuple(first.shape)
 
         return hook
 
     def add_flops(flops: int) -> None:
-        counted.flops[active[-1]] += flops
+        counts.flops[running[-1]] += flops
 
     hooks = []
     for name, module in forced.model.named_modules():
@@ -131,7 +130,7 @@ def _count(forced: ForcedPass) -> _Counts:
     finally:
         for hook in hooks:
             hook.remove()
-    return counted
+    return counts
 
 
 MATRIX_PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.mm)
@@ -175,12 +174,11 @@ def _with_plain_attention(model: nn.Module) -> Iterator[None]:
         yield
 
 
-def activation_bytes(forced: ForcedPass) -> int:
-    """The bytes that one training pass saves for the backward pass, without dropout masks."""
-    own = {
-        each.untyped_storage().data_ptr() for each in (*forced.model.parameters(), *forced.model.buffers())
-    }
-    saved: dict[int, int] = {}
+def _activation_bytes(forced: ForcedPass) -> int:
+    """The bytes of all tensors but the model's own that the pass saves for a backward pass."""
+    weights = (*forced.model.parameters(), *forced.model.buffers())
+    own = {each.untyped_storage().data_ptr() for each in weights}
+    saved: dict[int, int] = {}  # address -> bytes
 
     def save(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
@@ -196,7 +194,7 @@ def activation_bytes(forced: ForcedPass) -> int:
 
 @contextmanager
 def _all_trainable(model: nn.Module) -> Iterator[None]:
-    """A context in which all parameters require gradients, even in a model that was loaded for inference."""
+    """A context in which all parameters require gradients, even in a model loaded for inference."""
     frozen = [each for each in model.parameters() if not each.requires_grad]
     for each in frozen:
         each.requires_grad_(True)
@@ -208,19 +206,16 @@ def _all_trainable(model: nn.Module) -> Iterator[None]:
 
 
 @torch.no_grad()
-def cache_bytes(forced: ForcedPass) -> int:
+def _cache_bytes(forced: ForcedPass) -> int:
     """The size of the decoding cache after all positions of the pass; 0 for an encoder."""
     model = forced.model
     if isinstance(model, EncoderOnly):
         return 0
     if isinstance(model, Recurrent):
         cache = model.start(model.encode(*forced.inputs[:2]))
-        cached = [
-            cache.source.keys,
-            cache.source.values,
-            cache.state.last_output,
-        ]  # keys and values may share memory
+        cached = [cache.source.keys, cache.source.values, cache.state.last_output]
         cached += [part for layer in cache.state.layers for part in layer]
+        # by address: keys and values may share memory
         return sum({each.data_ptr(): each.nbytes for each in cached if each is not None}.values())
     windows = getattr(model.config, "windows", ())
     total = 0

@@ -12,7 +12,8 @@ from regard.jobs.storage import at_once
 from regard.jobs.tables import TableColumns, TableKind, kind_of, refuse_missing_keys, tsv_shape
 from regard.jobs.xz_blocks import XZ, block_cuts, read_streams
 
-CONLLU = ".conllu"
+TABLES = {PARQUET: "", ".csv": "CSV", ".jsonl": "JSON Lines", ".ndjson": "JSON Lines"}
+WORDS = {".conllu": "CoNLL-U", **dict.fromkeys((".conll", ".bio", ".iob", ".iob2"), "words in columns")}
 
 
 def divided(file: InputFile, part_bytes: int) -> InputFile:
@@ -67,13 +68,19 @@ def _difference(old: str, new: str) -> str:
 
 
 def refuse_others_than_lines(inputs: Sequence[InputFile]) -> None:
-    """Raise a DataError if a file's lines are not texts: a Parquet file has no lines, CoNLL-U has columns."""
+    """Raise a DataError if a file's lines are not texts by its name; one of .tsv may have pairs of texts."""
     for file in inputs:
         suffixes = PurePosixPath(file.url.lower()).suffixes
-        if PARQUET in suffixes:
-            raise DataError(f"{file.url} is a table", "name the column of its texts: --column NAME")
-        if CONLLU in suffixes:
-            raise DataError(
-                f"{file.url} is CoNLL-U, and a job reads lines of text",
-                "`regard tag --input FILE` tags one such file",
-            )
+        for suffix, kind in TABLES.items():
+            if suffix in suffixes:
+                columns = "write it as .tsv, .jsonl or .parquet, and " if suffix == ".csv" else ""
+                raise DataError(
+                    f"{file.url} is a table{kind and f' ({kind})'}",
+                    f"{columns}name the column of its texts: --column NAME",
+                )
+        for suffix, kind in WORDS.items():
+            if suffix in suffixes:
+                raise DataError(
+                    f"{file.url} is {kind}, and a job reads lines of text",
+                    "`regard tag --input FILE` tags one such file",
+                )

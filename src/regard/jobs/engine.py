@@ -13,14 +13,14 @@ from regard.jobs.plan import read_plan
 from regard.jobs.storage import Storage
 from regard.jobs.tasks import task_progress
 
-LOSSES = 5  # of processes by one part, or while they start, until the job is given up
-FAILURES = 3  # of a part by errors that may pass
+MOST_LOSSES = 5  # of processes by one part, or while they start, until the job is given up
+MOST_FAILURES = 3  # of a part by errors that may pass
 LONGEST_START = 900.0  # seconds until the first process is there: a cluster may have to start a machine
-LOOK = 5.0  # seconds between two looks at the size of the cluster
+RESIZE_INTERVAL = 5.0  # seconds between two questions about the size of the cluster
 
 
 class WorkerLost(Exception):
-    """A process has ended, or its machine has."""
+    """A process or its machine has ended."""
 
 
 @runtime_checkable
@@ -56,82 +56,86 @@ class Engine(Protocol):
         ...
 
 
-def _work_of(storage: Storage) -> tuple[dict[int, int], set[int]]:
-    """The sizes of a job's parts or tasks by number, and the numbers of those that are done."""
-    tasks = task_progress(storage)
-    if tasks is None:
-        parts = read_plan(storage).parts()
-        return {part.number: part.size for part in parts}, recorded(storage)
-    missing = set(tasks.missing)
-    numbers = dict.fromkeys(range(len(tasks.tasks)), 1)
-    return numbers, {number for number, task in enumerate(tasks.tasks) if task not in missing}
-
-
 class Placement:
-    """One job on an engine.
+    """One job on an engine: gives each process a part after the other; those of lost processes again.
 
     Args:
         done: is called after each part.
+
+    Attributes:
+        reasons: why tasks could not be done, by number.
     """
 
     def __init__(self, engine: Engine, storage: Storage, done: Callable[[PartDone], None]) -> None:
         self.engine, self.storage, self.done = engine, storage, done
-        self._calls: dict[Any, tuple[Any, int | None]] = {}  # ticket -> process, part; None while it opens
+        self.reasons: dict[int, str] = {}
         self._todo: deque[int] = deque()
         self._idle: list[Any] = []
-        self._losses: Counter[int | None] = Counter()
+        self._calls: dict[Any, tuple[Any, int | None]] = {}  # ticket -> process and part; None: it starts
+        self._losses: Counter[int | None] = Counter()  # of processes, by part
         self._failures: Counter[int] = Counter()
-        self._looks = 0.0  # when the size of the cluster is looked at next
-        self._tasks = False  # True: each is on its own
-        self.reasons: dict[int, str] = {}  # why tasks could not be done, by number
+        self._next_resize = 0.0  # by time.monotonic
+        self._has_tasks = False  # one that fails ends no job
 
     def run(self) -> ShardReport:
         """Answer all parts that are not done.
 
         Raises:
-            DataError: as `run_shard` does. RunError: processes are lost again and again, or none can start.
+            DataError: as `run_shard` does.
+            RunError: processes are lost again and again, or none can start.
         """
         try:
-            self._plan()
-            self._tasks = task_progress(self.storage) is not None
-            sizes, present = _work_of(self.storage)
-            self._pace = Pace(sizes, present)
-            self._todo.extend(number for number in sizes if number not in present)
+            self._start_first()
+            self._read_plan()
             while self._todo or any(part is not None for _, part in self._calls.values()):
-                if time.monotonic() >= self._looks:
-                    self._looks = time.monotonic() + LOOK
+                if time.monotonic() >= self._next_resize:
+                    self._next_resize = time.monotonic() + RESIZE_INTERVAL
                     self._start_missing()
-                self._wait()
+                self._step()
             return self._pace.report()
         finally:
             for worker in [*self._idle, *(worker for worker, _ in self._calls.values())]:
                 self.engine.stop(worker)
 
-    def _plan(self) -> None:
+    def _start_first(self) -> None:
         """The first process, which writes the plan."""
         began = time.monotonic()
         while not self._idle:
-            if not self._calls:
-                self._start(plans=True)
-            self._wait()
             if time.monotonic() - began > LONGEST_START:
                 raise RunError(
                     f"no process has started in {LONGEST_START:.0f} seconds",
                     "`ray status` shows whether a machine has room for one",
                 )
+            if not self._calls:
+                self._start(plans=True)
+            self._step()
 
     def _start(self, plans: bool) -> None:
         worker = self.engine.start()
         self._calls[self.engine.call(worker, "open", plans)] = worker, None
 
     def _start_missing(self) -> None:
-        there = len(self._idle) + len(self._calls)
+        present = len(self._idle) + len(self._calls)
         useful = len(self._todo) + len(self._calls)
-        for _ in range(min(self.engine.wanted(), useful) - there):
+        for _ in range(min(self.engine.wanted(), useful) - present):
             self._start(plans=False)
 
-    def _wait(self) -> None:
-        """Take what has ended within a second, and give each process that is free a part."""
+    def _read_plan(self) -> None:
+        """The parts or tasks, and which of them are done."""
+        tasks = task_progress(self.storage)
+        if tasks is None:
+            sizes = {part.number: part.size for part in read_plan(self.storage).parts()}
+            done = recorded(self.storage)
+        else:
+            sizes = dict.fromkeys(range(len(tasks.tasks)), 1)
+            missing = set(tasks.missing)
+            done = {number for number, task in enumerate(tasks.tasks) if task not in missing}
+        self._has_tasks = tasks is not None
+        self._pace = Pace(sizes, done)
+        self._todo.extend(number for number in sizes if number not in done)
+
+    def _step(self) -> None:
+        """Give each process that is free a part, and take what ends within a second."""
         while self._idle and self._todo:
             worker, part = self._idle.pop(), self._todo.popleft()
             self._calls[self.engine.call(worker, "answer", part)] = worker, part
@@ -145,6 +149,7 @@ class Placement:
                 self._take(worker, part, message)
 
     def _take(self, worker: Any, part: int | None, message: Message) -> None:
+        """What a process returned, which is free now."""
         self._idle.append(worker)
         if part is None:
             refuse_error(message)
@@ -153,40 +158,45 @@ class Placement:
         try:
             refuse_error(message)
         except RunError as error:
-            self._failures[part] += 1
-            if self._failures[part] < FAILURES:
-                self._todo.append(part)
-            elif not self._tasks:
-                raise
-            else:
-                self._give_up(part, error.message)
+            self._retry(part, error)
             return
         if reason := message.pop("reason", None):  # of a task that cannot be done
             self.reasons[part] = reason
         self.done(self._pace.add(part, **message))
 
+    def _retry(self, part: int, error: RunError) -> None:
+        """A part failed by an error that may pass: it is done again, after the others."""
+        self._failures[part] += 1
+        if self._failures[part] < MOST_FAILURES:
+            self._todo.append(part)
+        elif self._has_tasks:
+            self._give_up(part, error.message)
+        else:
+            raise error
+
     def _lose(self, part: int | None, error: WorkerLost) -> None:
+        """A process was lost: its part is done again, before the others."""
         self._losses[part] += 1
-        there = len(self._idle) + len(self._calls)
-        if part is None and self._losses[part] >= max(LOSSES, there):  # of many, some may be lost at once
+        most = max(MOST_LOSSES, len(self._idle) + len(self._calls))  # some of many may be lost at once
+        if part is None and self._losses[part] >= most:
             raise RunError(
                 f"{self._losses[part]} processes have ended one after another while they started: {error}",
                 "each machine needs the same version of regard and the path of the model",
             )
-        self._looks = 0.0  # another process, soon
+        self._next_resize = 0.0  # start another process at once
         if part is None:
             return
-        if self._losses[part] < LOSSES:
+        if self._losses[part] < MOST_LOSSES:
             self._todo.appendleft(part)
-        elif self._tasks:
-            self._give_up(part, f"it has ended {LOSSES} processes: {error}")
+        elif self._has_tasks:
+            self._give_up(part, f"it has ended {MOST_LOSSES} processes: {error}")
         else:
             raise DataError(
-                f"part {part} has ended {LOSSES} processes: {error}",
+                f"part {part} has ended {MOST_LOSSES} processes: {error}",
                 "if it was the memory, give smaller parts or batches; `plan.json` names the inputs",
             )
 
     def _give_up(self, task: int, reason: str) -> None:
-        """A task that ends processes or fails again and again; the others are done."""
+        """A task has ended processes or failed again and again: it counts as failed, and the others go on."""
         self.reasons[task] = reason
         self.done(self._pace.add(task, lines=0, failed=1, seconds=0.0))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from regard.errors import DataError, RegardError, RunError
@@ -14,12 +15,12 @@ from regard.jobs.rows import LineRows, PartRows
 from regard.jobs.storage import Storage
 from regard.jobs.tables import JsonRows, TableKind, TsvRows, table_kind
 
-TRIES, WAIT = 3, 2.0  # of a part whose input fails; seconds between them
+TRIES = 3  # of a part whose input cannot be read, or whose output cannot be written
+WAIT = 2.0  # seconds between two tries
 
-Answer = Callable[
-    [Sequence[str], int], list[Any]
-]  # texts, number of the first -> a line, or a cell, for each
-Wrap = Callable[[PartRows], PartRows]  # the rows of a part -> those that are written otherwise
+# texts and the number of the first (from 1) -> a line, or a table's cell, for each
+Answer = Callable[[Sequence[str], int], list[Any]]
+Wrap = Callable[[PartRows], PartRows]  # rows -> the same rows, written in another format
 ROWS: dict[TableKind, Callable[..., PartRows]] = {"tsv": TsvRows, "jsonl": JsonRows, "parquet": ParquetRows}
 
 
@@ -38,8 +39,8 @@ def run_shard(
 
     Args:
         shard: its number, from 1, and the number of all shards.
-        answer: the output of each line, or what a table's new column has; it fails for all or for none.
-        failure: the output of a line that cannot be answered, from its number in the part and the reason.
+        answer: gives each line's output, or the value in a table's new column; it raises for all or for none.
+        failure: gives the output of a line that cannot be answered, of its number in the part and the reason.
         engine: facts about this process, for the records.
         wrap: gives the rows another output than lines or tables.
         done: is called after each part.
@@ -68,15 +69,16 @@ def run_part(
     engine: Mapping[str, Any],
     wrap: Wrap = lambda rows: rows,
 ) -> PartRecord:
-    """Write the output and the record of a part, which is begun again if its input fails while it is read."""
-    for left in reversed(range(TRIES)):
-        try:
-            return _run(plan, part, storage, answer, wrap(rows_of(plan, part, failure)), engine)
-        except RunError:
-            if not left:
-                raise
-            time.sleep(WAIT)
-    raise AssertionError
+    """Write the output and the record of a part, in TRIES tries if reading or writing fails."""
+
+    def run() -> PartRecord:
+        return _run(plan, part, storage, answer, wrap(rows_of(plan, part, failure)), engine)
+
+    for _ in range(TRIES - 1):
+        with suppress(RunError):
+            return run()
+        time.sleep(WAIT)
+    return run()
 
 
 def _run(
@@ -97,7 +99,7 @@ def _run(
             output.add(rows.written(chunk, results), len(results))
             failed += [each for each in results if isinstance(each, FailedLine)]
         output.add(rows.tail(), 0)
-        refuse_changed(part.file)  # while it was read
+        refuse_changed(part.file)  # it may have changed while it was read
         seconds = time.monotonic() - began
         facts = {"seconds": seconds, "engine": engine, "counts": rows.counts()}
         return output.write(storage, part.number, failed=failed, **facts)
@@ -112,12 +114,11 @@ def rows_of(plan: Plan, part: Part, failure: Callable[[int, str], str]) -> PartR
 
 
 def _answered(texts: Sequence[Any], first: int, rows: PartRows, answer: Answer) -> Iterator[Any]:
-    """The result of each row; the rows that fail are found by halves, the others are answered."""
+    """The result of each row, or a FailedLine; rows that fail together are answered in halves."""
     try:
         lines = [rows.text(each) for each in texts]
         found = answer(lines, first)
-        if len(found) != len(lines):
-            raise AssertionError(f"{len(found)} answers to {len(lines)} lines")
+        assert len(found) == len(lines), f"{len(found)} answers to {len(lines)} lines"
         yield from found
     except (RegardError, ValueError, RuntimeError, MemoryError) as error:
         if len(texts) == 1:

@@ -18,28 +18,21 @@ from regard.models.model import Model
 from regard.models.registered import made_norm
 
 Head = Literal[
-    "none",
-    "pooled",
-    "masked_language_model",
-    "replaced_tokens",
-    "classification",
-    "tokens",
-    "spans",
-    "regression",
+    "none",  # the states themselves
+    "pooled",  # one vector for each text
+    "masked_language_model",  # logits of masked tokens
+    "replaced_tokens",  # the logit that a token was replaced (ELECTRA)
+    "classification",  # logits of the classes of each text
+    "tokens",  # logits of the classes of each token
+    "spans",  # logits of the start and the end of an answer
+    "regression",  # a number for each text
 ]
-WITH_LABELS = ("classification", "tokens")
+WITH_LABELS = ("classification", "tokens")  # heads that need num_labels
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderOnlyConfig(EncoderConfig):
-    """The settings of an encoder with a head; the defaults are BERT's base model.
-
-    `head`: "none" gives the states themselves, "pooled" one vector for a text, "masked_language_model" the
-    logits of masked tokens, "replaced_tokens" whether a token was replaced (ELECTRA), "classification" the
-    class of a text, "tokens" the class of each token, "spans" the start and end of an answer, "regression" a
-    number.
-    `fresh_head` is True for a head that was never trained, whose outputs are random.
-    """
+    """The settings of an encoder with a head; the defaults are BERT's base model."""
 
     kind: ClassVar[str] = "encoder_only"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {
@@ -72,18 +65,18 @@ class EncoderOnlyConfig(EncoderConfig):
             "pooler": False,
         },
     }
-    head: Head
+    head: Head  # what the model computes from the states
     num_labels: int = 0  # of the heads "classification" and "tokens"
     label_mean: float = 0.0  # mean of the labels of the head "regression"
     label_std: float = 1.0  # standard deviation of these labels
-    fresh_head: bool = True
+    fresh_head: bool = True  # the head was never trained, so its outputs are random
     pooling: heads.Pooling = "cls"  # from token states to one vector
     pooler: bool = True  # a layer after the pooling
     normalised: bool = False  # head "pooled": scale vectors to length 1, as sentence encoders do
     sentence_tokens: int | None = None  # sentence encoders: tokens that are read, special tokens included
     sentence_prompt: str = ""  # sentence encoders: text before each input
     head_activation: heads.HeadActivation | None = None  # None: tanh after pooling, gelu for masked tokens
-    head_norm: bool = False  # normalise after the head's layer, which heads of tokens and spans then have
+    head_norm: bool = False  # a norm after the head's layer, which heads of tokens and spans have only then
     head_bias: bool = True  # of the head's layer
     head_dropout: float = 0.1  # of the input of the head
 
@@ -122,8 +115,8 @@ class EncoderOnly(Model):
     ) -> Float[Tensor, "..."]:
         """The head's output for each text or token; without a head the states.
 
-        Rows are padded on the right, beyond `lengths`. A head that works on tokens covers those that are
-        True in `selected`; without it all.
+        Rows are padded on the right, beyond `lengths`. A head that works on tokens reads those that are True
+        in `selected`; all, if it is None.
         """
         hidden = self.encode(ids, lengths, token_types)
         return hidden if self.head is None else self.head(hidden, lengths, selected)
@@ -147,6 +140,7 @@ class EncoderOnly(Model):
 
 
 def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | None:
+    """The head of a config; `embedding` is the weight of the token embeddings [vocab, width]."""
     width, labels, dropout = config.d_model, config.num_labels, config.head_dropout
     match config.head:
         case "none":
@@ -177,7 +171,7 @@ def _head(config: EncoderOnlyConfig, embedding: nn.Parameter) -> nn.Module | Non
 
 
 def _pooler(config: EncoderOnlyConfig) -> heads.PooledHead:
-    """From the states of a text to one vector."""
+    """The head that makes one vector of the states of a text."""
     return heads.PooledHead(
         config.d_model,
         config.pooling,

@@ -1,4 +1,4 @@
-"""Recurrent encoder-decoders: without attention (Cho et al. 2014), with Bahdanau's, with Luong's."""
+"""Recurrent encoder-decoders: without attention (Cho et al. 2014), with Bahdanau's or with Luong's."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -33,9 +33,9 @@ TiedMatrices = Literal["all", "target", "none"]
 AttentionKind = Literal["none", "additive", "dot", "general", "concat"]
 LUONG = ("dot", "general", "concat")
 
-# Products of matrices have other last bits with another number of rows, unless that is a multiple of this
-# number (measured in decoding/step.py). So in evaluation the encoder repeats rows of its batch up to a
-# multiple, and the results of a row are the same to the bit in every batch.
+# The last bits of a matrix product depend on its number of rows, unless that is a multiple of this number
+# (measured in decoding/step.py). So in evaluation the encoder repeats rows of its batch up to a multiple:
+# the states of a source do not depend on the batch, to the bit.
 BATCH_MULTIPLE = 16
 
 
@@ -151,10 +151,10 @@ class RecurrentEncoder(nn.Module):
 
 
 class RecurrentDecoder(nn.Module, ABC):
-    """Target ids -> states that predict the next ids; subclasses define the attention."""
+    """Target ids -> outputs that predict the next ids; subclasses define the attention."""
 
     def __init__(self, config: RecurrentConfig, d_feed: int | None) -> None:
-        """`d_feed`: the width of a vector that each step reads besides the id; None: there is none."""
+        """`d_feed`: the width of a vector that each step reads besides the id; None: it reads none."""
         super().__init__()
         self.embedding = TokenEmbedding(config.tgt_vocab_size, config.d_embedding)
         self.dropout = nn.Dropout(config.dropout)
@@ -171,13 +171,13 @@ class RecurrentDecoder(nn.Module, ABC):
 
     @abstractmethod
     def read(self, memory: RecurrentMemory) -> Source:
-        """What this decoder attends to, computed once from the memory."""
+        """The keys, values and mask that each step attends to, computed once from the memory."""
 
     @abstractmethod
     def forward(
         self, ids: Int64[Tensor, "batch new_len"], source: Source, state: DecoderState
     ) -> tuple[Float[Tensor, "batch new_len d_embedding"], DecoderState]:
-        """The states that predict the ids after `ids`, and the decoder state after them."""
+        """The output for each of `ids`, which predicts the next id, and the state after them."""
 
 
 class ContextDecoder(RecurrentDecoder):
@@ -192,7 +192,7 @@ class ContextDecoder(RecurrentDecoder):
         self.readout = StackedLinear(widths, (config.d_embedding,) * 2)
 
     def read(self, memory: RecurrentMemory) -> Source:
-        context = top_state(memory.initial)[:, None]  # the only key, in view if the source has a token
+        context = top_state(memory.initial)[:, None]  # the only key; masked if the source is empty
         return Source(context, context, memory.mask.any(dim=2, keepdim=True))
 
     def forward(
@@ -229,9 +229,8 @@ class BahdanauDecoder(ContextDecoder):
         assert self.feed is not None
         hidden, contexts = [], []
         for step_inputs in inputs.unbind(1):
-            context = self.attention(top_state(layers)[:, None], source.keys, source.values, source.mask)[
-                :, 0
-            ]
+            query = top_state(layers)[:, None]
+            context = self.attention(query, source.keys, source.values, source.mask)[:, 0]
             layers = self.stack.step(step_inputs + self.feed(context), layers)
             hidden.append(top_state(layers))
             contexts.append(context)
@@ -310,10 +309,9 @@ class Recurrent(SequenceToSequence):
     ) -> RecurrentMemory:
         rows = src_ids.size(0)
         if not self.training and rows % BATCH_MULTIPLE:
-            padded_rows = (
-                torch.arange(rows + BATCH_MULTIPLE - rows % BATCH_MULTIPLE, device=src_ids.device) % rows
-            )
-            src_ids, src_lengths = src_ids[padded_rows], src_lengths[padded_rows]
+            count = rows + BATCH_MULTIPLE - rows % BATCH_MULTIPLE
+            repeated = torch.arange(count, device=src_ids.device) % rows
+            src_ids, src_lengths = src_ids[repeated], src_lengths[repeated]
         mask = padding_mask(src_lengths, src_ids.size(1))[:, 0]
         hidden, initial = self.encoder(src_ids, mask[:, 0])
         initial = tuple(tuple(part[:rows] for part in state) for state in initial)
@@ -341,10 +339,9 @@ class Recurrent(SequenceToSequence):
 
     @torch.no_grad()
     def initialise(self, generator: torch.Generator) -> None:
-        """Initialises with Xavier's matrices.
+        """Xavier's initialisation, but matrices from state to state are orthogonal.
 
-        Those from state to state are orthogonal (Bahdanau et al. 2015, appendix B.1); the forget gate of an
-        LSTM has bias 1 (Jozefowicz et al. 2015).
+        (Bahdanau et al. 2015, appendix B.1.) The forget gate of an LSTM has bias 1 (Jozefowicz et al. 2015).
         """
         xavier(self, generator)
         for module in self.modules():

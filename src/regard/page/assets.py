@@ -1,10 +1,10 @@
-"""The page's files by name, its modules as one script, and the page as one HTML file with data."""
+"""The page of `regard look`: its files by name, its modules as one script, the page as one HTML file."""
 
 import base64
 import hashlib
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -19,18 +19,19 @@ CONTENT_TYPES = {
     ".js": "text/javascript; charset=utf-8",
 }
 SCRIPT_FILE = "regard.js"
-SERVED_POLICY = (  # Content-Security-Policy of the server
+PACKAGE = "regard.page"
+# Content-Security-Policy of the files that a server sends
+SERVED_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-INLINED_POLICY = (  # of the HTML file; frame-ancestors has no effect in a <meta>
+# of the HTML file, in a <meta>, where frame-ancestors has no effect
+INLINED_POLICY = (
     "default-src 'none'; script-src {script}; style-src {style}; img-src data: blob:; base-uri 'none'; "
     "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-
-
-# of an HTML file that runs a model: from disk its worker is a blob, and the engine's module is in an address
+# of an HTML file that runs a model: the worker is a blob: URL, the module of the engine a data: URL
 LIVE_POLICY = (
     "default-src 'none'; script-src {script} 'wasm-unsafe-eval' data:; worker-src blob:; style-src {style}; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
@@ -40,10 +41,10 @@ LIVE_POLICY = (
 
 @dataclass(frozen=True, kw_only=True)
 class HeldModel:
-    """A model for a page to run: the page's script, which runs it, and elements that hold its files."""
+    """A model that the HTML file runs."""
 
-    script: str
-    elements: str
+    script: str  # the page's script, which runs it
+    elements: str  # HTML that holds its files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,37 +57,23 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """All files that a server may send, by name; "regard.js" bundles the modules."""
+    """All files that a server may send, by name; SCRIPT_FILE bundles the modules."""
     bundled = Asset(content=script().encode(), content_type=CONTENT_TYPES[".js"])
-    return _files() | {SCRIPT_FILE: bundled}
-
-
-def asset(name: str) -> Asset | None:
-    """The asset of this name, or None."""
-    return assets().get(name)
+    return assets_of(PACKAGE) | {SCRIPT_FILE: bundled}
 
 
 @cache
 def assets_of(package: str) -> dict[str, Asset]:
-    """The files of a page in the folder `static` of this package, by name."""
-    return {
-        name: Asset(content=file.read_bytes(), content_type=CONTENT_TYPES["." + name.rpartition(".")[2]])
-        for name, file in sorted(_walk(files(package) / "static"))
-    }
+    """The files of a page in the folder `static` of this package, by name, as "views/heads.js"."""
+    return dict(sorted(_assets_in(files(package) / "static")))
 
 
-def _files() -> dict[str, Asset]:
-    return assets_of("regard.page")
-
-
-def _walk(folder: Traversable, prefix: str = "") -> list[tuple[str, Traversable]]:
-    found = []
+def _assets_in(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Asset]]:
     for item in folder.iterdir():
         if item.is_dir():
-            found += _walk(item, f"{prefix}{item.name}/")
-        elif "." + item.name.rpartition(".")[2] in CONTENT_TYPES:
-            found.append((prefix + item.name, item))
-    return found
+            yield from _assets_in(item, f"{prefix}{item.name}/")
+        elif content_type := CONTENT_TYPES.get("." + item.name.rpartition(".")[2]):
+            yield prefix + item.name, Asset(content=item.read_bytes(), content_type=content_type)
 
 
 def script() -> str:
@@ -101,12 +88,13 @@ def widget_script() -> str:
 
 def stylesheet() -> str:
     """The page's style sheets, with all rules below `.regard`: anywidget's `_css`."""
-    return "\n".join(_files()[name].content.decode() for name in ("regard.css", "views.css"))
+    return "\n".join(assets_of(PACKAGE)[name].content.decode() for name in ("regard.css", "views.css"))
 
 
 def modules() -> dict[str, str]:
     """The page's modules by name."""
-    return {name: asset.content.decode() for name, asset in _files().items() if name.endswith(".js")}
+    found = assets_of(PACKAGE).items()
+    return {name: asset.content.decode() for name, asset in found if name.endswith(".js")}
 
 
 def one_file(
@@ -117,11 +105,15 @@ def one_file(
     title: str | None = None,
     model: HeldModel | None = None,
 ) -> str:
-    """The page with one look as HTML that opens from disk and uses no network.
+    """The page with the resources of one look as HTML, which opens from disk and uses no network.
 
-    `documents` are JSON and `arrays` .npy files, both as bytes by their path in the look. The policy allows
-    one script and one style sheet, by their hashes; data is escaped, so that it cannot end its element. With
-    a `model` the page looks at other texts too.
+    The policy allows one script and one style sheet, by their hashes. Data is escaped, so that it cannot end
+    its element.
+
+    Args:
+        documents: JSON files by the paths of their resources.
+        arrays: .npy files by the paths of their resources.
+        model: runs in the page, which then shows other texts too.
     """
     code = _checked_content(script() if model is None else model.script, "script")
     style = _checked_content(stylesheet(), "style")
@@ -138,21 +130,21 @@ def one_file(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
-<title>{html.escape(visible_title(title or "regard"))}</title>
+<title>{html.escape(_printable(title or "regard"))}</title>
 <link rel="icon" href="data:,">
 <style>{style}</style>
 </head>
 <body>
 <div id="regard" class="regard"><p class="hint">One moment: the page is being laid out.</p></div>
 <noscript><p>This page draws with JavaScript, which is switched off.</p></noscript>
-<script type="application/json" id="regard-look">{embedded(data)}</script>
+<script type="application/json" id="regard-look">{_script_json(data)}</script>
 {"" if model is None else model.elements}<script>{code}</script>
 </body>
 </html>
 """
 
 
-def embedded(value: object) -> str:
+def _script_json(value: object) -> str:
     """JSON for a <script> element: `<` and line separators are escaped, so no text can end the element.
 
     Lone surrogates, which UTF-8 cannot encode, are escaped too.
@@ -162,7 +154,7 @@ def embedded(value: object) -> str:
     return "".join(f"\\u{ord(c):04x}" if "\ud800" <= c <= "\udfff" else c for c in text)
 
 
-def visible_title(title: str) -> str:
+def _printable(title: str) -> str:
     """A title in which characters that are not printable are replaced."""
     return "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in title
@@ -170,7 +162,7 @@ def visible_title(title: str) -> str:
 
 
 def _checked_content(text: str, tag: str) -> str:
-    """The code; a ValueError if it could end its element."""
+    """The text of an element; a ValueError if it could end its element."""
     if f"</{tag}" in text.lower() or "<!--" in text:
         raise ValueError(f"the page's own code contains the end of its <{tag}>")
     return text

@@ -36,6 +36,7 @@ class Job:
     cancelled: bool = False
     shares: Sequence["Job"] = ()  # the jobs that answer it, if several workers do
     started: float | None = None
+    no_room_since: float | None = None  # its next piece needs more tokens than are left since then
 
     def __post_init__(self) -> None:
         self.places = self.places or range(len(self.pieces))

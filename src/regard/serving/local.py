@@ -14,10 +14,11 @@ import re
 import secrets
 import threading
 import webbrowser
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain, islice
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -33,7 +34,7 @@ from regard.verbs.views.files import json_text, npy_bytes
 
 HOST = "127.0.0.1"
 HOST_NAMES = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")  # any port: it may be forwarded
-ADDRESS = "open the address that regard look printed"  # an error must not contain it: anyone may have asked
+HINT = "open the address that regard look printed"  # a hint must not have it: anyone may ask
 MAX_BODY_BYTES = 1 << 18
 TIMEOUT = 30  # seconds for a client to send its request
 HEADERS = {
@@ -49,6 +50,26 @@ HEADERS = {
 }
 TICKET_PATH = "/open/"
 ROUTE = re.compile(r"/api/look/([^/]+)/(.+)")
+
+
+def serve(looker: Looker, request: LookRequest | None = None, *, port: int = 0, browser: bool = True) -> None:
+    """Serve looks until Ctrl-C; the first is that of `request`, if given.
+
+    Raises:
+        UserError: the port is taken. DataError: the first request is invalid.
+    """
+    looks = LookStore(looker, request)
+    looks.first()  # errors appear here and not on an empty page
+    try:
+        server = LocalServer(looks, port)
+    except OSError as error:
+        raise UserError(f"port {port}: {error.strerror}", "--port 0 takes a free one") from None
+    with server:
+        console.note(f"the page is at {server.url}; Ctrl-C stops the server")
+        if browser:
+            threading.Thread(target=webbrowser.open, args=(server.url_for_browser,), daemon=True).start()
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 class LocalServer(ThreadingHTTPServer):
@@ -75,10 +96,10 @@ class LocalServer(ThreadingHTTPServer):
     @property
     def url_for_browser(self) -> str:
         """An address that redirects to the page once; see browser_ticket.py."""
-        return f"http://{HOST}:{self.port}/open/{self.ticket.name}"
+        return f"http://{HOST}:{self.port}{TICKET_PATH}{self.ticket.name}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that closed their connection."""
+        """Print nothing: `Handler` reports the errors of answers, and the rest is closed connections."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -113,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         file = assets().get("index.html" if path == "/" else path.removeprefix("/"))
         if file is None:
-            raise HttpError(HTTPStatus.NOT_FOUND, f"there is nothing at {path[:100]}", ADDRESS)
+            raise HttpError(HTTPStatus.NOT_FOUND, f"there is nothing at {path[:100]}", HINT)
         self._send(HTTPStatus.OK, file.content, file.content_type)
 
     def _post(self) -> None:
@@ -127,13 +148,13 @@ class Handler(BaseHTTPRequestHandler):
             self._send_json(self._looks_server.looks.create(body))
             return
         tokens = self._looks_server.looks.stream(body)
-        first = next(tokens, None)  # errors of the request appear before the headers are sent
-        self._stream(first, tokens)
+        first = list(islice(tokens, 1))  # an invalid request is refused before the headers are sent
+        self._stream(chain(first, tokens))
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Errors of http.server itself, such as unknown methods, as JSON too."""
         status = HTTPStatus(code)
-        self._send_error_json(status, message or status.phrase, ADDRESS)
+        self._send_error_json(status, message or status.phrase, HINT)
 
     def _body(self) -> Any:
         """The JSON value in the request body.
@@ -165,8 +186,8 @@ class Handler(BaseHTTPRequestHandler):
                 HTTPStatus.BAD_REQUEST, "the body is not JSON", "send an object with a text"
             ) from None
 
-    def _respond(self, answer: Any) -> None:
-        """Check and answer a request; errors are sent as JSON with a hint."""
+    def _respond(self, answer: Callable[[], None]) -> None:
+        """Check a request and call `answer`; errors are sent as JSON with a hint."""
         self._path = ""
         try:
             self._check_host_and_token()
@@ -192,17 +213,17 @@ class Handler(BaseHTTPRequestHandler):
         """Refuse requests with another host name or without the token, and set the path after the token."""
         hosts = self.headers.get_all("Host", [])
         if len(hosts) != 1 or not HOST_NAMES.fullmatch(hosts[0]):
-            raise HttpError(HTTPStatus.FORBIDDEN, "the Host header does not name this machine", ADDRESS)
+            raise HttpError(HTTPStatus.FORBIDDEN, "the Host header does not name this machine", HINT)
         try:
             path = urlsplit(self.path).path
         except ValueError:
-            raise HttpError(HTTPStatus.NOT_FOUND, "the address is not valid", ADDRESS) from None
+            raise HttpError(HTTPStatus.NOT_FOUND, "the address is not valid", HINT) from None
         ticket = path.removeprefix(TICKET_PATH)
         if ticket != path and self._looks_server.ticket.redeem(ticket, self.client_address):
             path = f"/{self._looks_server.token}"
         given, slash, rest = path.removeprefix("/").partition("/")
         if not secrets.compare_digest(given.encode(), self._looks_server.token.encode()):
-            raise HttpError(HTTPStatus.FORBIDDEN, "the token in the address is missing or wrong", ADDRESS)
+            raise HttpError(HTTPStatus.FORBIDDEN, "the token in the address is missing or wrong", HINT)
         self._path = slash + rest
 
     def _redirect_to_page(self) -> bool:
@@ -219,9 +240,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         origin = self.headers["Origin"]
         if origin is not None and origin != f"http://{self.headers['Host']}":
-            raise HttpError(HTTPStatus.FORBIDDEN, "the request comes from another site", ADDRESS)
+            raise HttpError(HTTPStatus.FORBIDDEN, "the request comes from another site", HINT)
         if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
-            raise HttpError(HTTPStatus.FORBIDDEN, "the request comes from another site", ADDRESS)
+            raise HttpError(HTTPStatus.FORBIDDEN, "the request comes from another site", HINT)
 
     def _send_error_json(self, status: HTTPStatus, message: str, hint: str) -> None:
         self.close_connection = True  # the rest of the body is not read
@@ -230,25 +251,23 @@ class Handler(BaseHTTPRequestHandler):
     def _send_json(self, value: Any) -> None:
         self._send(HTTPStatus.OK, _json_bytes(value), "application/json")
 
-    def _send_resource(self, found: Any) -> None:
-        if isinstance(found, np.ndarray):
-            self._send(HTTPStatus.OK, npy_bytes(found), "application/octet-stream")
+    def _send_resource(self, resource: Any) -> None:
+        if isinstance(resource, np.ndarray):
+            self._send(HTTPStatus.OK, npy_bytes(resource), "application/octet-stream")
         else:
-            self._send_json(found)
+            self._send_json(resource)
 
     def _send(self, status: HTTPStatus, content: bytes, content_type: str) -> None:
         self._head(status, content_type, {"Content-Length": str(len(content))})
         if self.command != "HEAD":
             self.wfile.write(content)
 
-    def _stream(self, first: Mapping[str, Any] | None, rest: Iterator[Mapping[str, Any]]) -> None:
+    def _stream(self, tokens: Iterable[Mapping[str, Any]]) -> None:
         """Send a line of JSON for each token, each as its own chunk, as they come."""
         self._head(HTTPStatus.OK, "application/x-ndjson", {"Transfer-Encoding": "chunked"})
         try:
-            if first is not None:
-                self._chunk(_json_bytes(first) + b"\n")
-                for each in rest:
-                    self._chunk(_json_bytes(each) + b"\n")
+            for each in tokens:
+                self._chunk(_json_bytes(each) + b"\n")
         except RegardError as error:
             self._chunk(_json_bytes({"error": error.message, "hint": error.hint}) + b"\n")
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
@@ -276,23 +295,3 @@ class Handler(BaseHTTPRequestHandler):
 
 def _json_bytes(value: Any) -> bytes:
     return json_text(value).encode("utf-8", "surrogatepass")
-
-
-def serve(looker: Looker, request: LookRequest | None = None, *, port: int = 0, browser: bool = True) -> None:
-    """Serve looks until Ctrl-C; the first is that of `request`, if given.
-
-    Raises:
-        UserError: the port is taken. DataError: the first request is invalid.
-    """
-    looks = LookStore(looker, request)
-    looks.first()  # errors appear here and not on an empty page
-    try:
-        server = LocalServer(looks, port)
-    except OSError as error:
-        raise UserError(f"port {port}: {error.strerror}", "--port 0 takes a free one") from None
-    with server:
-        console.note(f"the page is at {server.url}; Ctrl-C stops the server")
-        if browser:
-            threading.Thread(target=webbrowser.open, args=(server.url_for_browser,), daemon=True).start()
-        with suppress(KeyboardInterrupt):
-            server.serve_forever()

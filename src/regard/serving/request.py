@@ -22,9 +22,8 @@ from regard.serving.limits import ServerLimits
 
 Value = TypeVar("Value")
 REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
-FIELDS = 200  # of a form
-UTF_8 = ("utf-8", "utf8", "us-ascii")  # names of the charset of bodies; ASCII is a part of it
-WITH_BODY = ("POST", "PUT", "PATCH")
+MAX_FORM_FIELDS = 200
+UTF_8 = ("utf-8", "utf8", "us-ascii")  # names of charsets that are read as UTF-8, of which ASCII is a part
 
 
 class ClientGone(Exception):
@@ -32,7 +31,7 @@ class ClientGone(Exception):
 
 
 class ServedRequest:
-    """A request, and what the access log will say about it."""
+    """A request, and the facts about it that the access log and the metrics report."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.http = Request(scope, receive)
@@ -47,17 +46,17 @@ class ServedRequest:
         self._receive = receive
 
     def note(self, *, model: str, texts: Sequence[Any]) -> None:
-        """What is asked of which model, for the log."""
+        """Record the model and the texts of the request for the log."""
         self.model, self.texts = model, texts
 
     def content_type(self) -> str:
-        """The type of the body, such as "application/json"; empty if the header does not say it.
+        """The media type of the body, such as "application/json"; empty without the header Content-Type.
 
         Raises:
             HttpProblem: the body is compressed, or has another charset than UTF-8.
         """
         encoding = self.http.headers.get("content-encoding", "").strip()
-        if encoding.lower() not in ("", "identity", *UTF_8):  # some call UTF-8 so: nothing is compressed
+        if encoding.lower() not in ("", "identity", *UTF_8):  # some clients put the charset here
             raise HttpProblem(
                 415,
                 f"the Content-Encoding {encoding[:20]!r} is not supported",
@@ -75,7 +74,11 @@ class ServedRequest:
             )
         return header.get_content_type() if given else ""
 
-    def seconds(self, limits: ServerLimits) -> float:
+    def deadline(self, limits: ServerLimits) -> float:
+        """When the answer must be there, by `time.monotonic()`; raises as `timeout_seconds` does."""
+        return self.begun + self.timeout_seconds(limits)
+
+    def timeout_seconds(self, limits: ServerLimits) -> float:
         """How long the answer may take: the header X-Timeout, or the server's limit if that is less.
 
         Raises:
@@ -94,7 +97,8 @@ class ServedRequest:
         """The whole body.
 
         Raises:
-            HttpProblem: it is too large, or takes too long. ClientGone: it never ends.
+            HttpProblem: it is too large, or takes too long.
+            ClientGone: the client left before its end.
         """
         parts, size = [], 0
         async with _in_time(limits):
@@ -106,35 +110,40 @@ class ServedRequest:
         return b"".join(parts)
 
     async def url_encoded_form(self, limits: ServerLimits) -> dict[str, list[str]]:
-        """The fields of a form without files, application/x-www-form-urlencoded, in UTF-8 (as browsers send).
+        """The values of each field of a form without files, application/x-www-form-urlencoded in UTF-8.
 
         Raises:
             HttpProblem: it is not such a form, too large, or takes too long.
+            ClientGone: the client left before its end.
         """
         body = await self.body(limits)
         try:
             text = body.decode("utf-8")
-            pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS)
-        except ValueError as error:
-            is_long = not isinstance(error, UnicodeDecodeError)
-            why = f"the form has more than {FIELDS} fields" if is_long else "the body is not a form in UTF-8"
-            raise HttpProblem(400, why, "send a shorter form in UTF-8, or JSON") from None
+            pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FORM_FIELDS)
+        except UnicodeDecodeError:
+            raise HttpProblem(400, "the body is not a form in UTF-8", "send UTF-8, or JSON") from None
+        except ValueError:
+            why = f"the form has more than {MAX_FORM_FIELDS} fields"
+            raise HttpProblem(400, why, "send a shorter form, or JSON") from None
         fields: dict[str, list[str]] = {}
         for name, value in pairs:
             fields.setdefault(name, []).append(value)
         return fields
 
     async def form(self, limits: ServerLimits) -> FormData:
-        """The fields and files of a form, multipart/form-data.
+        """The fields and files of a form, multipart/form-data; `close` removes the files.
 
         Raises:
             HttpProblem: it is not a form, too large, or takes too long.
+            ClientGone: the client left before its end.
         """
-        self.http = Request(self.http.scope, self._counted(limits.upload_bytes))
+        self.http = Request(self.http.scope, self._receive_at_most(limits.upload_bytes))
         try:
             async with _in_time(limits):
-                return await self.http.form(max_files=1, max_fields=FIELDS, max_part_size=limits.body_bytes)
-        except (MultiPartException, HTTPException, UnicodeDecodeError, ValueError):
+                return await self.http.form(
+                    max_files=1, max_fields=MAX_FORM_FIELDS, max_part_size=limits.body_bytes
+                )
+        except (MultiPartException, HTTPException, ValueError):
             raise HttpProblem(400, "the body is not a form", "send a form, or JSON") from None
 
     async def close(self) -> None:
@@ -142,37 +151,37 @@ class ServedRequest:
         await self.http.close()
 
     async def or_gone(self, awaited: Awaitable[Value]) -> Value:
-        """The value, unless the client leaves first.
+        """The awaited value. It is cancelled if the client leaves first.
 
         Raises:
             ClientGone: the client left.
         """
         task = asyncio.ensure_future(awaited)
-        gone = asyncio.ensure_future(self._left())
+        gone = asyncio.ensure_future(self._disconnected())
         try:
             await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return task.result()
             raise ClientGone
         finally:
-            for each in (task, gone):
-                if not each.done():
-                    each.cancel()
+            task.cancel()
+            gone.cancel()
 
-    async def _left(self) -> None:
+    async def _disconnected(self) -> None:
+        """Wait until the client leaves."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    def _counted(self, most: int) -> Receive:
-        """`receive`, which refuses a body of more bytes."""
+    def _receive_at_most(self, max_bytes: int) -> Receive:
+        """A function like `receive` that refuses a body of more bytes."""
         size = 0
 
         async def receive() -> ServerMessage:
             nonlocal size
             message = await self._receive()
             size += len(message.get("body", b""))
-            if size > most:
-                raise _too_large(most)
+            if size > max_bytes:
+                raise _too_large(max_bytes)
             return message
 
         return receive
@@ -180,7 +189,7 @@ class ServedRequest:
 
 @asynccontextmanager
 async def _in_time(limits: ServerLimits) -> AsyncIterator[None]:
-    """Within it a body is read: a slow client gets an HttpProblem, one that left raises ClientGone."""
+    """The context in which a body is read: HttpProblem if the client is slow, ClientGone if it left."""
     try:
         async with asyncio.timeout(limits.body_seconds):
             yield
@@ -190,7 +199,7 @@ async def _in_time(limits: ServerLimits) -> AsyncIterator[None]:
         raise ClientGone from None
 
 
-def _too_large(most: int) -> HttpProblem:
+def _too_large(max_bytes: int) -> HttpProblem:
     return HttpProblem(
-        413, f"the body has more than {most:,} bytes", "send several requests", code="too_large"
+        413, f"the body has more than {max_bytes:,} bytes", "send several requests", code="too_large"
     )

@@ -1,10 +1,11 @@
-"""The parts of a request: pieces with equal settings, each part a job of its own.
+"""The parts of a request: its pieces by their settings, each part a job of its own.
 
-A request has one part, unless the translations of some pieces must have texts that others need not have.
+A request has one part, unless the translations of some pieces must contain texts that others need not.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +17,15 @@ from regard.verbs.generation.glossary import RequiredText, missing_text
 from regard.verbs.serve import ServedModel, TranslationAnswerer
 from regard.verbs.shared.answerer import Answerer
 
-AT_ONCE = 16  # parts of a request, each of which takes a place of the queue
-Required = Callable[[str], tuple[RequiredText, ...]]  # what the translation of a piece must have
+AT_ONCE = 16  # parts of a request that are in the queue, which other requests need too
+RequiredTexts = Callable[[str], tuple[RequiredText, ...]]  # a piece -> what its translation must contain
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestPart:
     """Pieces of a request that have the same settings, and their places in it.
 
-    `required`: what the translation of each of them must have.
+    `required`: what the translation of each of them must contain.
     """
 
     answerer: Answerer[Any, Any]
@@ -34,9 +35,9 @@ class RequestPart:
 
 
 def parts_of(
-    model: ServedModel, answerer: Answerer[Any, Any], pieces: Sequence[Any], required: Required | None
+    model: ServedModel, answerer: Answerer[Any, Any], pieces: Sequence[Any], required: RequiredTexts | None
 ) -> list[RequestPart]:
-    """The parts of a request: one, unless some translations must have texts that others need not have.
+    """The parts of a request; `required` is None if no translation must contain a text.
 
     Raises:
         ConfigError: the model cannot output a required text.
@@ -61,7 +62,7 @@ def parts_of(
 
 
 def refuse_missing(parts: Sequence[RequestPart], found: Sequence[Any]) -> None:
-    """Raise an HttpProblem if a translation lacks a text that it must have: a search can end without one."""
+    """Raise an HttpProblem if a translation lacks a required text: a search can end without it."""
     for part in parts:
         for place in part.places if part.required else ():
             text = missing_text(found[place].text, part.required)
@@ -75,7 +76,7 @@ def refuse_missing(parts: Sequence[RequestPart], found: Sequence[Any]) -> None:
 
 
 class PartJob:
-    """A part of a request, as a job that can be awaited."""
+    """A part of a request as a job that can be awaited; its answers are written into `found`."""
 
     def __init__(self, engine: Engine, part: RequestPart, found: list[Any], deadline: float) -> None:
         loop = asyncio.get_running_loop()
@@ -91,7 +92,11 @@ class PartJob:
         )
 
     async def run(self) -> None:
-        """Submit it, and wait until it is answered."""
+        """Submit the job, and wait until it is answered.
+
+        Raises:
+            RegardError: the queue is full, the deadline has passed, or the model failed.
+        """
         if not self.job.cancelled:
             self._runner.submit(self.job)
             await self._done
@@ -100,18 +105,18 @@ class PartJob:
         self._runner.cancel(self.job)
 
 
-async def all_of(works: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """Wait for all, of which AT_ONCE run at a time. The first error ends it."""
-    if len(works) == 1:
-        await works[0]()
+async def all_of(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    """Run all calls, AT_ONCE at a time. The first error cancels the others and is raised."""
+    if len(calls) == 1:
+        await calls[0]()
         return
     room = asyncio.Semaphore(AT_ONCE)
 
-    async def one(work: Callable[[], Awaitable[None]]) -> None:
+    async def run(call: Callable[[], Awaitable[None]]) -> None:
         async with room:
-            await work()
+            await call()
 
-    tasks = [asyncio.ensure_future(one(work)) for work in works]
+    tasks = [asyncio.ensure_future(run(call)) for call in calls]
     try:
         await asyncio.gather(*tasks)
     finally:
@@ -120,8 +125,8 @@ async def all_of(works: Sequence[Callable[[], Awaitable[None]]]) -> None:
 
 
 def call_in(loop: asyncio.AbstractEventLoop, call: Any, *arguments: Any) -> None:
-    """Call this in the event loop, soon; from any thread."""
-    if not loop.is_closed():
+    """Call a function in the event loop from any thread; does nothing if the loop is closed."""
+    with suppress(RuntimeError):  # it is closed
         loop.call_soon_threadsafe(call, *arguments)
 
 

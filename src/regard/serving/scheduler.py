@@ -1,10 +1,10 @@
-"""The scheduler of one model: a bounded queue of requests, and a thread that answers them together.
+"""The scheduler of one model: a bounded queue of requests, and a thread that answers them in batches.
 
 Texts that are decoded join a running batch as soon as it has room, and leave it when they are done
-(continuous batching): a turn of the thread is one token of each. Waiting requests join by turns, a piece of
-each. Long requests have running batches of their own, which get half of the time if there are others, so they
-do not hold up short ones (`running_jobs.py`). All else is computed in batches of similar pieces of
-requests with equal settings; after its turn a request goes to the end of the queue.
+(continuous batching): a turn of the thread is one token of each. One piece of each waiting request joins,
+then another. Long requests have running batches of their own, which get half of the time if there are short
+ones (`running_jobs.py`). All other work (embeddings, classes, scores) is computed in batches of pieces of
+similar size, from requests with equal settings; after its turn a request goes to the end of the queue.
 """
 
 import threading
@@ -19,16 +19,17 @@ from regard.serving.job import Job
 from regard.serving.running_jobs import RunningJobs
 from regard.verbs.shared.answerer import BatchAnswerer
 
-ROWS = 64  # pieces of a batch, or that are decoded at a time, of long requests and of short ones
-MOST_ROWS = 128  # with those of requests that had none before, which the others would hold up
-RUNNING_TOKENS = 262_144  # that pieces that are decoded may come to have, of all hypotheses: they need memory
-SECONDS = 0.3  # how long a batch should take: so long do others wait for their turn
-SHORT_SECONDS = 0.02  # while others are decoded
-OUTLIER = 10  # times the usual time of a character, for which a longer one counts
-SIMILAR = 4  # pieces of a batch differ at most by this factor in size,
-SMALL = 64  # but all of up to that many characters go together
-ABORT_SECONDS = 5.0  # that `abort` waits for a step to end
-SMOOTHING = 0.1  # of the measured time of a character
+ROWS = 64  # the most pieces of a batch, of the decoded ones of long requests, and of those of short ones
+MOST_ROWS = 128  # the same with the first pieces of new requests, which need not wait for those that began
+RUNNING_TOKENS = 262_144  # the most tokens that all decoded pieces may come to have: their cache needs memory
+PASSED_SECONDS = 5.0  # that smaller pieces may join before one that has no room; then all wait until it has
+SECONDS = 0.3  # that a batch of other work should take, for which all others wait
+SHORT_SECONDS = 0.02  # the same while texts are decoded
+OUTLIER = 10  # a measured time counts as this multiple of the usual one at most
+SIMILAR = 4  # the sizes of the pieces of a batch differ by this factor at most,
+SMALL = 64  # where shorter pieces count as having so many characters
+ABORT_SECONDS = 5.0  # that `abort` waits for the thread to end
+SMOOTHING = 0.1  # the weight of a new measurement in the average time of a character
 
 
 class QueueFull(RegardError):
@@ -40,14 +41,14 @@ class QueueFull(RegardError):
 
 
 class DeadlinePassed(RegardError):
-    """A request had to wait for longer than it may."""
+    """The answer to a request was not there by its deadline."""
 
     def __init__(self) -> None:
         super().__init__("the answer took longer than the request may take", "send less text, or try later")
 
 
 class Closed(RegardError):
-    """A model takes no more requests: what answers them is being replaced."""
+    """The scheduler takes no more requests, because the model is being reloaded or unloaded."""
 
     def __init__(self, message: str = "this model is being replaced", hint: str = "try again") -> None:
         super().__init__(message, hint)
@@ -55,7 +56,7 @@ class Closed(RegardError):
 
 @dataclass(frozen=True, kw_only=True)
 class QueueLimits:
-    """How much may wait: requests, and characters of all of them."""
+    """How much may wait in the queue: requests, and characters of all of them together."""
 
     requests: int = 256
     characters: int = 1_000_000
@@ -63,40 +64,10 @@ class QueueLimits:
 
 @runtime_checkable
 class Observer(Protocol):
-    """What the scheduler reports: for metrics."""
+    """Receives what the scheduler measures: each batch or decoding step, and the length of the queue."""
 
     def batch(self, rows: int, seconds: float) -> None: ...
     def queue(self, requests: int) -> None: ...
-
-
-def _nothing() -> None:
-    pass
-
-
-class Batch:
-    """Pieces that are computed together: jobs, and the numbers of the pieces in them."""
-
-    def __init__(self, answerer: BatchAnswerer[Any, Any], rows: Sequence[tuple[Job, int]]) -> None:
-        self.answerer, self.rows = answerer, rows
-
-    def results(self) -> list[Any]:
-        """The answer to each row, or the exception that it raised."""
-        try:
-            return self._answers(self.rows)
-        except Exception as error:  # noqa: BLE001 (each row is tried alone)
-            if len(self.rows) == 1:
-                return [error]
-        return [self._alone(row) for row in self.rows]
-
-    def _alone(self, row: tuple[Job, int]) -> Any:
-        try:
-            return self._answers([row])[0]
-        except Exception as error:  # noqa: BLE001 (the request gets it)
-            return error
-
-    def _answers(self, rows: Sequence[tuple[Job, int]]) -> list[Any]:
-        first, number = rows[0]
-        return self.answerer.answers([job.pieces[each] for job, each in rows], first.places[number])
 
 
 class Scheduler:
@@ -110,16 +81,16 @@ class Scheduler:
         self,
         limits: QueueLimits | None = None,
         observer: Observer | None = None,
-        after_turn: Callable[[], None] = _nothing,
+        after_turn: Callable[[], None] = lambda: None,
     ) -> None:
         self.limits, self._observer, self._after_turn = limits or QueueLimits(), observer, after_turn
         self._changed = threading.Condition()
         self._jobs: deque[Job] = deque()
         self._decoded = RunningJobs()
-        self._running = 0  # pieces that are computed now
+        self._running = 0  # pieces that are being decoded or computed
         self._closed = self._aborted = False
-        self._seconds_per_character = {True: 1e-4, False: 1e-4}  # of what is decoded, and of other work
-        self._spent = 0.0  # seconds of decoding since a piece was done
+        self._seconds_per_character = {True: 1e-4, False: 1e-4}  # True: of decoding; False: of other work
+        self._spent = 0.0  # seconds of decoding since the last piece was done
         self._thread = threading.Thread(target=self._run, name="regard-scheduler", daemon=True)
         self._thread.start()
 
@@ -130,10 +101,11 @@ class Scheduler:
             return bool(self._jobs or self._running)
 
     def submit(self, job: Job) -> None:
-        """Put a request into the queue.
+        """Put a request into the queue; an empty queue takes one of any size.
 
         Raises:
-            QueueFull: there is no room, or the request would wait past its deadline. Closed: see `close`.
+            QueueFull: there is no room, or the request would wait past its deadline.
+            Closed: `close` was called.
         """
         with self._changed:
             if self._closed:
@@ -141,16 +113,16 @@ class Scheduler:
             waiting = sum(each.size for each in self._jobs)
             wait = sum(each.size * self._seconds_per_character[each.decoded] for each in self._jobs)
             full = len(self._jobs) >= self.limits.requests
-            if full or (waiting and waiting + job.size > self.limits.characters):
-                raise QueueFull(_whole_seconds(wait))
-            if waiting and time.monotonic() + wait > job.deadline:
+            too_long = waiting + job.size > self.limits.characters
+            too_late = time.monotonic() + wait > job.deadline
+            if full or (waiting and (too_long or too_late)):
                 raise QueueFull(_whole_seconds(wait))
             self._jobs.append(job)
             self._report_queue()
             self._changed.notify()
 
     def cancel(self, job: Job) -> None:
-        """Drop a request: what is not begun is not computed, and what is computed is not reported."""
+        """Drop a request: pieces that have not begun are not computed, and no more answers are reported."""
         with self._changed:
             job.cancelled = True
             if job in self._jobs:
@@ -167,7 +139,7 @@ class Scheduler:
             self._thread.join()
 
     def abort(self) -> None:
-        """Refuse all requests that are not answered, and end the thread soon."""
+        """Refuse all requests that are not answered, and end the thread after its turn."""
         with self._changed:
             self._closed = self._aborted = True
             self._changed.notify()
@@ -226,30 +198,32 @@ class Scheduler:
     def _take_pieces(self) -> list[tuple[Job, int]]:
         """The pieces that join the running batches now: one of each request, then another."""
         if self._decoded.drop_cancelled():
-            self._spent = 0.0
-        waiting = deque(job for job in self._jobs if job.decoded)
+            self._spent = 0.0  # some of it was for pieces that are not measured
+        now, waiting = time.monotonic(), deque(job for job in self._jobs if job.decoded)
         taken: list[tuple[Job, int]] = []
         tokens, rows_of = self._decoded.tokens, self._decoded.pieces_by_length()
         while waiting:
             job = waiting.popleft()
-            rows = rows_of[job.is_long]
-            if rows >= ROWS and (rows >= MOST_ROWS or job.started is not None):
+            if rows_of[job.is_long] >= (MOST_ROWS if job.started is None else ROWS):
                 continue
             needed = job.most_tokens(job.next)
             if sum(rows_of.values()) and tokens + needed > RUNNING_TOKENS:
+                job.no_room_since = job.no_room_since or now
+                if now - job.no_room_since > PASSED_SECONDS:
+                    break
                 continue
             rows_of[job.is_long] += 1
             tokens += needed
-            job.started = job.started or time.monotonic()
+            job.started, job.no_room_since = job.started or now, None
             taken.append((job, job.take()))
             self._jobs.remove(job)
-            if job.next < len(job.pieces):  # at the end of the queue
+            if job.next < len(job.pieces):
                 waiting.append(job)
                 self._jobs.append(job)
         return taken
 
     def _decode(self, joining: Sequence[tuple[Job, int]]) -> None:
-        """Let these pieces join, and advance all that are decoded by a token."""
+        """Let these pieces join, and advance all decoded pieces by a token."""
         begun = time.monotonic()
         done = [each for job, number in joining for each in self._decoded.add(job, number)]
         done += self._decoded.step()
@@ -264,7 +238,7 @@ class Scheduler:
         for each in done:
             self._deliver(*each)
 
-    def _take_batch(self) -> Batch | None:
+    def _take_batch(self) -> "Batch | None":
         """The pieces of the next batch; jobs with others left go to the end of the queue."""
         first = next((job for job in self._jobs if not job.decoded), None)
         if first is None:
@@ -286,7 +260,7 @@ class Scheduler:
         seconds = SHORT_SECONDS if self._decoded.pieces else SECONDS
         return seconds / self._seconds_per_character[False]
 
-    def _compute(self, batch: Batch) -> float:
+    def _compute(self, batch: "Batch") -> float:
         """Compute a batch of other work; returns the seconds that it took."""
         size = sum(job.sizes[number] for job, number in batch.rows)
         begun = time.monotonic()
@@ -325,8 +299,26 @@ class Scheduler:
         job.finished(error)
 
 
+class Batch:
+    """Pieces that are computed together: jobs, each with the number of one of its pieces."""
+
+    def __init__(self, answerer: BatchAnswerer[Any, Any], rows: Sequence[tuple[Job, int]]) -> None:
+        self.answerer, self.rows = answerer, rows
+
+    def results(self) -> list[Any]:
+        """The answer to each row; if the batch fails, each is tried alone and may have an exception."""
+        first, number = self.rows[0]
+        pieces = [job.pieces[each] for job, each in self.rows]
+        try:
+            return self.answerer.answers(pieces, first.places[number])
+        except Exception as error:  # noqa: BLE001 (the requests get it)
+            if len(self.rows) == 1:
+                return [error]
+        return [Batch(self.answerer, [row]).results()[0] for row in self.rows]
+
+
 def failure_of(error: Exception) -> RegardError:
-    """The exception as one that has a message and a hint."""
+    """The exception as one for the client; without its message if it is none of ours."""
     if isinstance(error, RegardError):
         return error
     return RunError(f"the model failed: {type(error).__name__}", "see the server's log")
@@ -354,4 +346,5 @@ def _rows(jobs: Sequence[Job], room: float) -> list[tuple[Job, int]]:
 
 
 def _whole_seconds(seconds: float) -> int:
+    """The seconds for Retry-After: 1 to 600."""
     return max(1, min(600, round(seconds)))

@@ -19,7 +19,7 @@ from regard.serving.request import ServedRequest
 from regard.serving.request_parts import (
     PartJob,
     RequestPart,
-    Required,
+    RequiredTexts,
     all_of,
     call_in,
     parts_of,
@@ -86,7 +86,7 @@ class Service:
         slot: Slot,
         settings: AnswerSettings,
         texts: Sequence[Any],
-        required: Required | None = None,
+        required: RequiredTexts | None = None,
     ) -> Answered:
         """The answers to all texts. `required`: what the translation of each piece must have.
 
@@ -136,7 +136,7 @@ class Service:
 
     async def read(self, request: ServedRequest, reading: Callable[..., T], *arguments: Any) -> T:
         """What an uploaded file gives, read in a thread; few requests at a time do, for it needs memory."""
-        deadline = request.begun + request.seconds(self.limits)
+        deadline = request.deadline(self.limits)
         async with self.readers:
             return await _in_time(request, deadline, asyncio.to_thread(reading, *arguments))
 
@@ -170,7 +170,7 @@ class Service:
     ) -> list[Any]:
         """The answers to all pieces of a request, of which each part has other settings."""
         found: list[Any] = [None] * count
-        begun, deadline = time.monotonic(), request.begun + request.seconds(self.limits)
+        begun, deadline = time.monotonic(), request.deadline(self.limits)
         work = [PartJob(engine, part, found, deadline) for part in parts]
         try:
             await _in_time(request, deadline, all_of([each.run for each in work]))
@@ -199,7 +199,7 @@ class Service:
             in_parts=True,
             part=lambda part: call_in(loop, queue.put_nowait, part),
             finished=lambda error: call_in(loop, queue.put_nowait, error),
-            deadline=request.begun + request.seconds(self.limits),
+            deadline=request.deadline(self.limits),
         )
         begun, whole = time.monotonic(), ""
         engine.runner.submit(job)
@@ -230,7 +230,7 @@ class Service:
             pieces=pieces,
             answered=lambda place, answer: call_in(loop, queue.put_nowait, (place, answer)),
             finished=lambda error: call_in(loop, queue.put_nowait, error),
-            deadline=request.begun + request.seconds(self.limits),
+            deadline=request.deadline(self.limits),
         )
         begun = time.monotonic()
         engine.runner.submit(job)
@@ -280,7 +280,7 @@ async def _pieces(answerer: Answerer[Any, Any], texts: Sequence[Any]) -> list[li
 
 
 async def _parts(
-    model: ServedModel, answerer: Answerer[Any, Any], pieces: Sequence[Any], required: Required | None
+    model: ServedModel, answerer: Answerer[Any, Any], pieces: Sequence[Any], required: RequiredTexts | None
 ) -> list[RequestPart]:
     """The parts of a request; in a thread where each piece is searched for what it requires."""
     if required is None:

@@ -57,7 +57,7 @@ class Checkpoints:
             self._run.prune(settings.kept_checkpoints, every=settings.save_every, good=also_kept)
 
         self._writer.write(write, files, parts)
-        self._group.wait()
+        self._group.barrier()
 
     def load(self, checkpoint: Checkpoint, file: str) -> Mapping[str, Tensor]:
         """The tensors of a file of a checkpoint; if the model is sharded, this process's rows of them."""

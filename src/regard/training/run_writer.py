@@ -61,4 +61,4 @@ class RunWriter:
             write(files, beside)
         else:
             beside(None)
-        self._group.wait()  # all may read the folder now
+        self._group.barrier()  # all may read the folder now

@@ -386,7 +386,7 @@ class Trainer:
         if self.group.is_first:
             self.run.remove_after(state.step)
         self.records.cut(state.step, state.watch.found)
-        self.group.wait()
+        self.group.barrier()
 
     # Checkpoints
 

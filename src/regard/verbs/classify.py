@@ -20,7 +20,7 @@ from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import ClassificationOptions
 from regard.verbs.shared.text_verb import TextVerb, one_or_several
-from regard.verbs.shared.unknown_tokens import UnknownTokens
+from regard.verbs.shared.unknown_tokens import UnknownTokenWarnings
 from regard.verbs.tasks.text import logits_of
 
 MAX_CHARACTERS = 100_000  # of a text; the rest is left out, with a warning
@@ -99,7 +99,7 @@ class Classifier(TextVerb[str, ClassPrediction]):
             )
         self.tokenizer = self.loaded.tokenizers.source
         self.labels, self.options = self.loaded.labels, options
-        self.unknown_tokens = UnknownTokens.of_model(self.loaded)
+        self.unknown_tokens = UnknownTokenWarnings.of_model(self.loaded)
 
     def answers(self, texts: Sequence[str], first: int) -> Iterator[ClassPrediction]:
         filled = [place for place, line in enumerate(texts) if line and not line.isspace()]

@@ -7,7 +7,6 @@ import torch
 
 from regard.data.catalogue import is_spec
 from regard.data.graph_files import GraphSettings, read_unlabelled_graph
-from regard.errors import DataError
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
 from regard.training.threads import unchanged_threads
 from regard.verbs.classify import ClassAnswer, ClassPrediction, candidates, class_answer
@@ -18,7 +17,7 @@ from regard.verbs.shared.load_encoder import probabilities, refuse_other_labels
 from regard.verbs.shared.model_loading import config_class_of, model_that
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
-from regard.verbs.tasks.nodes import structural_inputs
+from regard.verbs.tasks.nodes import refuse_other_features, structural_inputs
 
 
 class NodeClassifier:
@@ -53,11 +52,7 @@ class NodeClassifier:
         path = name if is_spec(name) else str(Path(name).absolute())
         settings = GraphSettings(file=path, undirected=config.undirected, normalise=config.normalised)
         features, edges = read_unlabelled_graph(settings, Path())
-        if features.size(1) != config.num_features:
-            raise DataError(
-                f"{name}: nodes have {features.size(1):,} features, the model reads {config.num_features:,}",
-                "give the features that the model was trained on, in the same order",
-            )
+        refuse_other_features(name, features, config)
         pairs, positions = structural_inputs(config, edges, features.size(0))
         inputs = (features, edges) if pairs is None else (features, *pairs, positions)
         device = self.model.device

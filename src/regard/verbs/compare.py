@@ -1,4 +1,4 @@
-"""Compare: scores of several systems' translations, and the significance of differences."""
+"""Compare: scores of several systems' translations, and the significance of their differences."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -35,14 +35,13 @@ def compare(
     lowercase: bool = False,
     runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[Comparison]:
-    """Score translations of one system, or compare those of several with the first, the baseline.
+    """Score the translations of one system, or compare those of several with the first, the baseline.
 
-    Uses sacreBLEU's paired bootstrap resampling (Koehn 2004). All systems are scored with the same
-    tokeniser.
+    Uses sacreBLEU's paired bootstrap resampling (Koehn 2004), and one tokeniser for all systems.
 
     Args:
-        systems: a file of translations by each system, the baseline first; one alone has its scores and
-            their intervals.
+        systems: a file of translations by each system, the baseline first; one system alone has scores and
+            intervals.
         ref: one or several files of references, aligned with the translations line by line; none for a metric
             that reads sources alone.
         metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
@@ -53,9 +52,10 @@ def compare(
         lowercase: ignore case; learned metrics never do.
 
     Raises:
-        DataError: there is no file, one is named twice, files are not aligned, or the
-            tokeniser cannot be used. UserError: a metric lacks what it reads.
-        FolderError: it is not a metric.
+        DataError: there is no file, one is named twice, files are not aligned, or the tokeniser cannot be
+            used.
+        UserError: a metric lacks what it reads.
+        FolderError: a folder is not a metric.
     """
     names = [str(system) for system in systems]
     duplicates = [name for name in names if names.count(name) > 1]
@@ -65,7 +65,8 @@ def compare(
         )
     if src is not None and not several_models(metric):
         raise UserError("src is for learned metrics alone", "give a metric (--metric DIR), or leave src out")
-    texts, references = {name: lines_of(name) for name in names}, references_of(ref)
+    texts = {name: lines_of(name) for name in names}
+    references = references_of(ref)
     refuse_no_system(texts)
     others = SourcesAndReferences(sources=None if src is None else lines_of(src), references=references)
     for name, lines in texts.items():

@@ -6,9 +6,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from regard.data.corpus import Pair, problem_of
 from regard.data.corpus_formats import Problem
-from regard.data.shards import segmenters
+from regard.data.pair_part import PairIds, PairWriter, tokenised_pairs
+from regard.data.shards import Segmenter, segmenters
 from regard.data.text_part import TextWriter
-from regard.data.token_part import PartTokenizer, PartWriter, Sequences
 from regard.data.tokenizer import TokenizerPair
 from regard.data.tokenizer_training import train_tokenizer, train_tokenizers
 from regard.errors import DataError, RecipeError
@@ -70,7 +70,7 @@ class PairLines:
 
     def __init__(self, recipe: TranslationRecipe) -> None:
         self._recipe = recipe
-        self._tokenize: PartTokenizer | None = None
+        self._segmenters: Sequence[tuple[Segmenter, Segmenter]] = ()
 
     def tokenizers(self, sample: ReadLines) -> TokenizerPair:
         if next(self._usable(sample()), None) is None:
@@ -81,20 +81,20 @@ class PairLines:
             )
         return train_tokenizers(_Pairs(lambda: self._usable(sample())), self._recipe.tokenizer)
 
-    def tokenised(self, lines: Sequence[str], tokenizers: TokenizerPair) -> list[list[Sequences] | str]:
-        if self._tokenize is None:
+    def tokenised(self, lines: Sequence[str], tokenizers: TokenizerPair) -> list[list[PairIds] | str]:
+        if not self._segmenters:
             chosen, seed = self._recipe.tokenizer, self._recipe.training.seed
-            found = segmenters(tokenizers, chosen.dropout, chosen.copies, seed)
-            self._tokenize = PartTokenizer(tokenizers, found, self._recipe.batches.max_tokens)
+            self._segmenters = segmenters(tokenizers, chosen.dropout, chosen.copies, seed)
         rows = [self._row(line) for line in lines]
         for row in rows:
             if isinstance(row, Problem) and getattr(self._recipe.data.lines, row.policy) == "error":
                 raise DataError(row.message, f'data.lines.{row.policy} = "skip" counts such lines')
-        found = iter(self._tokenize([row for row in rows if not isinstance(row, Problem)]))
+        usable = [row for row in rows if not isinstance(row, Problem)]
+        found = iter(tokenised_pairs(self._segmenters, usable, self._recipe.batches.max_tokens))
         return [row.policy if isinstance(row, Problem) else next(found) for row in rows]
 
-    def writer(self, tokenizers: TokenizerPair) -> PartWriter:
-        return PartWriter(tokenizers, self._recipe.tokenizer.copies if self._recipe.tokenizer.dropout else 1)
+    def writer(self, tokenizers: TokenizerPair) -> PairWriter:
+        return PairWriter(tokenizers, self._recipe.tokenizer.copies if self._recipe.tokenizer.dropout else 1)
 
     def _usable(self, lines: Iterator[str]) -> Iterator[Pair]:
         for number, line in enumerate(lines, start=1):

@@ -29,7 +29,7 @@ from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import EmbeddingOptions
 from regard.verbs.shared.text_verb import TextVerb
-from regard.verbs.shared.unknown_tokens import UnknownTokens
+from regard.verbs.shared.unknown_tokens import UnknownTokenWarnings
 from regard.weights.model_folder import LoadedModel
 
 MAX_CHARACTERS = 100_000  # of a text; the rest is left out, with a warning
@@ -92,7 +92,7 @@ class Embedder(TextVerb[str, EmbeddedLine]):
         self.model = _text_model(self.loaded)
         self.tokenizer, self.options = self.loaded.tokenizers.source, options
         _refuse_layer(self.model, options.layer)
-        self.unknown_tokens = UnknownTokens.of_model(self.loaded)
+        self.unknown_tokens = UnknownTokenWarnings.of_model(self.loaded)
 
     def answers(self, texts: Sequence[str], first: int) -> Iterator[EmbeddedLine]:
         vectors = self._vectors([self._text(line, number) for number, line in enumerate(texts, first)])

@@ -1,4 +1,4 @@
-"""Export: a model as a folder of another engine, with a certificate of what that engine computes."""
+"""`regard export`: a model for another engine, with a certificate of what that engine computes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +34,9 @@ class ExportReport:
     certificate: dict[str, Any]
 
     def summary(self) -> str:
-        """The certificate in a line, and what else is to know in further lines."""
+        """The certificate in a line; warnings and the comparison by Argos Translate in further lines."""
         if "labels" in self.certificate:
-            return encoder_summary(self.certificate)
+            return _encoder_summary(self.certificate)
         greedy, beam = self.certificate["greedy"], self.certificate["beam"]
         shares = ", ".join(
             f"{name} {share['equal']:.1%} equal" + (f" and {share['tied']:.1%} tied" if share["tied"] else "")
@@ -54,7 +54,9 @@ class ExportReport:
             )
         if "family_refused" in self.certificate:
             line += f"\n(a family has models of this shape, but {self.certificate['family_refused']})"
-        return line + (argos_summary(self.certificate["argos"]) if "argos" in self.certificate else "")
+        if "argos" in self.certificate:
+            line += "\n" + _argos_summary(self.certificate["argos"])
+        return line
 
 
 @checked
@@ -77,11 +79,11 @@ def export(
 
     Args:
         model: a model or run folder, en-de, or what `regard.load` returns.
-        to: the target. For encoder-decoders and decoder-only models: "ctranslate2"; "onnx", with a decoding
-            loop in Python; "web", a page in which the model runs. Both of these for encoders that classify
-            texts, label words or predict masked tokens, too. For encoder-decoders: "argos", a package
-            of Argos Translate and LibreTranslate. For decoder-only models of Llama's and GPT-2's kinds:
-            "gguf", a file of llama.cpp. "hf", for transformers: a model of the published family that has
+        to: the target. "ctranslate2", "onnx" (with a decoding loop in Python) and "web" (a page in which the
+            model runs) take encoder-decoders and decoder-only models; the last two also take encoders that
+            classify texts, label words or predict masked tokens. "argos", a package of Argos Translate and
+            LibreTranslate, takes encoder-decoders. "gguf", a file of llama.cpp, takes decoder-only models of
+            Llama's and GPT-2's kinds. "hf" is a folder for transformers: of the published family that has
             this architecture, else with the model's code.
         out: the folder to write, or the .argosmodel file; new or empty, and no part of a run.
         quantization: of the weights; "onnx" and "web" have no bfloat16, "hf" no int8.
@@ -92,8 +94,8 @@ def export(
         one_file: of "web", also write the page with all that it loads as one file, page.html.
 
     Raises:
-        UserError: the engine does not have a setting of the model, which is named with the nearest it has.
-        RunError: the engine computes something else; nothing is written.
+        UserError: the engine lacks a setting of the model; the error names the nearest that it has.
+        RunError: the engine's outputs differ; nothing is written.
         MissingExtra: the engine is not installed.
     """
     refuse_taken(Path(out))
@@ -120,21 +122,23 @@ def export(
     return ExportReport(path=Path(out), target=to, certificate=certificate)
 
 
-def encoder_summary(certificate: dict[str, Any]) -> str:
+def _encoder_summary(certificate: dict[str, Any]) -> str:
     """The certificate of an encoder in a line."""
-    labels, count = certificate["labels"], certificate["texts"]["count"]
+    labels = certificate["labels"]
+    texts = f"certificate: {certificate['texts']['count']} texts"
+    within = f"within {labels['largest_difference']:.1g} of regard's"
+    if certificate["head"] == "regression":
+        return f"{texts}; outputs {within}"
     tied = f" and {labels['tied']:.1%} tied" if labels["tied"] else ""
-    same = f", labels {labels['equal']:.1%} equal{tied}" if certificate["head"] != "regression" else ""
-    what = "outputs" if certificate["head"] == "regression" else "log-probabilities"
-    return f"certificate: {count} texts{same}; {what} within {labels['largest_difference']:.1g} of regard's"
+    return f"{texts}, labels {labels['equal']:.1%} equal{tied}; log-probabilities {within}"
 
 
-def argos_summary(comparison: dict[str, Any]) -> str:
-    """The comparison with Argos Translate, `argos` in a certificate, as a second line."""
+def _argos_summary(comparison: dict[str, Any]) -> str:
+    """The comparison by Argos Translate, `argos` in a certificate, in a line."""
     translations = comparison["translations"]["equal"]
     usual = comparison["translations"]["with_usual_weights"]
     outputs = comparison["outputs"]
-    line = f"\nby {comparison['judged_by']}: pieces {comparison['pieces']['equal']:.1%} equal"
+    line = f"by {comparison['judged_by']}: pieces {comparison['pieces']['equal']:.1%} equal"
     line += f", outputs {outputs['equal'] + outputs['tied']:.1%}"
     if translations is None:
         return f"{line}; argostranslate is not installed here, so it was not asked"

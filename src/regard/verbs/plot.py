@@ -24,10 +24,14 @@ from regard.verbs.recipes import recipe_path
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.model_loading import model_path
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import load_recipe
-from regard.verbs.tasks.recipe import Recipe
+from regard.verbs.tasks.recipe import RecipeFile
+from regard.verbs.training_run.initial_model import START
 from regard.verbs.views.files import writable
+from regard.weights.model_folder import CONFIG, open_model_folder, read_config
+from regard.weights.strict_json import read_json
 
 FixedScheme = Literal["sinusoidal", "rotary", "alibi"]  # schemes that need no training
 D_MODEL = 512  # the paper's, if a recipe has none
@@ -236,11 +240,12 @@ def plot_schedule(recipe: str | Path, *, out: str | Path, overrides: Sequence[st
         RecipeError: the recipe cannot be read. MissingExtra: matplotlib is not installed.
     """
     file = recipe_path(recipe)
-    settings = load_recipe(file, overrides).recipe
+    source = load_recipe(file, overrides)
+    settings = source.recipe
     schedule = Schedule(
         settings=settings.training.schedule,
         max_steps=settings.training.max_steps,
-        d_model=recipe_d_model(settings),
+        d_model=recipe_d_model(source, file) if settings.training.schedule.kind == "noam" else D_MODEL,
     )
     path = writable(out)
     name = file.resolve().name if file.is_dir() else file.stem
@@ -286,9 +291,14 @@ def float_array(found_look: Look, path: str) -> np.ndarray:
     return found.astype(np.float32)
 
 
-def recipe_d_model(recipe: Recipe) -> int:
-    """The d_model of a recipe's model, on which the "noam" schedule depends."""
-    table: Mapping[str, Any] = recipe.model
-    config = config_class(table.get("kind", recipe.model_kind))
+def recipe_d_model(source: RecipeFile, file: Path) -> int:
+    """The d_model of the model of a recipe or a run, on which the "noam" schedule depends."""
+    table = source.recipe.model
+    settings: Mapping[str, Any] = {}
+    if (file / START).is_file():
+        settings = read_json(file / START)["settings"]
+    elif isinstance(init := table.get("init"), str):
+        settings = read_config(open_model_folder(model_path(init, source.base), {CONFIG}))[0].to_dict()
+    config = config_class(source.recipe.chosen_model_kind)
     preset = config.presets.get(table.get("preset", ""), {})
-    return table.get("d_model", preset.get("d_model", getattr(config, "d_model", D_MODEL)))
+    return {"d_model": getattr(config, "d_model", D_MODEL), **preset, **settings, **table}["d_model"]

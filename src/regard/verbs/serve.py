@@ -70,7 +70,11 @@ class TranslationAnswerer(DecodingAnswerer[str, Translation]):
     def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
         super().__init__(settings)
         options = TranslationOptions(
-            workers=1, prefix=settings.prefix, n_best=settings.count, split=settings.split
+            workers=1,
+            prefix=settings.prefix,
+            n_best=settings.count,
+            split=settings.split,
+            keep=settings.keep,
         )
         self.translator = Translator(loaded, controls=settings.controls, options=options, runtime=runtime)
         self._tags = tags_of(loaded, options, REQUEST_PREFIX)

@@ -11,8 +11,10 @@ from typing import Any, ClassVar
 import torch
 
 from regard.data.conllu import COLUMNS, Sentence, SentenceReader, read_sentences
+from regard.data.files import locate
 from regard.data.tagged import encode_word, split_words, tagged_texts, word_prefix
 from regard.data.texts import EncodedText
+from regard.data.word_columns import named_as_words, read_words, word_format
 from regard.errors import DataError, FolderError
 from regard.training.threads import unchanged_threads
 from regard.verbs.shared.any_model import AnyModel, open_model
@@ -25,7 +27,7 @@ from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import TaggingOptions
 from regard.verbs.shared.text_verb import TextVerb
 from regard.verbs.shared.texts import refuse_single_str, shown
-from regard.verbs.shared.unknown_tokens import UnknownTokens
+from regard.verbs.shared.unknown_tokens import UnknownTokenWarnings
 from regard.verbs.tasks.tagging import WORDS_FILE
 from regard.verbs.tasks.text import logits_of
 from regard.weights.model_folder import LoadedModel
@@ -85,7 +87,7 @@ class Tagger(TextVerb[str | Sequence[str], TaggedSentence]):
         self.model = encoder_that("labels words", ("tokens",), self.loaded, options.allow_fresh_head)
         self.tokenizer = self.loaded.tokenizers.source
         self.labels, self.options = self.loaded.labels, options
-        self.unknown_tokens = UnknownTokens.of_model(self.loaded)
+        self.unknown_tokens = UnknownTokenWarnings.of_model(self.loaded)
         self._pieces = partial(
             encode_word, encode=self.tokenizer.encode_words, prefix=word_prefix(self.tokenizer)
         )
@@ -215,23 +217,36 @@ def tag_file(
     `Tagger.conllu` gives the lines of CoNLL-U back, with the labels filled in.
 
     Args:
-        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a sentence.
+        input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a sentence. A file
+            called *.bio, *.iob, *.iob2 or *.conll has a word on each line, and labels, which are not read.
         model: a model or run folder, or what `regard.load` returns.
         conllu: read CoNLL-U, even if the file is not called *.conllu or *.conllu.gz.
         words: split lines at white space only.
     """
     tagger = Tagger(model, options=options, runtime=runtime)
-    lines = stream_lines(input)
     if conllu or is_conllu(input):
-        found = tagger(sentence.forms for sentence in read_sentences(lines, str(input)))
+        found = tagger(sentence.forms for sentence in read_sentences(stream_lines(input), str(input)))
+    elif has_words_in_columns(input):
+        found = tagger(sentences_in_columns(input))
     else:
-        found = tagger(line.split() if words else line for line in lines)
+        found = tagger(line.split() if words else line for line in stream_lines(input))
     return [[(word.form, word.label) for word in each.words] for each in found]
 
 
 def is_conllu(file: str | Path) -> bool:
     """True if the name of a file is that of a CoNLL-U file."""
     return str(file).endswith((".conllu", ".conllu.gz"))
+
+
+def has_words_in_columns(file: str | Path) -> bool:
+    """True if the name of a file is that of words in columns, such as .bio, and not of CoNLL-U."""
+    return not is_conllu(file) and named_as_words(file)
+
+
+def sentences_in_columns(file: str | Path) -> Iterator[list[str]]:
+    """The words of the sentences of a file of words in columns, such as .bio; their labels are not read."""
+    path = locate(str(file), Path(), once=True)
+    return (list(sentence.forms) for sentence in read_words(path, word_format(path) or "columns"))
 
 
 def output_lines(tagged: TaggedSentence, *, as_json: bool = False) -> str:

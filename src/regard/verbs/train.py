@@ -236,7 +236,7 @@ def _locked(
             _write_recipe(run, source, say)
             for warning in run.environment_warnings():
                 console.warn(warning)
-        group.wait()
+        group.barrier()
         if keeps_length and not group.is_first:
             source, _ = with_own_length(run, source)
         refuse_another_run(run, source, group)
@@ -302,7 +302,7 @@ def _refit(source: RecipeFile, run: RunFolder, process: _Process) -> _Trained:
     with _locked(path, again, process.group, process.say, process.lock_wait) as (second, again):
         if process.group.is_first:
             copy_measured(run, second)
-        process.group.wait()
+        process.group.barrier()
         try:
             trained = _train_once(again, second, process)
         except Stopped as stopped:
@@ -310,7 +310,7 @@ def _refit(source: RecipeFile, run: RunFolder, process: _Process) -> _Trained:
         refuse_collapsed(run, trained.is_collapsed)
         if process.group.is_first:
             publish(run, second)
-        process.group.wait()
+        process.group.barrier()
     return trained
 
 

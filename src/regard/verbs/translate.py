@@ -23,6 +23,7 @@ from regard.verbs.generation.engine import EngineDecoder, refuse_device
 from regard.verbs.generation.glossary import Dictionary, RequiredText
 from regard.verbs.generation.glossary_decoding import GlossaryDecoder, search_requiring
 from regard.verbs.generation.keeping import KeepingTranslator, PieceTranslator, text_hiders
+from regard.verbs.generation.keeping_batch import KeepingAnswers
 from regard.verbs.generation.kept_texts import TextHider
 from regard.verbs.generation.language_tags import LanguageTags
 from regard.verbs.generation.languages import in_languages
@@ -198,11 +199,12 @@ class Translator(ShowsModel):
         self, chunks: Iterable[Sequence[str]], *, done: Callable[[int], None] | None = None
     ) -> Iterator[Translation]:
         """The translations of lines that come in chunks; those of a chunk are decoded together."""
-        return self._in_order(chunks, self._splitter.lines, self._translations.of_line, done)
+        return self._in_order(chunks, self._splitter.lines, self._translations.of_line, self._hider, done)
 
     def answers(self, lines: Sequence[str], first: int) -> Iterator[Translation]:
         """The translations of the lines of one chunk, whose first has the number `first`, from 1."""
-        yield from self._translate(lines, self._splitter.lines(lines), self._translations.of_line, first)
+        pieces = self._splitter.lines(lines)
+        yield from self._translate(lines, pieces, self._translations.of_line, self._hider, first)
 
     def texts(
         self,
@@ -224,51 +226,55 @@ class Translator(ShowsModel):
         if alignments:
             source_attentions(self.model)
         found = chunks(several(texts))
-        translate = self._keeping(self._hider_of_documents) if of_document else self.of_pieces
-        pieces = partial(translate, alignments=alignments)
-        return self._in_order(found, self._splitter.texts, self._join, pieces=pieces, numbers=numbers)
+        hider = self._hider_of_documents if of_document else self._hider
+        split = self._splitter.texts
+        return self._in_order(found, split, self._join, hider, alignments=alignments, numbers=numbers)
 
     def _in_order(
         self,
         chunks: Iterable[Sequence[str]],
         split_into_pieces: Callable[[Sequence[str]], list[list[str]]],
         join: Join,
+        hider: TextHider | None,
         done: Callable[[int], None] | None = None,
         *,
-        pieces: PieceTranslator | None = None,
+        alignments: bool = False,
         numbers: Sequence[int] | None = None,
     ) -> Iterator[Translation]:
         for first, chunk in numbered(chunks):
             split = split_into_pieces(chunk)
             own = None if numbers is None else numbers[first - 1 : first - 1 + len(chunk)]
-            yield from self._translate(chunk, split, join, first, done, translate=pieces, numbers=own)
+            yield from self._translate(
+                chunk, split, join, hider, first, done, alignments=alignments, numbers=own
+            )
 
     def _translate(
         self,
         lines: Sequence[str],
         pieces: Sequence[Sequence[str]],
         join: Join,
+        hider: TextHider | None,
         first: int,
         done: Callable[[int], None] | None = None,
         *,
-        translate: PieceTranslator | None = None,
+        alignments: bool = False,
         numbers: Sequence[int] | None = None,
     ) -> Iterator[Translation]:
         self._bans.warn()
-        pieces = [each or [""] for each in pieces]
+        pieces = _pieces(pieces, hider)
         numbers = range(first, first + len(pieces)) if numbers is None else numbers
         for number, each in zip(numbers, pieces, strict=True):
             self._tags.warn(each, f"line {number}")
         of_pieces = [number for number, each in zip(numbers, pieces, strict=True) for _ in each]
         flat = [piece for each in pieces for piece in each]
-        translate = translate or self.of_pieces
-        each_found = iter(translate(flat, of_pieces, first_index=first - 1, done=done))
+        translate = self._keeping(hider)
+        each_found = iter(translate(flat, of_pieces, first_index=first - 1, done=done, alignments=alignments))
         for line, of_line in zip(lines, pieces, strict=True):
             yield join(line, of_line, list(islice(each_found, len(of_line))))
 
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         """The pieces of each text that are translated alone: sentences, or lines; at least one."""
-        return [each or [""] for each in self._splitter.texts(texts)]
+        return _pieces(self._splitter.texts(texts), self._hider)
 
     @property
     def of_pieces(self) -> PieceTranslator:
@@ -325,12 +331,10 @@ class Translator(ShowsModel):
 
         Raises:
             ConfigError: the model has no attention to its source, or its search records no alternatives, or
-                another engine decodes, or there is a glossary, or texts are kept.
+                another engine decodes, or there is a glossary.
         """
         if self._glossary is not None:
             raise ConfigError("a running batch takes no glossary", "leave glossary out")
-        if self._hider is not None:
-            raise ConfigError("a running batch keeps no texts as they are", "leave keep out")
         if alignments:
             source_attentions(self.model)
         batch = self._decoder.running(alternatives=alternatives)
@@ -342,19 +346,31 @@ class Translator(ShowsModel):
         def answer(piece: str, found: Sequence[Hypothesis]) -> Translation:
             return self._translations.of_piece(1, piece, found, alignments=alignments)
 
+        if self._hider is not None:
+            return KeepingAnswers(self._hider, batch, queue, answer)
         return RunningAnswers(batch, queue, answer)
 
     def count_unknown(self, piece: str) -> int:
         """How many tokens of a piece the model does not know."""
-        return self._sources.count_unknown(piece)
+        return self._sources.count_unknown(self._read(piece))
+
+    def _read(self, piece: str) -> str:
+        """What the model reads of a piece: stand-ins in place of what is kept."""
+        return piece if self._hider is None else self._hider.hidden(piece).text
 
     def too_long(self, pieces: Sequence[str]) -> list[bool]:
         """True for each piece of which only the beginning would be read."""
-        return self._sources.are_long(pieces)
+        return self._sources.are_long([*map(self._read, pieces)])
 
     def joined(self, text: str, pieces: Sequence[str], sentences: Sequence[Translation]) -> Translation:
         """The translation of a text, joined from those of its pieces; white space at its ends stays."""
         return self._join(text, pieces, sentences)
+
+
+def _pieces(pieces: Sequence[Sequence[str]], hider: TextHider | None) -> list[list[str]]:
+    """The pieces of each text, at least one; no border is within a text that is kept."""
+    found = [[*each] or [""] for each in pieces]
+    return found if hider is None else [hider.unbroken(each) for each in found]
 
 
 def _lines_done(numbers: Sequence[int], done: Callable[[int], None]) -> Callable[[Sequence[int]], None]:

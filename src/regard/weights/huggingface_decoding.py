@@ -222,7 +222,7 @@ def write_decoding(
     if stops := ours.pop("stop", ()):
         table["stop_strings"] = list(stops)
     banned = [[*form] for word in ours.pop("ban", ()) for form in spellings(tokenizers.target, word)]
-    if banned := [*banned, *([*map(int, ids.split())] for ids in ours.pop("ban_ids", ()))]:
+    if banned := [*banned, *([*map(int, str(ids).split())] for ids in ours.pop("ban_ids", ()))]:
         table["bad_words_ids"] = banned
     prefixes = dict(ours.pop("prefixes", None) or {})
     tasks = {"prefix": prefixes.pop("")} if "" in prefixes else {}

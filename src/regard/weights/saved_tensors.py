@@ -16,7 +16,7 @@ from regard.data.folder_file import checked_inside
 from regard.errors import FolderError
 from regard.weights.shards import ROWS
 from regard.weights.strict_json import DAMAGED_HINT, parse_json
-from regard.weights.tensors import METADATA, damaged_tensors
+from regard.weights.tensors import METADATA, tensor_errors
 
 Shape = tuple[int, ...]
 
@@ -36,7 +36,7 @@ class _Piece:
         return self.first + (self.shape[0] if self.shape else 0)
 
     def read(self, name: str) -> Tensor:
-        with damaged_tensors(self.path):
+        with tensor_errors(self.path):
             return self.opened.get_tensor(name)
 
     def read_rows(self, name: str, first: int, last: int) -> Tensor:
@@ -46,11 +46,11 @@ class _Piece:
             return (self.read_rows(name, self.first, self.first + 1) if self.shape[0] else self.read(name))[
                 :0
             ]
-        with damaged_tensors(self.path):
+        with tensor_errors(self.path):
             return self.opened.get_slice(name)[begin:end]
 
     def type_name(self, name: str) -> str:
-        with damaged_tensors(self.path):
+        with tensor_errors(self.path):
             return self.opened.get_slice(name).get_dtype()
 
 
@@ -121,7 +121,7 @@ class SavedTensors:
         return few.element_size()
 
     def _add(self, path: Path, sharded: bool) -> None:
-        with damaged_tensors(path):
+        with tensor_errors(path):
             opened = safe_open(os.fspath(checked_inside(path)), "pt", backend="pread")
             names: list[str] = opened.keys()
             found = {name: tuple(opened.get_slice(name).get_shape()) for name in names}

@@ -21,13 +21,14 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
     Raises:
         OSError: the disk failed.
+        RunError: the library refuses the tensors.
     """
     plain: dict[str, Tensor] = {}
     storages: set[int] = set()
     for name in sorted(tensors):
         tensor = tensors[name].detach().cpu().contiguous()
         storage = tensor.untyped_storage().data_ptr()
-        plain[name] = tensor.clone() if storage in storages else tensor
+        plain[name] = tensor.clone() if storage in storages else tensor  # the library refuses shared memory
         storages.add(storage)
     try:
         safetensors.torch.save_file(plain, os.fspath(path), dict(metadata))
@@ -40,13 +41,13 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Reads the tensors of a safetensors file into memory; FolderError if it is damaged."""
-    with damaged_tensors(path):
+    with tensor_errors(path):
         return safetensors.torch.load_file(os.fspath(path), backend="pread")
 
 
 @contextmanager
-def damaged_tensors(path: Path) -> Iterator[None]:
-    """A context that turns the errors of reading a safetensors file into a FolderError."""
+def tensor_errors(path: Path) -> Iterator[None]:
+    """A context that turns errors of reading a safetensors file into a FolderError with its path."""
     hint = "the file is damaged or has another format: copy it again, or use another checkpoint"
     try:
         yield
@@ -74,13 +75,17 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def tied_names(model: nn.Module) -> list[list[str]]:
-    """The names of each weight, those of tied weights together; the first is that of `model_tensors`."""
+    """The names of each weight: several if it is tied, of which `model_tensors` has the first."""
     return _tied(model.state_dict())
 
 
 def half(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors in float16, for a small file; `restore_model` converts them back."""
-    halves = {name: t.half() if t.is_floating_point() else t for name, t in tensors.items()}
+    """The floating-point tensors in float16, for a small file; `restore_model` converts them back.
+
+    Raises:
+        RunError: a number does not fit into float16.
+    """
+    halves = {name: each.half() if each.is_floating_point() else each for name, each in tensors.items()}
     for name, tensor in halves.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise RunError(f"{name!r} does not fit into float16", "store the model in float32")
@@ -88,16 +93,17 @@ def half(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def restore_model(model: nn.Module, tensors: Mapping[str, Tensor], where: str = "the weights") -> None:
-    """Copies `tensors` into `model`; both must have the same weights.
+    """Copies `tensors` into `model`, of which they must be all weights, tied ones under any of their names.
 
-    Other floating-point types are converted; tied weights stay tied. `where` is the file's name for messages.
+    Other floating-point types are converted. `where` is the file's name for messages.
 
     Raises:
-        FolderError: a weight is missing, left over or has another shape; the model is unchanged.
+        FolderError: a weight is missing, left over, not finite or of another shape; the model is unchanged.
     """
     own = model.state_dict()
     for names in _tied(own):
-        _check_weight(where, names[0], own[names[0]], {n: tensors[n] for n in names if n in tensors})
+        stored = {name: tensors[name] for name in names if name in tensors}
+        _check_weight(where, names[0], own[names[0]], stored)
     if unexpected := sorted(set(tensors) - set(own)):
         raise FolderError(
             f"{where}: the model has no weight {unexpected[0]!r} {list(tensors[unexpected[0]].shape)}",
@@ -124,16 +130,17 @@ def _check_weight(where: str, name: str, own: Tensor, stored: Mapping[str, Tenso
 
 
 def _tied(tensors: Mapping[str, Tensor]) -> list[list[str]]:
-    """Groups of names of tied tensors, which share their memory, in sorted order."""
+    """The names of each tensor in sorted order; tensors with the same memory are one."""
     groups: dict[tuple[object, ...], list[str]] = {}
     for name in sorted(tensors):
-        groups.setdefault(_storage_key(name, tensors[name]), []).append(name)
+        groups.setdefault(_memory_key(name, tensors[name]), []).append(name)
     return list(groups.values())
 
 
-def _storage_key(name: str, tensor: Tensor) -> tuple[object, ...]:
+def _memory_key(name: str, tensor: Tensor) -> tuple[object, ...]:
+    """What only tied tensors have in common."""
     if isinstance(shard := getattr(tensor, "_local_tensor", None), Tensor):
-        tensor = shard  # the local part of a tensor that is sharded over processes
-    if tensor.numel() == 0:
+        tensor = shard  # this process's rows of a tensor that is sharded over processes
+    if tensor.numel() == 0:  # all empty tensors have address 0
         return (name,)
     return (tensor.device, tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())

@@ -1,6 +1,7 @@
 """DeepL's own client against the server."""
 
 import io
+import re
 
 import deepl
 import pytest
@@ -129,7 +130,8 @@ REFUSED = [
     ({"text": ["a"], "target_lang": "DE", "model_type": "best"}, "model_type must be"),
     ({"text": ["a"], "target_lang": "DE", "outline_detection": "1"}, "outline_detection"),
     ({"text": ["a"], "target_lang": "DE", "formality": "more"}, "formality"),
-    ({"text": ["a"], "target_lang": "DE", "tag_handling": "xml"}, "tag_handling"),
+    ({"text": ["a"], "target_lang": "DE", "tag_handling": "md"}, "tag_handling other than html and xml"),
+    ({"text": ["a<"], "target_lang": "DE", "tag_handling": "xml"}, "not well-formed XML"),
     ({"text": ["a"], "target_lang": "DE", "glossary_id": "x"}, "glossary_id"),
     ({"text": ["a"], "target_lang": "DE", "context": "x"}, "context"),
     ({"text": ["a"], "target_lang": "DE", "split_sentences": "nonewlines"}, "split_sentences"),
@@ -210,6 +212,7 @@ TAGS = [
     ({"splitting_tags": "x"}, {"splitting": frozenset("x")}),
     ({"non_splitting_tags": "br,"}, {"inline": frozenset(["br"])}),
     ({"outline_detection": False, "splitting_tags": "p"}, {"outline": False, "splitting": frozenset("p")}),
+    ({"tag_handling": "xml", "ignore_tags": "X,_y"}, {"ignored": frozenset(["X", "_y"]), "xml": True}),
     *(({"outline_detection": value}, {"outline": True}) for value in (True, "1", 1, "true", None, "")),
     *(({"outline_detection": value}, {"outline": False}) for value in (False, "0", 0)),
 ]
@@ -217,7 +220,7 @@ TAGS = [
 
 @pytest.mark.parametrize(("values", "rules"), TAGS, ids=[str(values) for values, _ in TAGS])
 def test_tags_have_the_rules_that_fields_give_them(values, rules):
-    assert _handling(given(**values, tag_handling="html")) == (TagRules(**rules), "auto")
+    assert _handling(given(**{"tag_handling": "html"} | values)) == (TagRules(**rules), "auto")
 
 
 @pytest.mark.parametrize(
@@ -262,6 +265,33 @@ def test_tags_split_or_not_as_the_client_says(client):
     for fields in ({"non_splitting_tags": ["p"]}, {"outline_detection": False}):
         assert html_of(client, block, **fields).replace("<p>", "").replace("</p>", "") == whole
     assert html_of(client, block, outline_detection=False, splitting_tags="p") == parts.replace("x>", "p>")
+
+
+def test_xml_has_each_field_that_html_has(client):
+    def of(text, **fields):
+        return client.translate_text(text, source_lang="EN", target_lang="DE", **fields).text
+
+    whole, one, two, yes = map(of, ("I have two brothers.", "I have", "two brothers.", "Yes."))
+    page = "<doc><par>I have <x>two brothers.</x></par><t>Yes.</t></doc>"
+
+    def parts(text):
+        return f"<doc><par>{text}</par><t>{yes}</t></doc>"
+
+    def without(page, *names):
+        return re.sub(f"</?({'|'.join(names)})>", "", page)
+
+    assert without(of(page, tag_handling="xml"), "x") == parts(whole)
+    assert of(page, tag_handling="xml", splitting_tags=["x"]) == parts(f"{one} <x>{two}</x>")
+    assert of(page, tag_handling="xml", ignore_tags="x") == parts(f"{one} <x>two brothers.</x>")
+    page = "<X>I have</X> <Y>two brothers.</Y>"
+    for fields in ({}, {"non_splitting_tags": "x,y"}, {"splitting_tags": "X", "outline_detection": False}):
+        assert without(of(page, tag_handling="xml", **fields), "Y") == without(
+            f"<X>{one}</X> <Y>{two}</Y>", "Y"
+        )
+    for fields in ({"non_splitting_tags": ["X", "Y"]}, {"outline_detection": False}):
+        assert without(of(page, tag_handling="xml", **fields), "X", "Y") == whole
+    with pytest.raises(deepl.DeepLException, match=r"a text is not well-formed XML.* line 1"):
+        of("<X>", tag_handling="xml")
 
 
 def test_a_model_that_cannot_align_translates_in_parts_and_refuses_what_needs_it(client, monkeypatch):

@@ -60,6 +60,18 @@ def test_samples_depend_on_the_seed_and_the_place_alone(included):
         assert [each["text"] for each in found] == expected
 
 
+def test_placeholders_are_kept_where_that_is_asked_for(included):
+    text = "Hello {{ user. Name }}, you have %d new messages. Write to info@example.com!"
+    [wanted] = Translator(threads=1, keep=["placeholders"]).texts([text])
+    body = {"text": text, "keep": "placeholders"}
+    assert post(included, "/api/v1/translate", body).json["translations"][0]["text"] == wanted.text
+    *parts, _ = post(included, "/api/v1/translate", {**body, "stream": True}).events()
+    assert "".join(json.loads(part)["text"] for part in parts) == wanted.text
+    none = post(included, "/api/v1/translate", {**body, "keep": "none"}).json
+    assert none == post(included, "/api/v1/translate", {"text": text}).json
+    assert wanted.text != none["translations"][0]["text"]
+
+
 def test_a_translation_is_streamed_by_sentence(included):
     text = f"\n{TEXTS[1]}\r\n\r\n"
     answer = post(included, "/api/v1/translate", {"text": text, "stream": True})
@@ -155,6 +167,8 @@ MISTAKES = [
     ({"text": "a", "draft_model": "/etc"}, 400, "draft_model"),
     ({"text": "a", "boost": ["x"]}, 400, "boost"),
     ({"text": "a", "end_ids": [10**6]}, 400, "end_ids"),
+    ({"text": "a", "keep": "(a+)+$"}, 400, "keep"),  # an expression can take hours
+    ({"text": "a", "keep": "placeholders", "must_contain": ["b"]}, 400, "do not go together"),
     ({"text": "a", "model": "no-such"}, 404, "no-such"),
     ({"text": "a", "prefix": ">>xxx<<"}, 400, "xxx"),
     ({"text": ["a"] * 200}, 413, "200"),

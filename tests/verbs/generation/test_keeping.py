@@ -83,6 +83,34 @@ def test_an_expression_of_the_user_is_kept_as_it_is():
     assert translate(" 12 %\n", keep=[r"\d+ %"]) == " 12 %\n"
 
 
+ACROSS = {  # expressions that match over the border of two sentences or lines, with what they match
+    "See v. 2. It is new.": (r"v\. 2\. It", "v. 2. It"),
+    "Hello {{ home. Town }}. How are you?": (PLACEHOLDERS, "{{ home. Town }}"),
+    "I have a big\ndog. It is old.": (r"big\s+dog", "big\ndog"),
+    "Go. Stop! Where are you? Come in.": (r"(?<=Go\. )Stop", "Stop"),  # alone its sentence has no match
+}
+
+
+@pytest.mark.parametrize("text", ACROSS)
+def test_a_text_over_the_border_of_two_sentences_is_kept(text):
+    pattern, kept = ACROSS[text]
+    assert translate(text, keep=[pattern]).count(kept) == 1
+    [lines] = Translator(keep=[pattern], split="on")([text.replace("\n", " ")])
+    assert kept.replace("\n", " ") in lines.text
+
+
+def test_sentences_are_apart_as_without_where_nothing_is_kept_over_their_border():
+    translator = Translator(keep=["Go", r"v\. 2"])
+    assert translator.pieces(["Go. Stop! See v. 2. Go."]) == [["Go. ", "Stop! ", "See v. 2. ", "Go."]]
+    assert translator.pieces(["", "a\n\nb"]) == Translator().pieces(["", "a\n\nb"])
+
+
+@pytest.mark.parametrize("blank", [r"\b", r"\s+", "(?=a)"])
+def test_an_expression_that_matches_nothing_but_blanks_is_named_once(blank, capsys):
+    assert translate(["A man and a dog."] * 2, keep=[blank]) == translate(["A man and a dog."] * 2)
+    assert capsys.readouterr().err.count("matches an empty text or spaces") == 1
+
+
 def test_terms_of_a_glossary_are_required_beside_it(tmp_path):
     (tmp_path / "terms.tsv").write_text("snow\tMilch\n")
     found = translate("The snow of {name} is cold.", keep=[PLACEHOLDERS], glossary=tmp_path / "terms.tsv")
@@ -104,13 +132,33 @@ def test_what_cannot_be_kept_is_refused(settings, message):
         Translator(**settings)
 
 
-def test_candidates_have_it_and_a_running_batch_refuses_it():
+@pytest.mark.parametrize("settings", [{}, {"sample": True, "seed": 1}], ids=str)
+@pytest.mark.parametrize("own", [False, True])
+def test_a_running_batch_has_the_same_translations(untrained, settings, own):
+    """The untrained model copies no stand-in, so that parts join the batch."""
+    translator = Translator(untrained if own else None, keep=[PLACEHOLDERS], **settings)
+    pieces = [*TEXTS, *PLAIN]
+    batch = translator.running()
+    tickets = [batch.add(piece, place) for place, piece in enumerate(pieces)]
+    batch.cancel(tickets.pop(0))
+    found = {}
+    while batch:
+        found |= dict(batch.step())
+    wanted = translator.of_pieces(pieces, range(len(pieces)))[1:]
+    assert [found[ticket].candidates for ticket in tickets] == [each.candidates for each in wanted]
+    assert len(found) == len(tickets)
+
+
+def test_what_is_kept_is_not_unknown():
+    plain, keeping = Translator(), Translator(keep=["[ŁŒ]+"])
+    assert plain.count_unknown("Hello ŁŒ!") > keeping.count_unknown("Hello ŁŒ!") == 0
+
+
+def test_each_candidate_has_it():
     translator = Translator(keep=[PLACEHOLDERS], n_best=4)
     [found] = translator(["Hello {name}, welcome back!"])
     assert found.source == "Hello {name}, welcome back!"
     assert all(each.text.count("{name}") == 1 for each in found.candidates)
-    with pytest.raises(ConfigError, match="keeps no texts as they are"):
-        translator.running()
 
 
 @pytest.mark.parametrize("copies", [True, False])

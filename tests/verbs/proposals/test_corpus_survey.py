@@ -1,9 +1,11 @@
 """A survey counts a corpus, detects its scripts, and finds problems, but none in a good corpus."""
 
 import functools
+import itertools
 import os
 import random
 import re
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -101,11 +103,29 @@ def test_tasks_within_one_language_have_no_findings(corpus):
     assert not [f for f in survey(corpus(ENGLISH, paraphrases)).findings if f.kind in ("swapped", "language")]
 
 
-def test_a_corpus_of_both_directions_is_named_as_not_checked_for_swapped_pairs(corpus):
-    mixed = [pair if i % 2 else pair[::-1] for i, pair in enumerate(zip(ENGLISH, GERMAN, strict=True))]
+@pytest.mark.parametrize("pairs", [60, 800])
+@pytest.mark.parametrize("swapped", ["alternating", "half at random", "a third at random"])
+def test_swapped_pairs_are_found_in_any_order_however_many_they_are(corpus, pairs, swapped):
+    generator = random.Random(2)
+    share = {"half at random": 1 / 2, "a third at random": 1 / 3}.get(swapped)
+    turned = [i % 2 == 0 if share is None else generator.random() < share for i in range(pairs)]
+    both = zip(turned, ENGLISH[:pairs], GERMAN[:pairs], strict=True)
+    mixed = [(german, english) if turn else (english, german) for turn, english, german in both]
     finding = only(survey(corpus(*zip(*mixed, strict=True))))
-    assert (finding.kind, finding.is_usual) == ("not distinguished", True)
-    assert "swapped sides were not searched for" in finding.text
+    assert (finding.kind, finding.is_usual) == ("swapped", False)
+    fewer = min(sum(turned), pairs - sum(turned))
+    assert 0.9 * fewer <= finding.count <= pairs - fewer  # of halves either may be the swapped one
+    assert ("about as many as are not, which may be the swapped ones" in finding.text) == (
+        fewer > 0.4 * pairs
+    )
+
+
+def test_two_texts_in_one_language_are_not_checked_for_swapped_pairs(corpus):
+    shuffled = [" ".join(random.Random(text).sample(text.split(), len(text.split()))) for text in ENGLISH]
+    found = {each.kind: each for each in survey(corpus(ENGLISH, shuffled)).findings}
+    assert {*found} <= {"not distinguished", "no capitals"}
+    assert found["not distinguished"].is_usual
+    assert "swapped sides were not searched for" in found["not distinguished"].text
 
 
 def test_repeated_pairs_are_counted_with_their_places(corpus):
@@ -287,6 +307,8 @@ def test_lines_in_another_script_are_found(corpus):
         ("broken characters", "Das kostet 5 â‚¬.", "Das kostet 5 €."),
         ("broken characters", "ÐŸÑ€Ð¸Ð²ÐµÑ‚", "Ðað er gott, Ñandú"),
         ("broken characters", "Er f\x84hrt \x07 nach", "Er fährt\tnach\u00a0Köln"),
+        ("broken characters", "Der Weg f?hrt ?ber die Stra?e.", "Wohin? Nach Köln?! Ja?Nein, a?b=c. ???"),
+        ("broken characters", "?????? ??? ab Köln ?? ????", "Was??? Wie ab Köln ??"),
         ("HTML tags", '<p class="a">Brot</p><br/>', "3 < 4 > 2 und <3, a < b"),
         ("HTML entities", "Brot &amp; Butter, 3 &#8364;", "Brot & Butter; R&D, a&b;"),
         ("target without words", "https://example.org/a?b=c 17", "Siehe https://example.org/a?b=c"),
@@ -324,6 +346,59 @@ def test_a_target_of_many_sources_and_letters_of_one_case_are_named(corpus):
     assert "have only capital letters" in upper.text
     assert lower.is_usual
     assert upper.is_usual
+
+
+def capitalised(texts):
+    return [text[0].upper() + text[1:] for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("change", "side", "text"),
+    [
+        (str.lower, 0, "train.en has no capital letters, and train.de has: lower-case what you translate"),
+        (
+            str.lower,
+            1,
+            "train.de has no capital letters, and train.en has: translations will have no",
+        ),
+        (str.upper, 0, "train.en has only capital letters, and train.de has others: capitalise what you"),
+        (str.upper, 1, "train.de has only capital letters, and train.en has others: translations will have"),
+    ],
+)
+def test_letters_of_one_case_in_one_side_alone_are_named(corpus, change, side, text):
+    sides = [capitalised(ENGLISH), capitalised(GERMAN)]
+    sides[side] = list(map(change, sides[side]))
+    finding = only(survey(corpus(*sides)))
+    assert (finding.kind, finding.is_usual) == ("no capitals", True)
+    assert finding.text.startswith(text)
+
+
+def test_a_file_in_another_unicode_form_is_named(corpus):
+    target = [unicodedata.normalize("NFD", text) for text in GERMAN]
+    finding = only(survey(corpus(ENGLISH, target)))
+    assert (finding.kind, finding.is_usual) == ("decomposed letters", False)
+    assert finding.count == sum(one != other for one, other in zip(GERMAN, target, strict=True))
+    assert (
+        "of train.de with letters and their accents as two characters (Unicode NFD): train.de:"
+        in finding.text
+    )
+
+
+def test_no_break_spaces_are_named_if_many_lines_have_them(corpus):
+    def with_spaces(every):
+        return [text.replace(" ", "\u00a0", 1) if i % every == 0 else text for i, text in enumerate(GERMAN)]
+
+    finding = only(survey(corpus(ENGLISH, with_spaces(20))))
+    assert (finding.kind, finding.count, finding.is_usual) == ("no-break spaces", 40, True)
+    assert survey(corpus(ENGLISH, with_spaces(100))).findings == ()
+
+
+def test_sorted_lists_of_words_are_not_called_misaligned(corpus):
+    generator = random.Random(7)
+    words = [["k" * generator.randint(4, 30) for _ in range(200)], ["l" * 20] * 400, ["m" * 5] * 400]
+    source = [f"{word}{i}" for i, word in enumerate(itertools.chain(*words))]
+    target = [f"{word}{word}"[: len(word) + i % 7] for i, word in enumerate(source)]
+    assert "misaligned" not in [each.kind for each in survey(corpus(source, target)).findings]
 
 
 @pytest.mark.parametrize("vocab_size", [300, 1000])

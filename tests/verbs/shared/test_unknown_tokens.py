@@ -7,7 +7,7 @@ from regard.verbs.classify import classify
 from regard.verbs.embed import Embedder
 from regard.verbs.serve import ServedModel
 from regard.verbs.shared.answerer import AnswerSettings
-from regard.verbs.shared.unknown_tokens import UnknownTokens
+from regard.verbs.shared.unknown_tokens import UnknownTokenWarnings
 from regard.verbs.tag import tag
 from regard.verbs.translate import Translator, translate
 
@@ -20,7 +20,7 @@ def warned(capsys):
 
 
 def test_the_first_text_with_an_unknown_token_is_named_by_its_counts(warned):
-    texts = UnknownTokens(UNKNOWN)
+    texts = UnknownTokenWarnings(UNKNOWN)
     texts.warn("line 1", [4, 5, 6])
     assert warned() == []
     texts.warn("line 2", [4, 1, 5, 6, 7])
@@ -32,7 +32,7 @@ def test_the_first_text_with_an_unknown_token_is_named_by_its_counts(warned):
     ("ids", "named"), [([1, 5, 6, 7], False), ([1, 5, 6], True), ([1], True), ([5], False), ([], False)]
 )
 def test_later_texts_are_named_from_a_third_of_unknown_tokens_on(warned, ids, named):
-    texts = UnknownTokens(UNKNOWN)
+    texts = UnknownTokenWarnings(UNKNOWN)
     texts.warn("line 1", [1, 5])
     warned()
     texts.warn("line 2", ids)
@@ -43,7 +43,7 @@ def test_later_texts_are_named_from_a_third_of_unknown_tokens_on(warned, ids, na
     ("ids", "named"), [([1, 1, 6], True), ([1, 1, 5, 6], False), ([1], True), ([], False)]
 )
 def test_a_model_that_lacks_rare_words_names_texts_that_lack_most_words(warned, ids, named):
-    texts = UnknownTokens(UNKNOWN, rare_words_unknown=True)
+    texts = UnknownTokenWarnings(UNKNOWN, rare_words_unknown=True)
     for _ in range(2):
         texts.warn("line 1", ids)
         assert bool(warned()) is named
@@ -53,7 +53,7 @@ def test_what_is_usual_depends_on_the_kind_of_the_tokeniser(warned):
     texts = ["the cat sat on the mat"] * 2
     for kind, named in (("words", True), ("wordpunct", False)):
         tokenizer = train_tokenizer(texts, kind, TokenizerSettings(kind=kind))
-        UnknownTokens.of(tokenizer).warn("line 1", tokenizer.encode("the cat sat on the sofa"))
+        UnknownTokenWarnings.of(tokenizer).warn("line 1", tokenizer.encode("the cat sat on the sofa"))
         assert bool(warned()) is named
 
 

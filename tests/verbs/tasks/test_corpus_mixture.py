@@ -7,7 +7,7 @@ import pytest
 
 from regard.data.corpus import Corpus, LinePolicy
 from regard.data.corpus_mixture import Mixture, described
-from regard.errors import DataError
+from regard.errors import DataError, RecipeError
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.kinds import KINDS
 from regard.verbs.train import train
@@ -65,6 +65,66 @@ def test_a_dry_run_reports_the_mixture_of_the_whole_corpora(tmp_path):
     assert [line for line in said if line.startswith("mixture: ")] == mixture
     assert said[0] == "train: 240 pairs"
     assert any(line.startswith("dry run: 60 pairs") for line in said)
+
+
+def test_a_wrong_setting_of_a_corpus_is_named_with_its_table(tmp_path):
+    with pytest.raises(RecipeError, match=r": data\.train\[1\]: weight = -2\.0 reads no pair"):
+        load_recipe(mixed(tmp_path, small="weight = -2"))
+    with pytest.raises(RecipeError, match=r": data\.train\[0\]: size = 0 makes no examples"):
+        load_recipe(mixed(tmp_path), ["data.train.0.size=0"])
+    with pytest.raises(RecipeError, match=r": data\.valid: source_field = '1' is a setting of a file"):
+        load_recipe(mixed(tmp_path), ["data.valid.source_field='1'"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [
+        ("language_model", "file = ['a', 'b', 'b']"),
+        ("masked_language_model", "file = ['a', 'b', 'b']"),
+        ("classification", "join the files"),
+    ],
+)
+def test_a_task_of_one_corpus_says_how_several_files_become_one(tmp_path, kind, hint):
+    tables = "[[data.train]]\nfile = 'a'\nweight = 2\n" * 2
+    task = f"name = 'a'\n[task]\nkind = '{kind}'\n"
+    (tmp_path / "a.toml").write_text(f"{task}{tables}[data.valid]\nfile = 'a'\n")
+    with pytest.raises(RecipeError, match=r"data\.train must be a table") as error:
+        load_recipe(tmp_path / "a.toml")
+    assert hint in error.value.hint
+
+
+def test_a_tokenised_corpus_has_no_weights(tmp_path):
+    tokens = "[data]\ntokens = 'tokens'\n"
+    with pytest.raises(RecipeError, match=r"data\.train and data\.tokens are both given") as error:
+        load_recipe(mixed(tmp_path, data=tokens))
+    assert "read as one corpus without weights" in error.value.hint
+    (tmp_path / "a.toml").write_text(RECIPE.replace(ONE, f"{tokens}mixture_temperature = 5\n"))
+    with pytest.raises(RecipeError, match="mixture_temperature is for several corpora") as error:
+        load_recipe(tmp_path / "a.toml")
+    assert "in place of data.tokens" in error.value.hint
+
+
+def test_each_reading_of_a_pair_has_the_next_of_its_segmentations(tmp_path):
+    dropout = ["tokenizer.kind=bpe", "tokenizer.vocab_size=60", "tokenizer.dropout=0.5", "tokenizer.copies=3"]
+    task = KINDS["translation"].prepare(load_recipe(mixed(tmp_path), dropout), tmp_path / "data", say=str)
+    loader = task.loader()
+    copies, read = loader.examples.shards.copies, dict[int, list[int]]()
+    for epoch in (0, 1):
+        for window in range(loader.order.num_windows(epoch)):
+            for number in loader.order.window(epoch, window).tolist():
+                read.setdefault(number % 240, []).append(number // 240)
+    for pair in range(200, 240):  # of the corpus that an epoch reads 4.5 times
+        assert read[pair] == [0, 1, 2] * 3
+    numbers = np.array([205, 240 + 205, 480 + 205, 7])
+    expected = [
+        copies[copy].sources(np.array([pair]))[0] for copy, pair in ((0, 205), (1, 205), (2, 205), (0, 7))
+    ]
+    batch = loader.examples.batch(numbers, 0)
+    assert [row[: len(ids)].tolist() for row, ids in zip(batch.src_ids, expected, strict=True)] == [
+        ids.tolist() for ids in expected
+    ]
+    assert loader.examples.lengths(numbers, 0)[1].tolist() == [len(ids) for ids in expected]
+    assert len({tuple(ids.tolist()) for ids in expected[:3]}) > 1
 
 
 def test_a_run_of_several_corpora_resumes_to_the_bit(tmp_path):

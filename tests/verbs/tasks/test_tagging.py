@@ -11,7 +11,8 @@ from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import confusion, macro_f1, table_interval
 from regard.verbs.evaluate import evaluate
 from regard.verbs.shared.settings import recipe_from
-from regard.verbs.tasks import tagging
+from regard.verbs.tasks import tagging, tagging_scores
+from regard.verbs.tasks.tagging_scores import _f1_interval, evaluate_tags
 from regard.verbs.tasks.text import segmentations
 from regard.verbs.train import train
 from regard.weights.model_folder import load_model
@@ -114,11 +115,11 @@ def test_intervals_are_wider_where_the_words_of_a_sentence_are_right_or_wrong_to
     labels = np.arange(4000) % 2
     sentence = np.arange(4000) // 40
     predictions = np.where(sentence % 2 == 0, labels, 1 - labels)
-    apart = tagging._f1_interval(labels, predictions, np.arange(4000), 2, resamples=200)
-    together = tagging._f1_interval(labels, predictions, sentence, 2, resamples=200)
+    apart = _f1_interval(labels, predictions, np.arange(4000), 2, resamples=200)
+    together = _f1_interval(labels, predictions, sentence, 2, resamples=200)
     assert together[1] - together[0] > 4 * (apart[1] - apart[0])
     assert apart == pytest.approx(table_interval(confusion(labels, predictions, 2), macro_f1), abs=0.005)
-    assert together == tagging._f1_interval(labels, predictions, sentence, 2, resamples=200)
+    assert together == _f1_interval(labels, predictions, sentence, 2, resamples=200)
 
 
 def test_both_scores_are_resampled_by_sentences(monkeypatch):
@@ -127,13 +128,15 @@ def test_both_scores_are_resampled_by_sentences(monkeypatch):
     labels = np.arange(4000) % 2
     predictions = np.where(sentence % 2 == 0, labels, 1 - labels)
     monkeypatch.setattr(
-        tagging, "predictions_and_labels", lambda *_: (np.split(predictions, 200), np.split(labels, 200), 0.0)
+        tagging_scores,
+        "predictions_and_labels",
+        lambda *_: (np.split(predictions, 200), np.split(labels, 200), 0.0),
     )
     texts = [
         EncodedText(ids=np.zeros(2, np.int32), words=np.zeros(2, np.int32), labels=part, line=1 + number // 2)
         for number, part in enumerate(np.split(labels, 200))
     ]
-    right, f1 = tagging._evaluate(None, texts, ("A", "B"), 0, "upos").scores
+    right, f1 = evaluate_tags(None, texts, ("A", "B"), 0, "upos").scores
     assert "words:4000|sentences:100" in f1.signature
     assert (f1.low, f1.high) == pytest.approx((right.low, right.high), abs=1.0)
     assert f1.high - f1.low > 15

@@ -48,7 +48,7 @@ def test_several_corpora_of_a_task_that_trains_on_one_are_answered_with_how_to_j
     )
     with pytest.raises(RecipeError, match=r"data.train must be") as error:
         load_recipe(tmp_path / "texts.toml")
-    assert "join the files" in error.value.hint
+    assert "file = ['a', 'b', 'b']" in error.value.hint
 
 
 def test_a_key_of_another_section_is_named_with_it_before_the_data_are_read(tmp_path):

@@ -49,7 +49,7 @@ Rows = TypeVar("Rows", Tensor, PlannedResult)  # [rows, features], a tensor or p
 class AttentionInputs:
     """Keys and values of a step's attentions (attention.py) by layer, and the vectors of its positions.
 
-    `slots`, `begins`, `positions`, `positional` and `turns` may be those of several steps, one after another.
+    All with `steps_x_rows` may be those of several steps, one after another.
     """
 
     keys: Sequence[Float[Tensor, "slots features"]]
@@ -63,7 +63,7 @@ class AttentionInputs:
     lengths: Int64[Tensor, " rows"] | None = None
     longest: int = 0
     positional: Float[Tensor, "steps_x_rows d_model"] | None = None  # is added to embeddings
-    turns: Float[Tensor, "steps_x_rows two_d_head"] | None = None  # sines and then cosines of the rotation
+    rotary: Float[Tensor, "steps_x_rows two_d_head"] | None = None  # sines and then cosines of the angles
 
 
 class Operand(ctypes.Structure):
@@ -209,7 +209,7 @@ class Plan:
         memory_keys, memory_values = (_table([pair[part] for pair in seen.memory]) for part in (0, 1))
         run = Run(
             *map(_address, (x, out, buffer, scores, quantised)), quantised.data_ptr() + rows * width,
-            *map(_address, (seen.positional, seen.turns)), *map(ctypes.addressof, (keys, values)),
+            *map(_address, (seen.positional, seen.rotary)), *map(ctypes.addressof, (keys, values)),
             *map(_address, (seen.table, seen.slots, seen.begins, seen.positions)),
             *map(ctypes.addressof, (memory_keys, memory_values)), *map(_address, (seen.starts, seen.lengths)),
             rows, seen.table.stride(0), own, seen.longest, threads,

@@ -10,23 +10,23 @@ from regard.fast.native.plan import ROTATE, PlannedResult
 
 def rotate(
     x: Float[Tensor, "rows features"],
-    turns: Float[Tensor, "rows two_d_head"],
+    angles: Float[Tensor, "rows two_d_head"],
     d_head: int,
 ) -> Float[Tensor, "rows features"]:
     """Features i and i + d_head / 2 of each head, rotated together: [rows, features].
 
-    `turns` has the sines of each row and then its cosines. The features of a row of `x` must be contiguous
+    `angles` has the sines of each row and then its cosines. The features of a row of `x` must be contiguous
     in memory.
     """
     rows, features = x.shape
-    turns, out = turns.contiguous(), torch.empty(rows, features)
+    angles, out = angles.contiguous(), torch.empty(rows, features)
     kernel("rotate")(
         x.data_ptr(),
         x.stride(0),
         rows,
         features // d_head,
         d_head,
-        turns.data_ptr(),
+        angles.data_ptr(),
         out.data_ptr(),
     )
     return out

@@ -153,7 +153,7 @@ def run_steps(
             state.noise, *room, state.penalties, *ended.in_order,
         )),
         len(banned), len(ends), steps, state.candidates, _features(inputs.positional),
-        _features(inputs.turns), state.size, ended.most, state.greatest, state.bar, scale, rows, 0,
+        _features(inputs.rotary), state.size, ended.most, state.greatest, state.bar, scale, rows, 0,
     )  # fmt: skip
     prepared = plan.prepared(last, inputs, output.levels)
     taken = kernel("run_steps")(*plan.calls, ctypes.addressof(prepared.run), ctypes.addressof(search))

@@ -1,6 +1,6 @@
-"""DeepL's dialect: texts, HTML and plain-text documents; glossaries are in `deepl_glossaries.py`.
+"""DeepL's dialect: texts, HTML, XML and plain-text documents; glossaries are in `deepl_glossaries.py`.
 
-What regard has not is refused by name: formality, style rules, context, XML.
+What regard has not is refused by name: formality, style rules, context.
 """
 
 import re
@@ -23,7 +23,7 @@ from regard.serving.languages import language_name
 from regard.verbs.generation.glossary import Dictionary, occurring
 from regard.verbs.shared.text_options import SplitMode
 
-TAG_NAME = re.compile(r"[a-z][^\s/<>]*")
+TAG_NAMES = {"html": re.compile(r"[a-z][^\s/<>]*"), "xml": re.compile(r"[^\W\d][^\s/<>]*")}
 LIMIT = 10**12  # characters: there is no quota
 SPLITS: dict[str, SplitMode] = {"1": "auto", "0": "off"}
 # of formatting nothing is ever corrected; characters are always shown, and there are no beta languages
@@ -54,7 +54,7 @@ class Asked:
 
     target: str
     sources: list[str]
-    rules: TagRules | None  # None: no HTML
+    rules: TagRules | None  # None: no markup
     split: SplitMode
     glossaries: list[Dictionary]
     model_type: str | None = None  # that was asked for
@@ -225,7 +225,7 @@ def _glossary_ids(fields: Fields) -> list[str]:
 
 
 def _handling(fields: Fields) -> tuple[TagRules | None, SplitMode]:
-    """The rules of HTML, None for plain text, and how texts are split; refuses what cannot be honoured."""
+    """The rules of tags, None for plain text, and how texts are split; refuses what cannot be honoured."""
     for name, why in IMPOSSIBLE.items():
         if fields.given(name) not in (None, "", [], False):
             raise unsupported(name, why)
@@ -252,9 +252,11 @@ def _handling(fields: Fields) -> tuple[TagRules | None, SplitMode]:
 def _tag_rules(fields: Fields) -> TagRules | None:
     """What tags do; None for plain text."""
     tags = fields.text("tag_handling")
-    if tags not in (None, "", "html"):
-        raise unsupported("tag_handling other than html", "no other markup is read", of="tag_handling")
-    splitting, inline, ignored = (_names(fields, name) for name in TAG_FIELDS[:3])
+    if tags not in (None, "", *TAG_NAMES):
+        raise unsupported(
+            "tag_handling other than html and xml", "no other markup is read", of="tag_handling"
+        )
+    splitting, inline, ignored = (_names(fields, name, tags or "html") for name in TAG_FIELDS[:3])
     outline = OUTLINE.get(_lowered(fields.given("outline_detection")))
     if outline is None:
         raise wrong("outline_detection", "must be 0 or 1")
@@ -266,20 +268,23 @@ def _tag_rules(fields: Fields) -> TagRules | None:
             parameter="non_splitting_tags" if inline & splitting else "ignore_tags",
         )
     if tags:
-        return TagRules(ignored=ignored, splitting=splitting, inline=inline, outline=outline)
+        return TagRules(
+            ignored=ignored, splitting=splitting, inline=inline, outline=outline, xml=tags == "xml"
+        )
     for name in TAG_FIELDS:
         if fields.given(name) not in (None, "", [], False, 0, "0", "false"):
-            raise HttpProblem(400, f"{name} is for HTML", "send tag_handling = html, too", parameter=name)
+            raise HttpProblem(400, f"{name} is for HTML and XML", "send tag_handling, too", parameter=name)
     return None
 
 
-def _names(fields: Fields, name: str) -> frozenset[str]:
-    """The tags of a field: a list, or a text with commas."""
+def _names(fields: Fields, name: str, markup: str) -> frozenset[str]:
+    """The tags of a field: a list, or a text with commas. In HTML capitals do not count."""
     given = fields.texts(name) or []
     listed = ",".join([given] if isinstance(given, str) else given).split(",")
-    names = frozenset(each.strip().lower() for each in listed if each.strip())
+    stripped = [each.strip() for each in listed if each.strip()]
+    names = frozenset(stripped if markup == "xml" else map(str.lower, stripped))
     for each in sorted(names):
-        if not TAG_NAME.fullmatch(each):
+        if not TAG_NAMES[markup].fullmatch(each):
             raise wrong(name, f"has {each[:20]!r}, which is not a name of a tag")
     return names
 

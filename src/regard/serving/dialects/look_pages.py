@@ -46,7 +46,7 @@ class LookPages(Dialect):
         method = request.http.method
         body = await request.body(call.service.limits) if method == "POST" else b""
         request.note(model=slot.name, texts=())
-        seconds = request.seconds(call.service.limits)
+        seconds = request.timeout_seconds(call.service.limits)
         found = await looks.answer(slot, method, f"/{quote(rest)}", body, seconds)
         if isinstance(found.content, bytes):
             return Response(found.content, found.status, media_type=found.content_type)

@@ -39,6 +39,7 @@ from regard.serving.http_error import HttpProblem, problem_of, unsupported
 from regard.serving.models import Slot
 from regard.serving.service import LONG, Answered, length_of
 from regard.verbs.classify import ClassPrediction
+from regard.verbs.generation.kept_texts import NOTHING
 from regard.verbs.generation.translations import Translation
 from regard.verbs.shared.answerer import AnswerSettings, Task
 
@@ -81,6 +82,7 @@ class OwnDialect(Dialect):
             prefix=body.prefix,
             split=body.split,
             alignments=body.alignments,
+            keep=() if body.keep == NOTHING else (body.keep,),
         )
         slot = call.service.slot(body.model, "translate")
         if body.alignments and not (await call.service.models.engine(slot)).model.aligns:

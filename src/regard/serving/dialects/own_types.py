@@ -42,6 +42,10 @@ Unknown = Annotated[
 Alignments = Annotated[
     bool, msgspec.Meta(description="Which source tokens each token of a candidate comes from.")
 ]
+Keep = Annotated[
+    Literal["placeholders", "none"],
+    msgspec.Meta(description="What stays as it is: placeholders such as {name} and %s, tags, addresses."),
+]
 TRANSLATE_FIELDS = [
     ("text", Texts),
     ("model", ModelName, None),
@@ -49,6 +53,7 @@ TRANSLATE_FIELDS = [
     ("prefix", str | None, None),
     ("split", Literal["auto", "on", "off"], "auto"),
     ("alignments", Alignments, False),
+    ("keep", Keep, "none"),
     ("stream", bool, False),
 ]
 GENERATE_FIELDS = [

@@ -8,6 +8,7 @@ from typing import Any
 
 from regard.documents.markup import Markup
 from regard.documents.tag_rules import TagRules
+from regard.documents.xml_outline import outlined
 from regard.errors import ConfigError
 from regard.serving.dialects.controls import MOST_PHRASES
 from regard.serving.dialects.dialect import Call
@@ -104,7 +105,7 @@ async def translated(
 ) -> list[list[str]]:
     """The translation and the alternatives of each text; the texts may be in different languages.
 
-    With `rules` the texts are HTML.
+    With `rules` the texts are HTML, or XML.
 
     `entries` gives the entries of a glossary, source and target terms, that hold in a sentence. The
     translation of the sentence has all of its target terms.
@@ -146,10 +147,10 @@ async def translated(
 
 
 async def _pages(call: Call, slot: Slot, texts: Sequence[str], rules: TagRules) -> list[Markup]:
-    """The texts as HTML: sentences with inline tags are whole if the model can align them.
+    """The texts as HTML or XML: sentences with inline tags are whole if the model can align them.
 
     Raises:
-        HttpProblem: the rules name inline tags, and it cannot.
+        HttpProblem: the rules name inline tags, and it cannot; or a text is no XML.
     """
     whole = (await call.service.models.engine(slot)).model.aligns
     if not whole and (rules.inline or not rules.outline):
@@ -158,7 +159,12 @@ async def _pages(call: Call, slot: Slot, texts: Sequence[str], rules: TagRules) 
             name,
             f"{slot.name} has no attention to its source to place tags by, so that each tag splits",
         )
-    return [Markup(text, rules, whole=whole) for text in texts]
+    try:
+        own = [outlined(text, rules) if rules.xml else rules for text in texts]
+    except ValueError as error:
+        hint = "write & as &amp; and < as &lt;, close all elements, and leave out a DOCTYPE and its entities"
+        raise HttpProblem(400, f"a text is {error}", hint, parameter="text") from None
+    return [Markup(text, its_rules, whole=whole) for text, its_rules in zip(texts, own, strict=True)]
 
 
 def _filled(page: Markup, translations: Sequence[Any]) -> str:

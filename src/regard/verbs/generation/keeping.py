@@ -9,7 +9,14 @@ from regard.decoding.controls import Controls
 from regard.errors import ConfigError
 from regard.verbs.generation.alignments import TokenAlignment
 from regard.verbs.generation.candidates import TranslationCandidate, as_one
-from regard.verbs.generation.kept_texts import PLACEHOLDERS, HiddenText, Moved, TextHider, patterns_of
+from regard.verbs.generation.kept_texts import (
+    PLACEHOLDERS,
+    HiddenText,
+    Moved,
+    TextHider,
+    has_words,
+    patterns_of,
+)
 from regard.verbs.generation.translations import Translation
 from regard.verbs.shared.sentence_splitting import WHOLE_LINE_CONTROLS, edges
 
@@ -59,7 +66,7 @@ class KeepingTranslator:
         hidden = [self._hider.hidden(piece) for piece in pieces]
         texts = [each.text if each.stands_in else "" for each in hidden]
         found = self._translate(texts, numbers, first_index=first_index, done=done, alignments=alignments)
-        restored = [_restored(*each) for each in zip(hidden, found, strict=True)]
+        restored = [restored_translation(*each) for each in zip(hidden, found, strict=True)]
         places = [place for place, each in enumerate(restored) if each is None]
         groups = [[place] for place in places] if self._samples else [places]
         for group in filter(None, groups):
@@ -83,12 +90,12 @@ class KeepingTranslator:
         alignments: bool,
     ) -> list[Translation]:
         """The translations of pieces, whose parts are translated one by one; `answers` have their lines."""
-        parts = [[*each.others()] for each in hidden]
-        flat = [part if _has_words(part) else "" for each in parts for part in each]
+        parts = [each.parts() for each in hidden]
+        flat = [part for each in parts for part in each]
         numbers = [answer.line for answer, each in zip(answers, parts, strict=True) for _ in each]
         found = iter(self._translate(flat, numbers, first_index=first_index, alignments=alignments))
         return [
-            _joined(each, answer, [next(found) for _ in own])
+            joined_translation(each, answer, [next(found) for _ in own])
             for each, answer, own in zip(hidden, answers, parts, strict=True)
         ]
 
@@ -116,7 +123,7 @@ def text_hiders(
     return hider(patterns_of(keep)), hider(patterns_of(keep, default=default))
 
 
-def _restored(hidden: HiddenText, translation: Translation) -> Translation | None:
+def restored_translation(hidden: HiddenText, translation: Translation) -> Translation | None:
     """The translation with what is kept, of the candidates that have it once; None if there are none."""
     if not hidden.kept:
         return translation
@@ -147,8 +154,8 @@ def _moved(alignment: TokenAlignment | None, source: Moved, target: Moved) -> To
     )
 
 
-def _joined(hidden: HiddenText, answer: Translation, found: Sequence[Translation]) -> Translation:
-    """The best translations of the parts of a piece, with what is kept between them."""
+def joined_translation(hidden: HiddenText, answer: Translation, found: Sequence[Translation]) -> Translation:
+    """The best translations of the parts of a piece, with what is kept; `answer` has its line."""
     parts = [*hidden.others()]
     texts = [_framed(part, each.text) for part, each in zip(parts, found, strict=True)]
     kept = [each.text for each in hidden.kept]
@@ -205,11 +212,7 @@ def _places(parts: Sequence[str], kept: Sequence[str], before: int) -> Iterator[
 
 def _framed(part: str, translation: str) -> str:
     """The translation of a part between its white space; a part without words stays as it is."""
-    if not _has_words(part):
+    if not has_words(part):
         return part
     before, after = edges(part)
     return before + translation + after
-
-
-def _has_words(part: str) -> bool:
-    return any(character.isalnum() for character in part)

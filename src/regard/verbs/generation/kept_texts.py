@@ -5,10 +5,12 @@ replaces it in the translation.
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
+from regard import console
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.phrases import usual_forms
 from regard.errors import ConfigError
@@ -99,7 +101,7 @@ class HiddenText:
         parts = [*self.others()]
         if not self.kept:
             return self.source
-        if not any(character.isalnum() for part in parts for character in part):
+        if not any(map(has_words, parts)):
             return ""
         return parts[0] + "".join(
             each.written + part for each, part in zip(self.kept, parts[1:], strict=True)
@@ -116,18 +118,20 @@ class HiddenText:
         for begin, end in zip(borders[::2], borders[1::2], strict=True):
             yield self.source[begin:end]
 
+    def parts(self) -> list[str]:
+        """The other parts as they are translated one by one; those without words are not."""
+        return [part if has_words(part) else "" for part in self.others()]
+
     def moved(self) -> Moved:
         """From `text` to `source`, both without outer white space."""
         found: list[tuple[Span, Span]] = []
-        place = shift = len(self.source) - len(self.source.lstrip())
+        shift = len(self.source) - len(self.source.lstrip())
         longer = 0  # by how much the text is longer so far
         for each in self.kept:
             begin, end = each.span
             start = begin - shift + longer
             found.append(((start, start + len(each.written)), (begin - shift, end - shift)))
             longer += len(each.written) - (end - begin)
-            place = end
-        assert place <= len(self.source)
         return Moved(tuple(found))
 
     def restored(self, translation: str) -> tuple[str, Moved] | None:
@@ -154,6 +158,7 @@ class TextHider:
 
     def __init__(self, patterns: Sequence[str], source: Tokenizer, target: Tokenizer) -> None:
         self._patterns = [*map(re.compile, patterns)]
+        self._noted: set[str] = set()  # patterns of which a note has said that they keep nothing
         self._known = [each for each in STAND_INS if _is_known(each, source, target)]
 
     def hidden(self, text: str) -> HiddenText:
@@ -171,18 +176,46 @@ class TextHider:
         )
         return HiddenText(text, tuple(kept))
 
+    def unbroken(self, pieces: Sequence[str]) -> list[str]:
+        """The pieces of a text, joined where one alone does not have a text that is kept in all of them."""
+        text = "".join(pieces)
+        borders = [0, *accumulate(map(len, pieces))]
+        spans = self._spans(text) if len(pieces) > 1 else []
+        while broken := [span for span in spans if not self._is_whole(text, borders, span)]:
+            apart = {place for begin, end in broken for place in _around(borders, begin, end)}
+            borders = [place for place in borders if place not in apart or place in (0, len(text))]
+        return [text[begin:end] for begin, end in pairwise(borders)]
+
+    def _is_whole(self, text: str, borders: Sequence[int], span: Span) -> bool:
+        """True if the piece in which a text begins is where it is kept, too."""
+        number = bisect_right(borders, span[0])
+        start = borders[number - 1]
+        found = self._spans(text[start : borders[number]])
+        return any(begin + start <= span[0] and span[1] <= end + start for begin, end in found)
+
     def _spans(self, text: str) -> list[Span]:
         """The places of what is kept; of several that touch one place. A tag of a language is read."""
         tag = TAG.match(text)
         first = tag.end() if tag else 0
-        matches = (found for each in self._patterns for found in each.finditer(text, first))
+        matches = [span for each in self._patterns for span in self._matches(each, text, first)]
         spans: list[Span] = []
-        for begin, end in sorted(found.span() for found in matches if found[0].strip()):
+        for begin, end in sorted(matches):
             if spans and begin <= spans[-1][1]:
                 begin, last = spans.pop()
                 end = max(last, end)
             spans.append((begin, end))
         return spans
+
+    def _matches(self, pattern: re.Pattern[str], text: str, first: int) -> list[Span]:
+        """The places of a pattern that are not blank; a note if all are."""
+        matches = [*pattern.finditer(text, first)]
+        found = [each.span() for each in matches if each[0].strip()]
+        if matches and not found and pattern.pattern not in self._noted:
+            self._noted.add(pattern.pattern)
+            console.note(
+                f"keep = {pattern.pattern!r} matches an empty text or spaces, of which nothing is kept"
+            )
+        return found
 
 
 def patterns_of(keep: Sequence[str], *, default: Sequence[str] = ()) -> tuple[str, ...]:
@@ -197,6 +230,11 @@ def patterns_of(keep: Sequence[str], *, default: Sequence[str] = ()) -> tuple[st
     return tuple(found)
 
 
+def has_words(text: str) -> bool:
+    """True if a text has a letter or a digit."""
+    return any(character.isalnum() for character in text)
+
+
 def _checked(pattern: str) -> str:
     try:
         empty = re.compile(pattern).search("")
@@ -207,6 +245,12 @@ def _checked(pattern: str) -> str:
     if empty:
         raise ConfigError(f"keep = {pattern!r} matches an empty text", "write + in place of *")
     return pattern
+
+
+def _around(borders: Sequence[int], begin: int, end: int) -> Sequence[int]:
+    """The borders within a text; if there are none, those of its piece."""
+    after = bisect_right(borders, begin)
+    return borders[after : bisect_left(borders, end)] or borders[after - 1 : after + 1]
 
 
 def _is_known(number: str, source: Tokenizer, target: Tokenizer) -> bool:

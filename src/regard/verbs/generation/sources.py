@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from regard import console
 from regard.data.tokenizer import Tokenizer
 from regard.verbs.generation.prefixes import Prefix
-from regard.verbs.shared.unknown_tokens import UnknownTokens
+from regard.verbs.shared.unknown_tokens import UnknownTokenWarnings
 
 
 class SourceEncoder:
@@ -15,7 +15,7 @@ class SourceEncoder:
     def __init__(self, tokenizer: Tokenizer, prefix: Prefix, most: int, max_characters: int) -> None:
         self._tokenizer, self._prefix = tokenizer, prefix
         self.most, self.max_characters = most, max_characters
-        self._unknown = UnknownTokens.of(tokenizer)
+        self._unknown = UnknownTokenWarnings.of(tokenizer)
 
     def ids(self, lines: Sequence[str], numbers: Sequence[int]) -> list[list[int]]:
         """The ids of each line or sentence; what is too long is truncated, and what is unknown named."""

@@ -1,61 +1,28 @@
 """Problems in a parallel corpus (swapped, misaligned, duplicates), each a sentence with line numbers."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from regard.counted import counted
 from regard.data.corpus import Corpus
 from regard.data.corpus_statistics import CorpusStatistics
 from regard.data.duplicates import pair_digest, text_digest
 from regard.data.segmentation import segmentation_of
+from regard.verbs.proposals.character_findings import of_case, of_characters
+from regard.verbs.proposals.corpus_finding import CorpusFinding, FindingKind, listed
 from regard.verbs.proposals.language_codes import script_of_name
-from regard.verbs.proposals.line_checks import BOTH, LineChecks, LineProblem, Occurrences
+from regard.verbs.proposals.line_checks import (
+    BOTH,
+    LineChecks,
+    LineProblem,
+    Occurrences,
+)
 from regard.verbs.proposals.pair_languages import Languages
 
-FindingKind = Literal[
-    "swapped",
-    "misaligned",
-    "language",
-    "another language",
-    "script",
-    "segmented",
-    "broken characters",
-    "HTML entities",
-    "HTML tags",
-    "target without words",
-    "odd length",
-    "cut off",
-    "one target",
-    "no capitals",
-    "overlap",
-    "copies",
-    "not distinguished",
-    "duplicates",
-    "several targets",
-]
 MIN_EQUAL_TARGETS, MIN_EQUAL_SHARE = 20, 0.02  # sources of one target; Tatoeba has 0.0001
-MOST_OF_OTHER_CASE = 0.001  # of the letters of a text in lower case, or in capitals
+MANY_SWAPPED = 0.4  # of the pairs: either order may be the right one
 MIN_PAIRS_TO_DISTINGUISH = 500  # with fewer, profiles of languages are not expected to differ
-
-
-@dataclass(frozen=True, kw_only=True)
-class CorpusFinding:
-    """One problem of a corpus; `text` describes it in one sentence."""
-
-    kind: FindingKind
-    text: str
-    count: int  # of lines or pairs in the corpus; estimated if it is larger than the sample
-    problem: LineProblem | None = None  # of single training pairs
-
-    @property
-    def is_usual(self) -> bool:
-        """True for findings that good corpora have too; others look like mistakes."""
-        return self.kind in ("not distinguished", "no capitals", "duplicates", "several targets")
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass
@@ -103,8 +70,9 @@ def findings_of(
         of_lines = line_findings(corpus, each.found, corpus.sample.scale)
         yield from of_lines if corpus is training else _of_held_out(corpus, each, of_lines)
         yield from _segmented(corpus)
+        yield from of_characters(corpus)
     yield from _one_target(training)
-    yield from _no_capitals(training)
+    yield from of_case(training)
     for part, corpus in held_out.items():
         yield from _overlap(training, corpus, overlaps[part])
     if languages is None and training.pairs >= MIN_PAIRS_TO_DISTINGUISH:
@@ -201,7 +169,7 @@ _IN_EITHER_SIDE: dict[LineProblem, str] = {
 _OF_PAIRS: dict[LineProblem, str] = {
     "swapped": "with source and target swapped",
     "broken characters": "with broken characters: UTF-8 that was read as another encoding, such as Ã¼ for ü,"
-    " or control characters",
+    " ? or \ufffd for letters, or control characters",
     "HTML entities": "with characters as HTML writes them, such as &amp; for &",
     "HTML tags": "with tags of HTML or XML, such as <b>",
     "target without words": "with words in the source, and none in the target",
@@ -234,13 +202,15 @@ def line_findings(
         else:
             noun, of_what = _described(problem, occurrences, corpus)
             what = f"{'about ' if scale > 1 else ''}{counted(count, noun)} {of_what}"
+        if problem == "swapped" and count > MANY_SWAPPED * corpus.pairs:
+            what += ", about as many as are not, which may be the swapped ones"
         places = [
             f"{corpus.files[0 if side == BOTH else side]}:{line}"
             for line, side in zip(occurrences.lines[:3], occurrences.sides, strict=False)
         ]
         yield CorpusFinding(
             kind=_KINDS[problem],
-            text=f"{what}: {_listed(places, len(occurrences.lines))}",
+            text=f"{what}: {listed(places, len(occurrences.lines))}",
             count=count,
             problem=problem,
         )
@@ -271,25 +241,6 @@ def _one_target(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
                 kind="one target",
                 text=f"{about}{share} have different sources and one target: {target[:60]!r}",
                 count=round(scale * count),
-            )
-
-
-def _no_capitals(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
-    """A corpus in lower case, or in capitals."""
-    texts = [
-        "".join(sides) for sides in zip(*((p.source, p.target) for p in corpus.sample.pairs), strict=True)
-    ]
-    lower, upper = ([sum(map(is_case, text)) for text in texts] for is_case in (str.islower, str.isupper))
-    for many, few, what, do in (
-        (lower, upper, "no capital letters", "lower-case"),
-        (upper, lower, "only capital letters", "capitalise"),
-    ):
-        if all(one > 0 and other < MOST_OF_OTHER_CASE * one for one, other in zip(many, few, strict=True)):
-            yield CorpusFinding(
-                kind="no capitals",
-                text=f"{' and '.join(dict.fromkeys(corpus.files))} have {what}, and so will translations:"
-                f" {do} what you translate, too",
-                count=corpus.pairs,
             )
 
 
@@ -326,7 +277,7 @@ def _overlap(
     yield CorpusFinding(
         kind="overlap",
         text=f"{len(lines):,} of {held_out.pairs:,} sources of {held_out.files[0]} {verb}"
-        f" in the training data too{with_target}: {_listed(examples, len(lines))}",
+        f" in the training data too{with_target}: {listed(examples, len(lines))}",
         count=len(lines),
     )
 
@@ -340,7 +291,7 @@ def _duplicates(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
         yield CorpusFinding(
             kind="duplicates",
             text=f"{about}{_of(duplicates.pairs, corpus.pairs)} repeat an earlier pair:"
-            f" {_listed(places, duplicates.pairs)}",
+            f" {listed(places, duplicates.pairs)}",
             count=duplicates.pairs,
         )
     if duplicates.sources:
@@ -360,8 +311,3 @@ def _of(count: int, total: int) -> str:
 def _percent(share: float) -> str:
     """A share in percent, with two digits below 10 %."""
     return f"{100 * share:.2g}" if share < 0.1 else f"{100 * share:.0f}"
-
-
-def _listed(places: Sequence[str], count: int) -> str:
-    """Examples of `count` places, with an ellipsis if these are not all."""
-    return ", ".join(places) + (", ..." if count > len(places) else "")

@@ -11,8 +11,8 @@ from regard.data.line_sample import LineSample
 from regard.data.scripts import Script
 from regard.data.token_estimate import estimated_tokens
 from regard.evaluation.tokenizers import best_metric_for, tokenizer_for
+from regard.verbs.proposals.corpus_finding import CorpusFinding
 from regard.verbs.proposals.corpus_findings import (
-    CorpusFinding,
     Overlap,
     findings_of,
     line_findings,

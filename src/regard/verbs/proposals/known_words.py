@@ -1,4 +1,4 @@
-"""Whether the words of texts suffice as tokens of a classifier, or it needs pieces of words."""
+"""Tokens of a classifier: whole words, if its texts repeat most of their words; else pieces of words."""
 
 import math
 from collections.abc import Sequence
@@ -9,21 +9,21 @@ import numpy as np
 from regard.data.character_counts import CharacterCounts
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 
-LEAST_KNOWN = 0.8  # of the tokens of held-out texts; the three measured corpora have 0.86 to 0.91
+LEAST_KNOWN = 0.8  # of the words of validation texts; the three measured corpora have 0.86 to 0.91
 MIN_COUNT = 2  # occurrences of a known word in the training texts, as in the recipe with words
 SAMPLED_TEXTS = 20_000  # texts of each part that are read
 SAMPLED_CHARACTERS = 4_000_000  # of each part: of longer texts fewer are read
 MOST_TOKENS = 30_000  # of a vocabulary of words: 3.8 million weights at the recipe's width, 128
-ENCODED = 1000  # texts that are encoded at once
+BATCH_TEXTS = 1000  # texts that are encoded at once
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownWords:
-    """The share of held-out words and punctuation that a vocabulary of the training texts has.
+    """How many words and punctuation marks of the validation texts are in a vocabulary of the training texts.
 
     Attributes:
         share: from 0 to 1; None if the texts have no spaces between words.
-        vocab_size: tokens of that vocabulary, at most MOST_TOKENS; the recipe must have room for as many.
+        vocab_size: the size of that vocabulary, at most MOST_TOKENS; the recipe must allow as many tokens.
     """
 
     share: float | None
@@ -39,7 +39,7 @@ class KnownWords:
         """The choice of the tokens and its reason, in a line."""
         if self.share is None:
             return "tokens are pieces of words: the texts have no spaces between words"
-        percent = math.floor(100 * self.share)  # 79.7 is not the 80 that would have sufficed
+        percent = math.floor(100 * self.share)  # 79.7 % do not suffice, so they are not shown as 80 %
         known = f"{percent}% of those in the validation texts occur twice or more in the training texts"
         if self.vocab_size >= MOST_TOKENS:
             known += f" and are among the {MOST_TOKENS:,} most frequent"
@@ -49,9 +49,9 @@ class KnownWords:
 
 
 def known_words(train: Sequence[str], valid: Sequence[str]) -> KnownWords:
-    """Counts the words and punctuation of `valid` that `train` has twice or more, in lower case.
+    """The share of words in `valid` that occur at least MIN_COUNT times in `train`, in lower case.
 
-    Of many or long texts a sample is read. Its vocabulary has MOST_TOKENS at most, the most frequent ones.
+    Of many or long texts a sample is read. Of many words only the MOST_TOKENS most frequent count.
     """
     train, valid = _sample(train), _sample(valid)
     characters = CharacterCounts()
@@ -62,19 +62,20 @@ def known_words(train: Sequence[str], valid: Sequence[str]) -> KnownWords:
         kind="wordpunct", min_count=MIN_COUNT, lowercase=True, vocab_size=MOST_TOKENS
     )
     tokenizer = train_tokenizer(train, settings.kind, settings)
-    count = unknown = 0
-    for start in range(0, len(valid), ENCODED):
-        for ids in tokenizer.encode_batch(valid[start : start + ENCODED]):
-            count += len(ids)
+    total = unknown = 0
+    for start in range(0, len(valid), BATCH_TEXTS):
+        for ids in tokenizer.encode_batch(valid[start : start + BATCH_TEXTS]):
+            total += len(ids)
             unknown += ids.count(tokenizer.unk_id)
-    return KnownWords(share=1 - unknown / max(count, 1), vocab_size=tokenizer.vocab_size)
+    return KnownWords(share=1 - unknown / max(total, 1), vocab_size=tokenizer.vocab_size)
 
 
 def _sample(texts: Sequence[str]) -> Sequence[str]:
-    """Texts from the whole file, which may be sorted; about SAMPLED_CHARACTERS at most, always the same."""
-    total = sum(map(len, texts))
-    count = min(len(texts), SAMPLED_TEXTS, max(1, len(texts) * SAMPLED_CHARACTERS // max(total, 1)))
+    """Texts from all parts of the file, always the same, with about SAMPLED_CHARACTERS at most."""
+    characters = max(1, sum(map(len, texts)))
+    count = min(len(texts), SAMPLED_TEXTS, max(1, len(texts) * SAMPLED_CHARACTERS // characters))
     if count == len(texts):
         return texts
-    chosen = np.random.default_rng(1).choice(len(texts), count, replace=False)  # a stride may meet a pattern
+    # at random: the file may be sorted, or have a pattern that every n-th text would meet
+    chosen = np.random.default_rng(1).choice(len(texts), count, replace=False)
     return [texts[number] for number in sorted(map(int, chosen))]

@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -73,6 +74,10 @@ _ENTITY = re.compile(
 _TAG = re.compile(r"</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>")
 # of them those of 80 to 9F are what Latin-1 makes of punctuation in Windows-1252
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
+# letters that a program wrote as question marks: "Stra?e", "?????? ??? ??". In scripts without spaces between
+# sentences a question mark stands between letters, so only letters in lower case count.
+_LOWER = "[a-z\u00df-\u00f6\u00f8-\u00ff\u03ac-\u03ce\u0430-\u045f]"
+_LOST = re.compile(rf"{_LOWER}\?+(?={_LOWER})(?!\w*=)|(?<!\S)\?{{2,}}[.,!]?\s(?:.*\s)?\?{{2,}}[.,!]?(?!\S)")
 _END = re.compile(r"[.?!…。！？।؟]\W*\Z")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+|\S+@\S+\.\S+")
 
@@ -208,10 +213,17 @@ def problems_of_text(pair: Pair) -> Iterator[LineProblem]:
 
 
 def is_broken(text: str) -> bool:
-    """True for a line with UTF-8 that was read as another encoding, control characters, or U+FFFD."""
+    """True for a line with misread UTF-8, control characters, or marks in place of letters."""
+    if "?" in text and _LOST.search(_words(text)) is not None:
+        return True
     if text.isascii():
         return not text.isprintable() and _CONTROL.search(text) is not None
     return "\ufffd" in text or _MOJIBAKE.search(text) is not None or _CONTROL.search(text) is not None
+
+
+def is_decomposed(text: str) -> bool:
+    """True for a line with a letter and its accent as two characters where Unicode has one for both."""
+    return not text.isascii() and len(unicodedata.normalize("NFC", text)) < len(text)
 
 
 def has_entities(text: str) -> bool:

@@ -7,12 +7,14 @@ import numpy as np
 
 from regard.data.corpus import Pair
 from regard.data.language_profile import LanguageProfiles, PairLanguages
+from regard.data.pair_order import swapped_pairs
 from regard.data.third_language import ThirdLanguage
 
 LanguageProblem = Literal["swapped", "language of the other side", "another language"]
 # Profiles distinguish two languages if these shares of the pairs are clearly in them, in either order, and
 # source in the first.
 MIN_DISTINGUISHED_SHARE, MIN_IN_ORDER_SHARE = 0.7, 0.1
+CLEAR_SHARE = 0.97  # of the pairs; no other profiles are tried then
 
 
 class Languages:
@@ -55,23 +57,36 @@ class Languages:
 def languages_of(sample: Sequence[Pair]) -> Languages | None:
     """The languages of a corpus; None if they do not differ, as in a task within one language.
 
-    If half of a corpus is swapped, the profiles of its sides are the same; then the first tenth decides.
+    With many swapped pairs, the profiles of the sides are nearly the same; then the first tenth of the pairs,
+    or the order of each pair, is learned from at first. The profiles that distinguish most pairs count.
     """
     pairs = [pair for pair in sample if pair.source != pair.target]
     sides = _sides(pairs)
-    for first in (None, max(100, len(pairs) // 10)):
-        profiles = LanguageProfiles(*sides, first)
-        if _are_distinguished(profiles.languages(*sides)):
-            return Languages(pairs, profiles)
-    return None
+    best: tuple[float, LanguageProfiles | None] = 0.0, None
+    for profiles in _profiles(sides):
+        share = _distinguished_share(profiles.languages(*sides))
+        best = max(best, (share, profiles), key=lambda each: each[0])
+        if share >= CLEAR_SHARE:
+            break
+    return None if best[1] is None else Languages(pairs, best[1])
 
 
-def _are_distinguished(found: PairLanguages) -> bool:
-    """True if most pairs are clearly in the two languages, and some not swapped."""
-    pairs = len(found.in_order)
+def _profiles(sides: tuple[list[str], list[str]]) -> Iterator[LanguageProfiles]:
+    """Profiles of the two languages, by what is learned from at first."""
+    yield LanguageProfiles(*sides)
+    yield LanguageProfiles(*sides, max(100, len(sides[0]) // 10))
+    swapped = swapped_pairs(*sides)
+    if swapped is not None:
+        yield LanguageProfiles(*sides, swapped=swapped)
+
+
+def _distinguished_share(found: PairLanguages) -> float:
+    """The share of the pairs that are clearly in the two languages; 0 if it is small, or few are in order."""
+    pairs = max(len(found.in_order), 1)
     in_order = int(np.count_nonzero(found.in_order))
     clear = in_order + int(np.count_nonzero(found.swapped))
-    return clear >= MIN_DISTINGUISHED_SHARE * max(pairs, 1) and in_order > MIN_IN_ORDER_SHARE * pairs
+    is_enough = clear >= MIN_DISTINGUISHED_SHARE * pairs and in_order > MIN_IN_ORDER_SHARE * pairs
+    return clear / pairs if is_enough else 0.0
 
 
 def _sides(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:

@@ -13,7 +13,7 @@ from regard.data.catalogue import is_spec
 from regard.data.corpus import Corpus
 from regard.errors import DataError
 from regard.verbs.proposals.budget import Budget
-from regard.verbs.proposals.corpus_findings import CorpusFinding
+from regard.verbs.proposals.corpus_finding import CorpusFinding
 from regard.verbs.proposals.corpus_survey import Survey, Surveyor
 from regard.verbs.proposals.experiments import expected_bleu
 from regard.verbs.proposals.fine_tuning import FineTuning, StartingModel, propose_fine_tuning

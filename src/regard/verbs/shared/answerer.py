@@ -32,6 +32,7 @@ class AnswerSettings:
         prefix: the text before each source, such as >>fra<<; None: the model's own.
         chat: prompts are conversations, as `ServedModel.rendered` returns them.
         alignments: candidates of a translation have alignments to the source.
+        keep: what stays as it is in a translation, as of `TranslationOptions`.
         alternatives: each token comes with so many of the most probable tokens in its place, and the parts of
             a text come with their tokens; None: neither.
     """
@@ -43,6 +44,7 @@ class AnswerSettings:
     split: SplitMode = "auto"
     chat: bool = False
     alignments: bool = False
+    keep: tuple[str, ...] = ()
     alternatives: int | None = None
     speech: SpeechOptions = ANY_SPEECH
 

@@ -26,6 +26,7 @@ from regard.weights.checkpoint import RESOLVED, RunFolder
 
 SEVERAL_CORPORA = "several corpora are tables [[data.train]], each with a weight or none: docs/training.md"
 ONE_CORPUS = "this task trains on one corpus: join the files, a small one several times"
+FILES = "give one [data.train] with the list of all files, a small one several times: file = ['a', 'b', 'b']"
 # keys by which a recipe would name several corpora
 _MIXTURE = re.compile(
     r"data\.(train\.(weights?|shares?|ratios?|upsampl\w*|repeat)|train_?\d+|extra\w*|mix\w*)"
@@ -150,7 +151,11 @@ def recipe_from(table: Mapping[str, Any], text: str, base: Path, where: str) -> 
 
 def _mixture_hint(table: Mapping[str, Any]) -> str:
     """How the task of this recipe trains on several corpora."""
-    return SEVERAL_CORPORA if _recipe_class(table) is KINDS["translation"].recipe else ONE_CORPUS
+    recipe = _recipe_class(table)
+    if recipe is KINDS["translation"].recipe:
+        return SEVERAL_CORPORA
+    reads_documents = recipe in (KINDS["language_model"].recipe, KINDS["masked_language_model"].recipe)
+    return FILES if reads_documents else ONE_CORPUS
 
 
 def _has_several_corpora(table: Mapping[str, Any]) -> bool:
@@ -159,7 +164,7 @@ def _has_several_corpora(table: Mapping[str, Any]) -> bool:
     train = data.get("train") if isinstance(data, Mapping) else None
     if isinstance(train, Mapping):
         return any(isinstance(train.get(name), list) for name in ("source", "target", "file"))
-    return isinstance(train, list) and _mixture_hint(table) == ONE_CORPUS
+    return isinstance(train, list) and _mixture_hint(table) != SEVERAL_CORPORA
 
 
 def _refuse_keys_of_sections(recipe: type[Recipe], table: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The error of a verb that was called without a model: it suggests a recipe that trains one."""
+"""The error of a verb that was called without a model: its hint is a recipe that trains one."""
 
 import functools
 import inspect
@@ -33,10 +33,7 @@ SUGGESTED = {  # verb -> the recipe that trains a model for it in the shortest t
     "fill": Suggestion("sst-mlm", 6),
     "transcribe": Suggestion("conformer-digits", 2),
 }
-PRETRAINED = {
-    "summarize": "T5 or BART",
-    "embed_images": "CLIP",
-}  # verb without a recipe -> families of pretrained models
+PRETRAINED = {"summarize": "T5 or BART", "embed_images": "CLIP"}  # verb without a recipe -> pretrained models
 
 
 def missing_model(verb: str) -> UserError:
@@ -46,37 +43,31 @@ def missing_model(verb: str) -> UserError:
         return UserError(
             message, f"name the Hugging Face folder of a {PRETRAINED[verb]} model (docs/pretrained.md)"
         )
-    suggestion = SUGGESTED[verb]
-    missing = missing_data_sets(tomllib.loads(recipes_show(suggestion.recipe)))
+    recipe, minutes = SUGGESTED[verb].recipe, SUGGESTED[verb].minutes
+    missing = missing_data_sets(tomllib.loads(recipes_show(recipe)))
     downloads = "".join(f"`regard data get {name}`, then " for name in missing)
-    time = "a minute" if suggestion.minutes == 1 else f"{suggestion.minutes} minutes"
+    time = "a minute" if minutes == 1 else f"{minutes} minutes"
     return UserError(
         message,
-        f"{downloads}`regard train {suggestion.recipe}` trains one in about {time};"
-        f" its name is runs/{suggestion.recipe}",
+        f"{downloads}`regard train {recipe}` trains one in about {time}; its name is runs/{recipe}",
     )
 
 
-def needs_model(call: Callable[Parameters, Result], verb: str | None = None) -> Callable[Parameters, Result]:
-    """Decorate a verb, or the constructor of its class: without a `model` it raises a helpful error.
-
-    `verb`: the verb's name, if it differs from the name of its module.
-
-    Raises:
-        UserError: (when called) `model` is None or missing; the hint names a recipe that trains one.
-    """
-    signature, name = inspect.signature(call), verb or call.__module__.rpartition(".")[2]
+def needs_model(call: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Decorates a verb, or the constructor of its class: without a `model` it raises `missing_model`."""
+    signature, verb = inspect.signature(call), call.__module__.rpartition(".")[2]
 
     @functools.wraps(call)
     def with_model(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Result:
         if keywords.get("model") is None and _lacks_model(signature, arguments, keywords):
-            raise missing_model(name)
+            raise missing_model(verb)
         return call(*arguments, **keywords)
 
     return with_model
 
 
 def _lacks_model(signature: inspect.Signature, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """True if `model` is None or missing; it may be given by position."""
     try:
         return signature.bind_partial(*arguments, **keywords).arguments.get("model") is None
     except TypeError:  # a wrong argument, which the call itself reports

@@ -9,50 +9,52 @@ from regard.data.tokenizer import Tokenizer
 from regard.recipe import read_toml
 from regard.weights.model_folder import LoadedModel
 
-MOSTLY = 1 / 3  # of a text's tokens: what is written in another script, or mostly in other letters
-MOST_WORDS = 2 / 3  # of a text's, where rare words are unknown: another language, or another subject
+LARGE_SHARE = 1 / 3  # of unknown tokens: another script, or mostly unknown letters
+LARGE_SHARE_OF_WORDS = 2 / 3  # where rare words are unknown: another language, or another subject
 
 
-class UnknownTokens:
-    """Warns of the first text with unknown tokens, and of each that is largely unknown.
+class UnknownTokenWarnings:
+    """Warns of the first text with unknown tokens, and of each with a large share of them.
 
-    A file may have a rare character on every tenth line, and a line of warnings for each would hide those
-    about the rest. A text in a script that the model never saw is answered with nonsense, and always named.
+    A file may have a rare character on every tenth line, and a warning for each would hide those about the
+    rest. A text in a script that the model never saw is answered with nonsense, so it always gets a warning.
 
     Args:
-        rare_words_unknown: rare words are unknown tokens, which the model has seen in training; only texts
-            of which most words are unknown are named.
+        rare_words_unknown: rare words are unknown tokens, which the model has seen in training; so only texts
+            with a large share get a warning, even at first.
     """
 
     def __init__(self, unk_id: int, *, rare_words_unknown: bool = False) -> None:
-        self._unk_id, self._is_on = unk_id, True
-        self._rare_words_unknown = self._warned = rare_words_unknown
+        self._unk_id = unk_id
+        self._large_share = LARGE_SHARE_OF_WORDS if rare_words_unknown else LARGE_SHARE
+        self._only_large = rare_words_unknown
+        self._is_on = True
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> "UnknownTokens":
+    def of(cls, tokenizer: Tokenizer) -> "UnknownTokenWarnings":
         """The warnings for texts of this tokeniser."""
         return cls(tokenizer.unk_id, rare_words_unknown=tokenizer.rare_words_unknown)
 
     @classmethod
-    def of_model(cls, loaded: LoadedModel) -> "UnknownTokens":
-        """The warnings for texts of a model, whose recipe says which words training knew."""
+    def of_model(cls, loaded: LoadedModel) -> "UnknownTokenWarnings":
+        """The warnings for texts of a model; its recipe says which words training knew."""
         tokenizer = loaded.tokenizers.source
         min_count = _min_count(loaded.path / "recipe.toml")
-        is_usual = tokenizer.rare_words_unknown if min_count is None else min_count > 1
-        return cls(tokenizer.unk_id, rare_words_unknown=is_usual)
+        rare_words_unknown = tokenizer.rare_words_unknown if min_count is None else min_count > 1
+        return cls(tokenizer.unk_id, rare_words_unknown=rare_words_unknown)
 
     def switch_off(self) -> None:
         """For a server, whose log is not for the texts of its clients."""
         self._is_on = False
 
     def warn(self, name: str, ids: Sequence[int]) -> None:
-        """Warn of a text, `name` in messages, if it is to be named."""
+        """Warns of a text with these ids, if it needs a warning; `name`: of the text."""
         unknown = ids.count(self._unk_id)
-        least = MOST_WORDS if self._rare_words_unknown else MOSTLY
-        if not (unknown and self._is_on) or (self._warned and unknown < least * len(ids)):
+        is_large = unknown >= self._large_share * len(ids)
+        if not self._is_on or not unknown or (self._only_large and not is_large):
             return
-        rest = "" if self._warned else "; later texts are named if a third of theirs or more are unknown"
-        self._warned = True
+        rest = "" if self._only_large else "; later texts are named if a third of theirs or more are unknown"
+        self._only_large = True
         console.warn(
             f"{name} has characters or words that the model does not know"
             f" ({unknown:,} of {counted(len(ids), 'token')}), and the output may be wrong there{rest}"
@@ -60,7 +62,7 @@ class UnknownTokens:
 
 
 def _min_count(recipe: Path) -> int | None:
-    """`tokenizer.min_count` of a recipe; None if it has none, or is not there."""
+    """`tokenizer.min_count` of a recipe; None if the recipe or the key is missing."""
     table = read_toml(recipe)[0] if recipe.is_file() else {}
     tokenizer = table.get("tokenizer")
     count = tokenizer.get("min_count") if isinstance(tokenizer, dict) else None

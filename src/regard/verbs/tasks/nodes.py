@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from regard.data.batch import IGNORED
 from regard.data.examples import Examples
 from regard.data.graph_files import GraphSettings, read_graph, read_test_graph
 from regard.data.graph_structure import Edges, laplacian_positions, near_pairs, random_walk_positions
@@ -18,10 +19,10 @@ from regard.data.graphs import Graph, GraphExamples, Split
 from regard.data.loader import Loader
 from regard.distributed.group import SINGLE, Group
 from regard.errors import DataError, RecipeError
-from regard.evaluation.classification import accuracy, confusion
+from regard.evaluation.classification import ConfusionMatrix, accuracy, confusion
 from regard.evaluation.score import Score
 from regard.models.config import ModelConfig
-from regard.models.graph import GraphModel, GraphTransformerConfig
+from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
 from regard.models.model import Model
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.shared.model_loading import model_that
@@ -33,6 +34,8 @@ from regard.verbs.training_run.data_checks import refuse_other_data
 from regard.weights.model_folder import LoadedModel
 
 WHOLE_GRAPH = np.zeros(1, np.int64)  # the number of the only example, the graph
+NearPairs = tuple[Int64[Tensor, "2 pairs"], Int64[Tensor, " pairs"]]  # pairs of nodes, and their distances
+NODE_POSITIONS = {"random_walk": random_walk_positions, "laplacian": laplacian_positions}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,76 +96,68 @@ class NodeClassification(Task):
         return super().loader(group)
 
     def validate(self, model: Any) -> dict[str, float]:
-        loss, table = _loss_and_confusion(model, self._graph, self._examples("valid"), "valid")
+        loss, table = _loss_and_confusion(model, self._examples("valid"))
         return {"loss": loss, "accuracy": 100 * accuracy(table)}
 
     def test(self, model: Any) -> list[Score]:
         if "test" not in self._graph.splits:
             return []
-        return _evaluate(model, self._graph, self._examples("test")).scores
+        return _evaluate(model, self._examples("test")).scores
 
     def _examples(self, split: Split, seed: int | None = None) -> GraphExamples:
         return GraphExamples(self._graph, split, *self._structure, seed=seed)
 
 
-def _loss_and_confusion(
-    model: Model, graph: Graph, examples: GraphExamples, split: Split
-) -> tuple[float, np.ndarray]:
-    """The mean loss of the nodes of a split, and the confusion matrix (rows: true, columns: predicted)."""
+def _loss_and_confusion(model: Model, examples: GraphExamples) -> tuple[float, ConfusionMatrix]:
+    """The mean loss of the nodes of the examples' split in nats, and their confusion matrix."""
     batch = examples.batch(WHOLE_GRAPH, 0).to(model.device)
-    nodes = graph.splits[split].to(model.device)
+    in_split = batch.labels != IGNORED
     with torch.no_grad():
-        logits = model(*batch.inputs)[nodes].float()
-    labels = batch.labels[nodes]
+        logits = model(*batch.inputs)[in_split].float()
+    labels = batch.labels[in_split]
     table = confusion(labels.cpu().numpy(), logits.argmax(-1).cpu().numpy(), logits.size(1))
-    return float(F.cross_entropy(logits, labels, reduction="sum")) / len(nodes), table
+    return float(F.cross_entropy(logits, labels, reduction="sum")) / len(labels), table
 
 
-def _evaluate(model: Model, graph: Graph, examples: GraphExamples) -> ScoreReport:
-    _, table = _loss_and_confusion(model, graph, examples, "test")
+def _evaluate(model: Model, examples: GraphExamples) -> ScoreReport:
+    _, table = _loss_and_confusion(model, examples)
     return ScoreReport(scores=class_test_scores(table, f"nodes:{table.sum()}"), confusion=table)
 
 
 def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """The test nodes of a graph; it must have the model's features and classes."""
-    model_that("classifies nodes of a graph", GraphModel, loaded)
-    recipe = cast(NodesRecipe, source.recipe)
-    if data is None:
-        graph = read_test_graph(recipe.data, source.base, loaded.labels)
-    else:
-        graph = read_test_graph(replace(recipe.data, file=data), Path.cwd(), loaded.labels)
-    _refuse_other_features(graph, loaded)
-    examples = GraphExamples(graph, "test", *structural_inputs(loaded.config, graph.edges, len(graph)))
+    config = model_that("classifies nodes of a graph", GraphModel, loaded).config
+    settings, base = cast(NodesRecipe, source.recipe).data, source.base
+    if data is not None:
+        settings, base = replace(settings, file=data), Path.cwd()
+    graph = read_test_graph(settings, base, loaded.labels)
+    refuse_other_features(graph.name, graph.features, config)
+    examples = GraphExamples(graph, "test", *structural_inputs(config, graph.edges, len(graph)))
     return HeldOutData(
-        size=f"{len(graph.splits['test']):,} nodes",
-        evaluate=partial(_evaluate, graph=graph, examples=examples),
+        size=f"{len(graph.splits['test']):,} nodes", evaluate=partial(_evaluate, examples=examples)
     )
 
 
-def _refuse_other_features(graph: Graph, loaded: LoadedModel) -> None:
-    """Raise a DataError if the nodes do not have as many features as the model reads."""
-    features, wanted = graph.features.size(1), getattr(loaded.config, "num_features", 0)
-    if features != wanted:
+def refuse_other_features(name: str, features: Tensor, config: GraphConfig | GraphTransformerConfig) -> None:
+    """Raise a DataError if the nodes of a graph do not have as many features as the model reads."""
+    if features.size(1) != config.num_features:
         raise DataError(
-            f"{graph.name}: nodes have {features:,} features, the model reads {wanted:,}",
+            f"{name}: nodes have {features.size(1):,} features, the model reads {config.num_features:,}",
             "give the features that the model was trained on, in the same order",
         )
 
 
 def structural_inputs(
     config: ModelConfig, edges: Edges, num_nodes: int
-) -> tuple[
-    tuple[Int64[Tensor, "2 pairs"], Int64[Tensor, " pairs"]] | None, Float[Tensor, "nodes places"] | None
-]:
-    """Additional inputs of a graph Transformer: pairs of near nodes, and node positions.
+) -> tuple[NearPairs | None, Float[Tensor, "nodes places"] | None]:
+    """Additional inputs of a graph Transformer: pairs of near nodes, and node positions, if it has any.
 
-    The pairs are index pairs and the distance of each; positions are encodings of `config.node_positions`.
     Both are None for other models.
     """
     if not isinstance(config, GraphTransformerConfig):
         return None, None
-    make = {"random_walk": random_walk_positions, "laplacian": laplacian_positions}.get(config.node_positions)
-    positions = make(edges, num_nodes, config.num_node_positions) if make else None
+    encode = NODE_POSITIONS.get(config.node_positions)
+    positions = encode(edges, num_nodes, config.num_node_positions) if encode else None
     return near_pairs(edges, num_nodes, config.max_distance), positions
 
 

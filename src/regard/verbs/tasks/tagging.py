@@ -3,11 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
-
-import numpy as np
 
 from regard import console
 from regard.data.batch import IGNORED
@@ -20,26 +17,19 @@ from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_training import TokenizerSettings, refuse_target_settings
 from regard.data.word_columns import LABEL_COLUMN, read_words, word_format
 from regard.errors import DataError, RecipeError
-from regard.evaluation.classification import SEED, accuracy, bootstrap_interval, confusion, macro_f1
-from regard.evaluation.entities import (
-    EntityCounts,
-    are_entity_labels,
-    entity_counts,
-    entity_ratios,
-    entity_scores,
-)
+from regard.evaluation.entities import are_entity_labels
 from regard.evaluation.score import Score
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.shared.load_encoder import encoder_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
-from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, Task, settings_of_test_data
+from regard.verbs.tasks.tagging_scores import evaluate_tags, validation_scores
+from regard.verbs.tasks.task import HeldOutData, Say, Task, settings_of_test_data
 from regard.verbs.tasks.text import (
     Encode,
     WordDropoutSettings,
     encoder_config,
     load_or_train_tokenizer,
     max_text_tokens,
-    predictions_and_labels,
     training_examples,
 )
 from regard.verbs.tasks.validation_split import (
@@ -151,19 +141,13 @@ class Tagging(Task):
         )
 
     def validate(self, model: Any) -> dict[str, float]:
-        predictions, labels, loss = predictions_and_labels(model, self._valid, self.tokenizer.pad_id)
-        table = _confusion(np.concatenate(labels), np.concatenate(predictions), len(self.labels))
-        found = {"loss": loss, "accuracy": 100 * accuracy(table), "macro_f1": 100 * macro_f1(table)}
-        if are_entity_labels(self.labels):
-            counts = _entity_counts(self._valid, labels, predictions, self.labels)
-            found |= {f"entity_{name}": 100 * value for name, value in entity_scores(counts).items()}
-        return found
+        return validation_scores(model, self._valid, self.labels, self.tokenizer.pad_id)
 
     def test(self, model: Any) -> list[Score]:
         if not self._test:
             return []
         column = self.recipe.data.column
-        return _evaluate(model, self._test, self.labels, self.tokenizer.pad_id, column).scores
+        return evaluate_tags(model, self._test, self.labels, self.tokenizer.pad_id, column).scores
 
 
 def _refuse_no_entities(recipe: TaggingRecipe, labels: Sequence[str]) -> None:
@@ -174,128 +158,26 @@ def _refuse_no_entities(recipe: TaggingRecipe, labels: Sequence[str]) -> None:
         )
 
 
-def _entity_counts(
-    texts: Sequence[EncodedText],
-    labels: Sequence[np.ndarray],
-    predictions: Sequence[np.ndarray],
-    names: Sequence[str],
-) -> EntityCounts:
-    """The counts of each sentence, whose windows are joined; an unknown label is never right."""
-    sentences: dict[int, tuple[list[str], list[str]]] = {}
-    for text, true, predicted in zip(texts, labels, predictions, strict=True):
-        ours, theirs = sentences.setdefault(text.line, ([], []))
-        ours += ["" if number == IGNORED else names[number] for number in true.tolist()]
-        theirs += [names[number] for number in predicted.tolist()]
-    return entity_counts(*zip(*sentences.values(), strict=True))
-
-
-def _confusion(labels: np.ndarray, predictions: np.ndarray, num_labels: int) -> np.ndarray:
-    """The confusion matrix (rows: true labels); its last row counts labels not in the training data."""
-    return confusion(np.where(labels == IGNORED, num_labels, labels), predictions, num_labels + 1)
-
-
-def _evaluate(
-    model: Any, texts: Sequence[EncodedText], names: Sequence[str], pad_id: int, column: LabelColumn
-) -> ScoreReport:
-    """Accuracy and macro-F1, of entities precision, recall and F1.
-
-    Intervals resample sentences, since a sentence's words are not independent.
-    """
-    num_labels = len(names)
-    by_text = predictions_and_labels(model, texts, pad_id)
-    predictions, labels = (np.concatenate(each) for each in by_text[:2])
-    lines = np.repeat([text.line for text in texts], [len(text.labels) for text in texts])
-    sentences, sentence = np.unique(lines, return_inverse=True)  # `sentence`: the sentence of each word
-    table = _confusion(labels, predictions, num_labels)
-    low, high = bootstrap_interval(
-        np.bincount(sentence[predictions == labels], minlength=len(sentences)).tolist(),
-        np.bincount(sentence).tolist(),
-    )
-    f1_low, f1_high = _f1_interval(labels, predictions, sentence, num_labels)
-    unseen = int(np.count_nonzero(labels == IGNORED))
-    examples = f"words:{len(labels)}|sentences:{len(sentences)}|column:{column}"
-    examples += f"|unseen:{unseen}" if unseen else ""
-    signature = f"{examples}|bs:1000|seed:12345|version:regard {version('regard')}"
-    scores = [
-        Score(
-            name="accuracy",
-            value=100 * accuracy(table),
-            low=100 * low,
-            high=100 * high,
-            signature=signature,
-        ),
-        Score(
-            name="macro-F1",
-            value=100 * macro_f1(table),
-            low=100 * f1_low,
-            high=100 * f1_high,
-            signature=signature,
-        ),
-    ]
-    if are_entity_labels(names):
-        scores += _entity_score_list(_entity_counts(texts, by_text[1], by_text[0], names))
-    return ScoreReport(scores=scores, confusion=table[:num_labels, :num_labels])
-
-
-def _entity_score_list(counts: EntityCounts) -> list[Score]:
-    """Precision, recall and F1 of entities in percent, with intervals that resample sentences."""
-    _, predicted, true = counts.sum(axis=0).tolist()
-    signature = f"entities:{true}|predicted:{predicted}|sentences:{len(counts)}"
-    scores = []
-    for name, (above, below) in entity_ratios(counts).items():
-        low, high = bootstrap_interval(above.tolist(), below.tolist())
-        scores.append(
-            Score(
-                name=f"entity {name.replace('f1', 'F1')}",
-                value=100 * entity_scores(counts)[name],
-                low=100 * low,
-                high=100 * high,
-                signature=f"{signature}|bs:1000|seed:{SEED}|version:regard {version('regard')}",
-            )
-        )
-    return scores
-
-
-def _f1_interval(
-    labels: np.ndarray,
-    predictions: np.ndarray,
-    sentence: np.ndarray,
-    num_labels: int,
-    resamples: int = 1000,
-) -> tuple[float, float]:
-    """The 95 % bootstrap interval of macro-F1; `sentence` is the number of each word's sentence, from 0."""
-    random = np.random.Generator(np.random.PCG64(SEED))
-    count, values = int(sentence.max()) + 1, np.empty(resamples)
-    for number in range(resamples):
-        times = np.bincount(random.integers(0, count, count), minlength=count)[sentence]
-        table = _confusion(np.repeat(labels, times), np.repeat(predictions, times), num_labels)
-        values[number] = macro_f1(table)
-    low, high = np.percentile(values, [2.5, 97.5])
-    return float(low), float(high)
-
-
 def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """Test sentences; a warning counts the words whose label the model does not know."""
     recipe = cast(TaggingRecipe, source.recipe)
     model = encoder_that("labels words", ("tokens",), loaded, allow_fresh=False)
     settings, base = settings_of_test_data(recipe, loaded, data, source.base)
-    bank, column, tokenizer = Treebank(settings, base), recipe.data.column, loaded.tokenizers.source
-    kind = word_format(bank.path) if data is not None else "conllu"
-    column = LABEL_COLUMN if kind == "columns" else column
+    path, tokenizer = Treebank(settings, base).path, loaded.tokenizers.source
+    kind = (word_format(path) if data is not None else None) or "conllu"
+    column = LABEL_COLUMN if kind == "columns" else recipe.data.column
     labels = LabelSet.of_model(loaded.labels, {})
-    sentences = [
-        _tagged(each, column, labels, str(bank.path)) for each in read_words(bank.path, kind or "conllu")
-    ]
+    sentences = [_tagged(each, column, labels, str(path)) for each in read_words(path, kind)]
     if not sentences:
-        raise DataError(f"{bank.path}: no sentence", "name another file")
+        raise DataError(f"{path}: no sentence", "name another file")
     texts = _in_windows(sentences, tokenizer, tokenizer.encode_words, max_text_tokens(recipe, model.config))
     words = sum(len(each.words) for each in sentences)
-    if unseen := _unseen_labels(sentences, str(bank.path)):
-        console.warn(f"{bank.path}: {unseen}; the confusion matrix leaves them out")
+    if unseen := _unseen_labels(sentences, str(path)):
+        console.warn(f"{path}: {unseen}; the confusion matrix leaves them out")
     return HeldOutData(
         size=f"{len(sentences):,} sentences, {words:,} words",
         evaluate=partial(
-            _evaluate,
+            evaluate_tags,
             texts=texts,
             names=loaded.labels,
             pad_id=tokenizer.pad_id,
@@ -344,18 +226,27 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         kept, held_out = split([0] * len(train), data.valid_share, recipe.training.seed)
         parts["valid"] = [parts["train"][number] for number in held_out]
         parts["train"] = [parts["train"][number] for number in kept]
-    for part, title in PART_NAMES.items():
-        if part in parts:
-            words = sum(len(each.words) for each in parts[part])
-            if not parts[part]:
-                raise DataError(f"data.{part} has no sentence", "look at the file and at data.valid_share")
-            unseen = _unseen_labels(parts[part], f"data.{part}")
-            say(f"{title}: {len(parts[part]):,} sentences, {words:,} words{unseen and f'; {unseen}'}")
+    _say_sizes(parts, say)
     tokenizer, files = load_or_train_tokenizer(
         (word for each in parts["train"] for word in each.words), recipe.tokenizer, folder, source.base, say
     )
     parts = {part: each[: examples_kept(part, limit)] for part, each in parts.items()}
     return Tagging(recipe, labels.names, parts, tokenizer, files)
+
+
+def _say_sizes(parts: Mapping[str, Sequence[LabelledSentence]], say: Say) -> None:
+    """Report the sentences and words of each part.
+
+    Raises:
+        DataError: a part has no sentence, or none of the training data's labels.
+    """
+    for part, title in PART_NAMES.items():
+        if part in parts:
+            if not parts[part]:
+                raise DataError(f"data.{part} has no sentence", "look at the file and at data.valid_share")
+            words = sum(len(each.words) for each in parts[part])
+            unseen = _unseen_labels(parts[part], f"data.{part}")
+            say(f"{title}: {len(parts[part]):,} sentences, {words:,} words{unseen and f'; {unseen}'}")
 
 
 def _tagged(sentence: Sentence, column: LabelColumn, labels: LabelSet, name: str) -> LabelledSentence:
@@ -367,7 +258,7 @@ def _tagged(sentence: Sentence, column: LabelColumn, labels: LabelSet, name: str
 
 
 def _unseen_labels(sentences: Sequence[LabelledSentence], name: str) -> str:
-    """A sentence that counts the words whose label is not in the training data; empty if there are none.
+    """How many words have a label that is not in the training data, as a sentence; empty if none has.
 
     Raises:
         DataError: no word has a label of the training data.
@@ -375,6 +266,6 @@ def _unseen_labels(sentences: Sequence[LabelledSentence], name: str) -> str:
     count = sum(each.labels.count(IGNORED) for each in sentences)
     if count == sum(len(each.labels) for each in sentences):
         raise DataError(f"{name}: no word has a label of the training data", "look at data.column")
-    return (
-        f"{count:,} words have a label that is not in the training data and count as wrong" if count else ""
-    )
+    if not count:
+        return ""
+    return f"{count:,} words have a label that is not in the training data and count as wrong"

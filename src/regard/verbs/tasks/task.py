@@ -11,6 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from regard import console
+from regard.data.conllu import ConlluSettings
+from regard.data.documents import DocumentSettings
 from regard.data.examples import Examples, OrderedExamples
 from regard.data.loader import Loader
 from regard.data.process_share import ProcessShare
@@ -154,6 +156,12 @@ def settings_of_test_data(recipe: Any, loaded: LoadedModel, data: str | None, ba
         train = None if isinstance(data_settings.train, tuple) else data_settings.train
         settings = data_settings.test or train or data_settings.valid
         is_csv = Path(data.lower().removesuffix(".gz")).suffix == ".csv"
+        if is_csv and isinstance(settings, DocumentSettings | ConlluSettings):
+            kind = "text" if isinstance(settings, DocumentSettings) else "CoNLL-U"
+            raise RecipeError(
+                f"{data} is a CSV file, but the model's recipe reads {kind}",
+                "write what is to be read into a file of its own",
+            )
         if is_csv and getattr(settings, "format", "csv") != "csv":
             raise RecipeError(
                 f"{data} is a CSV file, but the model's recipe reads data in the format {settings.format!r}",

@@ -107,9 +107,10 @@ def refuse_two_corpora(train: Any, tokens: str | None) -> None:
     """Raise a RecipeError unless a recipe has either training files or a tokenised corpus, not both."""
     if (train is None) == (tokens is None):
         given = "is missing" if train is None else "and data.tokens are both given"
+        one = ", which is read as one corpus without weights" if isinstance(train, tuple) else ""
         raise RecipeError(
             f"data.train {given}",
-            "give files, or with data.tokens a corpus that `regard data tokenize` has written",
+            f"give files, or with data.tokens a corpus that `regard data tokenize` has written{one}",
         )
 
 

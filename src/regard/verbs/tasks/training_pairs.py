@@ -9,9 +9,9 @@ import numpy as np
 from regard.data.corpus_mixture import Mixture
 from regard.data.examples import Examples, PairExamples
 from regard.data.mixture_order import MixtureOrder
-from regard.data.shards import Shards
+from regard.data.pair_part import PairPart
+from regard.data.shards import MixedCopies, Shards
 from regard.data.streamed_pairs import StreamedPairs
-from regard.data.token_part import TokenPart
 from regard.jobs.storage import Storage
 from regard.jobs.token_corpus import PartReader, TokenIndex
 
@@ -41,7 +41,10 @@ class TrainingPairs(Protocol):
 
 
 class MixedPairs(PairExamples):
-    """Pairs of several corpora, of which each has a share of every epoch."""
+    """Pairs of several corpora, of which each has a share of every epoch.
+
+    Each reading of a pair has the next sampled segmentation, also within an epoch.
+    """
 
     def __init__(self, shards: Shards, pad_id: int, reads: Sequence[int]) -> None:
         super().__init__(shards, pad_id)
@@ -49,7 +52,12 @@ class MixedPairs(PairExamples):
 
     def order(self, window: int, seed: int) -> MixtureOrder:
         """The order that reads the corpora by their shares."""
-        return MixtureOrder(self.shards.sizes, self._reads, window, seed=seed)
+        copies = len(self.shards.copies)
+        return MixtureOrder(self.shards.sizes, self._reads, window, seed=seed, copies=copies)
+
+    def copy(self, epoch: int) -> MixedCopies:
+        """All segmentations: the order says which one is read."""
+        return self.shards.mixed_copies()
 
 
 class ShardedPairs:
@@ -98,8 +106,8 @@ class CorpusPairs:
     def examples(self, pad_id: int) -> Examples:
         return StreamedPairs(self._index.numbers("pairs"), self._reader(), pad_id)
 
-    def _reader(self) -> PartReader[TokenPart]:
-        return PartReader(self._storage, self._index, TokenPart.of)
+    def _reader(self) -> PartReader[PairPart]:
+        return PartReader(self._storage, self._index, PairPart.of)
 
     def longest(self) -> int:
         totals = self._index.totals
@@ -117,7 +125,7 @@ class CorpusPairs:
             for ids in part.copy(0).sources(_spread(len(part), most))
         ]
 
-    def _some_parts(self) -> Iterator[TokenPart]:
+    def _some_parts(self) -> Iterator[PairPart]:
         filled = [number for number, size in enumerate(self._index.numbers("pairs")) if size]
         reader = self._reader()
         for number in filled[:: -(-len(filled) // SAMPLED_PARTS)]:

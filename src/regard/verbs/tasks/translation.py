@@ -89,8 +89,10 @@ class TranslationDataSettings:
         if self.train == ():
             raise RecipeError("data.train is an empty list", "give a table [[data.train]] for each corpus")
         if self.mixture is None and self.mixture_temperature is not None:
+            of_files = ", in place of data.tokens, which is one corpus" if self.tokens is not None else ""
             raise RecipeError(
-                "mixture_temperature is for several corpora", "give a table [[data.train]] for each"
+                "mixture_temperature is for several corpora",
+                f"give a table [[data.train]] for each{of_files}",
             )
 
     @property

@@ -23,7 +23,7 @@ def product_precision(
         products = "float32" if run.latest() else source.recipe.training.products  # begun by an older version
         chosen = choose_precision(products, d_model, device)
         run.write_text(PRODUCTS, json.dumps({"float32_matmul_precision": chosen}) + "\n")
-    group.wait()
+    group.barrier()
     setting: MatmulPrecision = read_json(path)["float32_matmul_precision"]
     if setting == "bfloat16":
         refuse_bfloat16_products(device)

@@ -10,21 +10,19 @@ from regard.verbs.views.inspected_run import InspectedRun
 from regard.verbs.views.prediction_resources import num_kept_logits
 from regard.verbs.views.recorded_pass import RecordedPass
 
-FORMAT = 1
+FORMAT = 1  # of all resources of a look
 
 
 def make_summary(recorded: RecordedPass, resources: list[str], slow: list[str]) -> dict[str, Any]:
     """The resource `summary`."""
     run = recorded.run
-    vocabulary = (
-        {"vocab_size": recorded.logits.size(-1), "kept": num_kept_logits(recorded)}
-        if recorded.writes
-        else None
-    )
+    logits = None
+    if recorded.writes:
+        logits = {"vocab_size": recorded.logits.size(-1), "kept": num_kept_logits(recorded)}
     return {
         "format": FORMAT,
         "model": {
-            "name": model_name(run.loaded.path),
+            "name": _model_name(run.loaded.path.resolve()),
             "kind": run.loaded.config.kind,
             "parameters": count_parameters(recorded.model),
             "d_model": run.loaded.config.d_model,
@@ -32,21 +30,21 @@ def make_summary(recorded: RecordedPass, resources: list[str], slow: list[str]) 
         "sequences": {name: sequence.to_dict() for name, sequence in run.sequences.items()},
         "text": run.request.text,
         "request": run.request.to_dict(),
-        "image": image_summary(run),
+        "image": _image_summary(run),
         "answer": run.answer,
         "attentions": [asdict(site) for site in recorded.shown_sites],
         "without_weights": [
             {**asdict(recorded.sites[name]), "why": why} for name, why in recorded.no_weights.items()
         ],
         "alignment": alignment_summary(recorded),
-        "logits": vocabulary,
+        "logits": logits,
         "changes": run.request.changes.to_dict(),
         "resources": resources,
         "slow": slow,  # the resources that take long
     }
 
 
-def image_summary(run: InspectedRun) -> dict[str, Any] | None:
+def _image_summary(run: InspectedRun) -> dict[str, Any] | None:
     """The grid of patches of an image; None if the model read a text."""
     if run.image is None:
         return None
@@ -59,7 +57,7 @@ def image_summary(run: InspectedRun) -> dict[str, Any] | None:
     }
 
 
-def model_name(path: Path) -> str:
-    """The name of a model: that of its folder, or of the run that the folder is in."""
-    inside = path.name.startswith("step-") or path.name in ("best", "checkpoints")
-    return model_name(path.parent) if inside and path.parent.name else path.name
+def _model_name(path: Path) -> str:
+    """The name of a model's folder, or of the run folder that it is in."""
+    in_run = path.name.startswith("step-") or path.name in ("best", "checkpoints")
+    return _model_name(path.parent) if in_run and path.parent.name else path.name

@@ -1,13 +1,13 @@
-"""A part of a tokenised corpus: the ids of its pairs as arrays in one safetensors file.
+"""A part of a tokenised corpus of pairs: their ids as arrays in one safetensors file, for any program.
 
-`copy-N.source.ids` and `copy-N.target.ids` have the ids of all pairs in a row, `.starts` where each pair
-begins, and the end; `lines` the number of its line in the part of the input. So another program can read it.
+For each segmentation N of the sources, `copy-N.source.ids` has the ids of all pairs one after another, and
+`copy-N.source.starts` where each pair begins, and the end; `copy-N.target.*` the same of the targets. `lines`
+has the line of each pair, counted within the part of the input.
 """
 
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -19,33 +19,26 @@ from regard.errors import DataError
 
 TOO_MANY = "too_many_tokens"  # why a pair is left out
 MOST_TOKENS = 100_000_000  # of a side of a part, all of which is in memory
-Pairs = Sequence[tuple[str, str]]
-Sequences = tuple[list[int], list[int]]  # the ids of a source and a target
+PairIds = tuple[list[int], list[int]]  # of a source and its target
 
 
-class PartTokenizer:
-    """Tokenises pairs; a pair that has too many tokens is TOO_MANY."""
+def tokenised_pairs(
+    segmenters: Sequence[tuple[Segmenter, Segmenter]], pairs: Sequence[tuple[str, str]], max_tokens: int
+) -> list[list[PairIds] | str]:
+    """The ids of each pair in each copy, without bos and eos.
 
-    def __init__(
-        self,
-        tokenizers: TokenizerPair,
-        segmenters: Sequence[tuple[Segmenter, Segmenter]],
-        max_tokens: int,
-    ) -> None:
-        self.tokenizers, self._segmenters, self._max_tokens = tokenizers, segmenters, max_tokens
-
-    def __call__(self, pairs: Pairs) -> list[list[Sequences] | str]:
-        """For each pair its sequences in each copy."""
-        sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
-        copies, kept = tokenised(self._segmenters, (sources, targets), self._max_tokens)
-        found: list[list[Sequences] | str] = [TOO_MANY] * len(pairs)
-        for place in kept:
-            found[place] = [(source[place], target[place]) for source, target in copies]
-        return found
+    TOO_MANY stands for a pair with a side of more than `max_tokens` tokens, eos included.
+    """
+    texts = [source for source, _ in pairs], [target for _, target in pairs]
+    copies, kept = tokenised(segmenters, texts, max_tokens)
+    found: list[list[PairIds] | str] = [TOO_MANY] * len(pairs)
+    for place in kept:
+        found[place] = [(sources[place], targets[place]) for sources, targets in copies]
+    return found
 
 
 def refuse_large_part(tokens: int) -> None:
-    """Raise a DataError if a part has too many tokens for the memory of a process that reads some of them."""
+    """Raise a DataError if a part has too many tokens: training holds several parts in memory."""
     if tokens > MOST_TOKENS:
         raise DataError(
             f"a part of the input has more than {MOST_TOKENS:,} tokens, which is too much for one part",
@@ -54,8 +47,8 @@ def refuse_large_part(tokens: int) -> None:
         )
 
 
-class PartWriter:
-    """Collects the pairs of a part, and counts them."""
+class PairWriter:
+    """Collects the pairs of a part in memory, and counts them."""
 
     def __init__(self, tokenizers: TokenizerPair, copies: int) -> None:
         self._special, self._types = special_tokens(tokenizers), id_types(tokenizers)
@@ -65,8 +58,8 @@ class PartWriter:
         self._tokens = [0, 0]  # of all copies
         self.skipped: Counter[str] = Counter()
 
-    def add(self, pairs: Sequence[list[Sequences]], lines: Sequence[int]) -> None:
-        """Pairs with the numbers of their lines.
+    def add(self, pairs: Sequence[list[PairIds]], lines: Sequence[int]) -> None:
+        """Appends tokenised pairs; `lines`: the number of the line of each.
 
         Raises:
             DataError: the part becomes too large.
@@ -82,15 +75,19 @@ class PartWriter:
         self._lines += lines
 
     def counts(self) -> dict[str, int]:
-        """Pairs, tokens, longest sides, special tokens included; and what was left out, by reason."""
+        """The pairs, the tokens of copy 0, the longest sequences of any copy; what was left out, by reason.
+
+        Special tokens count.
+        """
         counts = {"pairs": len(self._lines)}
         for side, name in enumerate(SIDES):
             counts[f"{name}_tokens"] = sum(self._lengths[0][side])
-            counts[f"longest_{name}"] = max((max(each[side], default=0) for each in self._lengths), default=0)
+            lengths = itertools.chain.from_iterable(each[side] for each in self._lengths)
+            counts[f"longest_{name}"] = max(lengths, default=0)
         return counts | {f"skipped_{reason}": number for reason, number in sorted(self.skipped.items())}
 
     def to_bytes(self) -> bytes:
-        """The file."""
+        """The part as a safetensors file."""
         arrays = {"lines": np.array(self._lines, np.uint32)}
         for copy, (ids, lengths) in enumerate(zip(self._ids, self._lengths, strict=True)):
             for side, name in enumerate(SIDES):
@@ -100,26 +97,33 @@ class PartWriter:
         return save(arrays)
 
 
-class TokenPart:
-    """A part that was read; its pairs are numbered from 0."""
+class PairPart:
+    """The pairs of a part that was read, numbered from 0."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        count = sum(name.endswith("source.ids") for name in arrays)
-        self._copies = [_copy(arrays, number) for number in range(count)]
+        """Raises KeyError if an array is missing."""
+        count = max(1, sum(name.endswith("source.ids") for name in arrays))
+        self._copies = [
+            Copy(
+                [arrays[f"copy-{number}.{side}.ids"] for side in SIDES],
+                [arrays[f"copy-{number}.{side}.starts"].astype(np.int64) for side in SIDES],
+            )
+            for number in range(count)
+        ]
         self.lines = arrays["lines"].astype(np.int64)
 
     @classmethod
-    def of(cls, content: bytes, name: str) -> "TokenPart":
-        """Reads the bytes of a file of this name.
+    def of(cls, content: bytes, name: str) -> "PairPart":
+        """The part that these bytes of a file hold; `name` is the file's for messages.
 
         Raises:
-            DataError: it is not a part of a tokenised corpus.
+            DataError: it is not a part of a tokenised corpus of pairs.
         """
         try:
             return cls(load(content))
-        except (SafetensorError, KeyError, IndexError) as error:
+        except (SafetensorError, KeyError) as error:
             raise DataError(
-                f"{name} is not a part of a tokenised corpus ({error})",
+                f"{name} is not a part of a tokenised corpus of pairs ({error})",
                 "`regard jobs verify` lists damaged parts",
             ) from error
 
@@ -129,8 +133,3 @@ class TokenPart:
     def copy(self, epoch: int) -> Copy:
         """The segmentation for an epoch."""
         return self._copies[epoch % len(self._copies)]
-
-
-def _copy(arrays: Mapping[str, Any], number: int) -> Copy:
-    ids = [arrays[f"copy-{number}.{side}.ids"] for side in SIDES]
-    return Copy(ids, [arrays[f"copy-{number}.{side}.starts"].astype(np.int64) for side in SIDES])
