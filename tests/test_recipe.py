@@ -157,6 +157,14 @@ def test_differences_are_named_by_their_dotted_keys():
     assert differences(old, old) == []
 
 
+def test_differences_within_a_list_of_tables_have_their_numbers():
+    old = {"data": {"train": [{"source": "a", "weight": 3.0}, {"source": "b"}]}}
+    new = {"data": {"train": [{"source": "a", "weight": 1}, {"source": "b"}, {"source": "c"}]}}
+    wanted = ["data.train.0.weight: 3.0 -> 1", "data.train.2.source: not set -> 'c'"]
+    assert differences(old, new) == wanted
+    assert differences({"a": [1, 2], "b": {}}, {"a": [1], "b": 3}) == ["a: [1, 2] -> [1]", "b: {} -> 3"]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [(b"a = ", "Invalid value"), (b"a = '\xff'", "not UTF-8"), (None, "no such recipe")],

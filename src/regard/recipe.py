@@ -108,6 +108,11 @@ def removed_keys(overrides: Sequence[str]) -> list[str]:
     return [name.strip() for name, _, text in pairs if text.strip() == NULL]
 
 
+def has_override(overrides: Sequence[str], key: str) -> bool:
+    """True if one of the overrides gives, or removes, the key of this dotted name."""
+    return any(each.partition("=")[0].strip() == key for each in overrides)
+
+
 def has_key(cls: type[Any], key: str) -> bool:
     """True if the dataclass has a key, or a section, of this dotted name; a `dict` has all."""
     name, _, rest = key.partition(".")
@@ -136,16 +141,42 @@ def set_value(text: str) -> Any:
         return text
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any], where: str = "") -> list[str]:
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """A setting in which two tables differ, by its dotted name; None is not set."""
+
+    name: str
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        return f"{self.name}: {_shown(self.before)} -> {_shown(self.after)}"
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """One line, "name: old -> new", for each setting in which two tables differ."""
-    lines = []
+    return [str(each) for each in changes(old, new)]
+
+
+def changes(old: Mapping[str, Any], new: Mapping[str, Any], where: str = "") -> list[Change]:
+    """The settings in which two tables differ; the tables of a list are numbered, as for `--set`."""
+    found = list[Change]()
     for key in sorted({*old, *new}):
         name, before, after = f"{where}{key}", old.get(key), new.get(key)
-        if isinstance(before, Mapping) or isinstance(after, Mapping):
-            lines += differences(before or {}, after or {}, f"{name}.")
+        if (_tables(before) or _tables(after)) and all(_tables(each) is not None for each in (before, after)):
+            found += changes(_tables(before) or {}, _tables(after) or {}, f"{name}.")
         elif before != after:
-            lines.append(f"{name}: {_shown(before)} -> {_shown(after)}")
-    return lines
+            found.append(Change(name, before, after))
+    return found
+
+
+def _tables(value: Any) -> Mapping[str, Any] | None:
+    """A table, or a list of tables by their numbers; empty if it is not set, None for another value."""
+    if isinstance(value, list):
+        items = cast(list[Any], value)
+        is_of_tables = bool(items) and all(isinstance(each, Mapping) for each in items)
+        return {str(number): each for number, each in enumerate(items)} if is_of_tables else None
+    return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {} if value is None else None
 
 
 def _shown(value: Any) -> str:

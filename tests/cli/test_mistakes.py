@@ -106,6 +106,20 @@ def test_a_key_of_another_section_beside_a_model_of_no_known_kind(mistake, recip
     assert hint == "did you mean 'model.d_model'?"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["new", "a.en", "a.de", "b.en", "b.de"], "a table [[data.train]] for each of several: docs/new.md"),
+        (["average", "a", "b", "--last", "2", "--out", "c"], "`regard curves RUN RUN` compares several"),
+        (["recipes", "keys", "a", "b"], "see `regard recipes keys --help`"),
+    ],
+)
+def test_more_arguments_than_a_command_takes(mistake, arguments, hint):
+    error, found = mistake(*arguments)
+    assert error.startswith("got unexpected extra argument")
+    assert hint in found
+
+
 def test_a_missing_file(mistake, recipe, tmp_path):
     error, hint = mistake("train", str(tmp_path / "smal.toml"))
     assert error.endswith("smal.toml: no such recipe")

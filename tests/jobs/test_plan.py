@@ -7,7 +7,7 @@ import pytest
 
 from regard.errors import DataError
 from regard.jobs.inputs import find_inputs
-from regard.jobs.plan import PLAN, read_plan
+from regard.jobs.plan import PLAN, difference, read_plan
 from regard.jobs.storage import Storage
 
 
@@ -73,6 +73,7 @@ def test_all_processes_agree_and_one_of_them_writes_it(planned, storage, monkeyp
         ({"settings": {"beam_size": 3}}, "beam_size was None, and is 3"),
         ({"command": "others"}, "command was 'capitals', and is 'others'"),
         ({"model": "other"}, "model was 'hash', and is 'other'"),
+        ({"model": "other", "model_path": "runs/b"}, "model was 'hash', and is 'runs/b'"),
         ({"version": "2"}, "version was '1', and is '2'"),
         ({"part_bytes": 3 << 19}, "--part-megabytes was 0.5, and is 1.5"),
         ({"format": "json"}, "format was 'text', and is 'json'"),
@@ -83,6 +84,13 @@ def test_another_job_is_refused_by_its_difference(planned, storage, change, name
     with pytest.raises(DataError, match="is the output of another job") as error:
         planned(**change).agreed(storage)
     assert named in str(error.value)
+
+
+def test_a_model_trained_further_in_its_folder_is_named_and_its_hashes_are_not():
+    old, new = 64 * "0", 64 * "1"
+    assert difference("model", old, new, {old: "run", new: "run"}) == "model 'run' has changed"
+    assert difference("a.en", old, new, {}) == "a.en has changed"
+    assert difference("metrics", [old], [], {old: "run"}) == "metrics was ['run'], and is []"
 
 
 @pytest.mark.parametrize("change", ["changed", "other", "fewer"])

@@ -187,6 +187,19 @@ def test_runs_that_differ_in_their_seed_alone_have_a_mean_and_a_deviation(tmp_pa
     assert json.loads(capsys.readouterr().out)["groups"][0]["validation"]["bleu"]["runs"] == 2
 
 
+def test_copies_of_a_run_are_not_runs_of_several_seeds(tmp_path, capsys):
+    for name, training in (("a", {}), ("copy", {"seed": 1}), ("c", {"seed": 2})):
+        made(tmp_path, name, training, validation={"loss": 2.0 + training.get("seed", 1)})
+    assert command(["curves", str(tmp_path / "a"), str(tmp_path / "copy")]) == 0
+    printed = capsys.readouterr().out
+    assert str(tmp_path / "copy") in printed, "several runs are compared by a table"
+    assert "standard deviation" not in printed
+    [group] = compare_runs(tmp_path).groups
+    assert (group.runs, group.validation["loss"].runs) == (("a", "c"), 2)
+    assert command(["curves", str(tmp_path / "a"), str(tmp_path / "none")]) == 2
+    assert "none has no runs" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("losses", [{"a": 2.0, "b": 2.0}, {"a": 3.0, "b": 2.0}, {"b": 2.0, "a": 3.0}])
 def test_both_tables_of_a_sweep_order_ties_by_loss_and_then_by_name(tmp_path, losses):
     records = []

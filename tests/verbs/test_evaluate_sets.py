@@ -106,12 +106,13 @@ def test_another_job_is_refused(folder, decoder_folder):
         return error.value.message
 
     assert "beam_size was 1, and is 2" in refused(beam_size=2)
-    assert refused(model=decoder_folder("bytes"))
+    other = decoder_folder("bytes")
+    assert f"and is '{other}'" in refused(model=other)
     sets.write_text(SETS.replace("phrases", "other"))
     assert refused()
     sets.write_text(SETS)
     file.write_text(FILES["a.en"].replace("3", "4"))
-    assert "a.en was '" in refused()
+    assert "a.en has changed" in refused()
     file.write_text(FILES["a.en"])
     assert evaluate_sets(sets, output=out, **FAST).missing == ()
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before

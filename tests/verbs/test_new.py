@@ -3,6 +3,7 @@
 import functools
 import gzip
 import json
+import random
 import re
 
 import pytest
@@ -296,6 +297,20 @@ def test_all_lines_with_problems_are_listed_and_clean_leaves_them_out(corpus, tm
     assert sorted(kept) == sorted(text for text in lines(corpus[1]) if text not in broken.values())
     assert lines(cleaned.data / "problems.tsv") == lines(found.data / "problems.tsv")
     assert any("9 pairs left out: " in warning for warning in cleaned.warnings)
+
+
+def test_misaligned_lines_are_in_the_data_even_with_clean_and_the_warning_says_so(tmp_path):
+    generator = random.Random(1)
+    counts = [generator.randrange(1, 30) for _ in range(600)]
+    texts = [[" ".join(f"{word}{i}" for i in range(count)) for count in counts] for word in ("one", "eins")]
+    texts[1][200:400] = texts[1][201:401]
+    files = [
+        write(tmp_path / f"shifted.{side}", each) for side, each in zip(("en", "de"), texts, strict=True)
+    ]
+    for clean, said in ((False, "--clean does not leave these lines out"), (True, "are still in the data")):
+        written = new(*files, out=tmp_path / f"{clean}.toml", clean=clean)
+        [warning] = [each for each in written.warnings if "look misaligned: from line" in each]
+        assert warning.endswith(f"{said}: align the files first")
 
 
 def test_a_problem_has_one_count_and_the_description_that_of_the_pairs_to_train_on(

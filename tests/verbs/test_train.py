@@ -128,7 +128,7 @@ def test_a_run_resumes_by_its_recipe_or_its_folder(recipe, tmp_path, finished):
 def test_a_run_folder_with_another_recipe_is_refused_and_the_differences_are_named(recipe, finished):
     with pytest.raises(FolderError) as caught:
         train(recipe, out=finished.run, overrides=["training.seed=2", "model.d_ff=64"])
-    assert "model.d_ff: 32 -> 64; training.seed: not set -> 2" in caught.value.message
+    assert "model.d_ff: 32 -> 64; training.seed: 1 -> 2" in caught.value.message
     assert "--out" in caught.value.hint
 
 

@@ -9,7 +9,11 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 
 
-@click.command("average", cls=Command)
+@click.command(
+    "average",
+    cls=Command,
+    if_more="it averages the checkpoints of one run; `regard curves RUN RUN` compares several",
+)
 @click.argument("run", type=options.FILE_PATH)
 @click.option(
     "--last",

@@ -80,11 +80,24 @@ def debug_option() -> click.Option:
 
 
 class Command(click.Command):
-    """A command with the option `--debug`."""
+    """A command with the option `--debug`.
 
-    def __init__(self, *arguments, **settings) -> None:
+    `if_more`: what to do where more arguments are given than the command takes; None: see its help.
+    """
+
+    def __init__(self, *arguments, if_more: str | None = None, **settings) -> None:
         super().__init__(*arguments, **settings)
         self.params.append(debug_option())
+        self._if_more = if_more
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if self._if_more is None or "unexpected extra argument" not in error.message:
+                raise
+            message = f"{error.message[:1].lower()}{error.message[1:]}".removesuffix(".")
+            raise UserError(message, self._if_more) from None
 
     def make_parser(self, ctx: click.Context) -> Any:
         """click's parser, but a model or file that is named twice is refused: the first would not be used."""

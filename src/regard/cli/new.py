@@ -36,7 +36,11 @@ def _in_pairs(args: Sequence[str]) -> list[str]:
     return expanded
 
 
-@click.command("new", cls=NewCommand)
+@click.command(
+    "new",
+    cls=NewCommand,
+    if_more="it takes one corpus; the recipe has a table [[data.train]] for each of several: docs/new.md",
+)
 @click.argument("source", type=options.FILE_PATH)
 @click.argument("target", type=options.FILE_PATH, required=False)
 @click.option(
@@ -120,7 +124,8 @@ def command(
 
     Holds out some lines or images for validation, reports problems in the files, and proposes a model and a
     run for the amount of data and the time; with --init the run continues from a trained model. The lines are
-    written into a folder next to the recipe; the files themselves do not change.
+    written into a folder next to the recipe; the files themselves do not change. A recipe that trains on
+    several corpora has a table [[data.train]] for each (docs/new.md).
     """
     from regard import console
     from regard.verbs.new import new

@@ -143,18 +143,25 @@ def corpora_of(corpus: Corpus) -> tuple[Corpus, ...]:
 
 def refuse_empty(corpus: Corpus, sizes: Sequence[int]) -> None:
     """Raise a DataError for a corpus of a mixture of which no pair is left."""
-    for each, size in zip(corpora_of(corpus), sizes, strict=True):
+    for name, size in zip(_names(corpora_of(corpus)), sizes, strict=True):
         if not size:
-            raise DataError(
-                f"{each.name}: no pair is left to train on", "leave this corpus out of data.train"
-            )
+            raise DataError(f"{name}: no pair is left to train on", "leave this corpus out of data.train")
 
 
 def described(mixture: Mixture, corpora: Sequence[Corpus], sizes: Sequence[int]) -> Iterator[str]:
     """A line for each corpus of a mixture: its pairs, its share of an epoch, how often each is read."""
     reads = mixture.reads(sizes).tolist()
-    for corpus, size, count in zip(corpora, sizes, reads, strict=True):
+    for name, size, count in zip(_names(corpora), sizes, reads, strict=True):
         yield (
-            f"mixture: {corpus.name}: {counted(size, 'pair')}, {100 * count / sum(reads):.1f} % of the pairs"
+            f"mixture: {name}: {counted(size, 'pair')}, {100 * count / sum(reads):.1f} % of the pairs"
             f" of an epoch, which reads each {count / size:.3g} times"
         )
+
+
+def _names(corpora: Sequence[Corpus]) -> list[str]:
+    """The names of corpora, with the place in the recipe where two have one name."""
+    names = [each.name for each in corpora]
+    return [
+        f"data.train.{number} ({name})" if names.count(name) > 1 else name
+        for number, name in enumerate(names)
+    ]

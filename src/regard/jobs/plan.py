@@ -5,9 +5,10 @@ depends only on its lines, so any process may compute it, even twice, with the s
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from regard.errors import DataError, did_you_mean
 from regard.jobs.cuts import divided, refuse_odd_tables
@@ -16,6 +17,7 @@ from regard.jobs.storage import Storage, at_once
 from regard.jobs.tables import TableColumns, TableKind, table_kind
 
 PLAN = "plan.json"
+DIGEST = re.compile("[0-9a-f]{64}")  # SHA-256
 FORMAT_VERSION = 1
 TOKENS, TOKENS_SUFFIX = "tokens", "safetensors"
 MIB = 1 << 20
@@ -27,6 +29,7 @@ KEYS = (
     "command",
     "version",
     "model",
+    "model_path",
     "settings",
     "format",
     "columns",
@@ -54,7 +57,8 @@ class Part:
 class Plan:
     """What a job does: the same for all processes that work on it.
 
-    `model`: a hash of the model folder. `settings`: what else the output depends on. `format`: that of an
+    `model`: a hash of the model folder. `model_path`: that of the process that wrote the plan, for messages.
+    `settings`: what else the output depends on. `format`: that of an
     output line: "text", "ranked" (LINE, SCORE, TEXT) or "json"; or "tokens" for a tokenised corpus.
     """
 
@@ -67,6 +71,7 @@ class Plan:
     # of an input as it is stored; None: that of the plan in the folder, or by the size of the inputs
     part_bytes: int | None
     columns: TableColumns | None = None  # of tables
+    model_path: str = ""
 
     @property
     def table(self) -> TableKind | None:
@@ -97,6 +102,7 @@ class Plan:
             "command": self.command,
             "version": self.version,
             "model": self.model,
+            "model_path": self.model_path,
             "settings": dict(self.settings),
             "format": self.format,
             "columns": None if self.columns is None else asdict(self.columns),
@@ -122,10 +128,8 @@ class Plan:
                 return planned
         there = read_plan(storage)
         mine = replace(self, part_bytes=self.part_bytes or there.part_bytes)
-        if difference := _difference(there._uncut(), mine._uncut()):
-            raise DataError(
-                f"{storage.url} is the output of another job: {difference}", "choose another --output"
-            )
+        if found := _difference(there._uncut(), mine._uncut()):
+            raise DataError(f"{storage.url} is the output of another job: {found}", "choose another --output")
         return there
 
     def _uncut(self) -> dict[str, Any]:
@@ -185,20 +189,37 @@ def _part_bytes(format: str, inputs: Sequence[InputFile]) -> int:
 
 def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     """The first difference of two plans; empty if there is none."""
+    names = {table["model"]: table["model_path"] for table in (there, here) if table["model_path"]}
     for key in KEYS:
         old, new = there[key], here[key]
+        if key == "model_path":
+            continue
         if key in ("settings", "columns"):
             old, new = old or {}, new or {}
-            names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
-            if names:
-                return f"{names[0]} was {old.get(names[0])!r}, and is {new.get(names[0])!r}"
+            changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+            if changed:
+                return difference(changed[0], old.get(changed[0]), new.get(changed[0]), names)
         elif key == "inputs" and old != new:
             return _difference_of_inputs(old, new)
         elif key == "part_bytes" and old != new:
             return f"--part-megabytes was {old / MIB:g}, and is {new / MIB:g}"
         elif old != new:
-            return f"{key} was {old!r}, and is {new!r}"
+            return difference(key, old, new, names)
     return ""
+
+
+def difference(key: str, old: Any, new: Any, names: Mapping[str, str]) -> str:
+    """The difference of two values in words; `names`: what digests among them are of."""
+    before, after = _named(old, names), _named(new, names)
+    if before == after or all(isinstance(each, str) and DIGEST.fullmatch(each) for each in (before, after)):
+        return f"{key}{f' {after!r}' * (after != new)} has changed"
+    return f"{key} was {before!r}, and is {after!r}"
+
+
+def _named(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, list):
+        return [_named(each, names) for each in cast(list[Any], value)]
+    return names.get(value, value) if isinstance(value, str) else value
 
 
 def _difference_of_inputs(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> str:

@@ -5,11 +5,11 @@ The tasks of a plan are divided among processes as parts are: shard I of N does 
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from regard.errors import DataError
-from regard.jobs.plan import FORMAT_VERSION, PLAN
+from regard.jobs.plan import FORMAT_VERSION, PLAN, difference
 from regard.jobs.storage import Storage, at_once
 
 RESULTS = "results"
@@ -66,12 +66,14 @@ class TaskPlan:
     """What a job does, by which no two processes may differ.
 
     `settings`: what the results depend on. `tasks`: what each task is, by its name, which is that of a file.
+    `paths`: of the models whose hashes are in `settings`, for messages.
     """
 
     command: str
     version: str  # of regard
     settings: Mapping[str, Any]
     tasks: Mapping[str, Mapping[str, Any]]
+    paths: Mapping[str, str] = field(default_factory=dict)
 
     def agreed(self, storage: Storage, *, adds: bool = False) -> "TaskPlan":
         """The plan of the output folder, which is this one, perhaps in another order; or it is written.
@@ -89,9 +91,9 @@ class TaskPlan:
         known = there.get("tasks", {})
         added = {name: task for name, task in table["tasks"].items() if adds and name not in known}
         tasks = {**known, **table["tasks"]} if adds else table["tasks"]
-        if difference := _difference({**there, "tasks": {**known, **added}}, {**table, "tasks": tasks}):
+        if found := _difference({**there, "tasks": {**known, **added}}, {**table, "tasks": tasks}):
             raise DataError(
-                f"{storage.url} is the output of another job: {difference}",
+                f"{storage.url} is the output of another job: {found}",
                 "choose another folder for this one",
             )
         if added:
@@ -110,14 +112,15 @@ def _content(table: Mapping[str, Any]) -> bytes:
 def _difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
     for key in ("format_version", "command", "version"):
         if there.get(key) != here[key]:
-            return f"{key} was {there.get(key)!r}, and is {here[key]!r}"
+            return difference(key, there.get(key), here[key], {})
+    names = {**there.get("paths", {}), **here["paths"]}
     known, own = there.get("tasks", {}), here["tasks"]
     common = [{name: tasks[name] for name in known if name in own} for tasks in (known, own)]
     for before, after in ((there.get("settings", {}), here["settings"]), common):
         old, new = dict(flattened(before, ": ")), dict(flattened(after, ": "))
         for name in dict.fromkeys([*old, *new]):
             if old.get(name) != new.get(name):
-                return f"{name} was {old.get(name)!r}, and is {new.get(name)!r}"
+                return difference(name, old.get(name), new.get(name), names)
     return _other_tasks(known, own)
 
 

@@ -42,6 +42,11 @@ METRICS: dict[Metric, bool] = {
     "mean_absolute_error": False,
 }
 
+# settings that a resumed run may have otherwise: no update depends on them but by a collapse or a stop
+CHANGEABLE = (
+    "max_steps", "report_every", "validate_every", "save_every", "keep", "patience", "recompute_activations",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:

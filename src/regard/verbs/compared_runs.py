@@ -23,6 +23,7 @@ from regard.verbs.training_run.final_scores import best_validation
 from regard.weights.checkpoint import REFIT, RESOLVED, Checkpoint, RunFolder
 from regard.weights.folder import read_json
 
+METRICS = "metrics.jsonl"
 FIT = "fit"  # the task of a run that has no recipe
 TOKENIZER_FILES = ("target_tokenizer.json", "tokenizer.json")
 
@@ -53,7 +54,7 @@ class Mean:
 
 @dataclass(frozen=True, kw_only=True)
 class RunGroup:
-    """Runs that differ in their seeds alone: their names, what they share, and the means of their scores."""
+    """Runs that differ in their seeds alone, each once: their names, what they share, mean scores."""
 
     runs: tuple[str, ...]
     settings: dict[str, Any]  # of those in which the runs of the folder differ, without the seeds
@@ -90,10 +91,11 @@ class ComparedRuns:
     @property
     def groups(self) -> tuple[RunGroup, ...]:
         """The runs that differ in their seeds alone, two or more, together; the best first as for runs."""
-        by_settings: dict[str, list[ComparedRun]] = {}
+        by_settings: dict[str, dict[str, ComparedRun]] = {}
         for each in self.runs:
-            by_settings.setdefault(repr(_without_seeds(each.settings)), []).append(each)
-        groups = [_group(runs) for runs in by_settings.values() if len(runs) > 1]
+            same = by_settings.setdefault(repr(_without_seeds(each.settings)), {})
+            same.setdefault(repr(_seeds(each.settings)), each)  # a copy of a run is no other run
+        groups = [_group([*runs.values()]) for runs in by_settings.values() if len(runs) > 1]
         means = [{name: mean.value for name, mean in each.validation.items()} for each in groups]
         order = sorted(range(len(groups)), key=lambda i: _place(means[i], self.metric, groups[i].runs[0]))
         return tuple(groups[i] for i in order)
@@ -129,31 +131,45 @@ def compare_runs(folder: str | Path, *, task: str | None = None) -> ComparedRuns
     return by_task[chosen]
 
 
-def compare_by_task(folder: str | Path) -> dict[str, ComparedRuns]:
-    """The runs in a folder by the kind of their task, which alone compare; see `compare_runs`.
+def compare_by_task(*folders: str | Path) -> dict[str, ComparedRuns]:
+    """Runs, or those in a folder, by the kind of their task, which alone compare; see `compare_runs`.
+
+    Of several folders each is a run or has runs, and a run is called by its path.
 
     Raises:
-        FolderError: it has no runs.
+        FolderError: one has no runs.
     """
-    path = Path(folder).expanduser()
-    found = runs_in(path)
-    if not found:
-        raise FolderError(
-            f"{folder} has no runs", "name the folder of a sweep, or one with run folders in it"
-        )
+    paths = [Path(each).expanduser() for each in folders]
+    found = dict.fromkeys(run for path in paths for run in _one_or_more(path))
+    base = paths[0] if len(paths) == 1 else None
     by_task: dict[str, dict[Path, dict[str, Any]]] = {}
-    for run, table in _recipes_of(found).items():
+    for run, table in _recipes_of([*found]).items():
         by_task.setdefault(_task_of(table), {})[run] = table
-    return {task: _of_one_task(task, path, tables) for task, tables in sorted(by_task.items())}
+    return {task: _of_one_task(task, base, tables) for task, tables in sorted(by_task.items())}
+
+
+def _one_or_more(folder: Path) -> list[Path]:
+    """The runs that a folder has, or the one that it is."""
+    if found := [folder] if is_run(folder) else runs_in(folder):
+        return found
+    raise FolderError(f"{folder} has no runs", "name the folder of a sweep, or one with run folders in it")
+
+
+def is_run(folder: Path) -> bool:
+    """True for a folder with measurements of a run."""
+    return (folder / METRICS).is_file()
 
 
 def _task_of(recipe: Mapping[str, Any]) -> str:
     return str(recipe.get("task.kind", DEFAULT_KIND)) if recipe else FIT
 
 
-def _of_one_task(task: str, folder: Path, tables: Mapping[Path, dict[str, Any]]) -> ComparedRuns:
+def _of_one_task(task: str, base: Path | None, tables: Mapping[Path, dict[str, Any]]) -> ComparedRuns:
     settings = _different(tables)
-    compared = [_compared(run, run.relative_to(folder).as_posix(), settings[run]) for run in tables]
+    names = {
+        run: str(run) if base is None or run == base else run.relative_to(base).as_posix() for run in tables
+    }
+    compared = [_compared(run, names[run], settings[run]) for run in tables]
     metrics = {table.get("training.best_metric", TrainingSettings().best_metric) for table in tables.values()}
     metric = comparable_metric(
         metrics.pop() if len(metrics) == 1 else LOSS,
@@ -182,7 +198,7 @@ def _place(validation: Mapping[str, float], metric: str | None, name: str) -> tu
 
 def runs_in(folder: Path) -> list[Path]:
     """The run folders in a folder, sorted by name."""
-    return sorted(each.parent for each in folder.glob("*/metrics.jsonl"))
+    return sorted(each.parent for each in folder.glob(f"*/{METRICS}"))
 
 
 def run_table(found: ComparedRuns) -> tuple[list[str], list[list[str]]]:
@@ -223,6 +239,15 @@ def _first(found: ComparedRuns) -> list[str]:
 def _without_seeds(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings but seeds, and the name of a recipe, which often has the seed in it."""
     return {key: value for key, value in settings.items() if key.rpartition(".")[2] not in ("seed", "name")}
+
+
+def _seeds(settings: Mapping[str, Any]) -> dict[str, Any]:
+    default = {"training.seed": TrainingSettings.seed}
+    return {
+        key: default.get(key) if value is None else value
+        for key, value in settings.items()
+        if key.rpartition(".")[2] == "seed"
+    }
 
 
 def _group(runs: Sequence[ComparedRun]) -> RunGroup:

@@ -169,11 +169,13 @@ class _Sets:
         scoring = {name: self._on_pairs[name] for name in ("tokenize", "lowercase")} | self._on_data
         changed = settings_of([self._controls, self._on_pairs["options"], self._runtime])
         metrics = [hash_of(each) for each in self._metrics]
+        models = [self._loaded, *self._metrics]
         return TaskPlan(
             command="evaluate",
             version=version("regard"),
             settings={"model": hash_of(self._loaded), "metrics": metrics, **changed, **scoring},
             tasks={name: {**files, "sha256": _digests(files)} for name, files in self.found.items()},
+            paths={hash_of(each): str(each.path) for each in models},
         )
 
     def score(self, name: str) -> TaskRecord:

@@ -164,6 +164,7 @@ def opened_job(job: LineJob, inputs: Sequence[InputFile], sharding: ShardOptions
         command=job.command,
         version=version("regard"),
         model=hash_of(job.verb.loaded),
+        model_path=str(job.verb.loaded.path),
         settings={**settings_of(job.settings), **job.more},
         format=job.format,
         inputs=inputs,

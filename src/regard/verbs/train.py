@@ -15,6 +15,7 @@ from regard.distributed.heartbeat import heartbeat
 from regard.distributed.rank import own_rank
 from regard.distributed.workers import workers as started
 from regard.errors import FolderError, Stopped
+from regard.recipe import has_override
 from regard.training.collapse import collapse_warning
 from regard.training.pace import Update
 from regard.training.products import matmul_precision
@@ -32,6 +33,12 @@ from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import RESOLVED, load_recipe
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import Say, Task
+from regard.verbs.training_run.changed_settings import (
+    MAX_STEPS,
+    changed_settings,
+    record_changes,
+    refuse_another_recipe,
+)
 from regard.verbs.training_run.dry_run import try_recipe
 from regard.verbs.training_run.final_scores import finish
 from regard.verbs.training_run.initial_model import START, begin
@@ -46,7 +53,6 @@ from regard.verbs.training_run.recipe_data import refuse_missing_data, same_file
 from regard.verbs.training_run.recorded_recipe import (
     moved_files,
     recorded_settings,
-    refuse_another_recipe,
     write_recipe,
 )
 from regard.verbs.training_run.refit import (
@@ -57,7 +63,7 @@ from regard.verbs.training_run.refit import (
     refuse_second_run,
     stopped_in_refit,
 )
-from regard.verbs.training_run.run_length import change_length
+from regard.verbs.training_run.run_length import change_length, with_own_length
 from regard.verbs.training_run.run_summary import early_stop, few_averaged, training_summary
 from regard.verbs.training_run.slowdown import SlowdownWatch
 from regard.verbs.training_run.stop_signal import stop_signal
@@ -102,9 +108,10 @@ def train(
 ) -> TrainResult:
     """Train a recipe, or resume a run.
 
-    A run folder with the same recipe is resumed, one with another recipe is refused. Only `training.keep`
-    and `training.max_steps` may differ: with that the run becomes longer or shorter. A folder in which no
-    training has begun, because its recipe had a mistake, takes the new recipe.
+    A run folder with the same recipe is resumed, one with another recipe is refused. Some settings may
+    differ, such as `training.max_steps`, which makes the run longer or shorter, and `validate_every`
+    (docs/training.md). A folder in which no training has begun, because its recipe had a mistake, takes the
+    new recipe.
 
     Args:
         recipe: a TOML file, the name of a recipe that comes with regard, or a run folder to resume.
@@ -156,7 +163,8 @@ def train(
             raise FolderError(f"{run_path}: there is no run to resume", "leave out --resume to start one")
         say = console.note if group.is_first and not quiet else _ignore
         wait = LOST_LOCK_SECONDS if rank.is_restarted else 0.0
-        with _locked(run_path, source, group, say, wait) as run:
+        keeps_length = not (path.is_dir() or has_override(overrides, MAX_STEPS))
+        with _locked(run_path, source, group, say, wait, keeps_length=keeps_length) as (run, source):
             process = _Process(chosen, group, say, quiet, on_report, runtime.threads, wait)
             with moved_files(run, source):
                 return _train(source, run, process)
@@ -209,21 +217,30 @@ def _default_folder(path: Path, source: RecipeFile) -> Path:
 
 
 @contextmanager
-def _locked(path: Path, source: RecipeFile, group: Group, say: Say, wait: float) -> Iterator[RunFolder]:
-    """The run folder, locked by the first process; the other processes wait until it has the recipe.
+def _locked(
+    path: Path, source: RecipeFile, group: Group, say: Say, wait: float, *, keeps_length: bool = False
+) -> Iterator[tuple[RunFolder, RecipeFile]]:
+    """The run folder, locked by the first process, and its recipe; the others wait until it has the recipe.
 
-    `wait`: the seconds to wait for a process that holds the lock.
+    `wait`: the seconds to wait for a process that holds the lock. `keeps_length`: the length that the run
+    has is not changed back by a recipe from before (`with_own_length`).
     """
     run = RunFolder(path)
     with ExitStack() as stack:
         if group.is_first:
             stack.enter_context(run.lock(wait))
+            if keeps_length:
+                source, note = with_own_length(run, source)
+                if note:
+                    say(note)
             _write_recipe(run, source, say)
             for warning in run.environment_warnings():
                 console.warn(warning)
         group.barrier()
+        if keeps_length and not group.is_first:
+            source, _ = with_own_length(run, source)
         refuse_another_run(run, source, group)
-        yield run
+        yield run, source
 
 
 def _write_recipe(run: RunFolder, source: RecipeFile, say: Say) -> None:
@@ -236,12 +253,13 @@ def _write_recipe(run: RunFolder, source: RecipeFile, say: Say) -> None:
         say(note)
         write_recipe(run, source)
         return
-    refuse_another_recipe(run, old, source.table)
-    changed = change_length(run, source)
-    if old.get("training") != source.table.get("training") or str(source.base) != recorded(run.path)["base"]:
+    changed = changed_settings(run, old, source)
+    refuse_another_recipe(run, changed)
+    notes = [change_length(run, source), record_changes(run, changed)]
+    if old != source.table or str(source.base) != recorded(run.path)["base"]:
         write_recipe(run, source)
-    if changed:
-        say(changed)
+    for note in filter(None, notes):
+        say(note)
 
 
 @dataclass(frozen=True)
@@ -281,7 +299,7 @@ def _refit(source: RecipeFile, run: RunFolder, process: _Process) -> _Trained:
     """The second run, on all examples; its model becomes that of the first."""
     again, path = refit_recipe(source), run.path / REFIT
     process.say("training.refit: training once more from the start, on the validation data too")
-    with _locked(path, again, process.group, process.say, process.lock_wait) as second:
+    with _locked(path, again, process.group, process.say, process.lock_wait) as (second, again):
         if process.group.is_first:
             copy_measured(run, second)
         process.group.barrier()

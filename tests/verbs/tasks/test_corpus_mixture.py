@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from regard.data.corpus import Corpus, LinePolicy
+from regard.data.corpus_mixture import Mixture, described
 from regard.errors import DataError, RecipeError
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.kinds import KINDS
@@ -51,6 +53,18 @@ def test_an_epoch_has_each_corpus_as_often_as_its_weight_says(tmp_path, large, s
     again = loader_of(mixed(tmp_path, large, small, data), tmp_path / "data")  # from the shards
     for one, other in zip(loader.epoch(3), again.epoch(3), strict=True):
         assert np.array_equal(one.src_ids, other.src_ids)
+
+
+def test_a_dry_run_reports_the_mixture_of_the_whole_corpora(tmp_path):
+    path, said = mixed(tmp_path, "weight = 1.0", "weight = 3.0"), []
+    prepare = KINDS["translation"].prepare
+    prepare(load_recipe(path), tmp_path / "whole", say=said.append)
+    mixture = [line for line in said if line.startswith("mixture: ")]
+    said.clear()
+    prepare(load_recipe(path), tmp_path / "short", say=said.append, limit=60)
+    assert [line for line in said if line.startswith("mixture: ")] == mixture
+    assert said[0] == "train: 240 pairs"
+    assert any(line.startswith("dry run: 60 pairs") for line in said)
 
 
 def test_a_wrong_setting_of_a_corpus_is_named_with_its_table(tmp_path):
@@ -131,3 +145,10 @@ def test_a_corpus_without_a_pair_is_named(tmp_path):
     path.write_text(path.read_text().replace("[data.valid]", f"{table}[data.valid]"))
     with pytest.raises(DataError, match="a - empty: no pair is left to train on"):
         loader_of(path, tmp_path / "data")
+
+
+def test_corpora_whose_files_have_the_same_names_are_named_by_their_numbers():
+    names = [Corpus("train.en - train.de", lambda: (), LinePolicy()) for _ in range(2)]
+    lines = [*described(Mixture(), [*names, Corpus("other", lambda: (), LinePolicy())], [4, 2, 2])]
+    wanted = ["data.train.0 (train.en - train.de)", "data.train.1 (train.en - train.de)", "other"]
+    assert [line.split(": ")[1] for line in lines] == wanted

@@ -1,4 +1,4 @@
-"""A run is made longer or shorter by another max_steps, and by nothing else; it may keep more checkpoints."""
+"""A run is made longer or shorter by another max_steps; it may keep more checkpoints."""
 
 import json
 
@@ -36,6 +36,20 @@ def test_a_longer_run_resumes_from_its_last_checkpoint_and_records_its_length(re
     before = checkpoint_digest(RunFolder(run).latest())
     assert train(run).steps == 12, "the run folder knows its length"
     assert checkpoint_digest(RunFolder(run).latest()) == before
+
+
+def test_the_command_that_began_a_run_resumes_it_after_it_was_made_longer(recipe, run, capsys):
+    train(recipe, out=run, overrides=["training.max_steps=12"])
+    before = checkpoint_digest(RunFolder(run).latest())
+    capsys.readouterr()
+    assert train(recipe, out=run).steps == 12
+    assert "the run keeps its 12 updates, which have replaced the 8 of the recipe" in capsys.readouterr().err
+    assert checkpoint_digest(RunFolder(run).latest()) == before
+    assert json.loads((run / "resolved.json").read_text())["recipe"]["training"]["max_steps"] == 12
+    with pytest.raises(FolderError, match=r"beyond training\.max_steps = 8"):
+        train(recipe, out=run, overrides=["training.max_steps=8"])
+    recipe.write_text(RECIPE.replace("max_steps = 8", "max_steps = 16"))
+    assert train(recipe, out=run).steps == 16, "an edited recipe counts"
 
 
 def test_a_run_made_longer_before_its_first_update_equals_a_run_of_that_length(recipe, tmp_path):

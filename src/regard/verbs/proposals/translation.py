@@ -101,6 +101,9 @@ def _too_few(pairs: int, init: StartingModel | None) -> Iterator[str]:
 
 def _said(finding: CorpusFinding, *, clean: bool) -> str:
     """The text of a finding, and whether its pairs are left out, if no list has them."""
+    if finding.kind == "misaligned":  # where it begins and ends is an estimate
+        kept = "these lines are still in the data" if clean else "--clean does not leave these lines out"
+        return f"{finding.text}; {kept}: align the files first"
     if finding.kind not in ("duplicates", "overlap"):
         return finding.text
     return finding.text + ("; left out" if clean else "; --clean leaves them out")

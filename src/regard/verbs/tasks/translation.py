@@ -1,5 +1,6 @@
 """Sequence-to-sequence tasks: translation, and others such as spelling and the formats of dates."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -254,9 +255,11 @@ def _tokenised(
     recipe: TranslationRecipe, corpus: Corpus, base: Path, folder: Path, say: Say, limit: int | None
 ) -> tuple[TokenizerPair, TrainingPairs]:
     """The tokenisers of a corpus, and its pairs as shards in `folder`."""
-    whole = corpus
+    whole, counts = corpus, list[int]()
     if limit is not None:
-        say(f"train: {sum(1 for _ in corpus):,} pairs{counts_of_skipped(corpus.skipped)}")
+        counts = [sum(1 for _ in each) for each in corpora_of(corpus)]
+        skipped = sum((each.skipped for each in corpora_of(corpus)), Counter[str]())
+        say(f"train: {sum(counts):,} pairs{counts_of_skipped(skipped)}")
         corpus = corpus.first(limit)
     learned_from = corpus if recipe.tokenizer.extension is None else whole  # what is new may come late
     tokenizers = _tokenizers(recipe, learned_from, folder / TOKENIZERS_FOLDER, base, say)
@@ -271,13 +274,14 @@ def _tokenised(
         say=say,
     )
     say(
-        f"training: {report.pairs:,} pairs, {report.source_tokens:,} source and"
-        f" {report.target_tokens:,} target tokens{counts_of_skipped(report.skipped)}"
+        f"{'training' if limit is None else 'dry run'}: {report.pairs:,} pairs,"
+        f" {report.source_tokens:,} source and {report.target_tokens:,} target tokens"
+        f"{counts_of_skipped(report.skipped)}"
     )
     pairs = ShardedPairs(folder / "train", recipe.data.mixture)
     if recipe.data.mixture is not None:
         refuse_empty(corpus, pairs.sizes)
-        for line in described(recipe.data.mixture, corpora_of(corpus), pairs.sizes):
+        for line in described(recipe.data.mixture, corpora_of(corpus), counts or pairs.sizes):
             say(line)
     return tokenizers, pairs
 

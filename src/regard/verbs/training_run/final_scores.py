@@ -16,6 +16,7 @@ from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import Task
 from regard.verbs.training_run.initial_model import origin
 from regard.verbs.training_run.model_card import model_card
+from regard.verbs.training_run.recorded_recipe import renew_decoding
 from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import CARD
 from regard.weights.model_folder import load_model
@@ -51,6 +52,7 @@ def finish(
         scores = task.test(model) if model else None
     if model is None or scores is None:
         return {}
+    renew_decoding(run, recipe_file, task.files)
     card = model_card(recipe_file.recipe, task, count_parameters(model), scores, run.metrics(), origin(run))
     (run.path / "best" / CARD).write_text(card, "utf-8")
     if scores:

@@ -1,44 +1,18 @@
-"""The recipe that a run folder records: written, and compared with that by which the run is resumed."""
+"""The recipe that a run folder records: written, and read when the run is resumed."""
 
-import copy
 import shlex
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from regard.errors import DataError, FolderError
-from regard.recipe import differences
+from regard.errors import DataError
 from regard.verbs.shared.run_recipe import RECIPE, has_data, record, recorded
 from regard.verbs.tasks.recipe import RecipeFile
-from regard.weights.checkpoint import RESOLVED, RunFolder
+from regard.weights.checkpoint import LEARNED_VALIDATION, RESOLVED, RunFolder
 
-DISTRIBUTED = "distributed"  # the section of a recipe that may differ when a run resumes
-
-
-def refuse_another_recipe(run: RunFolder, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Compare the recipe of a run with a new one.
-
-    `[distributed]` and `max_steps` and `keep` of `[training]` may differ.
-
-    Raises:
-        FolderError: other settings differ; the message names them.
-    """
-    if changed := differences(_without_length(old), _without_length(new)):
-        raise FolderError(
-            f"{run.path} holds a run of another recipe: {'; '.join(changed)}",
-            "undo these changes to resume the run, or choose another --out;"
-            f" --init {shlex.quote(str(run.path))} starts from its model",
-        )
-
-
-def _without_length(table: Mapping[str, Any]) -> dict[str, Any]:
-    rest: dict[str, Any] = copy.deepcopy(dict(table))
-    rest.pop(DISTRIBUTED, None)
-    if isinstance(rest.get("training"), dict):
-        rest["training"].pop("max_steps", None)
-        rest["training"].pop("keep", None)  # changes what stays on disk alone
-    return rest
+GENERATION = "generation.json"  # in a model folder: the defaults of decoding
 
 
 def write_recipe(run: RunFolder, source: RecipeFile) -> None:
@@ -55,6 +29,25 @@ def recorded_settings(run: RunFolder, source: RecipeFile) -> dict[str, Any]:
     if isinstance(old, str) and isinstance(new, str) and Path(saved["base"]) / old == source.base / new:
         return {**table, "model": {**table["model"], "init": new}}
     return table
+
+
+def renew_decoding(run: RunFolder, source: RecipeFile, files: Mapping[str, bytes]) -> None:
+    """Give RUN/best the decoding defaults of a recipe whose `[decoding]` has changed since it was written.
+
+    `files`: those of the task's model folder.
+    """
+    best = run.best()
+    if best is None or GENERATION not in files:
+        return
+    if tomllib.loads(best.read_bytes(RECIPE).decode()).get("decoding") == source.table.get("decoding"):
+        return
+    kept = {name: best.read_bytes(name) for name in best.names}
+    run.write_best(
+        {**kept, RECIPE: source.text.encode(), GENERATION: files[GENERATION]},
+        step=best.manifest["step"],
+        is_average=best.manifest["is_average"],
+        learned_validation=best.manifest.get(LEARNED_VALIDATION, False),
+    )
 
 
 @contextmanager

@@ -1,9 +1,40 @@
 """Resuming a run that becomes longer or shorter (`training.max_steps`)."""
 
+import dataclasses
+
 from regard.errors import FolderError
+from regard.recipe import apply_overrides
+from regard.verbs.shared.recipe_text import with_settings
 from regard.verbs.shared.settings import load_run
 from regard.verbs.tasks.recipe import RecipeFile
-from regard.weights.checkpoint import RunFolder
+from regard.weights.checkpoint import RESOLVED, RunFolder
+
+LENGTH = "length"  # the kind of the records of `metrics.jsonl` that give a run another length
+
+
+def with_own_length(run: RunFolder, source: RecipeFile) -> tuple[RecipeFile, str | None]:
+    """A recipe with the length of its run, if it has a length that the run had before; and a note.
+
+    So the command that began a run resumes it, too, after another one has made it longer.
+    """
+    if not (run.path / RESOLVED).is_file():
+        return source, None
+    former = {record["before"] for record in run.metrics() if record["kind"] == LENGTH}
+    given, own = source.recipe.training.max_steps, load_run(run.path).recipe.training.max_steps
+    if given == own or given not in former:
+        return source, None
+    table = apply_overrides(source.table, [f"training.max_steps={own}"])
+    training = dataclasses.replace(source.recipe.training, max_steps=own)
+    return (
+        dataclasses.replace(
+            source,
+            recipe=dataclasses.replace(source.recipe, training=training),
+            table=table,
+            text=with_settings(source.text, table),
+        ),
+        f"the run keeps its {own:,} updates, which have replaced the {given:,} of the recipe;"
+        " --set training.max_steps=N gives it another length",
+    )
 
 
 def change_length(run: RunFolder, source: RecipeFile) -> str | None:
@@ -24,7 +55,7 @@ def change_length(run: RunFolder, source: RecipeFile) -> str | None:
             f"{run.path} is at step {step:,} of {before:,}, beyond training.max_steps = {after}",
             f"resume it with `regard train {run.path}`, give {step} or more, or choose another --out",
         )
-    record = {"kind": "length", "step": step, "before": before, "max_steps": after}
+    record = {"kind": LENGTH, "step": step, "before": before, "max_steps": after}
     if record not in run.metrics():
         run.append_metrics(record)
     if not step:
