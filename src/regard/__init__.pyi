@@ -3059,9 +3059,10 @@ def train(
 ) -> TrainResult:
     """Train a recipe, or resume a run.
 
-    A run folder with the same recipe is resumed, one with another recipe is refused. Only `training.keep`
-    and `training.max_steps` may differ: with that the run becomes longer or shorter. A folder in which no
-    training has begun, because its recipe had a mistake, takes the new recipe.
+    A run folder with the same recipe is resumed, one with another recipe is refused. Some settings may
+    differ, such as `training.max_steps`, which makes the run longer or shorter, and `validate_every`
+    (docs/training.md). A folder in which no training has begun, because its recipe had a mistake, takes the
+    new recipe.
 
     Args:
         recipe: a TOML file, the name of a recipe that comes with regard, or a run folder to resume.
