@@ -410,6 +410,28 @@ def test_no_divergence(losses, entropy):
     assert young((losses, GOOD), is_last=True, entropy=entropy) == [None]
 
 
+def test_after_a_validation_updates_are_counted_anew():
+    for few in ([9.0] * 4, [None] * 4):
+        assert young(([2.0], GOOD), (few, GOOD), is_last=True) == [None, None]
+
+
+def test_without_validation_a_training_loss_below_the_entropy_is_good():
+    for loss, entropy, good_step in ((1.0, 2.0, 7), (1.99, 2.0, 0), (1.0, None, 0), (None, 2.0, 0)):
+        watch = CollapseDetector()
+        if loss is not None:
+            watch.count(loss * 10, 10)
+        watch.add_validation(7, {}, entropy=entropy, checked=True, best_step=0)
+        assert watch.good_step == good_step
+
+
+def test_a_validation_loss_that_rises_while_no_update_counts_is_no_collapse():
+    watch = CollapseDetector()
+    for step in range(1, 7):
+        found = watch.add_validation(step, {"loss": 2.0 + step}, entropy=None, checked=True, best_step=1)
+        assert found is None
+    assert watch.rises == 5
+
+
 def test_a_good_validation_is_better_than_the_first_and_without_a_sign():
     assert judged([2.0])[0].good_step == 0
     assert judged([2.0, 2.0])[0].good_step == 0, "no better than the first"
