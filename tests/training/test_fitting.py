@@ -225,6 +225,23 @@ def test_an_objective_is_tried_without_a_trace(tmp_path, rows):
     assert [each.training for each in model.modules()] == [True, True, False]
 
 
+def test_an_objective_that_changes_in_validation_is_refused_there_too(tmp_path, rows):
+    def changing(model, batch):
+        loss = loss_of(model, batch)
+        return Loss(total=loss, nll=loss.detach(), num_targets=len(batch.labels)) if model.training else loss
+
+    with pytest.raises(UserError, match="changing returned Tensor, not a Loss"):
+        fit(linear(), rows, tmp_path / "run", objective=changing, settings=settings(5))
+
+
+def test_an_index_error_of_an_objective_is_its_own(tmp_path, rows):
+    def failing(model, batch):
+        raise IndexError("list index out of range")
+
+    with pytest.raises(IndexError, match="list index out of range"):
+        fit(linear(), rows, tmp_path / "run", objective=failing, settings=settings(5))
+
+
 @pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
 def test_training_without_gradients_is_refused(tmp_path, rows, off):
     with off(), pytest.raises(UserError, match="gradients are turned off") as caught:
