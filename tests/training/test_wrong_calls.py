@@ -133,6 +133,8 @@ def test_settings_of_another_type_are_refused():
         *((partial(kind, smoothing=math.nan), "smoothing must be a finite number") for kind in SMOOTHED),
         (partial(CrossEntropy, pad_id=-1), "pad_id = -1 is below 0"),
         (partial(LabelCrossEntropy, weights=(1.0, -1.0)), r"weights = \(1.0, -1.0\) are no weights"),
+        (partial(LabelCrossEntropy, weights=(0.0, 0.0)), r"weights = \(0.0, 0.0\) are no weights"),
+        (partial(LabelCrossEntropy, weights=()), r"weights = \(\) are no weights"),
         (partial(LabelCrossEntropy, weights=0.5), "weights must be a list"),
         (partial(SquaredError, std=0.0), "std = 0.0 is not above 0"),
     ],
