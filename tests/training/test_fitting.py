@@ -25,7 +25,7 @@ from regard.training import (
 )
 from regard.training.fit_settings import refuse_unused_settings
 from regard.training.losses import LOSSES, CustomLoss, register_loss
-from regard.training.objective import refuse_unused_forward
+from regard.training.objective import refuse_other_inputs, refuse_unused_forward
 from regard.training.objective_trial import fault
 from regard.training.r_drop import RDrop
 from regard.training.share_objective import ShareObjective
@@ -209,6 +209,51 @@ def test_an_objective_of_whole_batches_may_be_a_mean(tmp_path, rows):
         return Loss(total=loss, nll=loss.detach(), num_targets=1)
 
     fit(linear(), rows, tmp_path / "run", objective=of_batch, settings=settings(5))
+
+
+def test_a_mean_is_refused_though_the_model_has_dropout(rows):
+    message, _ = fault(mean, nn.Sequential(linear(), nn.Dropout(0.5)), rows, torch.device("cpu"))
+    assert "total is a mean" in message
+
+
+def test_what_an_objective_records_in_a_trial_is_not_kept(rows):
+    """A function cannot be copied, so what it records is."""
+
+    class Recording:
+        def __init__(self):
+            self.calls = []
+
+        def __call__(self, model, batch):
+            self.calls.append(len(batch.labels))
+            loss = loss_of(model, batch)
+            return Loss(total=loss, nll=loss, num_targets=len(batch.labels))
+
+    def recording(model, batch):
+        recording.calls.append(len(batch.labels))
+        return Recording()(model, batch)
+
+    recording.calls = calls = []
+    objective = Recording()
+    for each in (objective, recording):
+        assert fault(each, linear(), rows, torch.device("cpu")) is None
+    assert objective.calls == []
+    assert recording.calls is calls == [2, 4]
+
+
+def test_inputs_are_refused_by_a_single_example_and_not_without_one(rows):
+    class Nothing:
+        def __len__(self):
+            return 0
+
+        def lengths(self, indices, epoch): ...
+
+        def batch(self, indices, epoch): ...
+
+    refuse_other_inputs(linear(), CrossEntropy(), Nothing())
+    one = TensorExamples(rows.inputs[:1], rows.labels[:1])
+    refuse_other_inputs(linear(), LabelCrossEntropy(), one)
+    with pytest.raises(ConfigError, match="needs a model with encode"):
+        refuse_other_inputs(linear(), CrossEntropy(), one)
 
 
 def test_an_objective_is_tried_without_a_trace(tmp_path, rows):
