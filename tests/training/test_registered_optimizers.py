@@ -352,6 +352,31 @@ def test_state_that_a_checkpoint_cannot_have_is_refused_by_name_after_the_first_
         steps(net, build_optimizer(net, OptimizerSettings(kind="mine")))
 
 
+def test_state_of_divided_weights_is_divided_as_they_are():
+    """By FSDP; a number of each weight is whole."""
+    register_optimizer("mine")(lambda groups: torch.optim.SGD(groups, momentum=0.5))
+    net = network()
+    optimizer = build_optimizer(net, OptimizerSettings(kind="mine"))
+    weight = net[0].weight
+    slots = optimizer.state[weight] = {"mean": torch.zeros(8, 4), "step": torch.zeros(())}
+    weight.placements = slots["mean"].placements = ("by rows",)
+    assert optimizer_tensors(net, optimizer).keys() == {"0.weight/mean", "0.weight/step"}
+
+    def check_refused(name):
+        with pytest.raises(RunError, match=rf"'{name}', a tensor that is not divided as its weight"):
+            optimizer_tensors(net, optimizer)
+
+    for shape, placements in (((8, 4), ("by columns",)), ((4, 4), ("by rows",)), ((), ("by rows",))):
+        slots["mean"] = torch.zeros(shape)
+        slots["mean"].placements = placements
+        check_refused("0.weight/mean")
+    slots["mean"] = torch.zeros(8, 4)
+    check_refused("0.weight/mean")
+    del slots["mean"]
+    optimizer.param_groups[0]["table"] = torch.zeros(3)
+    check_refused("#0/table")
+
+
 def test_tensors_of_one_storage_that_do_not_overlap_are_tensors_of_their_own():
     """As those that PyTorch computes for a list of tensors at once."""
     register_optimizer("mine")(lambda groups: Storing(groups, lambda weight: [*torch.arange(6.0).split(2)]))
