@@ -381,9 +381,10 @@ def test_the_average_is_the_best_model_only_if_it_scores_better(start, score, sh
     assert current.run.best().manifest["is_average"] is (shown == 4)
 
 
-def test_after_the_average_the_model_has_its_own_weights_again(start):
+@pytest.mark.parametrize("count", [2, 3])
+def test_after_the_average_the_model_has_its_own_weights_again(start, count):
     scores = Scores(4.0, 3.0, 2.0, 1.0, 0.5)
-    current = start(average_last=3, validate=scores)
+    current = start(average_last=count, validate=scores)
     current.train()
     own = current.run.latest().read_tensors("model.safetensors")
     assert same(weights(current.model), own)
