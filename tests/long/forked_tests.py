@@ -44,8 +44,7 @@ class ForkedTests:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.long.forked_tests", *loaded],
             cwd=root,
-            # tests with a device see what only a device with a queue runs
-            env=os.environ | {"OMP_NUM_THREADS": "1", "REGARD_DEVICE": "simulated"},
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
