@@ -241,6 +241,15 @@ def test_one_that_cannot_train_is_refused_with_the_reason(make, options, message
     assert hint in refused.value.hint
 
 
+def test_an_error_of_its_own_for_users_stays_as_it_is():
+    def make(groups):
+        raise UserError("it needs a GPU", "run it on one")
+
+    register_optimizer("mine")(make)
+    with pytest.raises(UserError, match=r"^it needs a GPU$"):
+        build_optimizer(network(), OptimizerSettings(kind="mine"))
+
+
 def test_one_with_other_weights_for_validation_is_refused():
     class Averaging(torch.optim.SGD):
         def train(self): ...

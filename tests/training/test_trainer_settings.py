@@ -22,7 +22,7 @@ from regard.training.schedule import Schedule, ScheduleSettings
 from regard.training.settings import TrainingSettings
 from regard.training.trainer import Trainer
 from regard.weights.average import UPDATES
-from regard.weights.checkpoint import RunFolder
+from regard.weights.checkpoint import LEARNED_VALIDATION, RunFolder
 from regard.weights.tensors import model_tensors
 
 D_MODEL = 16
@@ -258,8 +258,10 @@ def test_the_best_weights_are_written_once_by_the_next_save(start, monkeypatch):
         return usual(self, files, step=step, **more)
 
     monkeypatch.setattr(RunFolder, "write_best", write_best)
-    start(validate=Scores(1.0, 2.0), max_steps=6, save_every=2).train()
+    current = start(validate=Scores(1.0, 2.0), max_steps=6, save_every=2)
+    current.train()
     assert written == [(1, 0)], "before the checkpoint of step 2"
+    assert LEARNED_VALIDATION not in current.run.best().manifest
 
 
 @pytest.mark.parametrize("metric", ["bleu", "loss"])
