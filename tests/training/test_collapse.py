@@ -387,6 +387,10 @@ def test_divergence_is_a_sign_at_any_age_and_one_is_enough_at_the_end(losses, me
     assert why in found
 
 
+def test_a_validation_is_not_the_last_unless_it_is_said():
+    assert CollapseDetector().add_validation(1, NAN, entropy=None, checked=True, best_step=0) is None
+
+
 def test_two_validations_with_divergence_are_a_collapse_and_what_recovers_is_none():
     far = ([9.0] * 5, GOOD)
     assert young(([2.0], GOOD), far, far)[-1]
