@@ -86,6 +86,22 @@ def test_a_pass_is_recorded_on_a_stream_of_its_own_which_waits_and_is_waited_for
     assert calls[-1] == "replay"
 
 
+def test_what_is_recorded_is_a_pass_and_copies_of_its_gradients(calls, model):
+    memory, run, (batch,) = RecordingMemory(torch.device("cpu")), noisy(model), batches(1)
+    memory.stream, memory.pool = Stream("its stream", calls), "its pool"
+    with fused(model):
+        recorded = Recorded(batch, list(model.parameters()), 3, memory)
+        recorded._seeds.draw()
+        expected = recorded._pass(run)
+        memory.reserve(expected[1])
+        _, result, gradients = recorded._capture(run)
+    assert torch.equal(result, expected[0])
+    for found, other in zip(gradients, expected[1], strict=True):
+        assert torch.equal(found, other)
+        assert memory.holds(found), "the pool is written by later passes"
+        assert not memory.holds(other)
+
+
 def test_an_error_within_a_recording_ends_it_and_is_the_one_that_is_raised(calls):
     def fail():
         raise ValueError("the first error")
