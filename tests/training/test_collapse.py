@@ -387,7 +387,7 @@ def test_divergence_is_a_sign_at_any_age_and_one_is_enough_at_the_end(losses, me
     assert why in found
 
 
-def test_a_validation_is_not_the_last_unless_it_is_said():
+def test_a_validation_is_not_the_last_by_default():
     assert CollapseDetector().add_validation(1, NAN, entropy=None, checked=True, best_step=0) is None
 
 
@@ -414,7 +414,7 @@ def test_no_divergence(losses, entropy):
     assert young((losses, GOOD), is_last=True, entropy=entropy) == [None]
 
 
-def test_after_a_validation_updates_are_counted_anew():
+def test_a_validation_begins_a_new_count_of_updates():
     for few in ([9.0] * 4, [None] * 4):
         assert young(([2.0], GOOD), (few, GOOD), is_last=True) == [None, None]
 

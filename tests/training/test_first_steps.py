@@ -9,7 +9,7 @@ from regard.training.first_steps import TRIED, FirstSteps
 
 
 def updates(changes, *, gradients=None, divided=False):
-    """Updates that change a weight or not, each with a gradient unless it is said."""
+    """Updates that change a weight or not, each with a gradient by default."""
     weights = [nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))]
     if divided:
         weights[0].placements = ()

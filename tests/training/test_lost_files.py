@@ -24,8 +24,8 @@ def state(**changes):
 
 def test_a_best_model_that_is_missing_is_lost_with_a_warning(run, capsys):
     assert best_is_lost(run, state())
-    told = capsys.readouterr().err
-    assert "best is missing: the best model is chosen again from step 1,200 on" in " ".join(told.split())
+    warning = capsys.readouterr().err
+    assert "best is missing: the best model is chosen again from step 1,200 on" in " ".join(warning.split())
 
 
 def test_where_there_was_none_or_it_is_there_nothing_is_lost(run, capsys, monkeypatch):
