@@ -26,7 +26,7 @@ from regard.training import (
 from regard.training.fit_settings import refuse_unused_settings
 from regard.training.losses import LOSSES, CustomLoss, register_loss
 from regard.training.objective import refuse_other_inputs, refuse_unused_forward
-from regard.training.objective_trial import fault
+from regard.training.objective_trial import fault, is_own
 from regard.training.r_drop import RDrop
 from regard.training.share_objective import ShareObjective
 from regard.weights import RunFolder
@@ -390,6 +390,14 @@ def test_a_registered_loss_without_a_gradient_has_its_name(rows):
     base = ShareObjective(CustomLoss(name="mine", function=detached, base=LabelCrossEntropy()))
     with pytest.raises(UserError, match="the loss of 'mine' has no gradient"):
         gradients._refuse_without_gradient(torch.zeros(()), base)
+
+
+def test_an_objective_within_others_of_regard_is_its_own_and_a_registered_loss_only_where_it_may_be():
+    loss = CustomLoss(name="mine", function=detached, base=LabelCrossEntropy())
+    assert is_own(RDrop(base=CrossEntropy()), with_registered=False)
+    assert is_own(ShareObjective(loss))
+    assert not is_own(ShareObjective(loss), with_registered=False)
+    assert not is_own(ShareObjective(detached))
 
 
 @pytest.fixture

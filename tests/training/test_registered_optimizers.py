@@ -386,6 +386,15 @@ def test_state_of_divided_weights_is_divided_as_they_are():
     check_refused("#0/table")
 
 
+def test_a_tensor_of_one_number_in_a_group_is_restored():
+    register_optimizer("mine")(torch.optim.SGD)
+    net = network()
+    optimizer, other = (build_optimizer(net, OptimizerSettings(kind="mine")) for _ in range(2))
+    optimizer.param_groups[0]["mean"] = torch.tensor(2.5)
+    restore_optimizer(net, other, *saved(net, optimizer))
+    assert other.param_groups[0]["mean"] == 2.5
+
+
 def test_tensors_of_one_storage_that_do_not_overlap_are_tensors_of_their_own():
     """As those that PyTorch computes for a list of tensors at once."""
     register_optimizer("mine")(lambda groups: Storing(groups, lambda weight: [*torch.arange(6.0).split(2)]))

@@ -137,6 +137,7 @@ def test_settings_of_another_type_are_refused():
         (partial(LabelCrossEntropy, weights=()), r"weights = \(\) are no weights"),
         (partial(LabelCrossEntropy, weights=0.5), "weights must be a list"),
         (partial(SquaredError, std=0.0), "std = 0.0 is not above 0"),
+        (partial(SquaredError, std="1"), "std must be a number, not '1'"),
     ],
 )
 def test_a_loss_that_cannot_work_is_refused_where_it_is_made(monkeypatch, make, message):
